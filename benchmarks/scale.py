@@ -30,7 +30,7 @@ from benchmarks.growth import CONFIG, VAL_PAIRS
 from benchmarks.rounds import markdown_table
 from benchmarks.synthetic_text import write_pairs
 from transformer_cli.artifact import record_files
-from transformer_cli.data.store import ID, IDS, LENGTHS, PAGES, page_entry, store_artifact
+from transformer_cli.data.store import ID, IDS, PAGES, page_entry, store_artifact
 
 SIZES = (100_000, 1_000_000, 10_000_000)
 _TICK = 0.02
@@ -155,27 +155,26 @@ def multiply_store(store: Path, times: int) -> int:
     assert record is not None
     whole = record.stats.pairs // record.page_pairs  # pages; a short one may only be the last
     pairs = whole * record.page_pairs
-    lengths = np.fromfile(store / LENGTHS, ID)[: 2 * pairs]
+    entries = np.fromfile(store / PAGES, ID)[: whole * (4 + 2 * record.page_pairs)]
+    lengths = entries.reshape(whole, -1)[:, 4:]  # after sums and start
     size = (store / IDS).stat().st_size // ID.itemsize
     with (store / IDS).open("rb") as ids, (store / "more").open("wb") as file:
         for _ in range(times):
             ids.seek(0)
             shutil.copyfileobj(ids, file, 1 << 24)
-    starts = np.cumsum([0, *lengths.reshape(whole, -1).sum(1)])
+    starts = np.cumsum([0, *lengths.sum(1)])
     with (store / "more").open("rb") as ids, (store / PAGES).open("wb") as table:
         for number in range(whole * times):
             turn, page = divmod(number, whole)
             count = int(starts[page + 1] - starts[page])
             start = turn * size + int(starts[page])
             ids.seek(start * ID.itemsize)
-            own = lengths[2 * page * record.page_pairs :][: 2 * record.page_pairs]
             data = ids.read(count * ID.itemsize)
-            table.write(page_entry(start, own.tobytes(), data))
-    np.tile(lengths, times).tofile(store / LENGTHS)
+            table.write(page_entry(start, lengths[page].tobytes(), data))
     (store / "more").replace(store / IDS)
-    (store / "batches.json").unlink()
     stats = replace(record.stats, pairs=pairs * times)
-    artifact.update(record, stats=stats, files=record_files(store, record.files))
+    files = record_files(store, record.files)
+    artifact.update(record, stats=stats, files=files, counts=None)
     return pairs * times
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from transformer_cli.data import store as store_module
 from transformer_cli.data.batches import Batch
 from transformer_cli.data.corpus import TextStats
-from transformer_cli.data.store import PAGE_PAIRS, EncodedStore, ShardedStore, StoreRecord, made_of
+from transformer_cli.data.store import PAGE_PAIRS, EncodedStore, ShardedStore, StoreRecord
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 
 PairLengths = list[tuple[int, int]]
@@ -51,7 +51,7 @@ def described(
     """A store of these files, whatever its store.json says."""
     src_tokens, tgt_tokens = tokens
     record = StoreRecord(
-        made_of=made_of("text", "print"),
+        made_of={"text": "text", "tokenizer": "print"},
         stats=TextStats("source", "text", pairs, blank=0),
         page_pairs=page_pairs,
         src_tokens=src_tokens,

@@ -69,7 +69,7 @@ def arrays(page: EncodedText) -> list[list[int]]:
 
 
 def bytes_of(store: Path) -> list[bytes]:
-    return [(store / name).read_bytes() for name in ("ids", "lengths", "pages", "lines")]
+    return [(store / name).read_bytes() for name in ("ids", "pages", "lines")]
 
 
 def children() -> set[int]:

@@ -30,7 +30,7 @@ TOKENIZERS = Tokenizers(src=LettersFrom("a"), tgt=LettersFrom("A"))
 ENCODE = partial(encode_serially, tokenizers=TOKENIZERS)
 TEXT = ParallelText([*"abcdefg", "ab" * 9], ["AAA", "B", "CB", "D", "E" * 30, "F", "GG", "H"])
 TEXT_SUM = StreamedText.of(TEXT).stats.text_sha256
-NAMES = {"ids", "lengths", "pages", "lines", "store.json"}
+NAMES = {"ids", "pages", "lines", "store.json"}
 
 
 def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
@@ -104,10 +104,10 @@ def test_the_files_are_these_and_no_more(tmp_path: Path) -> None:
     assert set(files) == NAMES
     ids, lengths = [0, 1, 1, 2, 25, 0], [2, 1, 1, 2]
     assert np.frombuffer(files["ids"], "<i4").tolist() == ids
-    assert np.frombuffer(files["lengths"], "<i4").tolist() == lengths
-    # Where each page's ids start, and two sums.
-    assert np.frombuffer(files["pages"], "<i8").tolist()[::2] == [0, 3]
-    assert len(files["pages"]) == 32
+    # Two sums, where the page's ids start, and its lengths.
+    entries = np.frombuffer(files["pages"], "<i8").reshape(2, -1)
+    assert entries[:, 1].tolist() == [0, 3]
+    assert entries[:, 2:].copy().view("<i4").ravel().tolist() == lengths
     assert [path.name for path in tmp_path.iterdir()] == ["encoded"]
 
 
@@ -149,7 +149,7 @@ def test_a_damaged_store_is_none(
 def test_damage_that_no_time_tells_of_is_found_where_it_would_be_used(tmp_path: Path) -> None:
     directory = tmp_path / "encoded"
     whole = contents(all_of(stored(directory)))
-    for name in ("ids", "lengths", "pages"):
+    for name in ("ids", "pages"):
         path = directory / name
         data, before = path.read_bytes(), path.stat()
         for bit in range(8 * len(data)):
@@ -214,17 +214,17 @@ def test_a_copy_is_read_as_a_whole_until_its_times_are_noted(
     monkeypatch.setattr(artifact, "sha256", watched)
     assert opened(directory) is not None
     assert read == []
-    os.utime(directory / "lengths", ns=(5, 5))
+    os.utime(directory / "pages", ns=(5, 5))
     assert open_store(directory, TEXT_SUM, "print", is_verified=True) is not None
     assert read == []
     assert opened(directory) is not None
     store = opened(directory)
     assert store is not None
-    assert read == ["lengths"] * 2
+    assert read == ["pages"] * 2
     renewed = store_artifact(directory).update(store.record, stats=store.record.stats)
     assert renewed == store.record
     assert opened(directory) is not None
-    assert read == ["lengths"] * 2
+    assert read == ["pages"] * 2
     before = (directory / "store.json").stat()
     assert store_artifact(directory).update(renewed) == renewed
     assert (directory / "store.json").stat() == before
@@ -270,7 +270,7 @@ def test_what_encodes_is_ended_where_writing_fails(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["ids", "lengths", "pages"])
+@pytest.mark.parametrize("name", ["ids", "pages"])
 def test_a_store_that_goes_while_it_is_used_is_one_line(tmp_path: Path, name: str) -> None:
     store = stored(tmp_path / "encoded")
     path = tmp_path / "encoded" / name

@@ -209,19 +209,18 @@ def test_the_training_text_is_encoded_once(run: RunDirectory) -> None:
     assert ids(stored(result).tgt) == [[4, 5], [4], [4, 5, 0, 0, 0]]
 
 
-MADE = {"ids", "lengths", "pages", "lines", "batches.json"}
+MADE = {"ids", "pages", "lines"}
 """Files of the store that are always the same; store.json also notes the text's times."""
-STORED = MADE - {"batches.json"} | {"store.json"}
+STORED = MADE | {"store.json"}
 
 
 def test_a_store_that_is_gone_or_damaged_is_made_anew(run: RunDirectory) -> None:
     prepared(run)
     whole = {name: (run.encoded / name).read_bytes() for name in MADE}
-    assert {path.name for path in run.encoded.iterdir()} == MADE | {"store.json"}
-    for name in ("ids", "lengths", "pages", "store.json", "batches.json"):
+    assert {path.name for path in run.encoded.iterdir()} == STORED
+    for name in ("ids", "pages", "store.json"):
         (run.encoded / name).write_bytes(b"not this")
-        # What batches.json says is only counted again.
-        assert encoding(run) == (ENCODING_VAL if name == "batches.json" else ENCODING)
+        assert encoding(run) == ENCODING
         assert {name: (run.encoded / name).read_bytes() for name in MADE} == whole
     shutil.rmtree(run.encoded)
     assert encoding(run) == ENCODING

@@ -12,13 +12,14 @@ import typer
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
 from transformer_cli.cli.process import exit_code, stop_requests
+from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.errors import UsageError, duration
 from transformer_cli.metrics import METRICS, Metrics
 from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import Ranks
 
 with lazy_imports():
-    from transformer_cli.config import yaml
+    from transformer_cli.config import schema, yaml
     from transformer_cli.data import sources
     from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
     from transformer_cli.model import device as devices
@@ -38,9 +39,6 @@ with lazy_imports():
 if TYPE_CHECKING:
     import torch
     from tqdm import tqdm
-
-    from transformer_cli.config.choices import DeviceName, PrecisionName
-    from transformer_cli.config.schema import Config
 
 DryRun = Annotated[
     bool,
@@ -122,14 +120,14 @@ class _Job(NamedTuple):
 
     request: "texts.TrainRequest"
     device: "torch.device"
-    precision: "PrecisionName"
+    precision: PrecisionName
     ranks: Ranks
     metrics: Metrics
     select: str
     """What the best checkpoint is chosen by."""
     notes: Sequence[str]
     """On how it is scored, to be logged once the training is sure to begin."""
-    previous: "Config | None"
+    previous: "schema.Config | None"
     """The settings of the run that is resumed; None for a new run."""
     callbacks: "texts.Callbacks"
 
@@ -164,8 +162,8 @@ class _Job(NamedTuple):
 @contextmanager
 def _open_job(
     request: "texts.TrainRequest",
-    device: "DeviceName",
-    precision: "PrecisionName",
+    device: DeviceName,
+    precision: PrecisionName,
     threads: int | None,
 ) -> Iterator[_Job]:
     """Choose the device, check its memory and connect the ranks while the block runs."""

@@ -38,7 +38,7 @@ class Batch:
 
     @property
     def src(self) -> Int[Tensor, "batch src"]:
-        """Source rows."""
+        """Rows of the source."""
         return _split_sides(self.ids, self.shape)[0]
 
     @property
@@ -185,10 +185,7 @@ class EpochBatches:
         return sum(self._batches_per_shard)
 
     def iter_epoch(self, epoch: int, first: int = 0, stride: int = 1) -> Iterator[Batch]:
-        """Yield the batches ``first``, ``first + stride``, … of an epoch, counted from 0.
-
-        Only one shard is in memory at a time.
-        """
+        """Yield the batches ``first``, ``first + stride``, … of an epoch, a shard at a time."""
         random = np.random.Generator(np.random.PCG64([self._seed, epoch]))
         for shard in random.permutation(self._text.num_shards).tolist():
             count = self._batches_per_shard[shard]
@@ -241,19 +238,18 @@ def prefetch(items: Iterator[Item], ahead: int) -> Iterator[Item]:
     if ahead == 0:
         yield from items
         return
+
+    def take() -> list[Item]:
+        return list(islice(items, 1))  # empty at the end
+
     executor = ThreadPoolExecutor(1, "prefetch")
     try:
-        pending = deque(executor.submit(_take, items) for _ in range(ahead))
+        pending = deque(executor.submit(take) for _ in range(ahead))
         while item := pending.popleft().result():
-            pending.append(executor.submit(_take, items))
+            pending.append(executor.submit(take))
             yield from item
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
-
-
-def _take(items: Iterator[Item]) -> list[Item]:
-    """Return the next item in a list, which is empty at the end."""
-    return list(islice(items, 1))
 
 
 @dataclass(frozen=True)

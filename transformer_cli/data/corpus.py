@@ -37,10 +37,7 @@ class PairSource(Protocol):
         """Return a SHA-256 of all pairs, in hexadecimal."""
 
     def mtime_key(self) -> str | None:
-        """Return a value that changes with the files, without reading them.
-
-        None: there is none, or not yet.
-        """
+        """Return a value that changes with the files, if there is one, without reading them."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +75,10 @@ class ParallelFiles:
     """Whether a user has named them to be read once; see ``open_text``."""
 
     def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield each pair of lines, in order; at most one line per side is held.
+        """Yield each pair of lines, in order.
 
         Raises:
-            CorpusError: a side cannot be read, or at the end: the line counts differ, or there are
-                no lines at all.
+            CorpusError: a side cannot be read, or at the end: the line counts differ, or are 0.
         """
         src_lines, tgt_lines = (stream_lines(path, self.once) for path in (self.src, self.tgt))
         count = src_rest = 0
@@ -144,11 +140,7 @@ class ConcatenatedSources:
 
 
 def stream_lines(path: Path, once: bool = False) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, compressed or not, as ``decode_lines`` cuts them.
-
-    Raises:
-        CorpusError: the file is missing, a directory, damaged or not UTF-8.
-    """
+    """Yield the lines of a UTF-8 file, compressed or not; raise what ``decode_lines`` does."""
     with open_text(path, once) as file:
         yield from decode_lines(bounded_lines(file, str(path)), str(path))
 
@@ -248,8 +240,7 @@ class StreamedText:
     def of(cls, source: PairSource, known: TextStats | None = None) -> "StreamedText":
         """Check ``source`` from one end to the other, unless that was done before.
 
-        Raises:
-            CorpusError: a side cannot be read or is not UTF-8, or the sides are not of one length.
+        Raises what ``source.pairs`` does.
         """
         mtime_key = source.mtime_key()
         if known is not None and mtime_key is not None and known.mtime_key == mtime_key:

@@ -37,8 +37,7 @@ _COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 _WEB_PAGE = f"https://github.com/multi30k/dataset/tree/{_COMMIT}/data/task1/raw"
 BASE_URL = f"https://raw.githubusercontent.com/multi30k/dataset/{_COMMIT}/data/task1/raw/"
 
-# Seconds to connect to one address, and to wait for the next bytes. A server may have several
-# addresses, tried in turn: a short first number lets a machine without a network fail soon.
+# Seconds to connect to one address, of which a server may have several, and to wait for bytes.
 TIMEOUT = (5.0, 30.0)
 
 
@@ -54,7 +53,7 @@ def fetch(
         CorpusError: a file on disk is not the published one, or a download failed.
     """
     src, tgt = (
-        _find_on_disk(f"{split}.{lang}.gz", earlier) or _download(split, lang, earlier)
+        _find(f"{split}.{lang}.gz", earlier) or _download(split, lang, earlier)
         for lang in (src_lang, tgt_lang)
     )
     return src, tgt
@@ -64,7 +63,7 @@ def find(
     split: str, src_lang: str, tgt_lang: str, earlier: Path | None = None
 ) -> tuple[Path, Path] | None:
     """Return what ``fetch`` finds on disk; None if it would have to download a side."""
-    src, tgt = (_find_on_disk(f"{split}.{lang}.gz", earlier) for lang in (src_lang, tgt_lang))
+    src, tgt = (_find(f"{split}.{lang}.gz", earlier) for lang in (src_lang, tgt_lang))
     return None if src is None or tgt is None else (src, tgt)
 
 
@@ -79,7 +78,7 @@ def _directories(earlier: Path | None) -> dict[Path, str]:
     return places
 
 
-def _find_on_disk(name: str, earlier: Path | None) -> Path | None:
+def _find(name: str, earlier: Path | None) -> Path | None:
     for path in (directory / name for directory in _directories(earlier)):
         try:
             found = sha256(path)

@@ -20,10 +20,7 @@ _SHARE_HELD_OUT = 20
 
 @dataclass(frozen=True)
 class OwnText:
-    """A user's text.
-
-    Without ``val``, some of ``train`` is held out for it, and for ``test`` where that lacks too.
-    """
+    """A user's text; without ``val``, some of ``train`` is held out for what is missing."""
 
     src_lang: str
     tgt_lang: str
@@ -50,17 +47,15 @@ class OwnText:
 def guess_languages(src: Path, tgt: Path) -> tuple[str, str]:
     """Return two languages by the endings of files, as in train.de and train.en; '' for unknown."""
     plain = [Path(path.stem) if is_compressed(path) else path for path in (src, tgt)]
-    of_src, of_tgt = (path.suffix.removeprefix(".") for path in plain)
-    are_codes = all(re.fullmatch("[a-z]{2}", ending) for ending in (of_src, of_tgt))
-    return (of_src, of_tgt) if are_codes and of_src != of_tgt else ("", "")
+    of_src, of_tgt = (path.suffix for path in plain)
+    are_codes = re.fullmatch("(\\.[a-z]{2}){2}", of_src + of_tgt) and of_src != of_tgt
+    return (of_src[1:], of_tgt[1:]) if are_codes else ("", "")
 
 
 def count_pairs(text: OwnText) -> int:
     """Return the number of training pairs; raise CorpusError if any file cannot be read."""
-    for split in (text.val, text.test):
-        if split is not None:
-            _count(split)
-    pairs = _count(text.train)
+    counts = [_count(split) for split in (text.val, text.test, text.train) if split is not None]
+    pairs = counts[-1]
     if text.held_out and pairs < _SHARE_HELD_OUT:
         raise CorpusError(
             f"{text.train.src}: has {pairs} lines, too few to hold some out for validation; name "

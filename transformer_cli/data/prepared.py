@@ -1,9 +1,8 @@
 """A prepared corpus: the files of its splits, and the record of what became of its sources.
 
 It is an artifact with two files a split, ``train.src`` and ``train.tgt`` say, and sources.json. The
-pairs of a drawn split are in the order of the sources, so that the record tells which source a pair
-is from. ``preparing.py`` makes it; a split with a source of its own is written here, anew when its
-source has changed.
+pairs of a drawn split are in the order of the sources. ``preparing.py`` makes it; a split with a
+source of its own is written here, anew when its source has changed.
 """
 
 import json
@@ -23,37 +22,33 @@ from transformer_cli.files import whole_file
 RECORD = "sources.json"
 
 
-class _Section(BaseModel):
+class _ReadSource(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-
-class SourceRecord(_Section):
-    """What became of a source."""
-
     name: str
-    """As in 'sources[0] memory.tmx'."""
+    """As in 'sources[0] memory.tmx' or 'val dev.tmx'."""
     pairs: int
     bad: int
     """Units that could not be read."""
-    first_bad: str | None = None
+    first_bad: str | None
     """Why the first of them could not."""
+
+
+class SourceRecord(_ReadSource):
+    """What became of a source."""
+
     removed: dict[str, int]
     """Pairs left out, by filter or ``HELD_OUT``."""
     kept: dict[str, int]
     """Pairs kept, by split."""
 
 
-class ExplicitSplit(_Section):
+class ExplicitSplit(_ReadSource):
     """Where a split is from that is not drawn."""
 
-    name: str
-    """As in 'val dev.tmx'."""
     settings: str
     """Its source, as the configuration has it, in JSON."""
     source_sha256: str
-    pairs: int
-    bad: int
-    first_bad: str | None = None
 
 
 class CorpusRecord(Record):
@@ -124,9 +119,6 @@ def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
     return ParallelText(text.src, text.tgt, tags if any(tags) else None)
 
 
-# --- writing -------------------------------------------------------------------------------------
-
-
 def open_configured(source: SourceConfig, data: CorpusData) -> SourceReader:
     """Return the reader of one of the sources that ``data`` names."""
     return open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
@@ -152,9 +144,6 @@ def open_writer(files: ParallelFiles) -> Iterator[Callable[[str, str], None]]:
             tgt.write(f"{tgt_line}\n")
 
         yield write
-
-
-# --- splits with a source of their own -----------------------------------------------------------
 
 
 def given_sources(data: CorpusData) -> dict[str, SourceConfig]:

@@ -118,9 +118,6 @@ class UnpreparedSplit:
         """Return None: settings decide too."""
 
 
-# --- reading -------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _Source:
     name: str
@@ -271,9 +268,6 @@ def _write_splits(
             )
         )
     return records
-
-
-# --- cleaning ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

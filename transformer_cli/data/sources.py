@@ -26,8 +26,8 @@ from transformer_cli.data.prepared import find_damage, read_corpus_record, read_
 from transformer_cli.data.readers.opening import MAX_BAD_UNITS, open_source
 from transformer_cli.errors import ConfigError, CorpusError, did_you_mean
 
-# Draws before a line of the other kind is taken after all. Three lines in four are for training,
-# so this many draws of the wrong kind (0.75^200) mean that there is no line of the right one.
+# Three lines in four are for training, so this many draws of the wrong kind (0.75^200) mean that
+# there is no line of the right one.
 _MAX_DRAWS = 200
 
 

@@ -4,8 +4,8 @@ A store is an artifact. Its pairs are in pages of some neighbours each, and its 
 little-endian numbers, page after page:
 
 - ``ids``: the tokens of the page's sources, then those of its targets;
-- ``lengths``: how many tokens each of these sources and then of these targets has;
-- ``pages``: where the page's ids start, and two CRC-32s, of its ids and of all that is said of it;
+- ``pages``: a CRC-32 of what follows, one of the page's ids, where these start, and how many tokens
+  each of the sources and then of the targets has;
 - ``lines``: digests of the lines, by which a model's users ask whether it was trained on theirs.
 """
 
@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from transformer_cli.artifact import Artifact, Record, read_record, write_record
+from transformer_cli.artifact import Artifact, Record
 from transformer_cli.data.corpus import (
     StreamedLines,
     StreamedText,
@@ -46,16 +46,25 @@ PAGE_PAIRS = 256
 """Neighbouring pairs that are read together."""
 SHARD_PAIRS = 131_072
 """Maximum of pairs of a shard: some 15 MB of captions, and enough to bucket by length."""
-IDS, LENGTHS, PAGES, LINES = "ids", "lengths", "pages", "lines"
+IDS, PAGES, LINES = "ids", "pages", "lines"
 ID = np.dtype("<i4")
-PAGE = Struct("<qII")
-"""Start, and both sums."""
-_CHECKED = PAGE.size - 4
-"""Bytes of an entry that its ``crc`` begins with; the lengths follow."""
-_LINES_BYTES = 16
-"""Bytes of a pair in ``lines``: its source's digest and its target's."""
-_LINES_AT_ONCE = 1 << 17
-_COUNTS = "batches.json"
+_HEADER = Struct("<IIq")
+"""Of a page: both sums, and where its ids start."""
+_DIGEST_BYTES = 16
+"""Of a pair in ``lines``: its source's digest and its target's."""
+_DIGESTS_AT_ONCE = 1 << 17
+
+
+@dataclass(frozen=True)
+class BatchCounts:
+    """The numbers of pairs and batches of an epoch."""
+
+    settings: dict[str, str]
+    """By which they were counted."""
+    pairs: int
+    """Of all shards."""
+    batches: list[int]
+    """Of each shard."""
 
 
 class StoreRecord(Record):
@@ -67,16 +76,13 @@ class StoreRecord(Record):
     src_tokens: int
     """Tokens of all sources, without BOS and EOS."""
     tgt_tokens: int
+    counts: BatchCounts | None = None
+    """Noted so that later sessions read no lengths before they start."""
 
 
 def store_artifact(directory: Path) -> Artifact[StoreRecord]:
     """Return the artifact that a store is."""
     return Artifact(directory, StoreRecord, "store.json")
-
-
-def made_of(text_sha256: str, tokenizer: str) -> dict[str, str]:
-    """Return the fingerprints of a store's inputs: SHA-256 of the text, and the tokenizers'."""
-    return {"text": text_sha256, "tokenizer": tokenizer}
 
 
 # --- writing -------------------------------------------------------------------------------------
@@ -101,7 +107,7 @@ def write_store(
     progress: ProgressBar,
     page_pairs: int = PAGE_PAIRS,
 ) -> "EncodedStore":
-    """Encode ``text`` into the directory ``directory``, which must not exist yet.
+    """Encode ``text`` into ``directory``, which must not exist yet.
 
     ``tokenizer`` is the fingerprint of the tokenizers that ``encode`` uses.
 
@@ -120,7 +126,7 @@ def write_store(
         mtime_key = text.source.mtime_key()
         text.check_unchanged()
         return StoreRecord(
-            made_of=made_of(text.stats.text_sha256, tokenizer),
+            made_of={"text": text.stats.text_sha256, "tokenizer": tokenizer},
             stats=replace(text.stats, mtime_key=mtime_key),
             page_pairs=page_pairs,
             src_tokens=src_tokens,
@@ -134,9 +140,8 @@ def _write_pages(directory: Path, pages: Iterable[Pairs], encode: PageEncoder) -
     """Write the files of a store; return how many tokens the sources and the targets have."""
     src_tokens = tgt_tokens = 0
     with ExitStack() as stack:
-        ids, lengths, table, lines = (
-            stack.enter_context((directory / name).open("wb"))
-            for name in (IDS, LENGTHS, PAGES, LINES)
+        ids, table, lines = (
+            stack.enter_context((directory / name).open("wb")) for name in (IDS, PAGES, LINES)
         )
 
         def note_lines() -> Iterator[Pairs]:
@@ -146,10 +151,9 @@ def _write_pages(directory: Path, pages: Iterable[Pairs], encode: PageEncoder) -
                 yield page
 
         for page in stack.enter_context(closing(encode(note_lines()))):
-            page_lengths = np.concatenate(page.lengths).astype(ID).tobytes()
+            lengths = np.concatenate(page.lengths).astype(ID).tobytes()
             page_ids = np.concatenate((page.src.ids, page.tgt.ids)).astype(ID).tobytes()
-            table.write(page_entry(src_tokens + tgt_tokens, page_lengths, page_ids))
-            lengths.write(page_lengths)
+            table.write(page_entry(src_tokens + tgt_tokens, lengths, page_ids))
             ids.write(page_ids)
             src_tokens += len(page.src.ids)
             tgt_tokens += len(page.tgt.ids)
@@ -158,9 +162,8 @@ def _write_pages(directory: Path, pages: Iterable[Pairs], encode: PageEncoder) -
 
 def page_entry(start: int, lengths: bytes, ids: bytes) -> bytes:
     """Return a page's entry in ``pages``."""
-    ids_crc = zlib.crc32(ids)
-    checked = PAGE.pack(start, ids_crc, 0)[:_CHECKED]
-    return PAGE.pack(start, ids_crc, zlib.crc32(lengths, zlib.crc32(checked)))
+    checked = _HEADER.pack(0, zlib.crc32(ids), start)[4:] + lengths
+    return zlib.crc32(checked).to_bytes(4, "little") + checked
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -170,12 +173,11 @@ def page_entry(start: int, lengths: bytes, ids: bytes) -> bytes:
 class EncodedStore:
     """A store, none of which is kept in memory.
 
-    Files are read, not mapped: where a mapped one is cut off, reading it kills the process, and
-    what was read of it counts as the process' memory.
-
-    Raises of its methods:
-        RunError: the files are missing or damaged.
+    Its methods raise RunError where the files are missing or damaged.
     """
+
+    # Files are read, not mapped: where a mapped one is cut off, reading it kills the process, and
+    # what was read of it counts as the process' memory.
 
     directory: Path
     record: StoreRecord
@@ -212,19 +214,17 @@ class EncodedStore:
     def _read_headers(self, numbers: Iterable[int]) -> Iterator[tuple[int, int, int, Lengths]]:
         """Yield number, start, CRC-32 and lengths of each of these pages."""
         page_pairs = self.record.page_pairs
-        with self._open(PAGES) as table, self._open(LENGTHS) as file:
+        with self._open(PAGES) as file:
             for number in numbers:
                 pairs = min(page_pairs, len(self) - number * page_pairs)
-                table.seek(number * PAGE.size)
-                entry = table.read(PAGE.size)
-                file.seek(2 * number * page_pairs * ID.itemsize)
-                data = file.read(2 * pairs * ID.itemsize)
-                if len(entry) < PAGE.size:
+                file.seek(number * (_HEADER.size + 2 * page_pairs * ID.itemsize))
+                entry = file.read(_HEADER.size + 2 * pairs * ID.itemsize)
+                if len(entry) < _HEADER.size:
                     raise self._damage(PAGES, number)
-                start, ids_crc, crc = PAGE.unpack(entry)
-                if zlib.crc32(data, zlib.crc32(entry[:_CHECKED])) != crc:
-                    raise self._damage(LENGTHS, number)
-                lengths = np.frombuffer(data, ID).astype(np.int64)
+                crc, ids_crc, start = _HEADER.unpack_from(entry)
+                if zlib.crc32(entry[4:]) != crc:
+                    raise self._damage(PAGES, number)
+                lengths = np.frombuffer(entry, ID, offset=_HEADER.size).astype(np.int64)
                 yield number, start, ids_crc, Lengths(lengths[:pairs], lengths[pairs:])
 
     def count_lengths(self) -> SrcTgt[np.ndarray]:
@@ -277,14 +277,15 @@ def open_store(
     """
     artifact = store_artifact(directory)
     record = artifact.read()
-    if record is None or record.made_of != made_of(text_sha256, tokenizer):
+    if record is None or record.made_of != {"text": text_sha256, "tokenizer": tokenizer}:
         return None
-    if record.files.keys() != {IDS, LENGTHS, PAGES, LINES}:
+    if record.files.keys() != {IDS, PAGES, LINES}:
         return None
-    files = [(directory / name, file.size) for name, file in record.files.items()]
-    if any(not path.is_file() or path.stat().st_size != size for path, size in files):
-        return None
-    is_whole = is_verified or artifact.find_damage(record) is None
+    if is_verified:
+        files = [(directory / name, file.size) for name, file in record.files.items()]
+        is_whole = all(path.is_file() and path.stat().st_size == size for path, size in files)
+    else:
+        is_whole = artifact.find_damage(record) is None
     return EncodedStore(directory, record) if is_whole else None
 
 
@@ -303,31 +304,22 @@ def read_lines(directory: Path, text_sha256: str) -> Iterator[np.ndarray] | None
 
     def read() -> Iterator[np.ndarray]:
         with open_regular(path) as file:
-            while chunk := file.read(_LINES_AT_ONCE * _LINES_BYTES):
+            while chunk := file.read(_DIGESTS_AT_ONCE * _DIGEST_BYTES):
                 yield np.frombuffer(chunk, "<u8").reshape(-1, 2)
 
-    is_whole = path.stat().st_size == record.stats.pairs * _LINES_BYTES
+    is_whole = path.stat().st_size == record.stats.pairs * _DIGEST_BYTES
     return read() if is_whole else None
 
 
 # --- shards --------------------------------------------------------------------------------------
 
 
-class _BatchCounts(Record):
-    """Content of batches.json."""
-
-    pairs: int
-    """Of all shards."""
-    batches: list[int]
-    """Of each shard."""
-
-
 class ShardedStore:
     """The pairs of a store that are short enough to train on, in shards; none is kept in memory.
 
     Shard k of K has the pages k, k + K, k + 2K, …, so each is an even sample of the corpus,
-    whatever its order. A corpus that fits into one shard keeps its order. ``shard_pairs`` is a
-    multiple of the pairs of a page; without ``mix``, sources are all alike and have no tags.
+    whatever its order. ``shard_pairs`` is a multiple of the pairs of a page; without ``mix``,
+    sources are all alike and have no tags.
     """
 
     def __init__(
@@ -342,52 +334,50 @@ class ShardedStore:
         self._mix = mix
         self._max_length = max_length
         self._batch_tokens = batch_tokens
-        self._counts_path = store.directory / _COUNTS
         self.num_shards = -(-store.num_pages // (shard_pairs // store.record.page_pairs))
-        made_of = {
-            **store.record.made_of,
-            "page_pairs": str(store.record.page_pairs),
+        settings = {
             "shard_pairs": str(shard_pairs),
             "max_length": str(max_length),
             "batch_tokens": str(batch_tokens),
             "mix": "" if mix is None else mix.fingerprint,
         }
-        saved = read_record(self._counts_path, _BatchCounts)
-        self._are_saved = saved is not None and saved.made_of == made_of
-        self._counts = saved if saved is not None and self._are_saved else self._count(made_of)
+        noted = store.record.counts
+        is_same = noted is not None and noted.settings == settings
+        self._counts = noted if noted is not None and is_same else self._count(settings)
 
     def __len__(self) -> int:
         return self._counts.pairs
 
     def count_batches(self, batch_tokens: int) -> list[int]:
-        """Return the number of batches of each shard, the same in every epoch."""
+        """Return the number of batches of each shard; see ``ShardedText``."""
         assert batch_tokens == self._batch_tokens
         return self._counts.batches
 
     def save_counts(self) -> None:
-        """Write the numbers of pairs and batches into the store, so that later sessions read them.
+        """Note the numbers of pairs and batches in the store's record.
 
         Call it only where no other process writes to the store; OSError if they cannot be written.
         """
-        if not self._are_saved:
-            write_record(self._counts_path, self._counts)
-            self._are_saved = True
+        store_artifact(self._store.directory).update(self._store.record, counts=self._counts)
+        self._store.record.counts = self._counts
 
     def shard(self, number: int) -> EncodedText:
         """Return the pairs of a shard; see ``ShardedText``."""
-        src, tgt = [], []
+        pages = []
         numbers = range(number, self._store.num_pages, self.num_shards)
         for place, page in zip(numbers, self._store.read_pages(numbers), strict=True):
             if self._mix is not None:
                 first = place * self._store.record.page_pairs
                 page = self._mix.add_tags(page, np.arange(first, first + len(page)))
             is_short = np.maximum(*page.lengths) <= self._max_length
-            src.append(page.src.filter(is_short))
-            tgt.append(page.tgt.filter(is_short))
-        return EncodedText(TokenArray.concatenate(src), TokenArray.concatenate(tgt))
+            pages.append(page if is_short.all() else page.take(np.flatnonzero(is_short)))
+        return EncodedText(
+            TokenArray.concatenate([page.src for page in pages]),
+            TokenArray.concatenate([page.tgt for page in pages]),
+        )
 
     def sampler(self, number: int) -> EpochSampler | None:
-        """Return what draws the pairs of a shard; None: each is trained on once an epoch."""
+        """Return what draws the pairs of a shard; see ``ShardedText``."""
         return None if self._mix is None else self._mix.build_sampler(*self._short_pairs(number))
 
     def _short_pairs(self, number: int) -> tuple[Lengths, np.ndarray]:
@@ -404,12 +394,12 @@ class ShardedStore:
         is_short = np.maximum(src, tgt) <= self._max_length
         return Lengths(src[is_short], tgt[is_short]), places[is_short]
 
-    def _count(self, made_of: dict[str, str]) -> _BatchCounts:
-        counts = _BatchCounts(made_of=made_of, pairs=0, batches=[])
+    def _count(self, settings: dict[str, str]) -> BatchCounts:
+        pairs, batches = 0, []
         for number in range(self.num_shards):
             lengths, places = self._short_pairs(number)
-            counts.pairs += len(lengths.src)
+            pairs += len(lengths.src)
             sampler = None if self._mix is None else self._mix.build_sampler(lengths, places)
             planned = lengths if sampler is None else sampler.lengths
-            counts.batches.append(count_batches(planned, self._batch_tokens))
-        return counts
+            batches.append(count_batches(planned, self._batch_tokens))
+        return BatchCounts(settings, pairs, batches)

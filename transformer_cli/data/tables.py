@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple
 
@@ -31,8 +30,7 @@ class TableRecord(NamedTuple):
     """A list of columns, or a dict of fields."""
 
 
-@dataclass(frozen=True)
-class TextColumn:
+class TextColumn(NamedTuple):
     """The column or field of a table that has the text."""
 
     format: TableFormat
@@ -58,24 +56,26 @@ def find_text(
         )
     table = format_of(path)
     column_option, field_option = f"--{side}-column", f"--{side}-field"
-    if column is not None and field is not None:
-        raise UsageError(
-            f"{column_option} is for TSV, {field_option} for JSONL and Parquet; leave one out"
-        )
-    if column is not None:
-        if table in ("jsonl", "parquet"):
-            raise UsageError(f"{column_option}: is for TSV; {path} needs {field_option} NAME")
-        return TextColumn("tsv", int(column) if re.fullmatch("[0-9]{1,9}", column) else column)
-    if field is not None:
-        if table == "tsv":
-            raise UsageError(
-                f"{field_option}: is for JSONL and Parquet; {path} needs {column_option}"
+    match table, column, field:
+        case _, str(), str():
+            problem = (
+                f"{column_option} is for TSV, {field_option} for JSONL and Parquet; leave one out"
             )
-        return TextColumn(table or "jsonl", field)
-    if table is not None:
-        needed = f"{column_option} N|NAME" if table == "tsv" else f"{field_option} NAME"
-        raise UsageError(f"{path}: is a table; say where its text is with {needed}")
-    return None
+        case "jsonl" | "parquet", str(), None:
+            problem = f"{column_option}: is for TSV; {path} needs {field_option} NAME"
+        case "tsv", None, str():
+            problem = f"{field_option}: is for JSONL and Parquet; {path} needs {column_option}"
+        case "tsv", None, None:
+            problem = f"{path}: is a table; say where its text is with {column_option} N|NAME"
+        case str(), None, None:
+            problem = f"{path}: is a table; say where its text is with {field_option} NAME"
+        case _, str(), None:
+            return TextColumn("tsv", int(column) if re.fullmatch("[0-9]{1,9}", column) else column)
+        case _, None, str():
+            return TextColumn(table or "jsonl", field)
+        case _:
+            return None
+    raise UsageError(problem)
 
 
 def format_of(path: Path) -> TableFormat | None:
@@ -141,13 +141,12 @@ def _tsv_records(table: TsvTable, name: str) -> Iterator[TableRecord]:
         if isinstance(row, CorpusError):
             raise row
         place = f"{name}:{number}"
+        if row == [""] and index:
+            raise CorpusError(f"{place}: is blank; remove the line, or fill in its columns")
         if index >= len(row):
-            if row == [""]:
-                raise CorpusError(f"{place}: is blank; remove the line, or fill in its columns")
             raise CorpusError(f"{too_few_columns(row, index, name, number)}; {ROW_ADVICE}")
-        text = row[index]
         with _named(place):
-            yield TableRecord(place, one_line(text, f"column {index + 1}"), row)
+            yield TableRecord(place, one_line(row[index], f"column {index + 1}"), row)
 
 
 def _json_records(

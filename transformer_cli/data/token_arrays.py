@@ -34,15 +34,12 @@ Lengths = SrcTgt[np.ndarray]
 
 @dataclass(frozen=True)
 class TokenArray:
-    """Many sentences of token ids in one flat array.
-
-    Attributes:
-        ids: all tokens, sentence after sentence, without BOS and EOS.
-        offsets: where each sentence starts, and at the end the number of tokens.
-    """
+    """Many sentences of token ids in one flat array."""
 
     ids: np.ndarray
+    """All tokens, sentence after sentence, without BOS and EOS."""
     offsets: np.ndarray
+    """Where each sentence starts, and at the end the number of tokens."""
 
     @classmethod
     def from_sentences(cls, sentences: "Iterable[Sequence[int] | array[int]]") -> "TokenArray":
@@ -65,7 +62,7 @@ class TokenArray:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each sentence, without BOS and EOS."""
+        """Tokens of each sentence."""
         return np.diff(self.offsets)
 
     def take(self, indices: np.ndarray) -> "TokenArray":
@@ -75,13 +72,6 @@ class TokenArray:
         # Where each token comes from: its sentence's start, minus where that sentence goes to.
         shifts = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
         return TokenArray.from_lengths(self.ids[shifts + np.arange(len(shifts))], lengths)
-
-    def filter(self, mask: np.ndarray) -> "TokenArray":
-        """Return the sentences for which ``mask`` is true."""
-        if mask.all():
-            return self
-        lengths = self.lengths
-        return TokenArray.from_lengths(self.ids[np.repeat(mask, lengths)], lengths[mask])
 
     @classmethod
     def concatenate(cls, parts: "Sequence[TokenArray]") -> "TokenArray":
@@ -151,9 +141,6 @@ def percentiles(counts: np.ndarray, shares: Sequence[float]) -> list[int]:
     values = np.arange(len(counts))
     points = np.percentile(values, shares, weights=counts, method="inverted_cdf")
     return [int(point) for point in points]
-
-
-# --- batches -------------------------------------------------------------------------------------
 
 
 def plan_epoch(

@@ -40,7 +40,7 @@ SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS = "sweep.json", "plan.json", "runs"
 # Data that can be made again, by directory, with the names of its files: nothing else is deleted.
 _DATA = {
     "tokenizer": r"tokenizer\.json|(src|tgt|joint)\.(vocab\.txt|model|tokenizer\.json)",
-    "encoded": r"ids|lengths|pages|lines|store\.json|batches\.json",
+    "encoded": r"ids|pages|lines|store\.json",
     "corpus": rf"{SPLIT_NAME}\.(src|tgt)|sources\.json",
 }
 ALL = (
@@ -50,7 +50,7 @@ ALL = (
 """Everything that is written."""
 WRITTEN_WHOLE = {
     "checkpoints": ("step-*", "average", "trial"),
-    "encoded": ("store.json", "batches.json"),
+    "encoded": ("store.json",),
     "corpus": ("sources.json", "*.src", "*.tgt"),
 }
 """Patterns of what is written under a temporary name first, by directory."""

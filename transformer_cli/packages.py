@@ -64,7 +64,8 @@ def lazy_imports() -> Iterator[None]:
         yield
     finally:
         sys.meta_path.remove(finder)
-        # What looks through all modules, as torch does, is not to load these.
+        # What looks through all modules, as torch does, is not to load these: importlib.util has a
+        # LazyLoader, but its modules would be loaded in the midst of one that they import.
         for name in finder.names:
             package, _, module = name.rpartition(".")
             del sys.modules[name]

@@ -71,15 +71,15 @@ def test_a_hopeless_trial_is_stopped_and_has_no_further_seeds(
 def test_a_failed_run_fails_its_trial(directory: Path, start: Start) -> None:
     (directory / "sweep.yaml").write_text("base: base.yaml\nsearch: {model.dropout: [0.5, 0.3]}\n")
     trials = _trials(directory, start())
-    assert {trial.state for trial in trials} == {"failed", "complete"}
-    (failed,) = (trial for trial in trials if trial.state == "failed")
+    assert {trial.state for trial in trials} == {"fail", "complete"}
+    (failed,) = (trial for trial in trials if trial.state == "fail")
     assert failed.why == "model.dropout: 0.5 is too much here"
 
 
 def test_without_data_every_trial_fails_and_the_search_ends(directory: Path, start: Start) -> None:
     (directory / "sweep.yaml").write_text(f"{SEARCH}trials: 3\n")
     trials = _trials(directory, start(NO_DATA="1"))
-    assert [trial.state for trial in trials] == ["failed"] * 3
+    assert [trial.state for trial in trials] == ["fail"] * 3
     assert {trial.why for trial in trials} == {"no data here"}
 
 

@@ -2,10 +2,10 @@ import pytest
 
 from transformer_cli.config.setting_tree import parse
 from transformer_cli.errors import ConfigError
-from transformer_cli.jobs.space import SearchSpace, read_space
+from transformer_cli.jobs.space import Space, read_space
 
 
-def space_of(text: str) -> SearchSpace:
+def space_of(text: str) -> Space:
     return read_space(parse(text, "sweep.yaml"))
 
 
@@ -17,19 +17,19 @@ def test_choices_and_ranges_are_read() -> None:
         "training.schedule.warmup: {int: [100, 1e3]}\n"
         "training.epochs: {int_log: [1, 64]}\n"
     )
-    assert {key: each.describe() for key, each in space.dimensions.items()} == {
+    assert {key: each.describe() for key, each in space.items()} == {
         "training.schedule.peak": "{log: [0.0005, 0.005]}",
         "model.d_ff": "[512, 1024]",
         "model.dropout": "{uniform: [0.0, 0.4]}",
         "training.schedule.warmup": "{int: [100, 1000]}",
         "training.epochs": "{int_log: [1, 64]}",
     }
-    assert [each.place.line for each in space.dimensions.values()] == [1, 2, 3, 4, 5]
+    assert [each.place.line for each in space.values()] == [1, 2, 3, 4, 5]
 
 
 def test_what_has_to_fit_the_schema_comes_with_its_line() -> None:
     space = space_of("model.d_ff: [512, 1024]\nmodel.dropout: {uniform: [0, 1.5]}")
-    limits = {key: (each.limits, each.place.line) for key, each in space.dimensions.items()}
+    limits = {key: (each.limits, each.place.line) for key, each in space.items()}
     assert limits == {"model.d_ff": ((512, 1024), 1), "model.dropout": ((0.0, 1.5), 2)}
 
 
@@ -39,25 +39,21 @@ def test_a_choice_may_be_anything_that_yaml_has() -> None:
         "training.schedule: [{kind: noam}, {kind: constant, peak: 1e-3}]\n"
         "model.tie: [null, true, 1, '1', ö]\n"
     )
-    labels = [each["model.tie"] for each in space.iter_points()][:5]
-    decoded = [space.decode(point) for point in space.iter_points()]
+    labels = space["model.tie"].records
     assert labels == ["null", "true", "1", '"1"', '"ö"']
-    assert [each["model.tie"] for each in decoded[:5]] == [None, True, 1, "1", "ö"]
-    assert decoded[-1] == {
-        "training.betas": [0.9, 0.999],
-        "training.schedule": {"kind": "constant", "peak": 0.001},
-        "model.tie": "ö",
-    }
-    assert len(decoded) == 2 * 2 * 5
+    assert [space["model.tie"].decode(label) for label in labels] == [None, True, 1, "1", "ö"]
+    betas, schedules = (space[f"training.{key}"] for key in ("betas", "schedule"))
+    assert betas.decode(betas.labels[1]) == [0.9, 0.999]
+    assert schedules.decode(schedules.labels[1]) == {"kind": "constant", "peak": 0.001}
 
 
 def test_numbers_are_rounded_within_their_range() -> None:
     space = space_of("a: {log: [1.23444e-4, 9.87656e-4]}\nb: {uniform: [0, 0.4]}\nc: {int: [1, 9]}")
-    middle = {"a": 3.333333e-4, "b": 0.123456789, "c": 5}
-    assert space.record(middle) == {"a": 3.333e-4, "b": 0.1235, "c": 5}
+    assert [space["a"].record(3.333333e-4), space["b"].record(0.123456789)] == [3.333e-4, 0.1235]
+    assert space["c"].record(5) == 5
     # Where rounding leads out of the range, the end of the range comes.
-    assert space.record({"a": 1.234441e-4, "b": 1e-9, "c": 1})["a"] == 1.23444e-4
-    assert space.record({"a": 9.876559e-4, "b": 0.39999999, "c": 9})["a"] == 9.87656e-4
+    assert space["a"].record(1.234441e-4) == 1.23444e-4
+    assert space["a"].record(9.876559e-4) == 9.87656e-4
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from transformer_cli.config.setting_tree import parse
 from transformer_cli.errors import ConfigError
 from transformer_cli.jobs import study as study_module
-from transformer_cli.jobs.space import SearchSpace, read_space
+from transformer_cli.jobs.space import Space, read_space
 from transformer_cli.jobs.study import Prune, Sampler, Study, Trial
 
 pytest.importorskip("optuna")
@@ -24,7 +24,7 @@ pytest.importorskip("optuna")
 SPACE = "{a: {log: [5e-4, 5e-1]}, b: {uniform: [0, 0.4]}, c: [512, 1024, 2048], d: {int: [1, 9]}}"
 
 
-def space_of(text: str = SPACE) -> SearchSpace:
+def space_of(text: str = SPACE) -> Space:
     return read_space(parse(text, "sweep.yaml"))
 
 
@@ -153,14 +153,14 @@ def test_ending_and_reporting_twice_count_once(tmp_path: Path) -> None:
     point = ask(open_study(tmp_path))
     for value in (10.0, 99.0):
         study = open_study(tmp_path)
-        study.report(point.number, 1, value)
+        study.report(point.number, [value])
         assert study._history()[0].intermediate_values == {1: 10.0}
     study.end(point.number, "complete", 20.0)
     for again in (study, open_study(tmp_path)):
         again.end(point.number, "complete", 21.0)
-        again.end(point.number, "failed", why="too late")
+        again.end(point.number, "fail", why="too late")
         again.end(point.number, "pruned")
-        again.report(point.number, 2, 30.0)
+        again.report(point.number, [10.0, 30.0])
         assert not again.should_prune(point.number)
         assert again.trials == [Trial(0, point.values, "complete", 20.0)]
 
@@ -168,10 +168,10 @@ def test_ending_and_reporting_twice_count_once(tmp_path: Path) -> None:
 def test_a_failed_trial_says_why_and_the_search_goes_on(tmp_path: Path) -> None:
     study = open_study(tmp_path)
     ask(study)
-    study.end(0, "failed", why="out of memory")
+    study.end(0, "fail", why="out of memory")
     study.end(0, "complete", 30.0)
     [trial] = study.trials
-    assert (trial.state, trial.value, trial.why) == ("failed", None, "out of memory")
+    assert (trial.state, trial.value, trial.why) == ("fail", None, "out of memory")
     assert study.should_prune(0)
     assert len(search(study, 13)) == 13
     assert study.ask(13) is None
@@ -183,13 +183,13 @@ def test_a_hopeless_trial_is_pruned(tmp_path: Path, prune: Prune, first: int | N
     for number in range(5):
         ask(study)
         for step in range(1, 13):
-            study.report(number, step, 10.0 + step + number)
+            study.report(number, [10.0 + done + number for done in range(1, step + 1)])
             assert not study.should_prune(number)
         study.end(number, "complete", 30.0)
     hopeless = ask(study).number
     stopped_at = None
     for step in range(1, 13):
-        study.report(hopeless, step, 0.5)
+        study.report(hopeless, [0.5] * step)
         if study.should_prune(hopeless):
             stopped_at = step
             break
@@ -197,7 +197,7 @@ def test_a_hopeless_trial_is_pruned(tmp_path: Path, prune: Prune, first: int | N
     if first:
         # Its worker dies before it tells; the next comes to the same.
         again = open_study(tmp_path, prune=prune)
-        again.report(hopeless, first, 0.5)
+        again.report(hopeless, [0.5] * first)
         assert again.should_prune(hopeless)
         again.end(hopeless, "pruned")
         again.end(hopeless, "complete", 1.0)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from transformer_cli.config.setting_tree import values
 from transformer_cli.errors import ConfigError
 from transformer_cli.jobs.sweep_file import Sweep, load_sweep
 
@@ -15,7 +16,8 @@ tokenizer: {kind: words, min_freq: 1}
 
 
 def _load(directory: Path, text: str) -> list[dict[str, object]]:
-    return [point.values for point in _sweep(directory, text).points]
+    points = _sweep(directory, text).points
+    return [{key: values(node) for key, node in point.nodes.items()} for point in points]
 
 
 def _sweep(directory: Path, text: str) -> Sweep:

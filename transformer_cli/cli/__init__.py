@@ -150,7 +150,8 @@ def main() -> NoReturn:
         signal.signal(number, _exit_on_signal)
     code = _run()
     if (failed := settle_output()) is not None:
-        code = _report_os_error(failed)
+        print_error(str(_describe(failed)))
+        code = 1
     try:
         print(end="", file=sys.stderr, flush=True)
     except OSError:
@@ -166,11 +167,15 @@ def main() -> NoReturn:
 
 
 def _run() -> int:
+    arguments = sys.argv[1:]
     try:
-        _check_ranks(sys.argv[1:])
-        name_shell(sys.argv[1:])
+        # Several processes would all do the same work and write to the same place.
+        alone = arguments and arguments[0] not in ("train", "translate")
+        if alone and not arguments[0].startswith("-") and Ranks.from_env().size > 1:
+            raise UsageError(f"{arguments[0]}: works in one process; start it without torchrun")
+        name_shell(arguments)
         with joined_bash_words():
-            code = app(sys.argv[1:] or ["--help"], standalone_mode=False)
+            code = app(arguments or ["--help"], standalone_mode=False)
     except TransformerCliError as error:
         # An error that every rank finds is reported once per machine.
         first = Ranks.from_env().local_rank == 0
@@ -180,18 +185,27 @@ def _run() -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         name = context.command_path if context else "transformer-cli"
-        message = _name_setting(error) or error.format_message()
-        return _report(f"{message} (see: {name} --help)", error.exit_code)
+        print_error(f"{_name_setting(error) or error.format_message()} (see: {name} --help)")
+        return error.exit_code
     except Exception as error:
-        # NCCL's errors may be both.
-        if (shortage := find_shortage(error)) is not None:
-            return _report(shortage, 1)
-        if is_lost_process(error):
-            return _report(str(RanksError.of(error)), RanksError.exit_code)
-        if not isinstance(error, OSError):
+        if (message := _describe(error)) is None:
             raise
-        return _report_os_error(error)
+        print_error(message)
+        return 1
     return code if isinstance(code, int) else 0
+
+
+def _describe(error: Exception) -> str | None:
+    """Return a message about an error of the machine; None: the error is a bug."""
+    # NCCL's errors may be both of the first two.
+    if (shortage := find_shortage(error)) is not None:
+        return shortage
+    if is_lost_process(error):
+        return str(RanksError.of(error))
+    if not isinstance(error, OSError):
+        return None
+    is_named = error.filename is not None and error.strerror is not None
+    return f"{error.filename}: {error.strerror}" if is_named else str(error)
 
 
 def _name_setting(error: typer.TyperException) -> str | None:
@@ -209,23 +223,6 @@ def _name_setting(error: typer.TyperException) -> str | None:
     if key is None or not here & {same, "--set"}:
         return None
     return f"No such option: {option}; use {same if same in here else f'--set {key}='}"
-
-
-def _check_ranks(arguments: list[str]) -> None:
-    # Several processes would all do the same work and write to the same place.
-    alone = [name for name in arguments[:1] if name not in ("train", "translate")]
-    if Ranks.from_env().size > 1 and alone and not alone[0].startswith("-"):
-        raise UsageError(f"{alone[0]}: works in one process; start it without torchrun")
-
-
-def _report_os_error(error: OSError) -> int:
-    named = error.filename is not None and error.strerror is not None
-    return _report(f"{error.filename}: {error.strerror}" if named else str(error), 1)
-
-
-def _report(message: str, code: int) -> int:
-    print_error(message)
-    return code
 
 
 def _exit_on_signal(number: int, frame: FrameType | None) -> NoReturn:

@@ -4,7 +4,7 @@ import json as json_format
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,13 +16,10 @@ from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
     from transformer_cli.audit import findings
-    from transformer_cli.config import data_schema, yaml
+    from transformer_cli.config import data_schema, schema, yaml
     from transformer_cli.data import sources, token_arrays
     from transformer_cli.runs import directory
     from transformer_cli.text import tokenizer
-
-if TYPE_CHECKING:
-    from transformer_cli.config.schema import Config
 
 
 def check(
@@ -60,7 +57,11 @@ def check(
       transformer-cli check configs/toy.yaml
     """
     run = options.run_directory(config, run_dir)
-    _check_finding_names(ignore or [])
+    for name in ignore or []:
+        if name not in findings.FINDINGS:
+            hint = did_you_mean(name, findings.FINDINGS)
+            hint = hint or f"choose from {', '.join(findings.FINDINGS)}"
+            raise UsageError(f"--ignore {name}: there is no finding of that name; {hint}")
     settings = yaml.load_config(config, set_ or [])
     sources.check_has_text(settings.data, config)
     path = _find_tokenizer(settings, directory.RunDirectory(run), run_dir is not None)
@@ -82,16 +83,8 @@ def check(
         raise typer.Exit(1)
 
 
-def _check_finding_names(names: Iterable[str]) -> None:
-    known = findings.FINDINGS
-    for name in names:
-        if name not in known:
-            hint = did_you_mean(name, known) or f"choose from {', '.join(known)}"
-            raise UsageError(f"--ignore {name}: there is no finding of that name; {hint}")
-
-
 def _find_tokenizer(
-    settings: "Config", run: "directory.RunDirectory", is_named: bool
+    settings: "schema.Config", run: "directory.RunDirectory", is_named: bool
 ) -> Path | None:
     """Return the directory of the tokenizers of the experiment, or of the run that is named."""
     if is_named:

@@ -2,20 +2,21 @@
 
 import json as json_format
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_checkpoint, complete_run, complete_run_split
 from transformer_cli.cli.display import bar, log, pair_bar, say, warn
 from transformer_cli.errors import UsageError
+from transformer_cli.metrics import Metrics
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
     from transformer_cli.cli import compare_tables
     from transformer_cli.config import differences
+    from transformer_cli.data import corpus
     from transformer_cli.evaluation import (
         best_checkpoint,
         compared_runs,
@@ -26,10 +27,6 @@ with lazy_imports():
     from transformer_cli.inference import loading
     from transformer_cli.model import device as devices
     from transformer_cli.runs import metrics_log
-
-if TYPE_CHECKING:
-    from transformer_cli.data.corpus import ParallelText
-    from transformer_cli.metrics import Metrics
 
 Kind = Literal["runs", "groups"]
 Runs = Annotated[
@@ -104,7 +101,7 @@ def compare(
             "sentences": len(text),
             "checkpoint": checkpoint,
             **_compare_on(text, compared, kind, compute, metrics),
-            "environment": asdict(metrics_log.describe_environment(torch_device, torch_precision)),
+            "environment": metrics_log.describe_environment(torch_device, torch_precision),
         }
         for name, text in texts
     ]
@@ -138,11 +135,11 @@ def _open(
 
 
 def _compare_on(
-    text: "ParallelText",
+    text: "corpus.ParallelText",
     compared: Sequence["compared_runs.ComparedGroup"],
     kind: Kind,
     compute: "loading.ComputeOptions",
-    metrics: "Metrics",
+    metrics: Metrics,
 ) -> dict[str, Any]:
     """Translate a text with each run, and report the scores of the groups, or of the runs.
 
@@ -188,7 +185,7 @@ def _compare_on(
 
 
 def _translate(
-    run: "compared_runs.ComparedRun", text: "ParallelText", compute: "loading.ComputeOptions"
+    run: "compared_runs.ComparedRun", text: "corpus.ParallelText", compute: "loading.ComputeOptions"
 ) -> list[str]:
     with bar(len(text), run.name, " sentences") as sentences:
         return run.translate(text, compute, sentences.update, partial(warn, run.name))

@@ -10,7 +10,6 @@ import typer
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, log, print_error, say
 from transformer_cli.cli.train import AllowSuspectData
-from transformer_cli.errors import RunError
 from transformer_cli.metrics import METRICS
 from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import SINGLE_PROCESS
@@ -159,28 +158,18 @@ def report_failure(event: "runner.Event") -> None:
 
 def format_scores(plan: "plans.DistillPlan") -> list[str]:
     """Return the lines of a table of all models' scores on the validation text."""
-    scores = {name: _read_scores(plan.directory.scores(name)) for name in plan.models()}
+    # What evaluate --json has written, whose sums are those of the jobs' records.
+    texts = {name: files.read_small(plan.directory.scores(name)) for name in plan.models()}
+    found = {name: json.loads(text) for name, text in texts.items()}
     # Where the script has no case, none has lowercased BLEU.
-    measured = [
-        name for name in METRICS if any(name in model["scores"] for model in scores.values())
-    ]
-    rows = [["model", "search", *(METRICS[metric].label for metric in measured)]]
+    metrics = [key for key in METRICS if any(key in model["scores"] for model in found.values())]
+    rows = [["model", "search", *(METRICS[key].label for key in metrics)]]
     for name, runs in plan.models().items():
-        beam_size = scores[name]["beam_size"]
+        beam_size, scores = found[name]["beam_size"], found[name]["scores"]
         search = "greedy" if beam_size == 1 else f"beam {beam_size}"
         model = "ensemble" if len(runs) > 1 else runs[0].path.as_posix()
-        cells = (_format_score(scores[name]["scores"].get(metric)) for metric in measured)
-        rows.append([model, search, *cells])
-    return [f"val: {scores['student']['sentences']:,} sentences", "", *align_columns(rows)]
-
-
-def _read_scores(path: Path) -> dict[str, Any]:
-    """Return what ``evaluate --json`` has written, whose sum is that of the job's record."""
-    try:
-        scores: dict[str, Any] = json.loads(files.read_small(path))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{path}: missing or damaged; delete it, and run it again") from error
-    return scores
+        rows.append([model, search, *(_format_score(scores.get(key)) for key in metrics)])
+    return [f"val: {found['student']['sentences']:,} sentences", "", *align_columns(rows)]
 
 
 def _format_score(score: dict[str, Any] | None) -> str:

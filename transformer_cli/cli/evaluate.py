@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, log, pair_bar, say, scoring_bar, warn
@@ -18,13 +18,8 @@ with lazy_imports():
     from transformer_cli import compression
     from transformer_cli.data import corpus, tables
     from transformer_cli.evaluation import best_checkpoint, scores, scoring, seen_pairs
-    from transformer_cli.inference import loading
+    from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.runs import directory as directories, metrics_log, trained_model
-
-if TYPE_CHECKING:
-    from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
-    from transformer_cli.inference.torch_engine import TorchTranslator
-    from transformer_cli.inference.translator import TextTranslator
 
 
 @dataclass(frozen=True)
@@ -150,7 +145,7 @@ def _evaluate(
     seen = seen_pairs.find_seen([run, *others], text, pair_bar)
     result = _translate(translator, searcher, name, text, metrics)
     engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint
-    environment = asdict(metrics_log.describe_environment(engine.device, engine.precision))
+    environment = metrics_log.describe_environment(engine.device, engine.precision)
     differing = result.differing
     report = {
         "split": name,
@@ -176,8 +171,8 @@ def _evaluate(
 
 
 def _translate(
-    translator: "TorchTranslator",
-    searcher: "TextTranslator[CTranslate2Engine] | None",
+    translator: "torch_engine.TorchTranslator",
+    searcher: "translators.TextTranslator[Any] | None",
     name: str,
     text: "corpus.ParallelText",
     metrics: Metrics,

@@ -30,18 +30,13 @@ from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 
 with lazy_imports():
     from transformer_cli import compression, files
-    from transformer_cli.data import sources
-    from transformer_cli.inference import loading, torch_engine
+    from transformer_cli.data import corpus, sources
+    from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.model import device as devices
     from transformer_cli.runs import directory, initialize
 
 if TYPE_CHECKING:
     import torch
-
-    from transformer_cli.data import corpus
-    from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
-    from transformer_cli.inference.torch_engine import TorchTranslator
-    from transformer_cli.inference.translator import TextTranslator
 
 
 Given = TypeVar("Given")
@@ -184,7 +179,7 @@ def load_models(
     checkpoint: str,
     compute: "loading.ComputeOptions",
     others: "Sequence[directory.RunDirectory]" = (),
-) -> "tuple[TorchTranslator, TextTranslator[CTranslate2Engine] | None]":
+) -> "tuple[torch_engine.TorchTranslator, translators.TextTranslator[Any] | None]":
     """Load a model with torch, and what searches in its place if the engine is CTranslate2.
 
     With int8, torch's is in float32.

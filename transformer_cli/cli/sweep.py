@@ -106,13 +106,7 @@ def run_sweep(
     plan.check_trained_alike()
     plan.record()
     with show_jobs(plan) as show:
-
-        def show_recorded(event: "runners.Event | None", running: "Sequence[Job]") -> None:
-            if event is not None and plan.sweep.space is not None:
-                plan.record()  # trials were added
-            show(event, running)
-
-        stop = run_jobs(plan, descriptor, STOPPING_RUNS, show_recorded, workers)
+        stop = run_jobs(plan, descriptor, STOPPING_RUNS, show, workers)
     if stop is not None:
         return stop
     plan.record()
@@ -241,56 +235,54 @@ def _table(plan: "plans.SweepPlan", running: "Sequence[Job]") -> "Group":
 # --- its forecast ---------------------------------------------------------------------------------
 
 
-def preview_sweep(plan: "plans.SweepPlan") -> list[str]:
-    """Return the lines of how many runs there are, and what those that are left take."""
+def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
+    """Yield the lines of a table of what the runs that are left take, and the sums."""
     plan.directory.check()
-    is_search = plan.sweep.space is not None
-    if is_search:  # of which nothing is begun here: points that stand for those to come
-        plan.trials = search.Grid(plan.sweep.samples)
-    else:
+    if plan.sweep.space is None:
         plan.check_trained_alike()
+    else:  # a search, of which nothing is begun here: points that stand for those to come
+        plan.trials = search.Grid(plan.sweep.samples)
     left = plan.count_runs_left()
-    firsts = [run for run in plan.runs() if run.seed == plan.seeds[0] and left[run.point.name]]
-    trainings = {run.point.name: forecast.Training(run.job.command, run.config) for run in firsts}
-    with (
-        tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory,
-        bar(len(trainings), "forecast", " points") as done,
-    ):
-        forecaster = forecast.Forecaster(Path(directory), [*trainings.values()], log)
-        forecasts = {}
-        for point, training in trainings.items():
-            forecasts[point] = forecaster.forecast(training)
-            done.update()
-    num_runs = plan.sweep.num_points * len(plan.seeds)
-    return format_forecast(forecasts, left, plan.num_jobs, num_runs)
-
-
-def format_forecast(
-    forecasts: "Mapping[str, forecast.Forecast]",
-    left: Mapping[str, float],
-    jobs: int,
-    num_runs: int,
-) -> list[str]:
-    """Return the lines of a table of what the runs that are left take, and the sums."""
-    num_left = round(sum(left.values()))
-    lines = [f"{num_runs - num_left} of {num_runs} runs are done"]
+    num_left, num_runs = round(sum(left.values())), plan.sweep.num_points * len(plan.seeds)
+    yield f"{num_runs - num_left} of {num_runs} runs are done"
     if not num_left:
-        return lines
+        return
+    forecasts = _forecast_points(plan, [point for point, number in left.items() if number])
     rows = [["point", "runs", "time of each", "disk of each"]]
     seconds = disk = 0.0
     for point, run in forecasts.items():
         time_of_each = "?" if run.seconds is None else errors.duration(run.seconds)
         rows.append([point, f"{left[point]:.3g}", time_of_each, errors.size(run.disk)])
-        seconds += (run.seconds or 0.0) * left[point]
+        seconds += (run.seconds or 0.0) * left[point] / plan.num_jobs
         disk += run.disk * left[point]
-    memory = jobs * max((run.memory or 0 for run in forecasts.values()), default=0)
-    lines += ["", *align_columns(rows), ""]
-    lines.append(
-        f"{num_left} runs, {jobs} at a time: about {errors.duration(seconds / jobs)}, validations "
-        f"and scoring not counted; {errors.size(round(disk))} of disk for checkpoints, at least "
-        f"{errors.size(memory)} of memory"
+    memory = plan.num_jobs * max(run.memory or 0 for run in forecasts.values())
+    yield from ["", *align_columns(rows), ""]
+    yield (
+        f"{num_left} runs, {plan.num_jobs} at a time: about {errors.duration(seconds)}, "
+        f"validations and scoring not counted; {errors.size(round(disk))} of disk for checkpoints, "
+        f"at least {errors.size(memory)} of memory"
     )
     unknown = [point for point, run in forecasts.items() if run.seconds is None]
     if unknown:
-        lines.append(f"no forecast of {', '.join(unknown)}: a step does not fit into memory")
-    return lines
+        yield f"no forecast of {', '.join(unknown)}: a step does not fit into memory"
+
+
+def _forecast_points(
+    plan: "plans.SweepPlan", points: Sequence[str]
+) -> "dict[str, forecast.Forecast]":
+    """Forecast the run of each point's first seed."""
+    trainings = {
+        run.point.name: forecast.Training(run.job.command, run.config)
+        for run in plan.runs()
+        if run.seed == plan.seeds[0] and run.point.name in points
+    }
+    forecasts = {}
+    with (
+        tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory,
+        bar(len(trainings), "forecast", " points") as done,
+    ):
+        forecaster = forecast.Forecaster(Path(directory), [*trainings.values()], log)
+        for point, training in trainings.items():
+            forecasts[point] = forecaster.forecast(training)
+            done.update()
+    return forecasts

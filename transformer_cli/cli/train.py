@@ -12,13 +12,14 @@ import typer
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
 from transformer_cli.cli.process import exit_code, stop_requests
+from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.errors import UsageError, duration
 from transformer_cli.metrics import METRICS, Metrics
 from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import Ranks
 
 with lazy_imports():
-    from transformer_cli.config import yaml
+    from transformer_cli.config import schema, yaml
     from transformer_cli.data import sources
     from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
     from transformer_cli.model import device as devices
@@ -31,15 +32,13 @@ with lazy_imports():
         preparation,
         session as sessions,
         summary,
+        texts,
         trainer as trainers,
     )
 
 if TYPE_CHECKING:
     import torch
     from tqdm import tqdm
-
-    from transformer_cli.config.choices import DeviceName, PrecisionName
-    from transformer_cli.config.schema import Config
 
 DryRun = Annotated[
     bool,
@@ -98,7 +97,7 @@ def train(
         directory.check_unlocked(run)
     directory.check_config_files(run.path, files)
     # From here on torch is needed; what is wrong above is told without waiting for it.
-    request = preparation.TrainRequest(settings, origins, run, begins_anew, allow_suspect_data)
+    request = texts.TrainRequest(settings, origins, run, begins_anew, allow_suspect_data)
     hint = trained_model.describe_inherited_init(settings, origins, files[1:])
     if ranks.is_main and hint:
         log(hint)
@@ -119,18 +118,18 @@ def train(
 class _Job(NamedTuple):
     """A training request on this process' device, with its ranks connected."""
 
-    request: "preparation.TrainRequest"
+    request: "texts.TrainRequest"
     device: "torch.device"
-    precision: "PrecisionName"
+    precision: PrecisionName
     ranks: Ranks
     metrics: Metrics
     select: str
     """What the best checkpoint is chosen by."""
     notes: Sequence[str]
     """On how it is scored, to be logged once the training is sure to begin."""
-    previous: "Config | None"
+    previous: "schema.Config | None"
     """The settings of the run that is resumed; None for a new run."""
-    callbacks: "preparation.Callbacks"
+    callbacks: "texts.Callbacks"
 
     def build(
         self, data: "preparation.PreparedData"
@@ -162,9 +161,9 @@ class _Job(NamedTuple):
 
 @contextmanager
 def _open_job(
-    request: "preparation.TrainRequest",
-    device: "DeviceName",
-    precision: "PrecisionName",
+    request: "texts.TrainRequest",
+    device: DeviceName,
+    precision: PrecisionName,
     threads: int | None,
 ) -> Iterator[_Job]:
     """Choose the device, check its memory and connect the ranks while the block runs."""
@@ -180,7 +179,7 @@ def _open_job(
     scoring, select = best_checkpoint.metrics_of_training(request.config, begun, notes.append)
     is_there = ranks.is_main and begun is not None and begun.config.is_file()
     previous = request.run.load_config() if is_there else None
-    callbacks = preparation.Callbacks(line_bar, warn, pair_bar, log)
+    callbacks = texts.Callbacks(line_bar, warn, pair_bar, log)
     with ranks.init(torch_device) as ranks:
         yield _Job(
             request, torch_device, precision, ranks, scoring, select, notes, previous, callbacks

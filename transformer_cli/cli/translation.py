@@ -275,11 +275,9 @@ def _prompt_for_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the lines that a person types, asked for on stderr."""
     end = "Ctrl-Z and Enter end" if sys.platform == "win32" else "Ctrl-D ends"
     log(f"one sentence a line; {end}")
-    remaining = iter(lines)
-    while True:
-        print("> ", end="", file=sys.stderr, flush=True)
-        line = next(remaining, None)
-        if line is None:
-            print(file=sys.stderr)
-            return
+    ask = partial(print, "> ", end="", file=sys.stderr, flush=True)
+    ask()
+    for line in lines:
         yield line
+        ask()
+    print(file=sys.stderr)

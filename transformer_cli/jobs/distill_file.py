@@ -1,6 +1,6 @@
 """A distillation's YAML file: its keys, and checks of what it names before training."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,10 +10,9 @@ from pydantic import Field, model_validator
 
 from transformer_cli.config.choices import LARGEST_BEAM
 from transformer_cli.config.data_schema import (
-    CopyData,
     CorpusData,
     DataConfig,
-    ImportedData,
+    Diversified,
     SourceConfig,
     find_replay,
 )
@@ -106,9 +105,6 @@ class DistillSettings(Section):
     )
 
 
-_YAML = (".yaml", ".yml")
-
-
 @dataclass(frozen=True)
 class Teacher:
     """A model that translates."""
@@ -178,13 +174,14 @@ def load_distillation(path: Path) -> Distillation:
     is_translated = settings.forward.corpus or (settings.back is not None and settings.back.corpus)
     _check_sources(student_root, student.data, is_translated)
     languages = [student.data.src_lang, student.data.tgt_lang]
-    forward = _find_teachers(path, root, ("teachers",), settings.teachers, languages)
+    files: dict[Path, Path] = {}
+    names = settings.teachers
+    forward = _find_teachers(path, root, ("teachers",), names, languages, files)
     directions = [Direction("forward", forward, settings.forward)]
     if settings.back is not None:
         keys, names = ("back", "teachers"), settings.back.teachers
-        back = _find_teachers(path, root, keys, names, languages[::-1])
+        back = _find_teachers(path, root, keys, names, languages[::-1], files)
         directions.append(Direction("back", back, settings.back))
-    _check_teachers_differ(root, directions)
     for direction in directions:
         for number, text in enumerate(direction.settings.monolingual):
             if not text.is_file():
@@ -209,57 +206,54 @@ def _check_sources(root: Node, data: DataConfig, is_translated: bool) -> None:
         problem = "a student's text is written anew, and nothing is replayed; leave it out"
         raise _setting_error(root, ("data", "replay"), problem)
     instead = "leave it out"
+    sources: dict[Keys, SourceConfig | None] = {}  # those whose text is written to plain files
     if isinstance(data, CorpusData):
         instead += (
             ", or write the text with 'transformer-cli clean CONFIG -o DIR' and name its files "
             "with kind files"
         )
-    for keys, source in _read_sources(data, is_translated):
-        for key, value in (("tag", source.tag), ("weight", source.weight)):
-            if value not in (None, 1.0):
+        sources = {("sources", number): source for number, source in enumerate(data.sources)}
+        sources[("val",)] = data.val
+        sources |= {("test", name): source for name, source in data.test.items()}
+    elif isinstance(data, Diversified) and is_translated:
+        sources = {("more", number): source for number, source in enumerate(data.more)}
+    for keys, source in sources.items():
+        for key in ("tag", "weight"):
+            if getattr(source, key, None) not in (None, 1.0):
                 problem = f"a student's text is read as plain lines, which have no {key}; {instead}"
-                raise _setting_error(root, (*keys, key), problem)
-
-
-def _read_sources(data: DataConfig, is_translated: bool) -> Iterator[tuple[Keys, SourceConfig]]:
-    """Yield the sources whose text is written to plain files."""
-    match data:
-        case CopyData() | ImportedData():
-            return
-        case CorpusData():
-            for number, source in enumerate(data.sources):
-                yield ("data", "sources", number), source
-            if data.val is not None:
-                yield ("data", "val"), data.val
-            for name, source in data.test.items():
-                yield ("data", "test", name), source
-        case _ if is_translated:
-            for number, source in enumerate(data.more):
-                yield ("data", "more", number), source
+                raise _setting_error(root, ("data", *keys, key), problem)
 
 
 def _find_teachers(
-    path: Path, root: Node, keys: Keys, names: Sequence[str], languages: Sequence[str]
+    path: Path,
+    root: Node,
+    keys: Keys,
+    names: Sequence[str],
+    languages: Sequence[str],
+    files: dict[Path, Path],
 ) -> list[Teacher]:
+    """Return the teachers of a direction, and add their files to those by run."""
     teachers: list[Teacher] = []
     for number, name in enumerate(names):
         teacher = Teacher(RunDirectory(Path(name).expanduser()), None)
-        if name.endswith(_YAML):
+        if name.endswith((".yaml", ".yml")):
             file = find_beside(path, root, (*keys, number), "this file's")
             teacher = Teacher(RunDirectory(Path("runs") / file.stem), file)
-        if problem := _find_problem(teacher, teachers, languages):
+        if problem := _find_problem(teacher, teachers, languages, files):
             raise _setting_error(root, (*keys, number), f"{name} {problem}")
         teachers.append(teacher)
     return teachers
 
 
 def _find_problem(
-    teacher: Teacher, others: Sequence[Teacher], languages: Sequence[str]
+    teacher: Teacher, others: Sequence[Teacher], languages: Sequence[str], files: dict[Path, Path]
 ) -> str | None:
     """Return why a teacher does not fit the student, or the others of its ensemble."""
-    config = teacher.config
+    config, run = teacher.config, teacher.run.path
     if teacher.file is None:
         weights_record(teacher.run)  # or it is not trained yet
+    elif (file := files.setdefault(run, teacher.file)).resolve() != teacher.file.resolve():
+        return f"has the run {run.as_posix()}, as {file} has; rename one of the files"
     if [config.data.src_lang, config.data.tgt_lang] != languages:
         return (
             f"translates {config.data.src_lang} to {config.data.tgt_lang}, and has to translate "
@@ -274,20 +268,3 @@ def _find_problem(
                 "of them out"
             )
     return None
-
-
-def _check_teachers_differ(root: Node, directions: Sequence[Direction]) -> None:
-    """Raise ConfigError if two files name one run: a teacher's is at its usual place."""
-    files: dict[Path, Path] = {}
-    for direction in directions:
-        keys: Keys = ("teachers",) if direction.name == "forward" else ("back", "teachers")
-        for number, teacher in enumerate(direction.teachers):
-            if teacher.file is None:
-                continue
-            other = files.setdefault(teacher.run.path, teacher.file)
-            if other.resolve() != teacher.file.resolve():
-                run = teacher.run.path.as_posix()
-                problem = (
-                    f"{teacher.file} has the run {run}, as {other} has; rename one of the files"
-                )
-                raise _setting_error(root, (*keys, number), problem)

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from transformer_cli.errors import ConfigError, RunError
-from transformer_cli.jobs.space import SearchSpace
+from transformer_cli.jobs.space import Space
 from transformer_cli.jobs.study import State, Study, Trial
 from transformer_cli.jobs.sweep_file import Point, Sweep, as_node, point_names
 from transformer_cli.metrics import METRICS
 
-_PREFIX = "trial-"
 _MAX_FAILURES = 5
 """Trials that may fail one after the other before the search gives up."""
 
@@ -29,7 +28,7 @@ class Grid:
         """Return a point's name, with its settings if the name does not tell them."""
         return point.name
 
-    def state(self, point: str) -> State:
+    def state(self, point: Point) -> State:
         """Return what has become of a point; only of one that runs, more is to be trained."""
         return "running"
 
@@ -38,38 +37,32 @@ class Grid:
         return False
 
 
-class Search(Grid):
+class Search(Grid, Study):
     """The trials of a search as points, without those whose settings do not go together."""
 
-    def __init__(self, sweep: Sweep, space: SearchSpace, metric: str, directory: Path) -> None:
+    def __init__(self, sweep: Sweep, space: Space, metric: str, directory: Path) -> None:
         """Open the search that is recorded in ``directory``, or begin one, judged by ``metric``."""
-        super().__init__([])
+        Grid.__init__(self, [])
         settings = sweep.settings
         seed = sweep.config_of(sweep.samples[0]).seed
         judged_by = {"metric": metric, "seeds": settings.num_seeds}
-        # The study maximizes.
-        self._sign = METRICS[metric].rank(1.0)
+        sign = METRICS[metric].rank(1.0)
+        Study.__init__(
+            self, directory, space, settings.sampler, seed, settings.prune, judged_by, sign
+        )
         self._sweep = sweep
-        self._space = space
-        self._study = Study(directory, space, settings.sampler, seed, settings.prune, judged_by)
-        self._reported: dict[str, int] = {}
         self._failures = 0
         self.is_over = False
         for trial in self.trials:
             self._add(trial)
 
-    @property
-    def trials(self) -> list[Trial]:
-        """All trials."""
-        return self._study.trials
-
     def describe(self, point: Point) -> str:
         """Return a trial's name and settings."""
         return f"{point.name} ({point_names([point.nodes])[0]})"
 
-    def state(self, point: str) -> State:
+    def state(self, point: Point) -> State:
         """Return what has become of a trial."""
-        return self.trials[_number(point)].state
+        return self.trials[point.number].state
 
     def extend(self) -> bool:
         """Begin another trial; return whether there was one to begin.
@@ -84,7 +77,7 @@ class Search(Grid):
                 "in jobs/ in the sweep's directory tell, and start it again"
             )
         while not self.is_over:
-            trial = self._study.ask(limit)
+            trial = self.ask(limit)
             if trial is None:
                 self.is_over = True
             elif self._add(trial):
@@ -93,47 +86,26 @@ class Search(Grid):
 
     def _add(self, trial: Trial) -> bool:
         """Make a point of a trial, which fails if its settings do not go together."""
-        places = {key: dimension.place for key, dimension in self._space.dimensions.items()}
+        places = {key: dimension.place for key, dimension in self.space.items()}
         nodes = {key: as_node(value, places[key]) for key, value in trial.values.items()}
-        point = Point(f"{_PREFIX}{trial.number + 1:03}", nodes)
+        point = Point(f"trial-{trial.number + 1:03}", nodes, trial.number)
         try:
             self._sweep.config_of(point)
         except ConfigError as error:
-            self._study.end(trial.number, "failed", why=str(error))
+            self.end(trial.number, "fail", why=str(error))
             return False
         self.points.append(point)
         return True
 
-    def report(self, point: str, validations: Sequence[float]) -> bool:
-        """Take the metric at each validation so far; return whether there are new ones."""
-        known = self._reported.get(point, 0)
-        for step, score in enumerate(validations[known:], known + 1):
-            self._study.report(_number(point), step, self._sign * score)
-        self._reported[point] = len(validations)
-        return len(validations) > known
-
-    def should_prune(self, point: str) -> bool:
-        """Return whether a trial is to be given up, by what was reported."""
-        return self._study.should_prune(_number(point))
-
-    def prune(self, point: str) -> None:
-        """End a trial that was given up."""
-        self._study.end(_number(point), "pruned")
-
-    def complete(self, point: str, scores: Sequence[float]) -> None:
+    def complete(self, point: Point, scores: Sequence[float]) -> None:
         """End a trial with the mean of its runs' scores, of those that were validated."""
         if not scores:
             self.fail(point, "it was not validated")
             return
         self._failures = 0
-        self._study.end(_number(point), "complete", self._sign * statistics.fmean(scores))
+        self.end(point.number, "complete", statistics.fmean(scores))
 
-    def fail(self, point: str, why: str) -> None:
+    def fail(self, point: Point, why: str) -> None:
         """End a trial of which a run has failed."""
         self._failures += 1
-        self._study.end(_number(point), "failed", why=why)
-
-
-def _number(point: str) -> int:
-    """Return the number of the trial that a point stands for, from 0."""
-    return int(point.removeprefix(_PREFIX)) - 1
+        self.end(point.number, "fail", why=why)

@@ -1,9 +1,8 @@
 """The settings that a search varies, and the values that each may take."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from transformer_cli.config.setting_tree import (
@@ -54,9 +53,11 @@ class Dimension:
         return [json.dumps(choice, ensure_ascii=False) for choice in self.limits]
 
     @property
-    def is_finite(self) -> bool:
-        """Whether its values can be counted."""
-        return self.kind == _CHOICES or _RANGES[self.kind][0]
+    def records(self) -> Sequence[object] | None:
+        """All that a study may record; None: that cannot be counted."""
+        if self.kind == _CHOICES:
+            return self.labels
+        return range(self.limits[0], self.limits[1] + 1) if _RANGES[self.kind][0] else None
 
     def describe(self) -> str:
         """Return it as a sweep file has it."""
@@ -66,7 +67,7 @@ class Dimension:
 
     def record(self, drawn: Any) -> object:
         """Return what a study records where Optuna drew ``drawn``: rounded, and in the range."""
-        if self.is_finite:
+        if self.records is not None:
             return drawn
         low, high = self.limits
         return min(max(float(f"{drawn:.{_DIGITS}g}"), low), high)
@@ -86,36 +87,11 @@ class Dimension:
         return getattr(optuna_distributions, kind)(*self.limits, log=is_log)
 
 
-@dataclass(frozen=True)
-class SearchSpace:
-    """All settings that a search varies, by dotted key."""
-
-    dimensions: Mapping[str, Dimension]
-
-    def record(self, drawn: Mapping[str, object]) -> dict[str, object]:
-        """Return what a study records of a trial for which Optuna drew ``drawn``."""
-        return {key: dimension.record(drawn[key]) for key, dimension in self.dimensions.items()}
-
-    def decode(self, recorded: Mapping[str, object]) -> dict[str, object]:
-        """Return the values of a trial, by dotted key."""
-        return {key: dimension.decode(recorded[key]) for key, dimension in self.dimensions.items()}
-
-    @property
-    def is_finite(self) -> bool:
-        """Whether its points can be counted."""
-        return all(dimension.is_finite for dimension in self.dimensions.values())
-
-    def iter_points(self) -> Iterator[dict[str, object]]:
-        """Yield all points of a finite space as a study records them."""
-        axes = (
-            axis.labels if axis.kind == _CHOICES else range(axis.limits[0], axis.limits[1] + 1)
-            for axis in self.dimensions.values()
-        )
-        for point in product(*axes):
-            yield dict(zip(self.dimensions, point, strict=True))
+Space = Mapping[str, Dimension]
+"""All settings that a search varies, by dotted key."""
 
 
-def read_space(node: Node) -> SearchSpace:
+def read_space(node: Node) -> Space:
     """Read the ``search`` section of a sweep file.
 
     A list is choices. A range is a section of one key, the name of its distribution, as in
@@ -128,7 +104,7 @@ def read_space(node: Node) -> SearchSpace:
         found = "nothing" if node.value == {} else describe_value(values(node))
         problem = f"expected settings and their values, found {found}"
         raise setting_error(node.place, (_SEARCH,), problem)
-    return SearchSpace({key: _read(key, below) for key, below in node.value.items()})
+    return {key: _read(key, below) for key, below in node.value.items()}
 
 
 def _read(key: str, node: Node) -> Dimension:

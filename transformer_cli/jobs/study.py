@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from transformer_cli.errors import ConfigError
 from transformer_cli.files import open_regular
-from transformer_cli.jobs.space import SearchSpace
+from transformer_cli.jobs.space import Space
 from transformer_cli.packages import import_extra
 
 if TYPE_CHECKING:
@@ -17,17 +18,11 @@ if TYPE_CHECKING:
 
 Sampler = Literal["tpe", "random"]
 Prune = Literal["median", "halving", "none"]
-State = Literal["running", "complete", "pruned", "failed"]
+State = Literal["running", "complete", "pruned", "fail"]
+"""Optuna's names."""
 
 JOURNAL = "study.journal"
 _NAME = "sweep"
-_OPTUNA_STATES: dict[State, str] = {
-    "running": "RUNNING",
-    "complete": "COMPLETE",
-    "pruned": "PRUNED",
-    "failed": "FAIL",
-}
-_STATES = {name: state for state, name in _OPTUNA_STATES.items()}
 _RANDOM_TRIALS = 10
 """Trials that TPE draws at random, before it has seen enough."""
 _DRAWS = 10
@@ -67,7 +62,7 @@ class _NoLock:
 
 
 class Study:
-    """A search in a sweep's directory, which this process has locked. Its metric is maximized.
+    """A search in a sweep's directory, which this process has locked.
 
     What ``ask`` draws depends on the seed, the trial's number and what the journal says of the
     trials before it; not on the process that asks. Reporting and ending twice are no errors, and
@@ -77,11 +72,12 @@ class Study:
     def __init__(
         self,
         directory: Path,
-        space: SearchSpace,
+        space: Space,
         sampler: Sampler,
         seed: int,
         prune: Prune,
         judged_by: Mapping[str, object] = MappingProxyType({}),
+        sign: float = 1.0,
     ) -> None:
         """Open the study in ``directory``, or begin one.
 
@@ -92,16 +88,18 @@ class Study:
             seed: see there.
             prune: which trials are pruned; it may change.
             judged_by: what a trial's value depends on besides its settings.
+            sign: -1 if the metric is the better, the lower it is.
 
         Raises:
             MissingExtraError: Optuna is not installed.
             ConfigError: the study there has another space, sampler, seed or ``judged_by``.
         """
         self._optuna = optuna = import_optuna()
-        self._space, self._sampler, self._seed = space, sampler, seed
+        self.space, self._sampler, self._seed, self._sign = space, sampler, seed, sign
+        self._reported: dict[int, int] = {}
         self._kinds = {
             key: dimension.distribution(optuna.distributions)
-            for key, dimension in sorted(space.dimensions.items())
+            for key, dimension in sorted(space.items())
         }
         directory.mkdir(parents=True, exist_ok=True)
         _drop_torn_line(directory / JOURNAL)
@@ -115,7 +113,7 @@ class Study:
             pruner=_pruner(prune, optuna.pruners),
             load_if_exists=True,
         )
-        ranges = {f"search.{key}": each.describe() for key, each in space.dimensions.items()}
+        ranges = {f"search.{key}": each.describe() for key, each in space.items()}
         settings = {"sampler": sampler, "seed": seed, **ranges, **judged_by}
         earlier = self._study.user_attrs.get(_SETTINGS)
         if earlier is None:
@@ -155,18 +153,26 @@ class Study:
             # A study in memory, so that a trial can be recorded as a whole, with rounded numbers.
             study = self._optuna.create_study(direction="maximize", sampler=sampler)
             study.add_trials(history)
-            point = self._space.record(study.ask(self._kinds).params)
+            drawn = study.ask(self._kinds).params
+            point = {key: kind.record(drawn[key]) for key, kind in self.space.items()}
             if point not in tried:
                 return point
-        if not self._space.is_finite:
+        axes = [kind.records for kind in self.space.values() if kind.records is not None]
+        if len(axes) < len(self.space):  # it has points without end
             return point
-        return next((point for point in self._space.iter_points() if point not in tried), None)
+        points = (dict(zip(self.space, values, strict=True)) for values in product(*axes))
+        return next((point for point in points if point not in tried), None)
 
-    def report(self, number: int, step: int, value: float) -> None:
-        """Record the metric of a trial's validation ``step``, counted from 1."""
+    def report(self, number: int, values: Sequence[float]) -> bool:
+        """Record a trial's metric at each validation so far; return whether there are new ones."""
         trial = self._history()[number]
-        if not trial.state.is_finished() and step not in trial.intermediate_values:
-            self._storage.set_trial_intermediate_value(self._trial_id(number), step, value)
+        for step, value in enumerate(values, start=1):
+            if not trial.state.is_finished() and step not in trial.intermediate_values:
+                trial_id = self._trial_id(number)
+                self._storage.set_trial_intermediate_value(trial_id, step, self._sign * value)
+        is_news = len(values) > self._reported.get(number, 0)
+        self._reported[number] = len(values)
+        return is_news
 
     def should_prune(self, number: int) -> bool:
         """Return whether a trial's training is to be stopped.
@@ -192,15 +198,15 @@ class Study:
             return
         if why is not None:
             self._storage.set_trial_user_attr(self._trial_id(number), _WHY, why)
-        states = self._optuna.trial.TrialState
-        self._study.tell(number, value, state=states[_OPTUNA_STATES[state]])
+        value = None if value is None else self._sign * value
+        self._study.tell(number, value, state=self._optuna.trial.TrialState[state.upper()])
         self.trials[number] = self._read(self._history()[number])
 
     def _read(self, trial: "FrozenTrial") -> Trial:
         return Trial(
             trial.number,
-            self._space.decode(trial.params),
-            _STATES[trial.state.name],
+            {key: kind.decode(trial.params[key]) for key, kind in self.space.items()},
+            cast(State, trial.state.name.lower()),
             trial.value,
             trial.user_attrs.get(_WHY),
         )

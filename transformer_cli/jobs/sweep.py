@@ -175,7 +175,7 @@ class SweepPlan(Plan):
         is_training = False
         for run in self.runs():
             is_ended = run.job.name in self.directory.failed or self.directory.seems_done(run.job)
-            if self.trials.state(run.point.name) == "running" and not is_ended:
+            if self.trials.state(run.point) == "running" and not is_ended:
                 is_training = True
                 yield run.data
                 yield run.job
@@ -273,40 +273,43 @@ class SweepPlan(Plan):
         if budget is not None and not self.trials.is_over:
             spent = sum(self._read_progress(run).seconds for run in self.runs())
             self.trials.is_over = spent / self.num_jobs > budget
-        return self.trials.extend()
+        is_added = self.trials.extend()
+        if is_added:
+            self.record()
+        return is_added
 
     def give_up(self, job: Job) -> Literal["pruned", "stopped"] | None:
         """Return what becomes of a training that is not worth its time; None: it is."""
         run = self._runs.get(job.name)
         if run is None or not isinstance(self.trials, Search):
             return None
-        point = run.point.name
-        if self.trials.state(point) != "running":
+        search, point = self.trials, run.point
+        if search.state(point) != "running":
             return "stopped"
         if self.sweep.settings.prune == "none" or run.seed != self.seeds[0]:
             return None
-        is_news = self.trials.report(point, self._read_progress(run).scores)
-        if not is_news or not self.trials.should_prune(point):
+        is_news = search.report(point.number, self._read_progress(run).scores)
+        if not is_news or not search.should_prune(point.number):
             return None
         self.directory.prune(job)
-        self.trials.prune(point)
+        search.end(point.number, "pruned")
         return "pruned"
 
     def _settle_points(self, search: Search) -> None:
         """End the trials whose runs are all done, or of which one has failed."""
         for point in search.points:
-            if search.state(point.name) != "running":
+            if search.state(point) != "running":
                 continue
             runs = [self._run(point, seed) for seed in self.seeds]
             failed = [run.job.name for run in runs if run.job.name in self.directory.failed]
             if failed:
-                search.fail(point.name, self.directory.failed[failed[0]])
+                search.fail(point, self.directory.failed[failed[0]])
             elif all(self.directory.seems_done(run.job) for run in runs):
                 reached = [self._read_progress(run) for run in runs]
                 # By the first seed's validations, later points are pruned.
-                search.report(point.name, reached[0].scores)
+                search.report(point.number, reached[0].scores)
                 scores = [progress.best for progress in reached if progress.best is not None]
-                search.complete(point.name, scores)
+                search.complete(point, scores)
 
     # --- how far it is ----------------------------------------------------------------------------
 
@@ -330,7 +333,7 @@ class SweepPlan(Plan):
                     self.trials.describe(point),
                     [self._read_progress(run).best for run in done],
                     sum(run.job.name in self.directory.failed for run in runs),
-                    self.trials.state(point.name) == "pruned",
+                    self.trials.state(point) == "pruned",
                 )
             )
         return status
@@ -367,9 +370,9 @@ class SweepPlan(Plan):
     def reference(self) -> str:
         """Name of the point that others are compared with: the base's settings, or the first."""
         base = self.sweep.config_of(Point(BASE_POINT))
-        points = self.trials.points
-        same = [point.name for point in points if self._config_of(point) == base]
-        return next(iter([*same, *(point.name for point in points)]), BASE_POINT)
+        names = [point.name for point in self.trials.points]
+        same = [point.name for point in self.trials.points if self._config_of(point) == base]
+        return (same or names or [BASE_POINT])[0]
 
     def record(self) -> None:
         """Record what is planned, for commands that read the directory without the sweep's file."""

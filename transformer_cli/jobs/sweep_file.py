@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import product
@@ -27,13 +27,13 @@ from transformer_cli.config.yaml import (
 )
 from transformer_cli.data.sources import check_split
 from transformer_cli.errors import CorpusError
-from transformer_cli.jobs.space import SearchSpace, read_space
+from transformer_cli.jobs.space import Space, read_space
 from transformer_cli.metrics import RankName
 from transformer_cli.text.scripts import has_case
 
 Values = Annotated[list[Any], Field(min_length=1)]
 Seeds = Annotated[int, Field(gt=0, le=1000)]
-_BUDGET = re.compile(r"[0-9]+(\.[0-9]+)?(min|h|d)")
+_BUDGET = re.compile(r"([0-9]+(?:\.[0-9]+)?)(min|h|d)")
 _SECONDS = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 _OF_SEARCH = ("trials", "budget", "sampler", "prune", "metric")
 
@@ -82,16 +82,14 @@ class SweepSettings(Section):
     @property
     def budget_seconds(self) -> float | None:
         """The budget in seconds."""
-        if self.budget is None:
-            return None
-        unit = next(unit for unit in _SECONDS if self.budget.endswith(unit))
-        return float(self.budget.removesuffix(unit)) * _SECONDS[unit]
+        match = _BUDGET.fullmatch(self.budget or "")
+        return float(match[1]) * _SECONDS[match[2]] if match else None
 
     @model_validator(mode="after")
     def _keys_agree(self) -> Self:
         if not self.base:
             raise ValueError("base: expected the path of a YAML file, found an empty text")
-        if self.budget is not None and not _BUDGET.fullmatch(self.budget):
+        if self.budget is not None and self.budget_seconds is None:
             raise ValueError(
                 f"budget: expected a time such as 90min, 6h or 2d, found {self.budget!r}"
             )
@@ -112,26 +110,21 @@ _MAX_NAME = 100
 
 @dataclass(frozen=True)
 class Point:
-    """Settings that are tried together.
-
-    Attributes:
-        name: of its directory.
-        nodes: what it changes of the base, by dotted key, with the place in the sweep's file.
-    """
+    """Settings that are tried together."""
 
     name: str
+    """Of its directory."""
     nodes: dict[str, Node] = field(default_factory=dict)
-
-    @property
-    def values(self) -> dict[str, object]:
-        """What it changes of the base, by dotted key."""
-        return {key: values(node) for key, node in self.nodes.items()}
+    """What it changes of the base, by dotted key, with the place in the sweep's file."""
+    number: int = 0
+    """Of a search's trial."""
 
     @property
     def overrides(self) -> list[str]:
-        """The same as ``--set`` takes it; JSON is YAML."""
+        """What it changes as ``--set`` takes it; JSON is YAML."""
         return [
-            f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in self.values.items()
+            f"{key}={json.dumps(values(node), ensure_ascii=False)}"
+            for key, node in self.nodes.items()
         ]
 
 
@@ -213,13 +206,25 @@ class Sweep:
     """That configuration, with its bases."""
     points: list[Point]
     """Those of the grid; one without changes if there is none. Empty for a search."""
-    space: SearchSpace | None
+    space: Space | None
     """What a search draws points from."""
 
     @property
     def samples(self) -> list[Point]:
-        """The points of the grid; of a search, points that have each choice and end of a range."""
-        return self.points or list(_limits(self.space))
+        """The points of the grid; of a search, points that have each choice and end of a range.
+
+        Those have to be valid for all of the search to be.
+        """
+        if self.space is None:
+            return self.points
+        limits = {
+            key: [as_node(value, dimension.place) for value in dimension.limits]
+            for key, dimension in self.space.items()
+        }
+        points = [{key: nodes[0] for key, nodes in limits.items()}]
+        for key, nodes in limits.items():
+            points += [{**points[0], key: node} for node in nodes[1:]]
+        return [Point(*named) for named in zip(point_names(points), points, strict=True)]
 
     @property
     def num_points(self) -> int:
@@ -265,29 +270,13 @@ def load_sweep(path: Path) -> Sweep:
     return sweep
 
 
-def _limits(space: SearchSpace | None) -> Iterator[Point]:
-    """Yield points that have to be valid for all of a search to be: one for each end or choice."""
-    assert space is not None
-    limits = {
-        key: [as_node(value, dimension.place) for value in dimension.limits]
-        for key, dimension in space.dimensions.items()
-    }
-    first = {key: nodes[0] for key, nodes in limits.items()}
-    points = [first]
-    for key, nodes in limits.items():
-        points += [{**first, key: node} for node in nodes[1:]]
-    yield from map(Point, point_names(points), points)
-
-
 def _check_keys(section: Node) -> None:
     """Check the dotted keys of a grid or a search; the schema checks where they lead."""
     assert isinstance(section.value, dict)
     for key, node in section.value.items():
         above = [other for other in section.value if key.startswith(f"{other}.")]
         problem = None
-        if not all(key.split(".")):
-            problem = f"{key}: expected a dotted key, as in training.epochs"
-        elif above:
+        if above:
             problem = f"{key}: is part of {above[0]}, which is varied too; leave one out"
         elif key == SEED:
             problem = "seed: every point has the same seeds; say how many with seeds"

@@ -94,16 +94,14 @@ class SideFilesManifest(TokenizerManifest):
 
     def load(self, directory: Path) -> Tokenizers:
         """Load the tokenizers of a directory, without reserved tokens, checking its files."""
-        if self.file_name("joint") in self.sha256:
-            joint = self._load_side("joint", directory)
-            return Tokenizers(src=joint, tgt=joint)
-        return Tokenizers(
-            src=self._load_side("src", directory), tgt=self._load_side("tgt", directory)
-        )
-
-    def _load_side(self, side: Side, directory: Path) -> Tokenizer:
-        path = directory / self.file_name(side)
-        return self.open(self.read_checked(path), path, side)
+        is_joint = self.file_name("joint") in self.sha256
+        sides: list[Side] = ["joint"] if is_joint else ["src", "tgt"]
+        paths = [directory / self.file_name(side) for side in sides]
+        tokenizers = [
+            self.open(self.read_checked(path), path, side)
+            for side, path in zip(sides, paths, strict=True)
+        ]
+        return Tokenizers(src=tokenizers[0], tgt=tokenizers[-1])
 
     @classmethod
     def file_name(cls, side: Side) -> str:
@@ -256,7 +254,7 @@ def _load_manifest(directory: Path) -> TokenizerManifest:
     data = _read_file(path)
     try:
         module = _AnyManifest.model_validate_json(data).kind
-        manifest: TokenizerManifest = module.MANIFEST.model_validate_json(data)
+        manifest: TokenizerManifest = module.Manifest.model_validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])

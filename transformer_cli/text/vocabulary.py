@@ -35,11 +35,8 @@ class Vocabulary:
     ) -> Self:
         """Build a vocabulary from the frequencies of tokens, in order of first appearance.
 
-        Args:
-            counts: frequency of each token.
-            min_freq: tokens seen fewer times are left out.
-            max_size: most entries, the four special tokens included; the most frequent are kept.
-            order: ids by falling frequency, ties by the token; or by first appearance.
+        ``max_size`` counts the four special tokens; the most frequent others are kept. Ties of
+        ``order`` by falling frequency are broken by the token.
         """
         seen = [t for t, count in counts.items() if count >= min_freq and t not in SPECIALS]
         by_frequency = sorted(seen, key=lambda token: (-counts[token], token))

@@ -53,6 +53,7 @@ class HuggingFaceTokenizer(Tokenizer):
             self._id_map = IdMap(specials, ids)
         except ValueError as error:
             raise TokenizerError(f"{source}: {error}; restore the tokenizer.json") from error
+        self.size = len(self._id_map)
         self._lowercase = lowercase
         self._source = source
         # Text that spells a special token stays text.
@@ -65,11 +66,6 @@ class HuggingFaceTokenizer(Tokenizer):
         # A file without a decoder gets the usual one of its subwords.
         if self._tokenizer.decoder is None:
             self._tokenizer.decoder = self._spelling.make_decoder()
-
-    @property
-    def size(self) -> int:
-        """Entries of the vocabulary, the four special tokens included."""
-        return len(self._id_map)
 
     def encode(self, line: str) -> list[int]:
         """Return a line's ids, without BOS and EOS."""
@@ -239,7 +235,7 @@ class _Spelling:
         return None
 
 
-class HuggingFaceManifest(SideFilesManifest):
+class Manifest(SideFilesManifest):
     """The manifest of tokenizer.json files made elsewhere."""
 
     kind: Literal["huggingface"] = "huggingface"
@@ -251,9 +247,6 @@ class HuggingFaceManifest(SideFilesManifest):
         return HuggingFaceTokenizer(data, self.lowercase, path, self.specials[side])
 
 
-MANIFEST = HuggingFaceManifest
-
-
-def learn(config: HuggingFaceConfig, text: TrainingText, directory: Path) -> HuggingFaceManifest:
+def learn(config: HuggingFaceConfig, text: TrainingText, directory: Path) -> Manifest:
     """Copy the files that the configuration names into ``directory``."""
-    return HuggingFaceManifest.copy_files(config, text, directory, find_specials)
+    return Manifest.copy_files(config, text, directory, find_specials)

@@ -61,12 +61,8 @@ class SentencePieceTokenizer(Tokenizer):
                 raise TokenizerError(
                     f"{source}: starts with the pieces {first}, not {SPECIALS}; learn it again"
                 )
+        self.size = len(self._id_map) if self._id_map else len(pieces)
         self._lowercase = lowercase
-
-    @property
-    def size(self) -> int:
-        """Entries of the vocabulary, the four special tokens included."""
-        return len(self._id_map) if self._id_map else int(self._processor.get_piece_size())
 
     @property
     def can_sample(self) -> bool:
@@ -144,7 +140,7 @@ def open_model(model: bytes, source: Path, advice: str) -> Any:
     return processor
 
 
-class SentencePieceManifest(SideFilesManifest):
+class Manifest(SideFilesManifest):
     """The manifest of SentencePiece models."""
 
     kind: Literal["sentencepiece"] = "sentencepiece"
@@ -156,16 +152,11 @@ class SentencePieceManifest(SideFilesManifest):
         return SentencePieceTokenizer(data, self.lowercase, path, specials)
 
 
-MANIFEST = SentencePieceManifest
-
-
-def learn(
-    config: SentencePieceConfig, text: TrainingText, directory: Path
-) -> SentencePieceManifest:
+def learn(config: SentencePieceConfig, text: TrainingText, directory: Path) -> Manifest:
     """Learn models, or copy those that the configuration names, into ``directory``."""
     if config.files:
-        return SentencePieceManifest.copy_files(config, text, directory, _find_specials)
-    return SentencePieceManifest.learn(config, text, directory, learn_model)
+        return Manifest.copy_files(config, text, directory, _find_specials)
+    return Manifest.learn(config, text, directory, learn_model)
 
 
 def _find_specials(model: bytes, path: Path) -> SpecialIds:

@@ -22,7 +22,7 @@ from transformer_cli.config.sections import (
     setting,
 )
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
-from transformer_cli.metrics import SelectName
+from transformer_cli.metrics import SelectName, TokenizerName
 
 
 class ModelConfig(Section):
@@ -193,7 +193,7 @@ class TrainingConfig(Section):
 class EvaluationConfig(Section):
     """How translations are scored, in training and afterwards."""
 
-    tokenize: Literal["none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"] | None = setting(
+    tokenize: TokenizerName | None = setting(
         None,
         "sacreBLEU's tokenizer for BLEU. null: by the target language: zh for Chinese, "
         "ja-mecab for Japanese and ko-mecab for Korean, if they are installed, char where words "

@@ -106,8 +106,7 @@ class ValidationScore:
     """Scores of a validation."""
 
     step: int
-    scores: Mapping[str, float]
-    """By the metric's name."""
+    scores: Mapping[str, float]  # by the metric's name
     metrics: Metrics = USUAL
 
 

@@ -24,12 +24,9 @@ _START = (SPECIALS[BOS_ID], "<s>")
 class Table(NamedTuple):
     """A side's ids."""
 
-    vocabulary: Vocabulary
-    """The piece of each id of the run."""
-    rows: list[int]
-    """The model's id of each id of the run."""
-    copies_start: bool
-    """Whether BOS is a copy of another special token's row."""
+    vocabulary: Vocabulary  # the piece of each id of the run
+    rows: list[int]  # the model's id of each id of the run
+    copies_start: bool  # whether BOS is a copy of another special token's row
 
 
 @dataclass(frozen=True)

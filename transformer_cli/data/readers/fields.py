@@ -46,8 +46,7 @@ class FieldsReader(UnitReader):
     """Files in which a record is a pair."""
 
     fields: tuple[str, str]
-    place: ClassVar[str]
-    """Where a record is, for messages, given file and number."""
+    place: ClassVar[str]  # where a record is, for messages, given file and number
 
     @abstractmethod
     def records(self, file: Path) -> Numbered[dict[str, Any]]:
@@ -67,11 +66,7 @@ class FieldsReader(UnitReader):
 
 
 def get_text(record: dict[str, Any], field: str) -> str:
-    """Return a field's text on one line.
-
-    Raises:
-        InvalidTextError: there is no such field, or no text in it that can be used.
-    """
+    """Return a field's text on one line; raise an InvalidTextError if there is none to be used."""
     try:
         text = get_field(record, field)
     except KeyError:
@@ -82,10 +77,9 @@ def get_text(record: dict[str, Any], field: str) -> str:
 
 
 def get_field(record: Mapping[str, Any], field: str) -> Any:
-    """Return the value of a field, as in 'text', or of one within another, as in 'translation.de'.
+    """Return the value of a field, or of one within another, as in 'translation.de'.
 
-    Raises:
-        KeyError: the record has no such field.
+    KeyError is raised if the record has no such field.
     """
     if field in record:
         return record[field]

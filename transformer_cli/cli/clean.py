@@ -49,7 +49,9 @@ def clean(
     result = preparing.clean_corpus(data, directory, pair_bar)
     say("\n".join(_lines(result)))
     if report is not None:
-        page = rendering.render_cleaning(result, data, config.stem)
+        page = rendering.render_page(
+            "cleaning", None, {}, cleaning=result, data=data, title=config.stem
+        )
         compression.write_text(report, page, is_named=True)
 
 

@@ -2,7 +2,6 @@
 
 import json as json_format
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -100,7 +99,7 @@ def compare(
             "sentences": len(text),
             "checkpoint": checkpoint,
             **_compare_on(text, compared, kind, compute, metrics),
-            "environment": asdict(metrics_log.describe_environment(torch_device, torch_precision)),
+            "environment": metrics_log.describe_environment(torch_device, torch_precision),
         }
         for name, text in texts
     ]

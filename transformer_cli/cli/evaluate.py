@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -145,7 +145,7 @@ def _evaluate(
     seen = seen_pairs.find_seen([run, *others], text, pair_bar)
     result = _translate(translator, searcher, name, text, metrics)
     engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint
-    environment = asdict(metrics_log.describe_environment(engine.device, engine.precision))
+    environment = metrics_log.describe_environment(engine.device, engine.precision)
     differing = result.differing
     report = {
         "split": name,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:  # takes 0.1 s, and all commands read the names
     from sacrebleu.metrics.base import Metric as SacreMetric
 
 DEFAULT_TOKENIZER = "13a"
+TokenizerName = Literal["none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mecab"]  # of BLEU
 # What a best checkpoint may be chosen by, as settings name it, and as it is recorded: by lowercased
 # BLEU where translations are lowercased. evaluation/best_checkpoint.py chooses.
 SelectName = Literal["bleu", "chrf", "loss"]

@@ -302,15 +302,12 @@ def test_of_a_language_without_known_scripts_none_is_asked_for(corpus: Corpus) -
 # --- with a tokenizer -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Pieces(Tokenizer):
     """Two tokens a word; knows the letters of its tokens, spells others as bytes or not at all."""
 
-    tokens: tuple[str, ...]
-
-    @property
-    def size(self) -> int:
-        return len(SPECIALS) + len(self.tokens)
+    def __init__(self, tokens: tuple[str, ...]) -> None:
+        self.tokens = tokens
+        self.size = len(SPECIALS) + len(tokens)
 
     def encode(self, line: str) -> list[int]:
         if line == "ﬁ":  # as SentencePiece's normalisation has it

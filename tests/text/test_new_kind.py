@@ -51,7 +51,7 @@ class CharactersTokenizer(Tokenizer):
         return self.tokens[number].replace(" ", "▁")
 
 
-class CharactersManifest(SideFilesManifest):
+class Manifest(SideFilesManifest):
     kind: Literal["characters"] = "characters"
     suffix = "characters"
 
@@ -59,15 +59,12 @@ class CharactersManifest(SideFilesManifest):
         return CharactersTokenizer(data.decode())
 
 
-MANIFEST = CharactersManifest
-
-
 def learn(config, text, directory):
     models = (
         (side, "".join(sorted(set("".join(lines)))).encode())
         for side, lines, _ in text.sides(joint=True)
     )
-    return CharactersManifest.write(models, directory, config.lowercase, text.sha256)
+    return Manifest.write(models, directory, config.lowercase, text.sha256)
 """
 EXPERIMENT = """\
 data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}

@@ -3,19 +3,15 @@
 The rules that say what is wrong with a pair are those of ``data/filters/rules.py``.
 """
 
-import os
-import sys
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from transformer_cli.audit.split_check import Occurrences, SplitCheck
-from transformer_cli.audit.text_audit import all_copied, find_mistaken_files, trained_text
-from transformer_cli.config.choices import LONGEST_SOURCE
+from transformer_cli.audit.split_check import Occurrences, SplitCheck, Unit
+from transformer_cli.audit.text_audit import ALL_COPIED, TRAINED_TEXT, find_mistaken_files
 from transformer_cli.config.data_schema import CopyData, CorpusData, FilterName
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ConcatenatedSources, PairProgress, PairSource, ParallelFiles
@@ -35,22 +31,13 @@ from transformer_cli.errors import CorpusError, MissingExtraError
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.scripts import has_spaces, scripts_of
 
+_OF_SIDES = ("odd_characters", "unknown_characters")
+# Names of all findings, as --ignore takes them; the first are rules' names.
 FINDINGS = (
     *WARNING_SHARES,
-    "shifted",
-    "in_training",
-    "source_in_training",
-    "long",
-    *(
-        f"{side}_{what}"
-        for side in ("source", "target")
-        for what in ("odd_characters", "unknown_characters")
-    ),
+    *("shifted", "in_training", "source_in_training", "long"),
+    *(f"{side}_{what}" for side in ("source", "target") for what in _OF_SIDES),
 )
-"""Names of all findings, as --ignore takes them; the first are rules' names."""
-
-Unit = Literal["tokens", "words", "characters"]
-"""Of lengths; without tokenizers, words between spaces, where both languages have spaces."""
 
 
 @dataclass(frozen=True)
@@ -58,17 +45,12 @@ class Finding:
     """Some pairs of a split that have the same fault."""
 
     split: str
-    what: str
-    """One of ``FINDINGS``."""
-    text: str
-    """Its description in messages."""
+    what: str  # one of FINDINGS
+    text: str  # its description in messages
     count: int
-    share: float
-    """Of the split's pairs, from 0 to 1."""
-    warning: bool
-    """Whether it is a warning, or a note only."""
-    places: list[str]
-    """The first few: file, line and what is there."""
+    share: float  # of the split's pairs, from 0 to 1
+    warning: bool  # whether it is a warning, or a note only
+    places: list[str]  # the first few: file, line and what is there
 
     def __str__(self) -> str:
         has_more = self.count > len(self.places) and self.what != "shifted"  # a range of lines
@@ -92,18 +74,13 @@ class SplitSummary:
 class CorpusReport:
     """Statistics and findings of a corpus."""
 
-    unit: Unit
-    """Unit of the lengths."""
-    unknown_scripts: list[str]
-    """Languages whose script is unknown, so that wrong scripts cannot be detected."""
-    unavailable: list[str]
-    """A message for each test split that could not be opened, and so was not checked."""
+    unit: Unit  # unit of the lengths
+    unknown_scripts: list[str]  # languages whose script is unknown, so that none is wrong
+    unavailable: list[str]  # a message for each test split that could not be opened
     splits: list[SplitSummary]
-    mistakes: list[str]
-    """What can only be a mistake: a file named twice, say."""
+    mistakes: list[str]  # what can only be a mistake: a file named twice, say
     findings: list[Finding]
-    ignored: list[str]
-    """Names of findings that never count as warnings (--ignore)."""
+    ignored: list[str]  # names of findings that never count as warnings (--ignore)
 
     @property
     def warnings(self) -> int:
@@ -119,14 +96,8 @@ def check_corpus(
 ) -> CorpusReport:
     """Check all splits of a configured corpus in one pass each, and return the report.
 
-    Sources of kind corpus are first read, filtered and split as for a training.
-
-    Args:
-        config: the experiment's settings.
-        tokenizers: the run's; None before they are learned, when lengths are in words or
-            characters.
-        progress: wraps the iteration over a split's pairs, as tqdm does.
-        ignored: names of findings that never count as warnings.
+    Sources of kind corpus are first read, filtered and split as for a training. ``tokenizers`` are
+    the run's, None before they are learned; ``ignored`` names findings that are never warnings.
 
     Raises:
         CorpusError: a split is missing, misaligned, blank, or not UTF-8. A test split that cannot
@@ -151,13 +122,11 @@ def check_corpus(
             if isinstance(data, CorpusData):
                 # Findings name a line of the split, as the files are gone afterwards.
                 source = ConcatenatedSources((source,))
-            # How many tokens so many characters are, only a tokenizer tells.
-            limit = sys.maxsize if unit == "characters" else _limit(config, is_trained)
-            cut = list if unit == "characters" else str.split
-            known = None if is_trained else training
-            split = SplitCheck(name, source, config, tokenizers, limit, known, cut)
+            split = SplitCheck(
+                name, source, config, tokenizers, unit, None if is_trained else training
+            )
             split.read(progress)
-            report.findings.extend(_find(split, config, limit, unit, ignored))
+            report.findings.extend(_find(split, config, unit, ignored))
             lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
             report.splits.append(SplitSummary(name, split.pairs, *lengths))
             (training if is_trained else scored).append(split)
@@ -170,10 +139,7 @@ def _sources(
 ) -> Iterator[tuple[str, PairSource, bool]]:
     """Yield (name, text, whether it is trained on) of each split and each source added to train.
 
-    Args:
-        config: the experiment's settings.
-        unavailable: a message is appended for each test split that cannot be opened.
-        prepared: directory of the prepared corpus, for kind corpus.
+    A message is appended to ``unavailable`` for each test split that cannot be opened.
     """
     data = config.data
     train, val, *tests = split_names(data)
@@ -190,37 +156,28 @@ def _sources(
             yield name, source, False
 
 
-def _limit(config: Config, is_trained: bool) -> int:
-    """Return the maximum tokens per side of a pair that is neither left out nor split."""
-    if is_trained:
-        return config.training.max_length
-    if config.model.positions == "learned":
-        return min(LONGEST_SOURCE, config.model.max_positions - 1)
-    return LONGEST_SOURCE
-
-
 def _find_mistakes(
     config: Config, training: Sequence[SplitCheck], scored: Sequence[SplitCheck]
 ) -> Iterator[str]:
     """Yield a message for each thing that ``train`` refuses as it can only be a mistake."""
     if isinstance(config.data, CopyData):  # made as it has to be
         return
-    trained_on = {split.name: split.source for split in training}
-    yield from find_mistaken_files(
-        config.data, trained_on, {split.name: split.source for split in scored}
-    )
-    yield from (all_copied(split.name) for split in (*training, *scored) if split.is_all_copied)
+    train, test = ({split.name: split.source for split in part} for part in (training, scored))
+    yield from find_mistaken_files(config.data, train, test)
+    for split in (*training, *scored):
+        if split.is_all_copied:
+            yield ALL_COPIED.format(split.name)
     digests = np.concatenate([split.known_digests() for split in training])
     for split in scored:
         if np.array_equal(split.known_digests(), digests):
-            yield trained_text(split.name)
+            yield TRAINED_TEXT.format(split.name)
 
 
 def _find(
-    split: SplitCheck, config: Config, limit: int, unit: Unit, ignored: Collection[str]
+    split: SplitCheck, config: Config, unit: Unit, ignored: Collection[str]
 ) -> Iterator[Finding]:
     """Yield what is found in a split."""
-    for what, text, warning_share, faults, side in _look_for(split, config, limit, unit):
+    for what, text, warning_share, faults, side in _look_for(split, config, unit):
         if faults.count:
             share = faults.count / split.pairs
             is_warning = share >= warning_share and what not in ignored
@@ -232,7 +189,7 @@ def _find(
 
 
 def _look_for(
-    split: SplitCheck, config: Config, limit: int, unit: Unit
+    split: SplitCheck, config: Config, unit: Unit
 ) -> Iterator[tuple[str, str, float, Occurrences, int]]:
     """Yield name, description, share from which it is a warning, faults, and their side."""
     for name, summary, faults in split.find_by_rules():
@@ -244,7 +201,7 @@ def _look_for(
         yield "in_training", "pairs that are trained on too", STRICT_SHARE, pairs, 0
         sources = split.find_trained_on(lambda part: part.src_digests)
         yield "source_in_training", "sources that are trained on", TOLERANT_SHARE, sources, 0
-    over = f"pairs of more than {limit:,} {'tokens' if unit == 'tokens' else 'words'}"
+    over = f"pairs of more than {split.max_length:,} {'tokens' if unit == 'tokens' else 'words'}"
     if split.training is None:
         text, share = f"{over} (training.max_length), not used in training", TOLERANT_SHARE
     elif config.model.positions == "learned" and split.name == "val":
@@ -265,8 +222,7 @@ def _place(split: SplitCheck, index: int, side: int) -> str:
         return f"{split.name}:{index + 1}"
     path = (split.source.src, split.source.tgt)[side]
     here = Path.cwd()
-    shown = path.relative_to(here) if path.is_relative_to(here) else path
-    return f"{os.fspath(shown)}:{index + 1}"
+    return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{index + 1}"
 
 
 # --- filters --------------------------------------------------------------------------------------
@@ -277,16 +233,11 @@ class FilterEffect:
     """What a filter would reject of all sources, alone but for blank pairs."""
 
     name: FilterName
-    is_on: bool
-    """Whether it is applied to any source."""
-    count: int | None
-    """Pairs; None: it was not tried, as its package is not installed."""
-    share: float | None
-    """Of all pairs, from 0 to 1."""
-    first: int | None
-    """Number of the first such pair among those of all sources, from 1; None: there is none."""
-    missing: str | None
-    """Message about a package that is not installed."""
+    is_on: bool  # whether it is applied to any source
+    count: int | None = None  # pairs; None: it was not tried, as its package is not installed
+    share: float | None = None  # of all pairs, from 0 to 1
+    first: int | None = None  # number of the first such pair of all, from 1
+    missing: str | None = None  # message about a package that is not installed
 
 
 def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[FilterEffect]:
@@ -311,13 +262,10 @@ def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[Filter
         reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
         for src, tgt in progress(reader.pairs(), source.path.name):
             tried.add(src, tgt)
-    effects = {
-        name: FilterEffect(name, name in on, None, None, None, message)
-        for name, message in missing.items()
-    }
+    effects = [FilterEffect(name, name in on, missing=why) for name, why in missing.items()]
     for filter_, mask in zip(filters, tried.rejected(), strict=True):
-        name, places = filter_.name, np.flatnonzero(mask)
-        first = int(places[0]) + 1 if len(places) else None
-        share = len(places) / len(mask)
-        effects[name] = FilterEffect(name, name in on, len(places), share, first, None)
-    return [effects[name] for name in FILTER_NAMES]
+        places = (np.flatnonzero(mask) + 1).tolist()
+        first = places[0] if places else None
+        is_on, share = filter_.name in on, len(places) / len(mask)
+        effects.append(FilterEffect(filter_.name, is_on, len(places), share, first))
+    return sorted(effects, key=lambda effect: FILTER_NAMES.index(effect.name))

@@ -52,10 +52,8 @@ class Shift:
     """A stretch of pairs in which source line n goes with target line n + ``offset``."""
 
     offset: int
-    first: int
-    """Index of the first pair, give or take ``margin``."""
-    end: int
-    """Index after the last one, likewise."""
+    first: int  # index of the first pair, give or take margin
+    end: int  # index after the last one, likewise
     margin: int
 
     def describe(self, pairs: int) -> str:

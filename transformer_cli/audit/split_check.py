@@ -4,18 +4,20 @@ Beside the text's different characters, 30 bytes a pair are held: two digests, a
 """
 
 import re
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from transformer_cli.audit.shift import ShiftCheck, in_batches
+from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import FilterName
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import NO_DIGEST, Digests, PairProgress, PairSource
+from transformer_cli.data.corpus import NO_DIGEST, Digests, PairProgress, PairSource, is_among
 from transformer_cli.data.filters.filter_pass import FilterPass, RepeatFilter
 from transformer_cli.data.filters.rules import WARNING_SHARES, build_filters
 from transformer_cli.errors import CorpusError
@@ -31,6 +33,10 @@ _TWICE_ENCODED = re.compile(
 _ODD_CATEGORIES = frozenset(("Cc", "Co", "Cn"))  # control, private-use, unassigned
 # U+FFFD and invisible ones; not joiners, with which some scripts are spelled, nor direction marks.
 _ODD = frozenset("\ufffd\u00ad\u200b\u2060\ufeff\u2028\u2029\u202a\u202b\u202c\u202d\u202e")
+
+
+Unit = Literal["tokens", "words", "characters"]
+"""Of lengths; without tokenizers, words between spaces, where both languages have spaces."""
 
 
 @dataclass
@@ -56,11 +62,9 @@ class SplitCheck:
         name: what it is called.
         source: its text.
         config: the experiment's settings.
-        tokenizers: those that it is to be trained with; None: not known yet, and lines are cut as
-            ``cut`` says.
-        max_tokens: of a side; a pair with more is too long.
+        tokenizers: those that it is to be trained with; None: not known yet.
+        unit: what lengths are counted in: tokens, if there are tokenizers.
         training: what is trained on, checked before; None for that itself.
-        cut: cuts a line into what its length is counted in, where there are no tokenizers.
     """
 
     def __init__(
@@ -69,9 +73,8 @@ class SplitCheck:
         source: PairSource,
         config: Config,
         tokenizers: Tokenizers | None,
-        max_tokens: int,
+        unit: Unit,
         training: "Sequence[SplitCheck] | None" = None,
-        cut: Callable[[str], Sized] = str.split,
     ) -> None:
         self.name = name
         self.source = source
@@ -79,23 +82,31 @@ class SplitCheck:
         self.pairs = 0
         self.src_digests = Digests()
         self.long = Occurrences()
+        # How many tokens so many characters are, only a tokenizer tells.
+        self.max_length = sys.maxsize if unit == "characters" else self._longest(config)
         languages = (config.data.src_lang, config.data.tgt_lang)
-        rules = set(WARNING_SHARES)
-        if languages[0] == languages[1]:
-            rules.remove("identical")
+        self._one_language = languages[0] == languages[1]
+        rules = set(WARNING_SHARES) - ({"identical"} if self._one_language else set())
         typical: FilterPass | None = training[0].rules if training else None
         filters = build_filters(rules, *languages)
         self.rules: FilterPass = FilterPass(filters, alone=True, typical=typical)
         self.rules.begin_source(rules)
         self._copies = self._blank = 0
         self._shift = ShiftCheck()
-        self._one_language = languages[0] == languages[1]
-        self._max_tokens = max_tokens
+        cut: Callable[[str], Sized] = list if unit == "characters" else str.split
         both = (None, None) if tokenizers is None else (tokenizers.src, tokenizers.tgt)
         self.sides = tuple(
             SideCheck(self._lacks(number, tokenizer), tokenizer.encode if tokenizer else cut)
             for number, tokenizer in enumerate(both)
         )
+
+    def _longest(self, config: Config) -> int:
+        """Return the length of a side up to which a pair is neither left out nor split."""
+        if self.training is None:
+            return config.training.max_length
+        if config.model.positions == "learned":
+            return min(LONGEST_SOURCE, config.model.max_positions - 1)
+        return LONGEST_SOURCE
 
     def _lacks(self, side: int, tokenizer: Tokenizer | None) -> Callable[[str], bool]:
         """Return a function that tells characters that the vocabulary lacks, or the training."""
@@ -133,7 +144,7 @@ class SplitCheck:
             side.check_line(self.pairs, line)
             for side, line in zip(self.sides, (src, tgt), strict=True)
         )
-        if tokens > self._max_tokens:
+        if tokens > self.max_length:
             self.long.add(self.pairs, f"{tokens:,}")
 
     @property
@@ -190,18 +201,13 @@ class SplitCheck:
 class SideCheck:
     """Checks the lines of one side of a split, and counts their tokens.
 
-    Args:
-        lacks: whether the vocabulary lacks a character; called once for each.
-        encode: cuts a line into tokens.
+    ``lacks`` tells whether the vocabulary lacks a character; ``encode`` cuts a line into tokens.
     """
 
     def __init__(self, lacks: Callable[[str], bool], encode: Callable[[str], Sized]) -> None:
-        self.characters: set[str] = set()
-        """All that were seen."""
-        self.odd = Occurrences()
-        """Lines with characters that belong in no text."""
-        self.lacking = Occurrences()
-        """Lines with characters that the vocabulary lacks."""
+        self.characters: set[str] = set()  # all that were seen
+        self.odd = Occurrences()  # lines with characters that belong in no text
+        self.lacking = Occurrences()  # lines with characters that the vocabulary lacks
         self._lengths: Counter[int] = Counter()
         self._lacks = lacks
         self._encode = encode
@@ -274,12 +280,8 @@ def _unknown_to(tokenizer: Tokenizer) -> Callable[[str], bool]:
 def find_in(few: Digests, many: Digests) -> dict[int, int]:
     """Return by the index of each line of one text, rising, the first like it in another one."""
     wanted, numbers = few.numbers, many.numbers
-    known = np.unique(wanted[wanted != NO_DIGEST])
-    if not len(known):
-        return {}
     # The other way round, the big text would have to be sorted.
-    places = np.searchsorted(known, numbers).clip(max=len(known) - 1)
-    hits = np.flatnonzero(known[places] == numbers)
+    hits = np.flatnonzero(is_among(numbers, np.unique(wanted[wanted != NO_DIGEST])))
     first: dict[int, int] = {}
     for index, number in zip(hits.tolist(), numbers[hits].tolist(), strict=True):
         first.setdefault(number, index)

@@ -5,7 +5,6 @@ streamed anyway, so that a run that goes on starts as soon as before. ``check`` 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
@@ -31,16 +30,14 @@ from transformer_cli.errors import CorpusError, SuspectTextError
 from transformer_cli.text.scripts import scripts_of
 
 Sources = Mapping[str, PairSource]
+ALL_COPIED = "{}: each target is its source, so one file is both"
+TRAINED_TEXT = "{}: its text is the training text"
 
-LARGE_OVERLAP = 0.01
-"""Share of a split's pairs from which it is worth a line that they are trained on."""
-_LOOKED_FOR = 20_000
-"""Pairs of a split that are looked for in the training text."""
-_LOOKED_AT = 1000
-"""Pairs of a split whose script is looked at."""
+LARGE_OVERLAP = 0.01  # share of a split that is trained on, from which it is worth a line
+_LOOKED_FOR = 20_000  # pairs of a split that are looked for in the training text
+_LOOKED_AT = 1000  # pairs of a split whose script is looked at
+# First pairs of a text that are compared with their neighbours, at 20 µs each; `check` does all.
 _SHIFT_PAIRS = 1_000_000
-"""First pairs of a text that are compared with their neighbours, at 20 µs each; ``check`` compares
-all of them."""
 
 
 class TextAudit:
@@ -48,9 +45,8 @@ class TextAudit:
 
     Args:
         data: where the text comes from.
-        allow: whether what can only be a mistake is noted as well, and not refused.
-        is_begun: whether the run has been trained before: a split that only an evaluation needs
-            may be missing then.
+        allow: whether to note what can only be a mistake, and not to refuse it.
+        is_begun: whether the run has been trained before, so that a test split may be missing.
         earlier: where the run found Multi30k before.
     """
 
@@ -128,7 +124,7 @@ class TextAudit:
         """
         for name, other in self._text_sha256s.items():
             if other == text_sha256:
-                self._refuse(trained_text(name))
+                self._refuse(TRAINED_TEXT.format(name))
         for part in self._watched:
             self._check_pairs(part)
         for scored in self._scored:
@@ -140,7 +136,7 @@ class TextAudit:
 
     def _check_pairs(self, watched: "_Watched") -> None:
         if watched.count and watched.copies == watched.count and not self._one_language:
-            self._refuse(all_copied(watched.name))
+            self._refuse(ALL_COPIED.format(watched.name))
         for shift in watched.shift.find_shifts():
             self.notes.append(f"{watched.name}: {shift.describe(watched.shift.pairs)}")
 
@@ -154,14 +150,11 @@ class TextAudit:
             self.notes.append(mistake)
 
 
-@dataclass
 class _Watched:
     """A source that is checked in its first pass."""
 
-    name: str
-    source: PairSource
-
-    def __post_init__(self) -> None:
+    def __init__(self, name: str, source: PairSource) -> None:
+        self.name, self.source = name, source
         self.shift = ShiftCheck()
         self.count = self.copies = self.trained = 0
         self.seen: dict[int, None] = {}
@@ -271,13 +264,3 @@ def _swapped_sides(sources: Sources, languages: tuple[str, str]) -> Iterator[str
                 f"{name}: its source is in the script of '{languages[1]}' and its target in that "
                 f"of '{languages[0]}', so they are swapped"
             )
-
-
-def all_copied(name: str) -> str:
-    """Return the message for a text of which each target is its source."""
-    return f"{name}: each target is its source, so one file is both"
-
-
-def trained_text(name: str) -> str:
-    """Return the message for a text to score that is the training text."""
-    return f"{name}: its text is the training text"

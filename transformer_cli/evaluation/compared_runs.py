@@ -12,9 +12,8 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import check_has_splits, default_split, load_split, split_names
 from transformer_cli.errors import CorpusError, RunError, UsageError
-from transformer_cli.inference.engine import ignore
 from transformer_cli.inference.loading import ComputeOptions, load_translator
-from transformer_cli.inference.translator import LongLine
+from transformer_cli.inference.translator import LongLine, ignore
 from transformer_cli.packages import import_extra
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import SWEEP_MARK, SWEEP_RUNS, RunDirectory, is_run
@@ -38,8 +37,7 @@ class ComparedRun:
     step: int  # optimizer steps up to the checkpoint
     steps: int  # and of the whole training, up to now
     seconds: float  # of the whole training, up to now
-    trained_with: dict[str, object] | None
-    """Device, precision, versions up to the checkpoint; see ``environment_of_training``."""
+    trained_with: dict[str, object] | None  # up to the checkpoint; ``environment_of_training``
     is_finished: bool = True  # whether no step and no validation of the training is left
 
     def translate(
@@ -146,7 +144,7 @@ def find_groups(paths: Sequence[Path]) -> list[RunGroup]:
 
 
 def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
-    """Yield each group's path, which names it, and those of its runs."""
+    """Yield each group's path, which names it, and those of its runs; a sweep's reference first."""
     if not path.exists() and glob.has_magic(str(path)):
         # As a shell does it: `..` is followed, and hidden directories are not found.
         matches = map(Path, glob.glob(str(path)))  # noqa: PTH207
@@ -155,7 +153,12 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
             raise UsageError(f"{path}: no directory fits this pattern; name runs that are there")
         yield path.parent if path.name == "*" else path, runs
     elif (path / SWEEP_MARK).is_file():
-        groups = [(point, runs) for point, runs in _find_points(path) if runs]
+        groups = []
+        plan = read_sweep_plan(path)
+        for point in sorted(plan["points"], key=lambda point: bool(point != plan["reference"])):
+            names = [run_name(point, seed) for seed in plan["seeds"]]
+            finished = [path / name for name in names if read_run_state(path, name) == "done"]
+            groups += [(path / SWEEP_RUNS / point, finished)] if finished else []
         if not groups:
             raise RunError(f"{path}: this sweep has no finished run yet; run it first")
         yield from groups
@@ -165,20 +168,8 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
         yield path, [run for run in directories if run.is_dir() and is_run(run)] or [path]
 
 
-def _find_points(sweep: Path) -> Iterator[tuple[Path, list[Path]]]:
-    """Yield a sweep's points with their finished runs, its reference first."""
-    plan = read_sweep_plan(sweep)
-    for point in sorted(plan["points"], key=lambda point: bool(point != plan["reference"])):
-        runs = [run_name(point, seed) for seed in plan["seeds"]]
-        finished = [sweep / run for run in runs if read_run_state(sweep, run) == "done"]
-        yield sweep / SWEEP_RUNS / point, finished
-
-
 def group_runs(groups: Sequence[RunGroup], runs: Sequence[ComparedRun]) -> list[ComparedGroup]:
-    """Put opened runs into their groups, and check that these can be compared.
-
-    Returns:
-        Nothing if each run is alone.
+    """Put opened runs into their groups, if any has several, and check that these can be compared.
 
     Raises:
         UsageError: a group's runs differ in more than the seed, or two have the same seed.
@@ -231,12 +222,12 @@ def load_texts(
     Each split is one of all runs, or RUN:NAME, a split of any run of the same languages. None of
     them: the first test split of the first run that has text.
     """
-    return [
-        (split, _load_text_of_run(runs, split))
-        if ":" in split and not any(split in split_names(run.config.data) for run in runs)
-        else (split, load_common_text(runs, split))
-        for split in dict.fromkeys(splits or [_default_split(runs)])
-    ]
+    texts = []
+    for split in dict.fromkeys(splits or [_default_split(runs)]):
+        is_of_all = ":" not in split or any(split in split_names(run.config.data) for run in runs)
+        load = load_common_text if is_of_all else _load_text_of_run
+        texts.append((split, load(runs, split)))
+    return texts
 
 
 def _default_split(runs: Sequence[ComparedRun]) -> str:

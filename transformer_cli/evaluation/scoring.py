@@ -15,13 +15,10 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, cut_by_tokens, encode_text
 from transformer_cli.errors import CorpusError
 from transformer_cli.evaluation.scores import score
-from transformer_cli.inference.engine import SearchEngine, ignore, never
-from transformer_cli.inference.torch_engine import (
-    TorchEngine,
-    TorchTranslator,
-    split_when_out_of_memory,
-)
-from transformer_cli.inference.translator import LongLine, TextTranslator
+from transformer_cli.inference import torch_engine
+from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
+from transformer_cli.inference.translator import LongLine, TextTranslator, ignore, never
 from transformer_cli.metrics import USUAL, Metrics, Scores
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.ensemble import Ensemble
@@ -44,11 +41,9 @@ class Evaluation:
 
     hypotheses: list[str]
     scores: Scores
-    loss: float
-    """Mean negative log-likelihood of a target token, EOS included, without smoothing."""
+    loss: float  # mean negative log-likelihood of a target token, EOS included, unsmoothed
     unmeasured: int  # pairs too long to be part of it; see ``TextTranslator.longest_source``
-    differing: int | None = None
-    """Lines whose translation has other placeholders; None: the tokenizers protect none."""
+    differing: int | None = None  # lines whose placeholders differ; None: none are protected
 
 
 class EvaluationStoppedError(Exception):
@@ -143,7 +138,7 @@ def mean_loss(
 
     batches = list(cut_by_tokens(np.argsort(lengths, kind="stable"), lengths, batch_tokens))
     for indices in batches[ranks.rank :: ranks.size]:
-        for nll in split_when_out_of_memory(sum_nll, indices):
+        for nll in torch_engine.split_when_out_of_memory(sum_nll, indices):
             total += nll
         tgt_tokens += int(text.tgt.lengths[indices].sum()) + len(indices)
     total_of_all, tokens_of_all = ranks.sum([total.item(), tgt_tokens])
@@ -218,11 +213,7 @@ def choose_samples(pairs: ParallelText, hypotheses: Sequence[str]) -> list[Sampl
 def build_validator(
     config: Config, data: PreparedData, trainer: Trainer, metrics: Metrics, select: str
 ) -> Validator:
-    """Build the validator of a training, which scores the trainer's ``eval_model``.
-
-    Raises:
-        InputError: a validation sentence is too long for the model.
-    """
+    """Build the validator of a training; raise InputError if one of its sentences is too long."""
     engine = TorchEngine(trainer.eval_model, trainer.precision)
     translator = TextTranslator(engine, data.tokenizers, config, config.decoding)
     num_unscored = len(data.val) - len(find_measurable_pairs(translator, data.val))

@@ -32,10 +32,8 @@ class GroupDifference:
     difference: float
     half_width: float | None = None  # half of its 95 % interval, over seeds and sentences
     p_value: float | None = None  # of a test over seeds and sentences
-    p_holm: float | None = None
-    """``p_value`` after Holm's correction for all groups that are compared with the reference."""
-    needed_seeds: int | None = None
-    """Seeds per group that would show a difference of this size in four of five experiments."""
+    p_holm: float | None = None  # ``p_value``, corrected for all groups that are compared
+    needed_seeds: int | None = None  # per group, to show such a difference in 4 of 5 experiments
 
 
 @dataclass

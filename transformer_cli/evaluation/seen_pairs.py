@@ -140,11 +140,7 @@ def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
 
 
 def _read_trained_lines(run: RunDirectory, progress: PairProgress) -> Iterator[np.ndarray]:
-    """Yield digests of the lines that a run was trained on, two a pair.
-
-    Raises:
-        TransformerCliError, OSError: its training text is not known.
-    """
+    """Yield digests of the lines that a run was trained on, two a pair; raise if it has none."""
     learned_from = load_text_sha256(run.tokenizer)
     recorded = read_lines(run.encoded, learned_from)
     if recorded is not None:

@@ -21,8 +21,7 @@ from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, PAD_ID, UNK_ID
 
 _PACKAGE_VERSION = "1.0"
-_ARGOS_VERSION = "1.11"
-"""The version of Argos Translate that it is tested with."""
+_ARGOS_VERSION = "1.11"  # the version of Argos Translate that it is tested with
 _USE = """\
 With Argos Translate (`pip install argostranslate`), and this package in `{name}`:
 

@@ -49,8 +49,14 @@ class SourceFiles:
             return self.finish(name, file, size)
 
     def read_json(self, name: str) -> dict[str, Any]:
-        """Return the JSON object in a file; raise what ``read`` and ``parse`` do."""
-        return self.parse(name, self.read(name, _MAX_JSON_SIZE))
+        """Return the JSON object in a file; raise an ImportedModelError if there is none."""
+        try:
+            content = json.loads(self.read(name, _MAX_JSON_SIZE))
+        except (ValueError, RecursionError) as error:
+            raise self.error(name, f"is not JSON ({error})") from error
+        if not isinstance(content, dict):
+            raise self.error(name, "is not a JSON object")
+        return content
 
     @contextmanager
     def open(self, name: str, max_size: int) -> Iterator[tuple[BinaryIO, int]]:
@@ -70,42 +76,26 @@ class SourceFiles:
                 f"{path}: is a link to a file elsewhere; copy that file into the directory"
             )
         try:
-            file = open_regular(path)
+            with open_regular(path) as file:
+                size = os.fstat(file.fileno()).st_size
+                if size > max_size:
+                    raise self.error(name, f"has {size:,} bytes, more than {max_size:,}")
+                if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
+                    problem = "is a pointer of Git LFS; get the file with: git lfs pull"
+                    raise self.error(name, problem)
+                file.seek(0)
+                yield file, size
         except OSError as error:
             raise self.error(name, f"cannot be read ({error.strerror})") from error
-        with file:
-            size = os.fstat(file.fileno()).st_size
-            if size > max_size:
-                raise self.error(name, f"has {size:,} bytes, more than {max_size:,}")
-            if self._read(name, file, len(_LFS_POINTER)) == _LFS_POINTER:
-                raise self.error(name, "is a pointer of Git LFS; get the file with: git lfs pull")
-            file.seek(0)
-            yield file, size
 
     def finish(self, name: str, file: BinaryIO, size: int) -> bytes:
         """Return the bytes of an open file, from its start, and record their SHA-256."""
         file.seek(0)
-        data = self._read(name, file, size + 1)
+        data = file.read(size + 1)
         if len(data) != size:
             raise self.error(name, "changes while it is read; import again")
         self.sha256[name] = hashlib.sha256(data).hexdigest()
         return data
-
-    def _read(self, name: str, file: BinaryIO, size: int) -> bytes:
-        try:
-            return file.read(size)
-        except OSError as error:
-            raise self.error(name, f"cannot be read ({error.strerror})") from error
-
-    def parse(self, name: str, data: bytes) -> dict[str, Any]:
-        """Return the JSON object in a file's bytes; an ImportedModelError if there is none."""
-        try:
-            content = json.loads(data)
-        except (ValueError, RecursionError) as error:
-            raise self.error(name, f"is not JSON ({error})") from error
-        if not isinstance(content, dict):
-            raise self.error(name, "is not a JSON object")
-        return content
 
     def error(self, name: str, problem: str) -> ImportedModelError:
         """Return an error that names a file."""

@@ -22,9 +22,18 @@ _NAME = re.compile(r"GLOBAL ([\w.]+)")
 def main() -> None:
     """Read a file from stdin and write OUT, with MAX_BYTES of memory more; print what is wrong."""
     out, max_bytes = sys.argv[1], int(sys.argv[2])
-    limit(max_bytes)
+    if sys.platform != "win32":  # it has no such limits
+        limit(max_bytes)
     try:
-        save_file(load(), out)
+        tensors = torch.load(sys.stdin.buffer, "cpu", weights_only=True)
+        if not isinstance(tensors, dict) or not all(
+            isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in tensors.items()
+        ):
+            raise TypeError("is not a table of tensors by name")
+        # They share no memory then.
+        save_file(
+            {name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}, out
+        )
     except Exception as error:
         print(describe(error))
         sys.exit(1)
@@ -32,8 +41,6 @@ def main() -> None:
 
 def limit(max_bytes: int) -> None:
     """Limit memory, beside what this process has, its time, and the file that it writes."""
-    if sys.platform == "win32":
-        return  # it has no such limits
     import resource
 
     address_space = psutil.Process().memory_info().vms + max_bytes
@@ -41,16 +48,6 @@ def limit(max_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
     resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
     resource.setrlimit(resource.RLIMIT_CPU, (_MAX_SECONDS, _MAX_SECONDS))
-
-
-def load() -> dict[str, Tensor]:
-    """Return the tensors of the file on stdin, which share no memory then."""
-    tensors = torch.load(sys.stdin.buffer, "cpu", weights_only=True)
-    if not isinstance(tensors, dict) or not all(
-        isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in tensors.items()
-    ):
-        raise ValueError("is not a table of tensors by name")
-    return {name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}
 
 
 def describe(error: Exception) -> str:
@@ -63,8 +60,6 @@ def describe(error: Exception) -> str:
             "is not only weights: to read it, code in it would have to be run "
             f"({match[1][:80]!r}); ask for a model.safetensors"
         )
-    if reason == "is not a table of tensors by name":
-        return reason
     return f"is damaged, or no file of weights ({reason[:100]})"
 
 

@@ -16,8 +16,7 @@ from transformer_cli.report.importance import are_numbers
 from transformer_cli.runs.groups import RunGroup
 from transformer_cli.runs.metrics_log import Record, number, read_records, validations
 
-DRAWN = 12
-"""Groups whose curves are drawn at first; there are as many colours."""
+DRAWN = 12  # groups whose curves are drawn at first; there are as many colours
 _WIDE_RANGE = 10  # a larger ratio of values is drawn on a logarithmic axis
 _MAX_TICKS = 6
 _MIN_GAP = 0.09  # of the axis, between two ticks with room for their numbers
@@ -81,9 +80,6 @@ def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
     return sorted(range(len(groups)), key=key)
 
 
-# --- curves ---------------------------------------------------------------------------------------
-
-
 def make_group_curves(
     groups: Sequence[GroupResult], order: Sequence[int], metric: str
 ) -> list[Chart]:
@@ -143,9 +139,6 @@ def _curve_part(
     line = Series(name, role, steps, list(means), notes, is_faint=is_faint)
     is_repeated = any(len(row) > 1 for row in points)
     return line._replace(low=list(lows), high=list(highs)) if is_repeated else line
-
-
-# --- scores by setting ----------------------------------------------------------------------------
 
 
 def make_setting_charts(

@@ -22,11 +22,9 @@ class EvaluatedSplit(NamedTuple):
     name: str
     src: Sequence[str]
     references: Sequence[str]
-    groups: Sequence[str]
-    """Names of the evaluated groups; a group whose runs all failed is not among them."""
+    groups: Sequence[str]  # evaluated ones; a group whose runs all failed is not among them
     translations: Sequence[Sequence[Sequence[str]]]  # by group, run and sentence
-    comparisons: Mapping[str, MetricComparison]
-    """By the metric's name, each of these groups in this order."""
+    comparisons: Mapping[str, MetricComparison]  # by the metric's name, of these groups
 
 
 def describe_groups(
@@ -50,11 +48,9 @@ def describe_groups(
     legend = [index for index in order if index != reference]
     legend.insert(min(order.index(reference), DRAWN - 1), reference)
     columns = [column for split in evaluated for column in _columns(split, results)]
-    # The best group's difference from the reference on the first split, by the metric.
+    # The best group's difference from the reference, on the first split that has it.
     scores = [
-        (column["split"], column["scores"][order[0]])
-        for column in columns
-        if column["metric"] == metric
+        (each["split"], each["scores"][order[0]]) for each in columns if each["metric"] == metric
     ]
     differences = [
         (split, score.difference) for split, score in scores if score and score.difference

@@ -18,8 +18,7 @@ class Share(NamedTuple):
 
     key: str | None  # None: what the settings do only together, or nothing explains
     share: float  # from 0 to 1
-    by_chance: float | None
-    """The share to expect of a setting without effect; None: not known from single runs."""
+    by_chance: float | None  # that of a setting without effect; None: unknown from single runs
 
 
 @dataclass(frozen=True)

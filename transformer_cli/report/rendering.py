@@ -5,9 +5,7 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
-from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.differences import as_yaml
-from transformer_cli.data.preparing import Cleaning
 from transformer_cli.errors import make_visible
 from transformer_cli.packages import __version__, import_extra
 
@@ -16,11 +14,7 @@ _MAX_LENGTH = 500  # characters that are shown of a side of a pair that was left
 
 
 def plotly_script() -> str:
-    """Return plotly.js as one script.
-
-    Raises:
-        MissingExtraError: plotly is not installed, or Jinja, which ``render_page`` needs.
-    """
+    """Return plotly.js as one script; raise MissingExtraError if it or Jinja is not installed."""
     import_extra("jinja2", "report", "report")
     return str(import_extra("plotly.offline", "report", "report").get_plotlyjs())
 
@@ -85,11 +79,6 @@ def _sentence(text: str) -> Any:
 def _shorten(value: object) -> str:
     """Return a value as it stands in a narrow cell: a number that was drawn has many digits."""
     return f"{value:.4g}" if isinstance(value, float) else as_yaml(value)
-
-
-def render_cleaning(cleaning: Cleaning, data: CorpusData, title: str) -> str:
-    """Return the page about what the filters left out."""
-    return render_page("cleaning", None, {}, cleaning=cleaning, data=data, title=title)
 
 
 def _show_all(line: str) -> str:

@@ -18,22 +18,16 @@ from transformer_cli.errors import CorpusError, InputError
 from transformer_cli.evaluation.scoring import evaluate
 from transformer_cli.inference.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
-from transformer_cli.inference.engine import ignore
 from transformer_cli.inference.torch_engine import TorchTranslator
-from transformer_cli.inference.translator import LongLine, TextTranslator
+from transformer_cli.inference.translator import LongLine, TextTranslator, ignore
 from transformer_cli.metrics import METRICS, USUAL, Metrics
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.report import charts, statistics
 from transformer_cli.report.examples import SEED, choose_examples
 from transformer_cli.report.rendering import render_page
+from transformer_cli.runs import metrics_log
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
-from transformer_cli.runs.metrics_log import (
-    environment_of_training,
-    perplexity,
-    read_records,
-    validations,
-)
 from transformer_cli.text.protocol import ProgressBar
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
@@ -86,7 +80,7 @@ def make_run_page(
     values: dict[str, Any] = {
         "decoding": translator.decoding,
         "scores": result.scores,
-        "perplexity": perplexity(result.loss),
+        "perplexity": metrics_log.perplexity(result.loss),
         "lengths": statistics.score_by_length(lengths, hypotheses, text.tgt, subject.metrics),
         "rarity": _score_by_rarity(subject, hypotheses, progress),
         "examples": choose_examples(text, hypotheses),
@@ -103,8 +97,8 @@ def make_run_page(
 def _render(subject: Subject, values: dict[str, Any], plotly: str) -> str:
     """Return the page about a run and ``values``, which its translations have."""
     run, config = subject.run, subject.translator.config
-    records = read_records(run.metrics)
-    validated = validations(records)
+    records = metrics_log.read_records(run.metrics)
+    validated = metrics_log.validations(records)
     drawn = [
         *charts.make_training_charts(records, subject.step),
         *charts.make_length_chart(values["trained"], (config.data.src_lang, config.data.tgt_lang)),
@@ -130,7 +124,7 @@ def _render(subject: Subject, values: dict[str, Any], plotly: str) -> str:
         validated_metrics=charts.measured_metrics(validated),
         label_smoothing=config.training.label_smoothing,
         settings=chosen_settings(config, load_origins(run.origins)),
-        trained_with=environment_of_training(records, subject.step),
+        trained_with=metrics_log.environment_of_training(records, subject.step),
         config=dump_config(config),
         **values,
     )
@@ -169,11 +163,7 @@ def _attend(subject: Subject, lengths: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def pack_sentence(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
-    """Return the attention of a sentence as ``pack_attention`` does.
-
-    Raises:
-        InputError: it is too long.
-    """
+    """Return a sentence's attention by ``pack_attention``; raise InputError if it is too long."""
     tokens = len(translator.tokenizers.encode_source(sentence).ids)
     if tokens > _MAX_TOKENS:
         raise InputError(

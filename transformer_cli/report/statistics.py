@@ -40,11 +40,9 @@ def read_trained(run: RunDirectory) -> list[SideStatistics] | None:
     store = open_store(run.encoded, stats.text_sha256, sha256, is_verified=True)
     if not store:
         return None
-    both = store.count_lengths()
     sides = []
-    for tokens, counts in zip(
-        (store.record.src_tokens, store.record.tgt_tokens), both, strict=True
-    ):
+    num_tokens = store.record.src_tokens, store.record.tgt_tokens
+    for tokens, counts in zip(num_tokens, store.count_lengths(), strict=True):
         lengths = dict(zip(PERCENTILES, percentiles(counts, PERCENTILES), strict=True))
         sides.append(SideStatistics(len(store), tokens, lengths, counts))
     return sides

@@ -15,19 +15,15 @@ class Tokenizer(Protocol):
     Tokenizers inherit from it: what has a body here is what subwords mostly do.
     """
 
-    @property
-    def size(self) -> int:
-        """Entries of the vocabulary, the four special tokens included."""
+    size: int
+    """Entries of the vocabulary, the four special tokens included."""
+    is_word_level: bool = False
+    """Whether every token is a word, so that words may be unknown and replaced."""
 
     @property
     def text_size(self) -> int:
         """Entries of the vocabulary that text is encoded to; reserved ones follow, if any."""
         return self.size
-
-    @property
-    def is_word_level(self) -> bool:
-        """Return whether every token is a word, so that words may be unknown and replaced."""
-        return False
 
     @property
     def can_sample(self) -> bool:

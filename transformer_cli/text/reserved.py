@@ -22,8 +22,6 @@ from transformer_cli.text.protocol import EncodedSource, Lines, Tokenizer, Token
 SLOTS = 16
 """Different placeholders of a line that are protected; further ones stay text."""
 
-# --- placeholders --------------------------------------------------------------------------------
-
 # Each pattern takes time linear in the line's length, whatever the line: repetitions are
 # possessive, or end at a character that only starts a placeholder.
 
@@ -140,9 +138,6 @@ def split_parts(
             is_joined, place = True, match.end()
 
 
-# --- reserved tokens -----------------------------------------------------------------------------
-
-
 class ReservedTokenizer(Tokenizer):
     """A tokenizer with reserved ids behind those of another: joiner and slots, then tags."""
 
@@ -155,11 +150,8 @@ class ReservedTokenizer(Tokenizer):
         self.tag_ids = {tag: number for number, tag in enumerate(tags, start=first_tag)}
         slots = ["joiner", *range(1, SLOTS + 1)] if has_slots else []
         self._names = [f"⟨{name}⟩" for name in (*slots, *(f"tag {tag}" for tag in tags))]
-
-    @property
-    def size(self) -> int:
-        """Entries of the vocabulary, special and reserved tokens included."""
-        return self._base.size + len(self._names)
+        self.size = base.size + len(self._names)
+        self.is_word_level = base.is_word_level
 
     @property
     def text_size(self) -> int:
@@ -172,11 +164,6 @@ class ReservedTokenizer(Tokenizer):
         tags: dict[str, Any] = {"tags": self.tag_ids} if self.tag_ids else {}
         slots = {"joiner": self._joiner_id, "slots": list(self._slot_ids)}
         return tags | slots if self._slot_ids else tags
-
-    @property
-    def is_word_level(self) -> bool:
-        """Return whether every token of text is a word."""
-        return self._base.is_word_level
 
     @property
     def can_sample(self) -> bool:

@@ -6,6 +6,7 @@ The pass looks at each pair once, and decides on all of them at its end.
 from array import array
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -16,36 +17,30 @@ from transformer_cli.data.corpus import Digests, find_repeated, is_among
 @dataclass(frozen=True)
 class _Filter:
     name: FilterName
-    summary: str
-    """Of which pairs it rejects, as in 'a side is blank'."""
+    summary: str  # of which pairs it rejects, as in 'a side is blank'
 
 
 @dataclass(frozen=True)
 class PairFilter(_Filter):
     """Judges each pair by itself."""
 
-    rejects: Callable[[str, str], bool]
-    """(source, target) -> whether the pair is left out."""
-    describe: Callable[[str, str], str] = lambda src, tgt: ""
-    """(source, target) of a pair that is rejected -> what is wrong with it, if that differs."""
+    rejects: Callable[[str, str], bool | str]
+    """(source, target) -> whether the pair is left out; or what is wrong with it, in words."""
 
 
 @dataclass(frozen=True)
 class RepeatFilter(_Filter):
     """Rejects pairs that are like an earlier one that is kept."""
 
-    key: Callable[[str, str], str]
-    """(source, target) -> the text by which pairs are compared."""
+    key: Callable[[str, str], str]  # (source, target) -> the text by which pairs are compared
 
 
 @dataclass(frozen=True)
 class OutlierFilter(_Filter):
     """Rejects pairs whose measure is far from the corpus's own."""
 
-    measure: Callable[[str, str], float]
-    """(source, target) -> a number."""
-    bounds: Callable[[np.ndarray], tuple[float, float]]
-    """Measures of a corpus -> the least and the greatest that are kept."""
+    measure: Callable[[str, str], float]  # (source, target) -> a number
+    bounds: Callable[[np.ndarray], tuple[float, float]]  # a corpus's -> the least and greatest kept
 
 
 Filter = PairFilter | RepeatFilter | OutlierFilter
@@ -59,19 +54,19 @@ class FilterPass:
     Args:
         filters: in the order in which they are applied; the first is ``blank``.
         alone: whether each filter but the first judges all pairs, whatever others say.
-        typical: a pass of the same filters, over the text that tells which measures are usual;
-            None: this text does.
+        typical: a pass of the same filters, over text that tells what is usual; None: this does.
     """
 
     def __init__(
         self, filters: Sequence[Filter], alone: bool = False, typical: "FilterPass | None" = None
     ) -> None:
         self.filters = filters
-        others: Sequence[_Column | None] = typical._columns if typical else [None] * len(filters)
-        self._columns: list[_Column] = list(map(_column, filters, others))
+        self._columns = [_COLUMNS[type(filter_)](filter_) for filter_ in filters]
+        for column, other in zip(self._columns, typical._columns if typical else (), strict=False):
+            if isinstance(column, _Measures) and isinstance(other, _Measures):
+                column.typical = other.values
         self._alone = alone
-        self._sources: list[tuple[int, Collection[str]]] = []
-        """First pair of each source, and its filters."""
+        self._sources: list[tuple[int, Collection[str]]] = []  # first pair, and filters, of each
         self._looked_at: list[tuple[_Column, bool]] = []
         self._count = 0
 
@@ -147,11 +142,11 @@ class _Flags:
         self.details: dict[int, str] = {}
 
     def look(self, src: str, tgt: str) -> bool:
-        is_rejected = self._filter.rejects(src, tgt)
-        if is_rejected and len(self.details) < self._SHOWN:
-            self.details[len(self._flags)] = self._filter.describe(src, tgt)
-        self._flags.append(is_rejected)
-        return is_rejected
+        wrong = self._filter.rejects(src, tgt)
+        if wrong and len(self.details) < self._SHOWN:
+            self.details[len(self._flags)] = wrong if isinstance(wrong, str) else ""
+        self._flags.append(bool(wrong))
+        return bool(wrong)
 
     def skip(self) -> None:
         self._flags.append(False)
@@ -162,21 +157,21 @@ class _Flags:
 
 
 class _Measures:
-    def __init__(self, filter_: OutlierFilter, typical: "_Measures | None") -> None:
+    def __init__(self, filter_: OutlierFilter) -> None:
         self._filter = filter_
-        self._typical = typical
-        self._values = array("d")
+        self.values = array("d")
+        self.typical: array[float] | None = None  # of another text, which tells what is usual
 
     def look(self, src: str, tgt: str) -> bool:
-        self._values.append(self._filter.measure(src, tgt))
+        self.values.append(self._filter.measure(src, tgt))
         return False
 
     def skip(self) -> None:
-        self._values.append(np.nan)
+        self.values.append(np.nan)
 
     def rejects(self, left: np.ndarray, active: np.ndarray) -> np.ndarray:
-        measures = np.frombuffer(self._values)
-        usual = np.frombuffer(self._typical._values) if self._typical else measures[active]
+        measures = np.frombuffer(self.values)
+        usual = measures[active] if self.typical is None else np.frombuffer(self.typical)
         low, high = self._filter.bounds(usual[~np.isnan(usual)])
         mask: np.ndarray = active & ((measures < low) | (measures > high))
         return mask
@@ -205,13 +200,8 @@ class _Keys:
 
 
 _Column = _Flags | _Measures | _Keys
-
-
-def _column(filter_: Filter, typical: _Column | None) -> _Column:
-    match filter_:
-        case PairFilter():
-            return _Flags(filter_)
-        case OutlierFilter():
-            return _Measures(filter_, typical if isinstance(typical, _Measures) else None)
-        case RepeatFilter():
-            return _Keys(filter_)
+_COLUMNS: dict[type[Filter], Callable[[Any], _Column]] = {
+    PairFilter: _Flags,
+    OutlierFilter: _Measures,
+    RepeatFilter: _Keys,
+}

@@ -32,12 +32,9 @@ if TYPE_CHECKING:
 
 MIN_TELLING_LETTERS = 20
 """A line of fewer letters may be anything, as 'GNU General Public', which has 16."""
-MIN_SCRIPT_LETTERS = 5
-"""A line of fewer letters, an abbreviation say, tells no script."""
-MAX_FOREIGN_SHARE = 0.5
-"""Of a line's letters, in other scripts than its language's."""
-MAX_NUMBER_IN_WORDS = 12
-"""A number that one side may spell out, as it may round ones."""
+MIN_SCRIPT_LETTERS = 5  # a line of fewer letters, an abbreviation say, tells no script
+MAX_FOREIGN_SHARE = 0.5  # of a line's letters, in other scripts than its language's
+MAX_NUMBER_IN_WORDS = 12  # a number that one side may spell out, as it may round ones
 MIN_LIKELIHOOD_RATIO = 100.0
 """How much likelier another language is than a side's own, if the side counts as in that."""
 MAX_LENGTH_SPREAD = 3.0
@@ -65,12 +62,7 @@ FILTER_NAMES: tuple[FilterName, ...] = get_args(FilterName)
 
 
 def build_filters(names: Collection[FilterName], src_lang: str, tgt_lang: str) -> list[Filter]:
-    """Return the filters of these names, in the order in which they are applied.
-
-    Args:
-        names: of the filters; ``blank`` is always there.
-        src_lang: language of the source side, for filters that look at it.
-        tgt_lang: language of the target side.
+    """Return ``blank`` and the filters of these names, in the order in which they are applied.
 
     Raises:
         MissingExtraError: a filter needs a package that is not installed.
@@ -121,7 +113,7 @@ _TAG_NAME = re.compile(r"</?[\w:-]+")
 _THOUSANDS = re.compile(r"(?<=\d)[.,'’ \u00a0\u202f](?=\d{3}(?!\d))")
 _AFTERNOON = re.compile(r"\b(1[01]|0?[1-9])((?:[:.][0-5]\d)?\s?p\.?\s?m\b)", re.IGNORECASE)
 _FULL_HOUR = re.compile(r"(?<=\d):00\b")
-_NUMBER = re.compile(r"\d+")
+_NUMBER, _DIGIT = re.compile(r"\d+"), re.compile(r"\d")
 
 
 def _placeholders(line: str) -> list[str]:
@@ -164,9 +156,10 @@ def _differ_in_numbers(src: str, tgt: str) -> bool:
     if src_numbers == tgt_numbers:
         return False
     only_src, only_tgt = src_numbers - tgt_numbers, tgt_numbers - src_numbers
-    if only_src and only_tgt:
-        return True
-    return not all(map(_may_be_in_words, only_src or only_tgt))
+    return bool(only_src and only_tgt) or any(
+        len(number.rstrip("0")) > 1 and int(number[:3]) > MAX_NUMBER_IN_WORDS
+        for number in only_src or only_tgt
+    )
 
 
 def _numbers(line: str) -> Counter[str]:
@@ -175,17 +168,10 @@ def _numbers(line: str) -> Counter[str]:
         return Counter()
     line = _without_placeholders(line)
     if not line.isascii():
-        line = "".join(
-            str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in line
-        )
+        line = _DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), line)
     line = _AFTERNOON.sub(lambda time: f"{int(time[1]) + 12}{time[2]}", line)
     line = _FULL_HOUR.sub("", _THOUSANDS.sub("", line))
     return Counter(number.lstrip("0") or "0" for number in _NUMBER.findall(line))
-
-
-def _may_be_in_words(number: str) -> bool:
-    is_round = len(number.rstrip("0")) <= 1
-    return is_round or (len(number) == 2 and int(number) <= MAX_NUMBER_IN_WORDS)
 
 
 # --- scripts and encodings ------------------------------------------------------------------------
@@ -200,8 +186,7 @@ class ScriptCheck:
     def __init__(self, language: str) -> None:
         self._scripts = scripts_of(language)
         self._met: set[str] = set()
-        self._foreign: dict[str, str] = {}
-        """Scripts of the letters of others."""
+        self._foreign: dict[str, str] = {}  # scripts of the letters of others
 
     def foreign_script(self, line: str) -> str | None:
         """Return the script that most of a line's letters are in, if the language has not it."""
@@ -224,9 +209,9 @@ class ScriptCheck:
 
 # --- languages, as py3langid tells them -----------------------------------------------------------
 
+# Labels of the model that count as a language, where not its own alone.
 _LIKE = {"nb": "no", "zh": "zh wuu yue", "ar": "ar ary arz", "ku": "ku sdh", "uz": "uz uzs"}
 _LIKE |= dict.fromkeys(("bs", "hr", "sr"), "bs hr sr")
-"""Labels of the model that count as a language, where not its own alone."""
 
 
 @cache  # it takes half a second
@@ -263,24 +248,24 @@ class _LanguageCheck:
 # --- all rules ------------------------------------------------------------------------------------
 
 
-def _describe_blank(src: str, tgt: str) -> str:
+def _find_blank(src: str, tgt: str) -> str:
+    if src.strip() and tgt.strip():
+        return ""
     return "both sides" if not (src + tgt).strip() else "target" if src.strip() else "source"
 
 
 def _build_script(src_lang: str, tgt_lang: str) -> PairFilter:
     src_check, tgt_check = ScriptCheck(src_lang), ScriptCheck(tgt_lang)
 
-    def describe(src: str, tgt: str) -> str:
+    def find(src: str, tgt: str) -> str:
         scripts = (src_check.foreign_script(src), tgt_check.foreign_script(tgt))
+        if scripts == (None, None):
+            return ""
         sides = zip(("source", "target"), scripts, strict=True)
         return ", ".join(f"{side}: {script.capitalize()}" for side, script in sides if script)
 
-    return PairFilter(
-        "script",
-        "most letters of a side are of a script that its language is not written in",
-        lambda src, tgt: bool(src_check.foreign_script(src) or tgt_check.foreign_script(tgt)),
-        describe,
-    )
+    what = "most letters of a side are of a script that its language is not written in"
+    return PairFilter("script", what, find)
 
 
 def _build_encoding(*_: str) -> PairFilter:
@@ -310,12 +295,7 @@ def _build_language(
 
 
 _RULES: tuple[Filter, ...] = (
-    PairFilter(
-        "blank",
-        "a side is nothing but whitespace",
-        lambda src, tgt: not src.strip() or not tgt.strip(),
-        _describe_blank,
-    ),
+    PairFilter("blank", "a side is nothing but whitespace", _find_blank),
     PairFilter(
         # Short ones may be right: names, titles and 'OK' are the same in many languages.
         "identical",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
-from transformer_cli.data.readers.fields import JsonlReader, ParquetReader
+from transformer_cli.data.readers.fields import FieldsReader
 from transformer_cli.data.readers.po import PoReader
 from transformer_cli.data.readers.tmx import TmxReader
 from transformer_cli.data.readers.tsv import TsvReader
@@ -39,11 +39,8 @@ def open_source(
 ) -> SourceReader:
     """Return the reader of a source; nothing is read before its pairs are asked for.
 
-    Args:
-        source: format, paths and columns or fields.
-        src_lang: language of the source side, for formats that name languages.
-        tgt_lang: language of the target side.
-        max_bad_units: share of units that may be damaged; they are counted and left out.
+    The languages are for formats that name them. At most a share of ``max_bad_units`` may be
+    damaged; they are counted and left out.
 
     Raises:
         CorpusError: no file matches a path with wildcards, or it is a directory's.
@@ -56,14 +53,11 @@ def open_source(
         raise CorpusError(f"{source.path}: this is a directory; name its files, as in {names}")
     files = (source.path, matching_files(source.path), max_bad_units)
     match source:
-        case SourceConfig(src_column=src, tgt_column=tgt) if src is not None and tgt is not None:
+        case SourceConfig(src_column=int() | str() as src, tgt_column=int() | str() as tgt):
             return TsvReader(*files, (src, tgt))
         case SourceConfig(src_field=str(src), tgt_field=str(tgt)):
-            reader = JsonlReader if source.format == "jsonl" else ParquetReader
-            return reader(*files, (src, tgt))
-        case SourceConfig(format="tmx"):
-            return TmxReader(*files, (src_lang, tgt_lang))
-    return PoReader(*files, (src_lang, tgt_lang))
+            return FieldsReader(*files, (src, tgt), is_parquet=source.format == "parquet")
+    return (TmxReader if source.format == "tmx" else PoReader)(*files, (src_lang, tgt_lang))
 
 
 def _open_text_files(src: Path, tgt: Path) -> TextReader | TextFilesReader:

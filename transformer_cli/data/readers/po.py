@@ -54,10 +54,8 @@ class _PluralForms(NamedTuple):
     """What a header says of the forms of a plural."""
 
     number: int
-    one: int
-    """The form of one thing."""
-    many: int
-    """That of most numbers of things."""
+    one: int  # the form of one thing
+    many: int  # that of most numbers of things
 
 
 @dataclass(frozen=True)

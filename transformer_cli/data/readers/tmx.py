@@ -116,8 +116,6 @@ class _Parser:
                 f"a default of the attribute '{name[:40]}' of {len(default)} characters"
             )
 
-    # --- elements ---------------------------------------------------------------------------------
-
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._since_tag = 0
         self._depth += 1
@@ -130,7 +128,10 @@ class _Parser:
         if len(self._names) > _MAX_NAMES:
             raise self._error(f"more than {_MAX_NAMES} names of elements and attributes")
         if tag == "tu":
-            self._begin_unit()
+            self._line = self._parser.CurrentLineNumber
+            self._characters = 0
+            self._variants = [], []
+            self._wrong = None
         elif tag == "tuv":
             self._language = attributes.get("xml:lang") or attributes.get("lang")
             if self._language is None:
@@ -156,14 +157,6 @@ class _Parser:
         if self._segment is not None and self._characters <= 2 * MAX_SIDE_CHARACTERS:
             self._characters += len(data)
             self._segment.append(data)
-
-    # --- units ------------------------------------------------------------------------------------
-
-    def _begin_unit(self) -> None:
-        self._line = self._parser.CurrentLineNumber
-        self._characters = 0
-        self._variants = [], []
-        self._wrong = None
 
     def _add_segment(self, text: str) -> None:
         if self._language is None:

@@ -49,10 +49,8 @@ class TsvReader(UnitReader):
 class TsvTable:
     """An open table. Quotes are text, as in Tatoeba's files: a tab always ends a field."""
 
-    header: list[str] | None
-    """Names of the columns; None: the first line is a row like the others."""
-    indices: list[int]
-    """Of the columns asked for, from 0. A row may have fewer."""
+    header: list[str] | None  # names of the columns; None: the first line is a row like the others
+    indices: list[int]  # of the columns asked for, from 0. A row may have fewer
     rows: Numbered[list[str]]
     """All fields of each row, with line numbers; a blank line is a row of one empty field."""
 
@@ -62,11 +60,7 @@ def read_tsv(
 ) -> TsvTable:
     """Read a table, row by row.
 
-    Args:
-        file: as ``open_text`` opens it.
-        name: the file's name, for messages.
-        columns: numbers, from 1, or names. The first line is a header if there is a name.
-        errors: 'replace' writes U+FFFD for what is not UTF-8.
+    ``columns`` are numbers, from 1, or names; the first line is a header if there is a name.
 
     Raises:
         CorpusError: the header lacks a name, or has it twice; a number is not from 1 on. Reading
@@ -79,14 +73,12 @@ def read_tsv(
         if isinstance(line, CorpusError):
             raise line
         header = line.split("\t")
-    return TsvTable(
-        header,
-        [_index(column, header or [], name) for column in columns],
-        (
-            (number, line if isinstance(line, CorpusError) else line.split("\t"))
-            for number, line in lines
-        ),
+    indices = [_index(column, header or [], name) for column in columns]
+    rows = (
+        (number, line if isinstance(line, CorpusError) else line.split("\t"))
+        for number, line in lines
     )
+    return TsvTable(header, indices, rows)
 
 
 def _index(column: int | str, header: list[str], name: str) -> int:

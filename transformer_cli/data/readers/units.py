@@ -22,25 +22,19 @@ _ENOUGH_UNITS = 1000
 _ENOUGH_FOR_ALL = 100
 _SPACES = re.compile(r"[ \t\r\n]+")
 
-Unit = tuple[str, str] | CorpusError
-"""A pair, or why it cannot be read."""
+Unit = tuple[str, str] | CorpusError  # a pair, or why it cannot be read
 T = TypeVar("T")
 Numbered = Iterator[tuple[int, T | CorpusError]]
-"""Records with the numbers of their lines or rows, from 1.
+"""Records with the numbers of their lines or rows, from 1; or why one cannot be read."""
 
-A record that cannot be read is the error that says why, so that reading may go on after it.
-"""
-
-ROW_ADVICE = "mend or remove the row"
-"""What to do about a row of a table that cannot be used."""
+ROW_ADVICE = "mend or remove the row"  # what to do about a row of a table that cannot be used
 
 
 @dataclass
 class BadUnits:
     """Units that could not be read in the latest pass: lines, records or translation units."""
 
-    units: int = 0
-    """All units, damaged or not; each pair of a translation unit counts as one."""
+    units: int = 0  # all units, damaged or not; each pair of a translation unit counts as one
     count: int = 0
     first: list[str] = field(default_factory=list)
     """Messages of the first ones, each with file, line or unit, and field."""
@@ -49,12 +43,6 @@ class BadUnits:
     def why(self) -> str | None:
         """The message of the first one; None: there is none."""
         return self.first[0] if self.first else None
-
-    def add(self, error: CorpusError) -> None:
-        """Count a damaged unit."""
-        self.count += 1
-        if len(self.first) < _SHOWN:
-            self.first.append(str(error))
 
     def check(self, max_share: float) -> None:
         """Raise a CorpusError if all units are damaged, or a larger share than ``max_share``."""
@@ -71,8 +59,7 @@ class BadUnits:
 class UnitReader(ABC):
     """A source of one or several files, read anew each time it is asked for."""
 
-    path: Path
-    """As it was configured, perhaps with wildcards."""
+    path: Path  # as it was configured, perhaps with wildcards
     files: tuple[Path, ...]
     max_bad_units: float
     bad: BadUnits = field(default_factory=BadUnits, compare=False, kw_only=True)
@@ -100,25 +87,25 @@ class UnitReader(ABC):
         bad = self.bad
         bad.units, bad.count, bad.first = 0, 0, []
         for file in self.files:
-            for unit in self._units_and_end(file):
+            for unit in self.units(file) if len(self.files) == 1 else self._all_units(file):
                 bad.units += 1
                 if not isinstance(unit, CorpusError):
                     yield unit
                     continue
-                bad.add(unit)
+                bad.count += 1
+                if bad.count <= _SHOWN:
+                    bad.first.append(str(unit))
                 if bad.units >= (_ENOUGH_FOR_ALL if bad.count == bad.units else _ENOUGH_UNITS):
                     bad.check(self.max_bad_units)
         bad.check(self.max_bad_units)
         if not bad.units:
             raise CorpusError(f"{self.path}: {self.nothing_found()}")
 
-    def _units_and_end(self, file: Path) -> Iterator[Unit]:
-        """Yield the units of a file, and why it cannot be read on if there are others."""
+    def _all_units(self, file: Path) -> Iterator[Unit]:
+        """Yield the units of a file, and why it cannot be read on."""
         try:
             yield from self.units(file)
         except CorpusError as error:
-            if len(self.files) == 1:
-                raise
             yield error
 
     def source_sha256(self) -> str:
@@ -161,12 +148,9 @@ def primary_language(code: str) -> str:
 
 
 def matching_files(path: Path) -> tuple[Path, ...]:
-    """Return the files that match a path, sorted; * and ? are wildcards.
+    """Return the files that match a path, sorted; raise a CorpusError if there are none.
 
-    A path without wildcards, or of a file that has them in its name, is returned unseen.
-
-    Raises:
-        CorpusError: no file matches the wildcards.
+    A path without the wildcards * and ?, or of a file that has them, is returned unseen.
     """
     pattern = str(path)
     if not any(wildcard in pattern for wildcard in "*?") or path.exists():
@@ -192,11 +176,7 @@ def no_such(what: str, name: str, known: Collection[str]) -> str:
 def numbered_lines(
     raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict"
 ) -> Numbered[str]:
-    """Yield the decoded lines of a text file, as ``decode_lines`` cuts them.
-
-    Raises:
-        CorpusError: the file is compressed.
-    """
+    """Yield the decoded lines of a text file; raise a CorpusError if it is compressed."""
     for number, raw in enumerate(raw_lines, start=1):
         if number == 1:
             raw = without_byte_order_mark(raw, name)

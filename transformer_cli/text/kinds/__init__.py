@@ -2,7 +2,7 @@
 
 A kind's module has
 
-- ``MANIFEST``: its subclass of ``TokenizerManifest``, whose ``load`` returns the tokenizers of a
+- ``Manifest``: its subclass of ``TokenizerManifest``, whose ``load`` returns the tokenizers of a
   directory;
 - ``learn(config, text, directory)``, which writes a directory's files and returns the manifest.
 

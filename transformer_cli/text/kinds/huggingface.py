@@ -39,11 +39,7 @@ class HuggingFaceTokenizer(Tokenizer):
     """Lines as ids of subwords, by the bytes of a tokenizer.json, tried in a child process first.
 
     Its templates ([CLS], [SEP]), padding and truncation are ignored. Its own normalizer may
-    lowercase, too.
-
-    Raises:
-        MissingExtraError: the tokenizers library is not installed.
-        TokenizerError: the library cannot read or use the file.
+    lowercase, too. Raises TokenizerError if the library cannot read or use the file.
     """
 
     def __init__(self, data: bytes, lowercase: bool, source: Path, specials: SpecialIds) -> None:
@@ -53,6 +49,7 @@ class HuggingFaceTokenizer(Tokenizer):
             self._id_map = IdMap(specials, ids)
         except ValueError as error:
             raise TokenizerError(f"{source}: {error}; restore the tokenizer.json") from error
+        self.size = len(self._id_map)
         self._lowercase = lowercase
         self._source = source
         # Text that spells a special token stays text.
@@ -65,11 +62,6 @@ class HuggingFaceTokenizer(Tokenizer):
         # A file without a decoder gets the usual one of its subwords.
         if self._tokenizer.decoder is None:
             self._tokenizer.decoder = self._spelling.make_decoder()
-
-    @property
-    def size(self) -> int:
-        """Entries of the vocabulary, the four special tokens included."""
-        return len(self._id_map)
 
     def encode(self, line: str) -> list[int]:
         """Return a line's ids, without BOS and EOS."""
@@ -113,10 +105,7 @@ class HuggingFaceTokenizer(Tokenizer):
 
 
 def find_specials(data: bytes, source: Path) -> SpecialIds:
-    """Return the ids of a tokenizer.json's special tokens: those that it declares or names so.
-
-    Raises what ``HuggingFaceTokenizer`` does.
-    """
+    """Return the ids of a tokenizer.json's special tokens: those that it declares or names so."""
     tokenizer = _open(data, source, "give a tokenizer.json as the tokenizers library writes it")
     model = json.loads(tokenizer.to_str())["model"]
     unknown = model.get("unk_token")
@@ -169,12 +158,9 @@ def _call_within_time(call: Callable[[], Any]) -> Any:
 
 def _expressions(part: Any) -> Iterator[str]:
     """Yield the regular expressions of a tokenizer.json, or of a part of it."""
-    entries = (
-        part.items()
-        if isinstance(part, dict)
-        else enumerate(part if isinstance(part, list) else [])
-    )
-    for key, value in entries:
+    if isinstance(part, list):
+        part = dict(enumerate(part))
+    for key, value in part.items() if isinstance(part, dict) else ():
         if key == "Regex":
             yield str(value)
         elif key not in ("model", "added_tokens"):
@@ -239,7 +225,7 @@ class _Spelling:
         return None
 
 
-class HuggingFaceManifest(SideFilesManifest):
+class Manifest(SideFilesManifest):
     """The manifest of tokenizer.json files made elsewhere."""
 
     kind: Literal["huggingface"] = "huggingface"
@@ -251,9 +237,6 @@ class HuggingFaceManifest(SideFilesManifest):
         return HuggingFaceTokenizer(data, self.lowercase, path, self.specials[side])
 
 
-MANIFEST = HuggingFaceManifest
-
-
-def learn(config: HuggingFaceConfig, text: TrainingText, directory: Path) -> HuggingFaceManifest:
+def learn(config: HuggingFaceConfig, text: TrainingText, directory: Path) -> Manifest:
     """Copy the files that the configuration names into ``directory``."""
-    return HuggingFaceManifest.copy_files(config, text, directory, find_specials)
+    return Manifest.copy_files(config, text, directory, find_specials)

@@ -28,11 +28,7 @@ class MarianTokenizer(SentencePieceTokenizer):
         # The model's own ids are not used.
         super().__init__(model, lowercase=False, source=source, specials=_UNUSED)
         self.vocabulary = vocabulary
-
-    @property
-    def size(self) -> int:
-        """Entries of the vocabulary, the four special tokens included."""
-        return len(self.vocabulary)
+        self.size = len(vocabulary)
 
     def token(self, number: int) -> str:
         """Return an id's subword; '▁' stands for a space before it."""
@@ -52,7 +48,7 @@ class MarianTokenizer(SentencePieceTokenizer):
         return str(self._processor.decode_pieces(shown)).replace("▁", " ").strip()
 
 
-class MarianManifest(SideFilesManifest):
+class Manifest(SideFilesManifest):
     """The manifest of SentencePiece models and tables of ids, one a side or one for both.
 
     Line n, from 0, of a table is the piece of id n in the run.
@@ -67,9 +63,6 @@ class MarianManifest(SideFilesManifest):
         table = path.with_name(joint if joint in self.sha256 else vocabulary_name(side))
         self.read_checked(table)
         return MarianTokenizer(data, Vocabulary.load(table), path)
-
-
-MANIFEST = MarianManifest
 
 
 def vocabulary_name(side: Side) -> str:
@@ -87,7 +80,7 @@ def write_tokenizers(
 
     ``source_sha256`` is recorded in the place of the training text's, which nobody knows.
     """
-    manifest = MarianManifest.write(models.items(), directory, False, source_sha256)
+    manifest = Manifest.write(models.items(), directory, False, source_sha256)
     for side, vocabulary in vocabularies.items():
         path = directory / vocabulary_name(side)
         vocabulary.save(path)

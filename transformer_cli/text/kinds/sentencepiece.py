@@ -38,10 +38,8 @@ class SentencePieceTokenizer(Tokenizer):
     """Lines as ids of subwords, by the bytes of a model, tried in a child process first.
 
     ``specials`` are the ids of the special tokens of a model made elsewhere; None: the model was
-    learned here, and its ids are the run's.
-
-    Raises:
-        TokenizerError: SentencePiece cannot read or use the model, or its special tokens are wrong.
+    learned here, and its ids are the run's. Raises TokenizerError if SentencePiece cannot read or
+    use the model, or its special tokens are wrong.
     """
 
     def __init__(
@@ -61,21 +59,16 @@ class SentencePieceTokenizer(Tokenizer):
                 raise TokenizerError(
                     f"{source}: starts with the pieces {first}, not {SPECIALS}; learn it again"
                 )
+        self.size = len(self._id_map) if self._id_map else len(pieces)
         self._lowercase = lowercase
-
-    @property
-    def size(self) -> int:
-        """Entries of the vocabulary, the four special tokens included."""
-        return len(self._id_map) if self._id_map else int(self._processor.get_piece_size())
 
     @property
     def can_sample(self) -> bool:
         """Return whether the model has merges to drop, as byte pair encoding does."""
         # The library does not tell a model's type, only what it can do: unigram models give the
         # n best segmentations, BPE a random one, models of words and characters neither.
-        return _can(self._processor.encode, enable_sampling=True, alpha=0.5, nbest_size=-1) and (
-            not _can(self._processor.nbest_encode, nbest_size=2)
-        )
+        draws = _can(self._processor.encode, enable_sampling=True, alpha=0.5, nbest_size=-1)
+        return draws and not _can(self._processor.nbest_encode, nbest_size=2)
 
     @property
     def sentencepiece_model(self) -> bytes:
@@ -144,7 +137,7 @@ def open_model(model: bytes, source: Path, advice: str) -> Any:
     return processor
 
 
-class SentencePieceManifest(SideFilesManifest):
+class Manifest(SideFilesManifest):
     """The manifest of SentencePiece models."""
 
     kind: Literal["sentencepiece"] = "sentencepiece"
@@ -156,16 +149,11 @@ class SentencePieceManifest(SideFilesManifest):
         return SentencePieceTokenizer(data, self.lowercase, path, specials)
 
 
-MANIFEST = SentencePieceManifest
-
-
-def learn(
-    config: SentencePieceConfig, text: TrainingText, directory: Path
-) -> SentencePieceManifest:
+def learn(config: SentencePieceConfig, text: TrainingText, directory: Path) -> Manifest:
     """Learn models, or copy those that the configuration names, into ``directory``."""
     if config.files:
-        return SentencePieceManifest.copy_files(config, text, directory, _find_specials)
-    return SentencePieceManifest.learn(config, text, directory, learn_model)
+        return Manifest.copy_files(config, text, directory, _find_specials)
+    return Manifest.learn(config, text, directory, learn_model)
 
 
 def _find_specials(model: bytes, path: Path) -> SpecialIds:
@@ -183,11 +171,8 @@ def learn_model(
 ) -> bytes:
     """Learn a model; the same lines and settings always give the same bytes.
 
-    ``label`` is the text's name in messages, as in 'source text'. Of more than a million lines, a
-    uniform sample is taken.
-
-    Raises:
-        TokenizerError: ``tokenizer.vocab_size`` is too big or too small for this text.
+    ``label`` is the text's name in messages, as in 'source text'. Raises TokenizerError if
+    ``tokenizer.vocab_size`` is too big or too small for this text.
     """
     import sentencepiece
 

@@ -24,7 +24,7 @@ _MAX_WORD_LENGTH = 256
 _SPECIAL_IDS = SpecialIds(unk=UNK_ID, bos=BOS_ID, eos=EOS_ID, pad=PAD_ID)
 
 
-class WordPieceManifest(SideFilesManifest):
+class Manifest(SideFilesManifest):
     """The manifest of WordPiece vocabularies learned here, whose ids are the run's."""
 
     kind: Literal["wordpiece"] = "wordpiece"
@@ -36,12 +36,9 @@ class WordPieceManifest(SideFilesManifest):
         return HuggingFaceTokenizer(data, False, path, _SPECIAL_IDS)
 
 
-MANIFEST = WordPieceManifest
-
-
-def learn(config: WordPieceConfig, text: TrainingText, directory: Path) -> WordPieceManifest:
+def learn(config: WordPieceConfig, text: TrainingText, directory: Path) -> Manifest:
     """Learn WordPiece vocabularies and write them into ``directory``."""
-    return WordPieceManifest.learn(config, text, directory, learn_wordpiece)
+    return Manifest.learn(config, text, directory, learn_wordpiece)
 
 
 def learn_wordpiece(
@@ -49,11 +46,7 @@ def learn_wordpiece(
 ) -> bytes:
     """Return a tokenizer.json whose ids are the run's, the same for the same lines and settings.
 
-    Args:
-        config: how many subwords.
-        lines: training text. Of more than a million lines, a uniform sample is taken.
-        label: the text's name in messages, as in 'source text'.
-        progress: wraps each of two passes over the lines.
+    ``label`` is the text's name in messages, as in 'source text'. There are two passes over it.
     """
     library = import_tokenizers()
     normalizer = _normalizer(library, config)

@@ -32,19 +32,12 @@ _TOO_LONG = re.compile(rf"\S{{{_MAX_WORD_LENGTH}}}(?=\S)")
 class WordsTokenizer(Tokenizer):
     """Lines as ids of words; those that the vocabulary lacks are unknown."""
 
+    is_word_level = True
+
     def __init__(self, words: "SpacyWords", vocabulary: Vocabulary) -> None:
         self._words = words
         self._vocabulary = vocabulary
-
-    @property
-    def size(self) -> int:
-        """Entries of the vocabulary, the four special tokens included."""
-        return len(self._vocabulary)
-
-    @property
-    def is_word_level(self) -> bool:
-        """Return True."""
-        return True
+        self.size = len(vocabulary)
 
     def encode(self, line: str) -> list[int]:
         """Return a line's ids, without BOS and EOS."""
@@ -86,10 +79,8 @@ _MOSES_LANGUAGES = frozenset({"fr", "it", "ga", "fi", "ko"})
 class SpacyWords:
     """Splits lines into words by the spaCy rules of a language ('xx': general), and joins words.
 
-    How words are joined depends on ``language``, that of the text.
-
-    Raises:
-        ConfigError: spaCy does not support the rules, or needs another package for them.
+    How words are joined depends on ``language``, that of the text. Raises ConfigError if spaCy does
+    not support the rules, or needs another package for them.
     """
 
     def __init__(self, rules: str, language: str, lowercase: bool) -> None:
@@ -188,7 +179,7 @@ class WordsSideManifest(BaseModel):
     types: int
 
 
-class WordsManifest(TokenizerManifest):
+class Manifest(TokenizerManifest):
     """The manifest of word tokenizers."""
 
     kind: Literal["words"] = "words"
@@ -197,46 +188,41 @@ class WordsManifest(TokenizerManifest):
 
     def load(self, directory: Path) -> Tokenizers:
         """Load the tokenizers of a directory, checking its files' SHA-256."""
-        return Tokenizers(
-            src=self._load_side(self.src, directory / _SRC),
-            tgt=self._load_side(self.tgt, directory / _TGT),
-            types=(self.src.types, self.tgt.types),
-        )
-
-    def _load_side(self, side: WordsSideManifest, path: Path) -> WordsTokenizer:
-        self.read_checked(path)
-        words = SpacyWords(side.rules, side.language, self.lowercase)
-        return WordsTokenizer(words, Vocabulary.load(path))
+        tokenizers = []
+        for side, name in ((self.src, _SRC), (self.tgt, _TGT)):
+            self.read_checked(directory / name)
+            words = SpacyWords(side.rules, side.language, self.lowercase)
+            tokenizers.append(WordsTokenizer(words, Vocabulary.load(directory / name)))
+        src, tgt = tokenizers
+        return Tokenizers(src, tgt, (self.src.types, self.tgt.types))
 
 
-MANIFEST = WordsManifest
-
-
-def learn(config: WordsConfig, text: TrainingText, directory: Path) -> WordsManifest:
+def learn(config: WordsConfig, text: TrainingText, directory: Path) -> Manifest:
     """Count the words of both sides and write their vocabularies into ``directory``."""
-    src, src_rules = text.progress(text.src, "source words"), config.src_rules or text.src_lang
-    tgt, tgt_rules = text.progress(text.tgt, "target words"), config.tgt_rules or text.tgt_lang
-    return WordsManifest(
+    sides = {}
+    for side, name, rules, language, lines in (
+        ("source", _SRC, config.src_rules, text.src_lang, text.src),
+        ("target", _TGT, config.tgt_rules, text.tgt_lang, text.tgt),
+    ):
+        words = SpacyWords(rules or language, language, config.lowercase)
+        counts = words.count(text.progress(lines, f"{side} words"))
+        vocabulary = Vocabulary.from_counts(counts, config.min_freq, config.max_size, config.order)
+        if len(vocabulary) == len(SPECIALS):
+            raise TokenizerError(
+                f"tokenizer.min_freq: no word is seen {config.min_freq} times for {name}; "
+                "set a lower one"
+            )
+        vocabulary.save(directory / name)
+        sides[name] = WordsSideManifest(
+            rules=rules or language, language=language, types=len(counts)
+        )
+    return Manifest(
         lowercase=config.lowercase,
         learned_from=text.sha256,
-        src=_learn_side(config, src_rules, text.src_lang, src, directory / _SRC),
-        tgt=_learn_side(config, tgt_rules, text.tgt_lang, tgt, directory / _TGT),
-        sha256={name: sha256(directory / name) for name in (_SRC, _TGT)},
+        src=sides[_SRC],
+        tgt=sides[_TGT],
+        sha256={name: sha256(directory / name) for name in sides},
     )
-
-
-def _learn_side(
-    config: WordsConfig, rules: str, language: str, lines: Iterable[str], path: Path
-) -> WordsSideManifest:
-    counts = SpacyWords(rules, language, config.lowercase).count(lines)
-    vocabulary = Vocabulary.from_counts(counts, config.min_freq, config.max_size, config.order)
-    if len(vocabulary) == len(SPECIALS):
-        raise TokenizerError(
-            f"tokenizer.min_freq: no word is seen {config.min_freq} times for {path.name}; "
-            "set a lower one"
-        )
-    vocabulary.save(path)
-    return WordsSideManifest(rules=rules, language=language, types=len(counts))
 
 
 # Closing quotation marks, by the opening one.

@@ -35,10 +35,10 @@ class Translator:
     searches, each reads the model anew before its first translation.
     """
 
-    def __init__(self, run: RunDirectory, checkpoint: str, asked: ComputeOptions) -> None:
-        self._run, self._checkpoint, self._asked = run, checkpoint, asked
-        self._engine = choose_engine(run, asked)
-        self._scoring_engine = choose_engine(run, asked, prefers_torch=True)
+    def __init__(self, run: RunDirectory, checkpoint: str, options: ComputeOptions) -> None:
+        self._run, self._checkpoint, self._options = run, checkpoint, options
+        self._engine = choose_engine(run, options)
+        self._scoring_engine = choose_engine(run, options, prefers_torch=True)
         self._loaded: dict[str, TextTranslator[SearchEngine]] = {}
         self._turn = threading.Lock()
         self._config = self._get(self._engine).config
@@ -67,11 +67,11 @@ class Translator:
             TransformerCliError: something is missing or damaged; the message is one line that says
                 what, and what to do.
         """
-        for name, value, choices in (
-            ("device", device, get_args(DeviceName)),
-            ("precision", precision, get_args(SearchPrecisionName)),
+        for name, value, kind in (
+            ("device", device, DeviceName),
+            ("precision", precision, SearchPrecisionName),
         ):
-            if value not in choices:
+            if value not in (choices := get_args(kind)):
                 raise UsageError(f"load: {name}: expected one of {choices}, found {value!r}")
         _check_type("load: path", path, (str, Path), "a path")
         _check_type("load: checkpoint", checkpoint, str, "text")
@@ -80,8 +80,8 @@ class Translator:
             if threads > MOST_THREADS:
                 raise UsageError(f"load: threads: expected at most {MOST_THREADS}, found {threads}")
         # Any call may ask for a beam.
-        asked = ComputeOptions("auto", device, precision, threads, beam_size=2)
-        return cls(RunDirectory(Path(path).absolute()), checkpoint, asked)
+        options = ComputeOptions("auto", device, precision, threads, beam_size=2)
+        return cls(RunDirectory(Path(path).absolute()), checkpoint, options)
 
     @property
     def src_lang(self) -> str:
@@ -123,10 +123,9 @@ class Translator:
             UsageError: a number is out of range, the run has no such tag, or CTranslate2 alone can
                 read the model, which forces no prefixes.
         """
-        found = self._translate(
-            "translate", lines, prefixes, (beam_size, batch_tokens, length_penalty), tag
-        )
-        return [best.text for best, *_ in found]
+        search = beam_size, batch_tokens, length_penalty
+        translated = self._translate("translate", lines, prefixes, search, tag)
+        return [best.text for best, *_ in translated]
 
     def translate_n_best(
         self,
@@ -179,7 +178,12 @@ class Translator:
             if count is not None:
                 _check_count(f"{method}: {name}", count)
         if length_penalty is not None:
-            _check_penalty(f"{method}: length_penalty", length_penalty)
+            _check_type(f"{method}: length_penalty", length_penalty, Real, "a number")
+            if not 0 <= length_penalty <= HIGHEST_PENALTY:  # NaN is neither
+                raise UsageError(
+                    f"{method}: length_penalty: expected 0 to {HIGHEST_PENALTY:g}, "
+                    f"found {length_penalty}"
+                )
         if tag is not None:
             _check_type(f"{method}: tag", tag, str, "text")
         if n_best is not None and beam_size is not None and n_best > beam_size:
@@ -191,19 +195,17 @@ class Translator:
                 f"{method}: {len(starts)} prefixes for {len(texts)} lines; give one for each, "
                 "empty or not"
             )
-        given = {"prefixes": starts is not None, "alignments": alignments}
-        needing_torch = [name for name, is_given in given.items() if is_given]
-        scores = n_best is not None or bool(needing_torch)
+        needing_torch = ["prefixes"] * (starts is not None) + ["alignments"] * alignments
+        has_scores = n_best is not None or bool(needing_torch)
         with self._turn:
-            found = self._get(self._scoring_engine if scores else self._engine)
-            if needing_torch and isinstance(found.engine, CTranslate2Engine):
+            loaded = self._get(self._scoring_engine if has_scores else self._engine)
+            if needing_torch and isinstance(loaded.engine, CTranslate2Engine):
                 raise UsageError(
                     f"{method}: {' and '.join(needing_torch)}: need torch, which has no int8 and "
                     "reads no model exported for CTranslate2; load the run, in float32"
                 )
-            translator = found.with_search(
-                beam_size, batch_tokens, length_penalty=length_penalty
-            ).with_tag(tag)
+            translator = loaded.with_tag(tag)
+            translator = translator.with_search(beam_size, batch_tokens, None, length_penalty)
             translator = translator.with_search(max(n_best or 1, translator.decoding.beam_size))
             for number, (text, start) in enumerate(zip(texts, starts or (), strict=False), start=1):
                 translator.check_prefix(text, start, number)
@@ -212,8 +214,8 @@ class Translator:
     def _get(self, engine: Literal["torch", "ctranslate2"]) -> TextTranslator[SearchEngine]:
         """Return what searches with an engine, loaded when it is first asked for."""
         if engine not in self._loaded:
-            asked = replace(self._asked, engine=engine)
-            self._loaded[engine] = load_translator(self._run, self._checkpoint, asked)
+            options = replace(self._options, engine=engine)
+            self._loaded[engine] = load_translator(self._run, self._checkpoint, options)
         return self._loaded[engine]
 
     def _leave_to_parent(self) -> None:
@@ -229,8 +231,8 @@ _LOADED: WeakSet[Translator] = WeakSet()
 
 def _leave_all_to_parent() -> None:
     """Make a forked process load its models anew, as they are needed."""
-    for each in list(_LOADED):
-        each._leave_to_parent()
+    for translator in list(_LOADED):
+        translator._leave_to_parent()
 
 
 if sys.platform != "win32":
@@ -239,10 +241,9 @@ if sys.platform != "win32":
 
 def _read_texts(method: str, kind: str, lines: Iterable[str]) -> list[str]:
     if isinstance(lines, str) or not isinstance(lines, Iterable):
-        plural, one = {
-            "line": ("lines", f"{method}([text])"),
-            "prefix": ("prefixes", "prefixes=[text]"),
-        }[kind]
+        plural, one = ("lines", f"{method}([text])")
+        if kind == "prefix":
+            plural, one = ("prefixes", "prefixes=[text]")
         raise InputError(
             f"{method}: takes a list of {plural}, found {type(lines).__name__}; for one, {one}"
         )
@@ -270,9 +271,3 @@ def _check_count(name: str, value: int) -> None:
     _check_type(name, value, Integral, "a whole number")
     if value < 1:
         raise UsageError(f"{name}: expected at least 1, found {value}")
-
-
-def _check_penalty(name: str, value: float) -> None:
-    _check_type(name, value, Real, "a number")
-    if not 0 <= value <= HIGHEST_PENALTY:  # NaN is neither
-        raise UsageError(f"{name}: expected 0 to {HIGHEST_PENALTY:g}, found {value}")

@@ -18,7 +18,7 @@ from export.test_ctranslate2 import TEXT, subword_run
 from transformer_cli.artifact import Record, record_files, write_record
 from transformer_cli.errors import CheckpointError
 from transformer_cli.export.hub import write_hub
-from transformer_cli.inference import ctranslate2_engine, ctranslate2_spec, loading
+from transformer_cli.inference import ctranslate2_engine, ctranslate2_spec
 from transformer_cli.inference.ctranslate2_engine import cache_directory, verified_sums
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
@@ -151,7 +151,7 @@ def test_one_that_is_removed_while_it_is_read_is_made_again(
     expected = texts(run)
     (directory,) = kept()
     opened: list[Path] = []
-    open_engine = loading._open_engine
+    open_engine = ctranslate2_engine.CTranslate2Engine.open
 
     def remove_and_open(path: Path, *rest: Any) -> Any:
         opened.append(path)
@@ -165,7 +165,7 @@ def test_one_that_is_removed_while_it_is_read_is_made_again(
             return engine
         return open_engine(path, *rest)
 
-    monkeypatch.setattr(loading, "_open_engine", remove_and_open)
+    monkeypatch.setattr(ctranslate2_engine.CTranslate2Engine, "open", remove_and_open)
     assert texts(run) == expected
     assert len(opened) == 2
     assert opened[1] != directory

@@ -24,6 +24,7 @@ from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import UsageError
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.loading import ComputeOptions, choose_engine, load_translator
+from transformer_cli.inference.translator import ignore, never
 from transformer_cli.runs.directory import RunDirectory
 
 SUBWORDS = SentencePieceConfig(kind="sentencepiece")
@@ -135,7 +136,7 @@ def test_batches_that_do_not_fit_into_memory_are_halved(monkeypatch: pytest.Monk
     options = SearchOptions(bos_id=1, eos_id=2, banned_ids=(0, 1, 3))
 
     def search() -> list[list[Hypothesis]]:
-        return engine.search(sources, [[]] * 5, [9] * 5, options, 99)
+        return engine.search(sources, [[]] * 5, [9] * 5, options, 99, ignore, never)
 
     expected = search()
     encoded = allow_rows(monkeypatch, 2)

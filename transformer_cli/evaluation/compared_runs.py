@@ -12,9 +12,8 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import check_has_splits, default_split, load_split, split_names
 from transformer_cli.errors import CorpusError, RunError, UsageError
-from transformer_cli.inference.engine import ignore
 from transformer_cli.inference.loading import ComputeOptions, load_translator
-from transformer_cli.inference.translator import LongLine
+from transformer_cli.inference.translator import LongLine, ignore
 from transformer_cli.packages import import_extra
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import SWEEP_MARK, SWEEP_RUNS, RunDirectory, is_run

@@ -16,9 +16,9 @@ from transformer_cli.data.token_arrays import EncodedText, cut_by_tokens, encode
 from transformer_cli.errors import CorpusError
 from transformer_cli.evaluation.scores import score
 from transformer_cli.inference import torch_engine
-from transformer_cli.inference.engine import SearchEngine, ignore, never
+from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
-from transformer_cli.inference.translator import LongLine, TextTranslator
+from transformer_cli.inference.translator import LongLine, TextTranslator, ignore, never
 from transformer_cli.metrics import USUAL, Metrics, Scores
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.ensemble import Ensemble

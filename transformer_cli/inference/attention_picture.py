@@ -3,7 +3,7 @@
 import math
 import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -36,12 +36,10 @@ _SMALLEST_FONT = 4.0
 
 @dataclass(frozen=True)
 class Panels:
-    """Heat maps of the same words."""
+    """Heat maps of the same words: rows look at columns."""
 
     rows: list[str]
-    """What looks."""
     columns: list[str]
-    """What is looked at."""
     weights: dict[str, np.ndarray]
     """Of each panel, by its caption: (row, column)."""
 
@@ -78,14 +76,13 @@ def select_panels(
     else:
         heads = range(weights.shape[1]) if head is None else [head - 1]
         chosen = {f"layer {n + 1}, head {h + 1}": weights[n, h] for n in layers for h in heads}
-    src, tgt = _shown(maps.src_tokens), _shown(maps.tgt_tokens)
+    src, tgt = (
+        [*(token.removeprefix("▁") or token for token in tokens[:-1]), "(end)"]
+        for tokens in (maps.src_tokens, maps.tgt_tokens)
+    )
     rows = src if kind == "encoder" else tgt
     columns = ["(begin)", *tgt[:-1]] if kind == "decoder" else src
     return Panels(rows, columns, chosen)
-
-
-def _shown(tokens: Sequence[str]) -> list[str]:
-    return [*(token.removeprefix("▁") or token for token in tokens[:-1]), "(end)"]
 
 
 def draw(panels: Panels, path: Path) -> list[str]:
@@ -164,10 +161,10 @@ def _find_fonts(text: str) -> tuple[list[str], list[str]]:
     # Fonts for Chinese, Japanese and Korean have all three, and Han characters as one writes them.
     region = "KR" if "HANGUL" in names else "JP" if "GANA" in names or "KANA" in names else "SC"
 
-    def is_last_choice(font: FontEntry) -> tuple[bool, bool, str]:
+    def key(font: FontEntry) -> tuple[bool, bool, str]:
         return "Sans" not in font.name, not font.name.endswith(f"CJK {region}"), font.name
 
-    known = sorted(fontManager.ttflist, key=is_last_choice)
+    known = sorted(fontManager.ttflist, key=key)
     for font in chain(known, _iter_new_fonts({font.fname for font in known})):
         if not missing:
             break

@@ -31,7 +31,7 @@ from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.errors import CheckpointError, UsageError
 from transformer_cli.files import read_small, remove_directory, remove_leftovers
-from transformer_cli.inference.engine import Hypothesis, SearchOptions, ignore, never
+from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.packages import __version__, import_extra
 from transformer_cli.runs.trained_model import OpenedModel, load_weights_of
 from transformer_cli.text.model_check import find_fault
@@ -101,8 +101,8 @@ class CTranslate2Engine:
         model: ModelConfig,
         tokenizers: Tokenizers,
         device: tuple[str, int],
-        precision: SearchPrecisionName,
         threads: int,
+        precision: SearchPrecisionName,
         check_loads: Callable[[], object] = lambda: None,
     ) -> "CTranslate2Engine":
         """Load a model that ``export --format ctranslate2`` wrote.
@@ -112,8 +112,8 @@ class CTranslate2Engine:
             model: the model's settings.
             tokenizers: the model's.
             device: where to compute, 'cpu' say, and the number of the GPU.
-            precision: of matrix products; 'auto' is that of the weights, int8 say.
             threads: batches searched side by side on a CPU.
+            precision: of matrix products; 'auto' is that of the weights, int8 say.
             check_loads: called before the model is loaded, once all other files are found right.
 
         Raises:
@@ -157,8 +157,8 @@ class CTranslate2Engine:
         max_lengths: Sequence[int],
         options: SearchOptions,
         batch_tokens: int,
-        progress: Callable[[int], object] = ignore,
-        should_stop: Callable[[], bool] = never,
+        progress: Callable[[int], object],
+        should_stop: Callable[[], bool],
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source; see ``SearchEngine.search``.
 
@@ -188,9 +188,9 @@ class CTranslate2Engine:
             finish_first()
         return outputs
 
-    def _start(self, sources: list[list[int]], limit: int, options: SearchOptions) -> list[Any]:
+    def _start(self, sources: list[list[int]], limit: int, options: SearchOptions) -> Any:
         banned = [[SPECIALS[number]] for number in options.banned_ids if number != UNK_ID]
-        started: list[Any] = self.translator.translate_batch(
+        return self.translator.translate_batch(
             # CTranslate2 adds EOS.
             [[self.src_names[number] for number in ids[:-1]] for ids in sources],
             asynchronous=True,
@@ -205,7 +205,6 @@ class CTranslate2Engine:
             max_decoding_length=limit,
             min_decoding_length=0,
         )
-        return started
 
     def _read_hypotheses(self, result: Any) -> list[Hypothesis]:
         hypotheses = [
@@ -247,36 +246,34 @@ def _cut_batches(
 
 def _check_settings(path: Path) -> None:
     """Check that CTranslate2 begins, ends and reads as our search does."""
-    settings = _read_json(path, dict)
+    settings = _read_json(path, dict, "settings")
     for key, expected in _SETTINGS.items():
-        found = settings.get(key)
-        if found != expected:
+        if (found := settings.get(key)) != expected:
             raise CheckpointError(
                 f"{path}: {key} is {shorten(str(found))}, not {expected}; export the model again"
             )
-
-
-def _read_json(path: Path, kind: type[_Content]) -> _Content:
-    try:
-        content = json.loads(read_small(path, MAX_TOKENIZER_BYTES))
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path}: cannot be read; export the model again") from error
-    if not isinstance(content, kind):
-        what = "settings" if kind is dict else "list of tokens"
-        raise CheckpointError(f"{path}: is no {what}; export the model again")
-    return content
 
 
 def _load_names(directory: Path, side: str, size: int) -> list[str]:
     """Return the tokens of a side by id."""
     own, shared = directory / f"{side}_vocabulary.json", directory / "shared_vocabulary.json"
     path = own if own.is_file() else shared
-    names = _read_json(path, list)
+    names = _read_json(path, list, "list of tokens")
     if len(names) != size:
         raise CheckpointError(
             f"{path}: {len(names)} tokens, but the tokenizer has {size}; export the model again"
         )
     return names
+
+
+def _read_json(path: Path, kind: type[_Content], what: str) -> _Content:
+    try:
+        content = json.loads(read_small(path, MAX_TOKENIZER_BYTES))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: cannot be read; export the model again") from error
+    if not isinstance(content, kind):
+        raise CheckpointError(f"{path}: is no {what}; export the model again")
+    return content
 
 
 # --- conversions ----------------------------------------------------------------------------------
@@ -446,9 +443,8 @@ def _make_room(newest: Path) -> None:
         for path in newest.parent.iterdir()
         if path != newest and re.fullmatch(r"[a-z0-9_]+-[0-9a-f]{32}", path.name) and path.is_dir()
     ]
-    others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
     total = 0
-    for path in (newest, *others):
+    for path in (newest, *sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)):
         total += sum(file.stat().st_size for file in path.iterdir())
         if total > MAX_BYTES and path != newest:
             remove_directory(path)

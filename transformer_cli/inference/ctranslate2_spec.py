@@ -12,11 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.config.choices import Quantization
-from transformer_cli.inference.ctranslate2_engine import (
-    ACTIVATIONS,
-    RMS_NORM,
-    SINUSOIDS,
-)
+from transformer_cli.inference.ctranslate2_engine import ACTIVATIONS, RMS_NORM, SINUSOIDS
 from transformer_cli.model import transformer
 from transformer_cli.model.transformer import (
     DecoderLayer,

@@ -5,15 +5,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 
-def ignore(what: object) -> None:
-    """Ignore a report, of progress say."""
-
-
-def never() -> bool:
-    """Return False: do not stop."""
-    return False
-
-
 @dataclass(frozen=True)
 class SearchOptions:
     """How to search.
@@ -62,8 +53,8 @@ class SearchEngine(Protocol):
         max_lengths: Sequence[int],
         options: SearchOptions,
         batch_tokens: int,
-        progress: Callable[[int], object] = ignore,
-        should_stop: Callable[[], bool] = never,
+        progress: Callable[[int], object],
+        should_stop: Callable[[], bool],
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source as they end, whatever else is in its batch.
 

@@ -4,18 +4,13 @@ import ctypes
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from transformer_cli.config.choices import (
-    MOST_THREADS,
-    DeviceName,
-    EngineName,
-    SearchPrecisionName,
-)
+from transformer_cli.config.choices import MOST_THREADS, DeviceName, EngineName, SearchPrecisionName
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
@@ -35,7 +30,6 @@ from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks, count_cores
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import open_trained_model
-from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import load_tokenizers
 
 
@@ -113,7 +107,12 @@ def choose_engine(
     """
     engine = options.engine
     if options.precision == "int8":
-        _check_int8(options)
+        if engine == "torch":
+            raise UsageError("--precision int8: --engine torch has no int8; leave one of them out")
+        if _device_name(options.device) != "cpu":
+            raise UsageError(
+                "--precision int8: is for CPUs; use --device cpu, or leave out --precision"
+            )
         engine = "ctranslate2"
     if engine == "auto":
         needs_torch = prefers_torch or bool(needing_torch)
@@ -129,15 +128,6 @@ def choose_engine(
         by = "--precision int8" if options.precision == "int8" else "--engine ctranslate2"
         raise UsageError(f"{by}: does not support {needing}; leave out {by}, or {needing}")
     return engine
-
-
-def _check_int8(options: ComputeOptions) -> None:
-    if options.engine == "torch":
-        raise UsageError("--precision int8: --engine torch has no int8; leave one of them out")
-    if _device_name(options.device) != "cpu":
-        raise UsageError(
-            "--precision int8: is for CPUs; use --device cpu, or leave out --precision"
-        )
 
 
 def _is_as_good(run: RunDirectory, options: ComputeOptions) -> bool:
@@ -168,10 +158,11 @@ def _writes_same_text(config: Config, beam_size: int | None) -> bool:
     # training targets had it; then the scores that beam search compares are others. They have none
     # only where any text can be spelled in bytes.
     tokenizer = config.tokenizer
-    if isinstance(tokenizer, SentencePieceConfig) and not tokenizer.files:
-        spells_all = tokenizer.byte_fallback
-    else:
-        spells_all = False
+    spells_all = (
+        isinstance(tokenizer, SentencePieceConfig)
+        and not tokenizer.files
+        and tokenizer.byte_fallback
+    )
     # With placeholders, some lines are searched again with a beam.
     is_greedy = (beam_size or config.decoding.beam_size) == 1 and not tokenizer.protect
     return spells_all or (is_greedy and tokenizer.kind != "words")
@@ -181,22 +172,18 @@ def _device_name(device: DeviceName) -> str:
     """Return what ``--device`` stands for, without torch where no GPU can be there."""
     if device != "auto":
         return device
-    if not _may_have_gpu():
+    may_have_gpu = sys.platform not in ("linux", "darwin")
+    if sys.platform == "linux":  # is there a driver of a GPU that torch might use?
+        try:
+            ctypes.CDLL("libcuda.so.1")
+            may_have_gpu = True
+        except OSError:
+            may_have_gpu = Path("/dev/kfd").exists()  # AMD's
+    if not may_have_gpu:
         return "cpu"
     from transformer_cli.model.device import choose_device
 
     return choose_device(device).type
-
-
-def _may_have_gpu() -> bool:
-    """Return whether there is a driver of a GPU that torch might use."""
-    if sys.platform != "linux":
-        return sys.platform != "darwin"
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return Path("/dev/kfd").exists()  # AMD's
-    return True
 
 
 def _choose_precision(options: ComputeOptions) -> Literal["float32", "bfloat16", "int8"]:
@@ -232,12 +219,10 @@ def load_ctranslate2_translator(
     if obstacle := find_obstacle(config.model):
         raise UsageError(f"{obstacle}: CTranslate2 has no such model; use --engine torch")
     precision = _choose_precision(options)
-    options = replace(options, precision=precision)
-
-    def open_directory(directory: Path) -> CTranslate2Engine:
-        return _open_engine(directory, config, tokenizers, options, ranks)
-
-    engine = open_converted(opened, precision, open_directory)
+    settings = config.model, tokenizers, *_choose_device(options, ranks)
+    engine = open_converted(
+        opened, precision, lambda path: CTranslate2Engine.open(path, *settings, precision)
+    )
     return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=opened.sum)
 
 
@@ -260,37 +245,32 @@ def _load_exported(
         raise CheckpointError(
             f"{directory}: its files are not those whose SHA-256 {SUMS} records; export it again"
         )
-    check_loads = partial(check_usable, directory, sums)
-    engine = _open_engine(directory, config, tokenizers, options, ranks, check_loads)
+    engine = CTranslate2Engine.open(
+        directory,
+        config.model,
+        tokenizers,
+        *_choose_device(options, ranks),
+        options.precision,
+        check_loads=partial(check_usable, directory, sums),
+    )
     return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=sums["model.bin"])
 
 
-def _open_engine(
-    directory: Path,
-    config: Config,
-    tokenizers: Tokenizers,
-    options: ComputeOptions,
-    ranks: Ranks,
-    check_loads: Callable[[], object] = lambda: None,
-) -> CTranslate2Engine:
+def _choose_device(options: ComputeOptions, ranks: Ranks) -> tuple[tuple[str, int], int]:
+    """Return the device, as 'cpu' say, with the number of the GPU, and the number of CPU threads.
+
+    Threads are those asked for, or torch's, or what torch would take.
+    """
     device = ("cpu", 0)
     if _device_name(options.device) != "cpu":
         from transformer_cli.model.device import choose_device
 
         chosen = choose_device(options.device, ranks)
         device = (chosen.type, chosen.index or 0)
-    threads = _count_threads(options.threads)
-    return CTranslate2Engine.open(
-        directory, config.model, tokenizers, device, options.precision, threads, check_loads
-    )
-
-
-def _count_threads(threads: int | None) -> int:
-    """Return the number of CPU threads: those asked for, or torch's, or what torch would take."""
-    if threads is not None:
-        return threads
+    if options.threads is not None:
+        return device, options.threads
     if torch := sys.modules.get("torch"):
-        return int(torch.get_num_threads())
+        return device, int(torch.get_num_threads())
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     given = int(wanted) if re.fullmatch("[0-9]{1,9}", wanted) else 0
-    return min(given, MOST_THREADS) or count_cores()
+    return device, min(given, MOST_THREADS) or count_cores()

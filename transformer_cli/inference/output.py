@@ -25,8 +25,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from transformer_cli.compression import compressor
 from transformer_cli.errors import InputError, OutputError, UsageError
 from transformer_cli.files import is_at, open_checked, read_small, sync
-from transformer_cli.inference.engine import SearchEngine, ignore
-from transformer_cli.inference.translator import LongLine, TextTranslator, Translation
+from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.translator import LongLine, TextTranslator, Translation, ignore
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.reserved import compare_placeholders
 
@@ -62,15 +62,12 @@ def with_prefixes(
         yield from ((line, "") for line in lines)
         return
     for number, (line, prefix) in enumerate(zip_longest(lines, prefixes), start=first_line):
-        if prefix is None:
+        if line is None or prefix is None:
+            where = "goes on with" if line is None else "ends before"
+            has = "does not have" if line is None else "has"
             raise InputError(
-                f"{name}: ends before line {number:,}, which the input has; give a line, empty or "
+                f"{name}: {where} line {number:,}, which the input {has}; give a line, empty or "
                 "not, for each of the input's"
-            )
-        if line is None:
-            raise InputError(
-                f"{name}: goes on with line {number:,}, which the input does not have; give a line "
-                "for each of the input's"
             )
         yield line, prefix
 
@@ -130,12 +127,9 @@ def translate_stream(
 
 def _to_json(line: int, translations: Sequence[Translation]) -> str:
     shown = [
-        {
-            "text": translation.text,
-            "score": round(translation.score, 4),
-            "log_probability": round(translation.log_probability, 4),
-        }
-        for translation in translations
+        {"text": one.text, "score": round(one.score, 4)}
+        | {"log_probability": round(one.log_probability, 4)}
+        for one in translations
     ]
     return json.dumps({"line": line, "translations": shown}, ensure_ascii=False)
 

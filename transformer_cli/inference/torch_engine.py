@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.errors import UsageError, is_out_of_memory
-from transformer_cli.inference.engine import Hypothesis, SearchOptions, ignore, never
+from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.search import NOT_FORCED, search
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.device import empty_cache
@@ -70,8 +70,8 @@ class TorchEngine:
         max_lengths: Sequence[int],
         options: SearchOptions,
         batch_tokens: int,
-        progress: Callable[[int], object] = ignore,
-        should_stop: Callable[[], bool] = never,
+        progress: Callable[[int], object],
+        should_stop: Callable[[], bool],
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source; see ``SearchEngine.search``."""
         outputs: list[list[Hypothesis]] = [[] for _ in sources]

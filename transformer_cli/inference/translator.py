@@ -10,13 +10,7 @@ from transformer_cli.config.choices import LARGEST_BEAM, LONGEST_SOURCE, MOST_BA
 from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.errors import InputError, UsageError
 from transformer_cli.inference.alignment import align_words
-from transformer_cli.inference.engine import (
-    Hypothesis,
-    SearchEngine,
-    SearchOptions,
-    ignore,
-    never,
-)
+from transformer_cli.inference.engine import Hypothesis, SearchEngine, SearchOptions
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
@@ -28,6 +22,15 @@ Progress = Callable[[int], object]
 """Called with the number of sentences, or pieces of long lines, just finished."""
 ShouldStop = Callable[[], bool]
 """Called before each batch; once it returns True, the rest is left empty."""
+
+
+def ignore(what: object) -> None:
+    """Ignore a report, of progress say."""
+
+
+def never() -> bool:
+    """Return False: do not stop."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -159,17 +162,11 @@ class TextTranslator(Generic[EngineT]):
                 f"{batch_tokens:,} tokens a batch: at most {MOST_BATCH_TOKENS:,}; "
                 "lower --batch-tokens"
             )
-        settings = {
-            "beam_size": beam_size,
-            "batch_tokens": batch_tokens,
-            "length_penalty": length_penalty,
-        }
-        changes = {key: value for key, value in settings.items() if value is not None}
-        return replace(
-            self,
-            decoding=self.decoding.model_copy(update=changes),
-            max_length=max_length or self.max_length,
-        )
+        keys = ("beam_size", "batch_tokens", "length_penalty")
+        settings = zip(keys, (beam_size, batch_tokens, length_penalty), strict=True)
+        changes = {key: value for key, value in settings if value is not None}
+        decoding = self.decoding.model_copy(update=changes)
+        return replace(self, decoding=decoding, max_length=max_length or self.max_length)
 
     def with_unk_replacement(self) -> Self:
         """Return a copy that copies source words for unknown words, if the target is in words."""
@@ -193,15 +190,15 @@ class TextTranslator(Generic[EngineT]):
     def settings_fingerprint(self) -> dict[str, str]:
         """Settings that decide the translation of a line, by name."""
         search = self.decoding.model_dump(mode="json", exclude={"batch_tokens"})
-        return {
-            "checkpoint": self.checkpoint,
-            **self.engine.fingerprint,
-            "max_length": str(self.max_length),
-            **{key: str(value) for key, value in search.items()},
-            **({"replace_unk": "True"} if self.replace_unk else {}),
-            **({"sample_seed": str(self.sample_seed)} if self.sample_seed is not None else {}),
-            **({"tag": self.tag} if self.tag is not None else {}),
+        settings = {"max_length": self.max_length, **search}
+        given = {
+            "replace_unk": self.replace_unk or None,
+            "sample_seed": self.sample_seed,
+            "tag": self.tag,
         }
+        settings |= {key: value for key, value in given.items() if value is not None}
+        shown = {key: str(value) for key, value in settings.items()}
+        return {"checkpoint": self.checkpoint, **self.engine.fingerprint, **shown}
 
     # --- lines ------------------------------------------------------------------------------------
 

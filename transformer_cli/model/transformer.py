@@ -20,6 +20,18 @@ from transformer_cli.config.schema import ModelConfig
 from transformer_cli.errors import CheckpointError
 from transformer_cli.model.linear import FusedLinear
 
+SrcIds = Int[Tensor, "batch src"]
+TgtIds = Int[Tensor, "batch tgt"]
+Memory = Float[Tensor, "batch src d_model"]
+"""The encoder's output."""
+SrcMask = Bool[Tensor, "batch 1 1 src"]
+"""True where the memory may be attended to: not at padding."""
+Hidden = Float[Tensor, "batch tgt d_model"]
+"""The decoder's output at all target positions."""
+StepIds = Int[Tensor, "batch hypothesis"]
+StepHidden = Float[Tensor, "batch hypothesis d_model"]
+"""The decoder's output at one position of each hypothesis."""
+
 
 class Activation(NamedTuple):
     """What stands between the two matrices of a feed-forward layer."""
@@ -274,9 +286,7 @@ class EncoderLayer(nn.Module):
         self.around_self_attention = Residual(config)
         self.around_feed_forward = Residual(config)
 
-    def forward(
-        self, x: Float[Tensor, "batch src d_model"], src_mask: Bool[Tensor, "batch 1 1 src"]
-    ) -> Float[Tensor, "batch src d_model"]:
+    def forward(self, x: Memory, src_mask: SrcMask) -> Memory:
         """Return the layer's output; ``src_mask`` masks padding."""
         x = self.around_self_attention(x, lambda y: self.self_attention(y, y, src_mask))
         x = self.around_feed_forward(x, self.feed_forward)
@@ -339,12 +349,7 @@ class DecoderLayer(nn.Module):
         self.around_cross_attention = Residual(config)
         self.around_feed_forward = Residual(config)
 
-    def forward(
-        self,
-        x: Float[Tensor, "batch tgt d_model"],
-        memory: Float[Tensor, "batch src d_model"],
-        src_mask: Bool[Tensor, "batch 1 1 src"],
-    ) -> Float[Tensor, "batch tgt d_model"]:
+    def forward(self, x: Hidden, memory: Memory, src_mask: SrcMask) -> Hidden:
         """Return the layer's output for all target positions at once (teacher forcing)."""
         # Padding is at the end of a target, so the causal mask hides it from real positions.
         x = self.around_self_attention(x, lambda y: self.self_attention(y, y, causal=True))
@@ -352,7 +357,7 @@ class DecoderLayer(nn.Module):
         x = self.around_feed_forward(x, self.feed_forward)
         return x
 
-    def init_cache(self, memory: Float[Tensor, "batch src d_model"], beam_size: int) -> LayerCache:
+    def init_cache(self, memory: Memory, beam_size: int) -> LayerCache:
         """Return the cache before the first step."""
         keys, values = self.cross_attention.keys_values(memory)
         batch, heads, _, d_head = keys.shape
@@ -365,11 +370,11 @@ class DecoderLayer(nn.Module):
 
     def step(
         self,
-        x: Float[Tensor, "batch hypothesis d_model"],
+        x: StepHidden,
         cache: LayerCache,
         tgt_mask: Bool[Tensor, "batch 1 hypothesis written"] | None,
-        src_mask: Bool[Tensor, "batch 1 1 src"],
-    ) -> Float[Tensor, "batch hypothesis d_model"]:
+        src_mask: SrcMask,
+    ) -> StepHidden:
         """Return the output at the next position of each hypothesis; earlier ones are cached."""
 
         def self_attend(y: Tensor) -> Tensor:
@@ -512,22 +517,16 @@ class Transformer(nn.Module):
         if config.tying == "all":
             self.src_embedding.tokens.weight = self.tgt_embedding.tokens.weight
 
-    def forward(
-        self, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
-    ) -> Float[Tensor, "batch tgt tgt_size"]:
+    def forward(self, src: SrcIds, tgt_in: TgtIds) -> Float[Tensor, "batch tgt tgt_size"]:
         """Return the logits of the token after each position of ``tgt_in``."""
         return self.logits(self.hidden_states(src, tgt_in))
 
-    def hidden_states(
-        self, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
-    ) -> Float[Tensor, "batch tgt d_model"]:
+    def hidden_states(self, src: SrcIds, tgt_in: TgtIds) -> Hidden:
         """Return the decoder's output, the input of the output layer."""
         memory, src_mask = self.encode(src)
         return self.decode(tgt_in, memory, src_mask)
 
-    def encode(
-        self, src: Int[Tensor, "batch src"]
-    ) -> tuple[Float[Tensor, "batch src d_model"], Bool[Tensor, "batch 1 1 src"]]:
+    def encode(self, src: SrcIds) -> tuple[Memory, SrcMask]:
         """Return the memory of a source and its mask, True where it may be attended to."""
         src_mask = (src != self.pad_id)[:, None, None, :]
         x = self.src_embedding(src)
@@ -536,12 +535,7 @@ class Transformer(nn.Module):
         memory: Tensor = self.encoder_norm(x)
         return memory, src_mask
 
-    def decode(
-        self,
-        tgt_in: Int[Tensor, "batch tgt"],
-        memory: Float[Tensor, "batch src d_model"],
-        src_mask: Bool[Tensor, "batch 1 1 src"],
-    ) -> Float[Tensor, "batch tgt d_model"]:
+    def decode(self, tgt_in: TgtIds, memory: Memory, src_mask: SrcMask) -> Hidden:
         """Return the decoder's output at each position of ``tgt_in``."""
         x = self.tgt_embedding(tgt_in)
         for layer in self.decoder:
@@ -549,15 +543,13 @@ class Transformer(nn.Module):
         hidden_states: Tensor = self.decoder_norm(x)
         return hidden_states
 
-    def init_state(self, src: Int[Tensor, "batch src"], beam_size: int = 1) -> "DecoderState":
+    def init_state(self, src: SrcIds, beam_size: int = 1) -> "DecoderState":
         """Encode ``src`` and return the state for decoding ``beam_size`` hypotheses per row."""
         memory, src_mask = self.encode(src)
         caches = [layer.init_cache(memory, beam_size) for layer in self.decoder_layers()]
         return DecoderState(src_mask, caches, beam_size)
 
-    def step(
-        self, tokens: Int[Tensor, "batch hypothesis"], state: "DecoderState"
-    ) -> Float[Tensor, "batch hypothesis d_model"]:
+    def step(self, tokens: StepIds, state: "DecoderState") -> StepHidden:
         """Feed ``tokens`` and return the decoder's output; ``state`` advances by a position."""
         tgt_mask = state.extend(tokens.size(1))
         x = self.tgt_embedding(tokens, state.position)
@@ -597,7 +589,7 @@ class DecoderState:
     in the beam at which each hypothesis' token of each position was cached.
     """
 
-    src_mask: Bool[Tensor, "batch 1 1 src"]
+    src_mask: SrcMask
     caches: list[LayerCache]
     beam_size: int = 1
     position: int = 0
@@ -616,7 +608,7 @@ class DecoderState:
         )
         return (self.cache_indirection[..., None] == places).flatten(2)[:, None]
 
-    def reorder(self, parents: Int[Tensor, "batch hypothesis"]) -> None:
+    def reorder(self, parents: StepIds) -> None:
         """Let each hypothesis continue the one at place ``parents`` of the beam."""
         if self.cache_indirection is not None:
             places = parents[..., None].expand(-1, -1, self.position)

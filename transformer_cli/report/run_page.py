@@ -18,9 +18,8 @@ from transformer_cli.errors import CorpusError, InputError
 from transformer_cli.evaluation.scoring import evaluate
 from transformer_cli.inference.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
-from transformer_cli.inference.engine import ignore
 from transformer_cli.inference.torch_engine import TorchTranslator
-from transformer_cli.inference.translator import LongLine, TextTranslator
+from transformer_cli.inference.translator import LongLine, TextTranslator, ignore
 from transformer_cli.metrics import METRICS, USUAL, Metrics
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.report import charts, statistics

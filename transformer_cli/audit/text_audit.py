@@ -33,13 +33,11 @@ Sources = Mapping[str, PairSource]
 ALL_COPIED = "{}: each target is its source, so one file is both"
 TRAINED_TEXT = "{}: its text is the training text"
 
-LARGE_OVERLAP = 0.01
-"""Share of a split's pairs from which it is worth a line that they are trained on."""
+LARGE_OVERLAP = 0.01  # share of a split that is trained on, from which it is worth a line
 _LOOKED_FOR = 20_000  # pairs of a split that are looked for in the training text
 _LOOKED_AT = 1000  # pairs of a split whose script is looked at
+# First pairs of a text that are compared with their neighbours, at 20 µs each; `check` does all.
 _SHIFT_PAIRS = 1_000_000
-"""First pairs of a text that are compared with their neighbours, at 20 µs each; ``check`` compares
-all of them."""
 
 
 class TextAudit:

@@ -25,10 +25,7 @@ _SPACES = re.compile(r"[ \t\r\n]+")
 Unit = tuple[str, str] | CorpusError  # a pair, or why it cannot be read
 T = TypeVar("T")
 Numbered = Iterator[tuple[int, T | CorpusError]]
-"""Records with the numbers of their lines or rows, from 1.
-
-A record that cannot be read is the error that says why, so that reading may go on after it.
-"""
+"""Records with the numbers of their lines or rows, from 1; or why one cannot be read."""
 
 ROW_ADVICE = "mend or remove the row"  # what to do about a row of a table that cannot be used
 

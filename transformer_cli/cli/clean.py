@@ -6,6 +6,7 @@ from typing import Annotated
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, pair_bar, say
+from transformer_cli.cli.options import option
 from transformer_cli.errors import ConfigError, UsageError
 from transformer_cli.packages import import_extra, lazy_imports
 
@@ -18,13 +19,10 @@ with lazy_imports():
 
 def clean(
     config: options.Config,
-    directory: Annotated[
-        Path, options.option("DIR", "Where to write; new or empty.", "--output", "-o")
-    ],
+    directory: Annotated[Path, option("DIR", "Where to write; new or empty.", "--output", "-o")],
     set_: options.Set = None,
     report: Annotated[
-        Path | None,
-        options.option("FILE", "Also write a page with examples of what was taken."),
+        Path | None, option("FILE", "Also write a page with examples of what was taken.")
     ] = None,
 ) -> None:
     """Write what the filters of a corpus keep, and what they take.

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import line_bar, log, say, scoring_bar, warn
+from transformer_cli.cli.options import option
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
@@ -19,11 +20,10 @@ with lazy_imports():
     from transformer_cli.text import tokenizer
 
 Output = Annotated[
-    Path | None, options.option("FILE", "The page.  [default: RUN/report.html]", "--output", "-o")
+    Path | None, option("FILE", "The page.  [default: RUN/report.html]", "--output", "-o")
 ]
 Sentences = Annotated[
-    list[str] | None,
-    options.option("TEXT", "Show the attention of this sentence too; repeatable."),
+    list[str] | None, option("TEXT", "Show the attention of this sentence too; repeatable.")
 ]
 
 

@@ -11,6 +11,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
+from transformer_cli.cli.options import flag
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.errors import UsageError, duration
@@ -41,12 +42,11 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 DryRun = Annotated[
-    bool,
-    options.flag("Print a summary and a forecast, then exit without training.", "--dry-run"),
+    bool, flag("Print a summary and a forecast, then exit without training.", "--dry-run")
 ]
 AllowSuspectData = Annotated[
     bool,
-    options.flag(
+    flag(
         "Train even where files can only be named by mistake: test text that is the training "
         "text, one file for source and target, or languages the wrong way round.",
         "--allow-suspect-data",

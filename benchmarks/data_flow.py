@@ -64,8 +64,9 @@ def _train(directory: Path, sentences: int) -> dict[str, int]:
         "data.train": f"{{src: {directory}/{sentences}.de, tgt: {directory}/{sentences}.en}}",
         "data.val": f"{{src: {TOY}/val.de, tgt: {TOY}/val.en}}",
         "training.batch_tokens": 200,
-        "training.max_steps": sentences // 25,
-        "training.validate_every": sentences // 25,
+        # Under 100: a longer training begins with trial steps, once.
+        "training.max_steps": sentences // 32,
+        "training.validate_every": sentences // 32,
     }
     options = [word for item in settings.items() for word in ("--set", "=".join(map(str, item)))]
     config = ROOT / "configs" / "toy.yaml"

@@ -80,7 +80,7 @@ KILLS = {
         signal_at, "transformer_cli.data.preparing", "draw_splits", 1
     ),
     "while they are written": partial(
-        signal_at, "transformer_cli.data.preparing", "SourceRecord", 1
+        signal_at, "transformer_cli.data.prepared", "SourceRecord", 1
     ),
     "before the corpus gets its name": partial(at_rename, r".* -> corpus", after=False),
     "after it has its name": partial(at_rename, r".* -> corpus", after=True),

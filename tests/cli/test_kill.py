@@ -61,7 +61,7 @@ POINTS: dict[str, Callable[[], None]] = {
         signal_at, "transformer_cli.runs.initialize", "write_text", 2
     ),
     "while the tokenizer is made": partial(
-        signal_at, "transformer_cli.training.preparation", "learn_tokenizers", 1
+        signal_at, "transformer_cli.text.tokenizer", "learn_tokenizers", 1
     ),
     "while the text is encoded": partial(
         signal_at, "transformer_cli.data.store", "encode_pairs", 1

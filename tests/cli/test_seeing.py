@@ -221,10 +221,11 @@ def assert_untouched(own_run: Path, *arguments: str | Path) -> dict[str, str]:
 
 
 def no_preparing() -> None:
+    from transformer_cli.text import tokenizer
     from transformer_cli.training import preparation
 
-    for name in ("write_store", "learn_tokenizers"):
-        delattr(preparation, name)
+    del tokenizer.learn_tokenizers
+    delattr(preparation, "write_store")
 
 
 def test_a_dry_run_takes_what_is_there(training: Training, own_run: Path) -> None:
@@ -283,9 +284,9 @@ def test_trying_steps_changes_no_weight(config: Path, more: str) -> None:
 
 
 def no_forecast() -> None:
-    from transformer_cli.training import summary
+    from transformer_cli.training import forecast
 
-    summary.forecast = lambda trainer, sample: None  # type: ignore[attr-defined]
+    forecast.forecast = lambda trainer, sample: None
 
 
 def test_ranks_try_steps_by_themselves(config: Path) -> None:
@@ -331,9 +332,9 @@ def test_a_model_that_memory_cannot_hold_is_refused_before_any_is_taken(
 
 
 def no_room_for_a_trial() -> None:
-    from transformer_cli.training import summary
+    from transformer_cli.training import forecast
 
-    vars(summary)["trial_fits"] = lambda trainer, config: False
+    vars(forecast)["trial_fits"] = lambda trainer, config: False
 
 
 def test_a_trial_that_does_not_fit_is_left_out_and_that_is_said(training: Training) -> None:

@@ -304,7 +304,7 @@ def test_names_of_other_programs_lead_to_settings_that_there_are() -> None:
         for part in key.split("."):
             assert part in node, f"{name}: {key}"
             node = node[part]
-        assert name == foreign._plain(name)
+        assert foreign.our_key(name.upper().replace("_", "-")) == key
         assert name != key.rpartition(".")[2] or name == "warmup"
 
 

@@ -90,9 +90,7 @@ MOMENTS = {
     "where they come from": Moment(
         "transformer_cli.runs.initialize", "write_text", 2, "origins.json"
     ),
-    "the tokenizer": Moment(
-        "transformer_cli.training.preparation", "learn_tokenizers", 1, "tokenizer"
-    ),
+    "the tokenizer": Moment("transformer_cli.text.tokenizer", "learn_tokenizers", 1, "tokenizer"),
     "the encoded text": Moment("transformer_cli.data.store", "_write_pages", 1, "encoded"),
     "a record": Moment(METRICS, "append", 1, "metrics.jsonl"),
     "how a step was judged": Moment(
@@ -182,7 +180,7 @@ LIMITS = {
         500,
     ),
     "the tokenizer": (
-        Moment("transformer_cli.training.preparation", "learn_tokenizers", 1, "tokenizer"),
+        Moment("transformer_cli.text.tokenizer", "learn_tokenizers", 1, "tokenizer"),
         200,
     ),
 }

@@ -125,12 +125,12 @@ def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(
     run_directory = RunDirectory(tmp_path / "run")
     removed: list[Path] = []
 
-    def remove_and_lock(path: Path, file: BinaryIO) -> None:
+    def remove_and_lock(path: Path, file: BinaryIO, patience: float) -> None:
         if not removed:  # as a training does that fails at its beginning, after we opened the file
             (path / ".lock").unlink()
             path.rmdir()
             removed.append(path)
-        take(path, file)
+        take(path, file, patience)
 
     take = directory._lock
     monkeypatch.setattr(directory, "_lock", remove_and_lock)

@@ -132,7 +132,7 @@ def test_a_signal_before_the_first_step_leaves_the_earlier_run(
 KILLS = {
     "before the settings": ("transformer_cli.runs.initialize", "write_text", 1),
     "while the tokenizer is made": (
-        "transformer_cli.training.preparation",
+        "transformer_cli.text.tokenizer",
         "learn_tokenizers",
         1,
     ),

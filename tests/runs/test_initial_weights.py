@@ -21,7 +21,7 @@ from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.runs.trained_model import (
     check_init,
     describe_inherited_init,
-    load_init_weights,
+    open_checkpoint,
 )
 from transformer_cli.text.tokenizer import fingerprint
 
@@ -57,7 +57,7 @@ def new(tmp_path: Path) -> RunDirectory:
 
 def test_the_best_weights_are_inherited(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", 10, 20, 30, best=20)
-    assert load_init_weights(run)["a"].item() == 20.0
+    assert open_checkpoint(run, "best").load_weights()["a"].item() == 20.0
 
 
 def test_dropout_may_be_another_one(tmp_path: Path, new: RunDirectory) -> None:

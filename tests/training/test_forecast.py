@@ -92,7 +92,7 @@ def test_a_training_is_the_same_with_and_without_a_forecast(settings: dict[str, 
     plain, probed = (trainer(max_steps=6, **settings) for _ in range(2))
     draws = torch.get_rng_state()
     before = state(probed)
-    assert forecast(probed, probed.sample(PROBED)) is not None
+    assert forecast(probed, probed.epochs.sample(PROBED)) is not None
     assert_same(state(probed), before)
     assert all(weight.grad is None for weight in probed.model.parameters())
     assert torch.equal(torch.get_rng_state(), draws)
@@ -100,7 +100,7 @@ def test_a_training_is_the_same_with_and_without_a_forecast(settings: dict[str, 
     for expected, found in steps:
         assert torch.equal(found.losses.loss, expected.losses.loss)
         if found.step == 3:  # in the middle, too
-            assert forecast(probed, probed.sample(PROBED)) is not None
+            assert forecast(probed, probed.epochs.sample(PROBED)) is not None
     assert_same(state(probed), state(plain))
 
 
@@ -134,14 +134,14 @@ def costs(monkeypatch: pytest.MonkeyPatch) -> Costs:
 @pytest.mark.parametrize(("accumulate", "ranks"), [(1, 1), (3, 1), (2, 2)])
 def test_time_is_that_of_steps_and_of_tokens(costs: Costs, accumulate: int, ranks: int) -> None:
     trained = trainer(accumulate=accumulate, epochs=5)
-    batches = list(trained._epochs.iter_epoch(0))
+    batches = list(trained.epochs.iter_epoch(0))
     tokens = sum(each.src.numel() + each.tgt_in.numel() for each in batches)
     if ranks > 1:
         trained.ranks = Ranks(size=ranks)
         trained.steps_per_epoch = -(-len(batches) // (accumulate * ranks))
         trained.total_steps = 5 * trained.steps_per_epoch
     trained.step = 2 * trained.steps_per_epoch  # and three epochs are left
-    found = forecast(trained, trained.sample(PROBED))
+    found = forecast(trained, trained.epochs.sample(PROBED))
     assert found is not None
     expected = 2.0 * 3 * trained.steps_per_epoch + 3 * 0.01 * tokens / ranks
     assert found.seconds == pytest.approx(expected)
@@ -152,7 +152,7 @@ def test_time_is_that_of_steps_and_of_tokens(costs: Costs, accumulate: int, rank
 def test_load_is_told_from_work(costs: Costs, computing: float, alone: float) -> None:
     costs.computing = computing
     trained = trainer()
-    found = forecast(trained, trained.sample(PROBED))
+    found = forecast(trained, trained.epochs.sample(PROBED))
     assert found is not None
     assert found.idle_seconds == pytest.approx(alone * found.seconds)
 
@@ -161,7 +161,7 @@ def test_a_thread_that_waits_is_not_computing(monkeypatch: pytest.MonkeyPatch) -
     """As one does whose core is busy with another program, or that waits for such a thread."""
     monkeypatch.setattr(Trainer, "try_step", lambda spare, batches: time.sleep(0.2))
     trained = trainer()
-    found = forecast(trained, trained.sample(PROBED))
+    found = forecast(trained, trained.epochs.sample(PROBED))
     assert found is not None
     assert found.idle_seconds < 0.5 * found.seconds
 
@@ -184,7 +184,7 @@ def test_a_first_batch_that_takes_too_long_is_the_last(
     clock = iter(range(0, 10**6, 100))
     monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
     trained = trainer()
-    found = forecast(trained, trained.sample(PROBED))
+    found = forecast(trained, trained.epochs.sample(PROBED))
     assert found is not None
     assert [len(batch.src) > 1 for batch in costs.asked] == [False, True, False]
 
@@ -200,7 +200,7 @@ def test_nothing_is_said_where_no_step_can_be_done(
 
     monkeypatch.setattr(Trainer, "try_step", fail)
     trained = trainer()
-    assert forecast(trained, trained.sample(PROBED)) is None
+    assert forecast(trained, trained.epochs.sample(PROBED)) is None
 
 
 # --- the batches that are tried -------------------------------------------------------------------
@@ -209,8 +209,8 @@ def test_nothing_is_said_where_no_step_can_be_done(
 @pytest.mark.parametrize("sampled", [False, True])
 def test_a_sample_is_of_the_epochs_batches_and_has_the_largest(sampled: bool) -> None:
     trained = trainer(sampled=sampled)
-    sample = trained.sample(PROBED)
-    epoch = list(trained._epochs.iter_epoch(0))
+    sample = trained.epochs.sample(PROBED)
+    epoch = list(trained.epochs.iter_epoch(0))
     ids = {batch.src.numpy().tobytes() + batch.tgt_in.numpy().tobytes() for batch in epoch}
     found = list(sample.batches)
     assert len(found) == PROBED
@@ -253,7 +253,7 @@ def test_of_several_shards_the_largest_speaks_for_all() -> None:
     trained = trainer()
     settings = trained._arguments
     sharded = Trainer(trained.model, Halves(), *settings[1:])
-    sample = sharded.sample(PROBED)
+    sample = sharded.epochs.sample(PROBED)
     assert not sample.is_exact
     whole = 40 + int(text().src.lengths.sum())
     assert sample.tokens[0] == pytest.approx(whole, rel=0.2)
@@ -261,5 +261,5 @@ def test_of_several_shards_the_largest_speaks_for_all() -> None:
 
 
 def test_a_text_of_one_batch_is_sampled_as_often_as_asked() -> None:
-    batches = list(trainer(batch_tokens=10_000).sample(3).batches)
+    batches = list(trainer(batch_tokens=10_000).epochs.sample(3).batches)
     assert [len(batch.src) for batch in batches] == [40] * 3

@@ -108,25 +108,26 @@ def test_blank_pairs_are_counted_and_dropped(run: RunDirectory) -> None:
 
 
 def test_the_summary_by_hand(run: RunDirectory) -> None:
-    src, tgt = summarize_sides(prepared(run)[1])
-    assert (src.lines, tgt.lines) == (3, 3)
-    assert (src.tokens, tgt.tokens) == (3 + 2 + 2, 2 + 1 + 5)
-    assert (src.types, tgt.types) == (4, 5)  # a b c d; x y z w v
-    assert (src.size, tgt.size) == (4 + 2, 4 + 2)
-    assert src.unknown_in_val == pytest.approx(1 / 3)  # a *e* b
-    assert tgt.unknown_in_val == pytest.approx(2 / 4)  # x *q* *r* y
+    data = prepared(run)[1]
+    rows = {name: sides for name, *sides in summarize_sides(run.load_config(), data)}
+    assert rows["lines"] == ["3", "3"]
+    assert rows["tokens"] == [str(3 + 2 + 2), str(2 + 1 + 5)]
+    assert rows["types"] == ["4", "5"]  # a b c d; x y z w v
+    assert [size.split()[0] for size in rows["vocabulary"]] == [str(4 + 2), str(4 + 2)]
+    assert rows["unknown in val"] == ["33.33%", "50.00%"]  # a *e* b; x *q* *r* y
     # Of lengths 2, 2, 3 and 1, 2, 5: half of the lines have at most 2 tokens, nine in ten do not.
-    assert list(src.lengths) == [2, 3, 3, 3]
-    assert list(tgt.lengths) == [2, 5, 5, 5]
+    lengths = [sides for name, sides in rows.items() if name.startswith("tokens a line")]
+    assert lengths == [["2/3/3/3", "2/5/5/5"]]
 
 
 def test_subwords_have_a_size_and_no_types(run: RunDirectory) -> None:
     lines = ["der alte mann", "die alte frau", "das kleine kind", "ein hund und ein mann"]
     pairs = [(line, line[::-1]) for line in lines]
-    src, tgt = summarize_sides(prepared(run, pairs, pairs[:1], SUBWORDS)[1])
-    assert (src.types, tgt.types) == (None, None)
-    assert (src.size, tgt.size) == (20, 20)
-    assert (src.unknown_in_val, tgt.unknown_in_val) == (0.0, 0.0)
+    data = prepared(run, pairs, pairs[:1], SUBWORDS)[1]
+    rows = {name: sides for name, *sides in summarize_sides(run.load_config(), data)}
+    assert rows["types"] == ["-", "-"]
+    assert [size.split()[0] for size in rows["vocabulary"]] == ["20", "20"]
+    assert rows["unknown in val"] == ["0.00%", "0.00%"]
 
 
 def test_tokenizers_are_learned_once(run: RunDirectory) -> None:
@@ -381,8 +382,9 @@ def test_added_pairs_are_trained_on_like_the_corpus_own(run: RunDirectory) -> No
     assert list(texts.train.tgt) == ["x y", "x", "x y z w v", "w", "y z"]
     # a and b 3 times, d 2 times; x and y 3 times, z and w 2 times.
     assert ids(stored(result).src) == [[4, 5, 0], [4, 5], [4, 6], [5, 6], [0]]
-    assert [side.lines for side in summarize_sides(result)] == [5, 5]
-    assert summarize_sides(result)[0].types == 5
+    rows = {name: sides for name, *sides in summarize_sides(run.load_config(), result)}
+    assert rows["lines"] == ["5", "5"]
+    assert rows["types"][0] == "5"
 
 
 def test_another_added_text_is_another_training_text(run: RunDirectory) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
+from transformer_cli.cli.options import flag
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.errors import UsageError, duration
@@ -32,6 +33,7 @@ with lazy_imports():
         preparation,
         session as sessions,
         summary,
+        texts,
         trainer as trainers,
     )
 
@@ -40,12 +42,11 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 DryRun = Annotated[
-    bool,
-    options.flag("Print a summary and a forecast, then exit without training.", "--dry-run"),
+    bool, flag("Print a summary and a forecast, then exit without training.", "--dry-run")
 ]
 AllowSuspectData = Annotated[
     bool,
-    options.flag(
+    flag(
         "Train even where files can only be named by mistake: test text that is the training "
         "text, one file for source and target, or languages the wrong way round.",
         "--allow-suspect-data",
@@ -96,7 +97,7 @@ def train(
         directory.check_unlocked(run)
     directory.check_config_files(run.path, files)
     # From here on torch is needed; what is wrong above is told without waiting for it.
-    request = preparation.TrainRequest(settings, origins, run, begins_anew, allow_suspect_data)
+    request = texts.TrainRequest(settings, origins, run, begins_anew, allow_suspect_data)
     hint = trained_model.describe_inherited_init(settings, origins, files[1:])
     if ranks.is_main and hint:
         log(hint)
@@ -117,7 +118,7 @@ def train(
 class _Job(NamedTuple):
     """A training request on this process' device, with its ranks connected."""
 
-    request: "preparation.TrainRequest"
+    request: "texts.TrainRequest"
     device: "torch.device"
     precision: PrecisionName
     ranks: Ranks
@@ -128,7 +129,7 @@ class _Job(NamedTuple):
     """On how it is scored, to be logged once the training is sure to begin."""
     previous: "schema.Config | None"
     """The settings of the run that is resumed; None for a new run."""
-    callbacks: "preparation.Callbacks"
+    callbacks: "texts.Callbacks"
 
     def build(
         self, data: "preparation.PreparedData"
@@ -160,7 +161,7 @@ class _Job(NamedTuple):
 
 @contextmanager
 def _open_job(
-    request: "preparation.TrainRequest",
+    request: "texts.TrainRequest",
     device: DeviceName,
     precision: PrecisionName,
     threads: int | None,
@@ -178,7 +179,7 @@ def _open_job(
     scoring, select = best_checkpoint.metrics_of_training(request.config, begun, notes.append)
     is_there = ranks.is_main and begun is not None and begun.config.is_file()
     previous = request.run.load_config() if is_there else None
-    callbacks = preparation.Callbacks(line_bar, warn, pair_bar, log)
+    callbacks = texts.Callbacks(line_bar, warn, pair_bar, log)
     with ranks.init(torch_device) as ranks:
         yield _Job(
             request, torch_device, precision, ranks, scoring, select, notes, previous, callbacks
@@ -209,7 +210,14 @@ def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
         for line in (*job.notes, *job.summarize(data, trainer, validator)):
             log(line)
         with stop_requests() as should_stop:
-            _log_start(session, job.previous not in (None, config))
+            for message in session.damaged_checkpoints:
+                log(message)
+            if session.is_finished:
+                log(f"nothing left to train: {trainer.step} steps are done")
+                if job.previous not in (None, config):
+                    log(f"{run.config}: has the changed settings, for commands that read the run")
+            elif trainer.step:
+                log(f"resuming from step {trainer.step}")
             # Tokens per second replace steps per second, so that the bar fits 80 columns.
             with bar(trainer.total_steps, "", "step", initial=trainer.step) as shown:
                 shown.bar_format = (
@@ -220,30 +228,15 @@ def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
                     lambda: should_stop.signal is not None, display.show_step, display.show_record
                 )
             if job.ranks.is_main:
-                _draw(run, job.select)
+                try:
+                    curves.draw_curves(run.metrics, run.curves, str(run.path), job.select)
+                except Exception as error:  # a training is no worse for lacking them
+                    reason = " ".join(str(error).split()) or type(error).__name__
+                    warn(str(run.curves), f"not drawn: {reason}")
             job.ranks.barrier()  # when the first process ends, torchrun may end the others
     is_cut_off = session.stopped and not session.is_finished
     # The signal may have reached another rank only.
     return session, (should_stop.signal or signal.SIGTERM) if is_cut_off else None
-
-
-def _log_start(session: "sessions.Session", is_changed: bool) -> None:
-    for message in session.damaged_checkpoints:
-        log(message)
-    step = session.trainer.step
-    if session.is_finished:
-        log(f"nothing left to train: {step} steps are done")
-        if is_changed:
-            log(f"{session.run.config}: has the changed settings, for commands that read the run")
-    elif step:
-        log(f"resuming from step {step}")
-
-
-def _draw(run: "directory.RunDirectory", select: str) -> None:
-    try:
-        curves.draw_curves(run.metrics, run.curves, str(run.path), select)
-    except Exception as error:  # a training is no worse for lacking them
-        warn(str(run.curves), f"not drawn: {' '.join(str(error).split()) or type(error).__name__}")
 
 
 def _describe_end(session: "sessions.Session", select: str) -> str:

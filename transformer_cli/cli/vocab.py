@@ -7,9 +7,9 @@ from transformer_cli.ranks import SINGLE_PROCESS
 
 with lazy_imports():
     from transformer_cli.config import yaml
-    from transformer_cli.data import sources, token_arrays
+    from transformer_cli.data import sources
     from transformer_cli.runs import directory
-    from transformer_cli.training import preparation, summary
+    from transformer_cli.training import preparation, summary, texts
 
 
 def vocab(
@@ -34,26 +34,12 @@ def vocab(
     directory.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
     directory.check_config_files(run.path, yaml.list_base_files(config))
     # Training will reuse the encoded text without reading the corpus, so it is audited here.
-    request = preparation.TrainRequest(settings, origins, run, overwrite, allow_suspect_data=True)
-    report = preparation.Callbacks(line_bar, warn, pair_bar, log)
+    request = texts.TrainRequest(settings, origins, run, overwrite, allow_suspect_data=True)
+    report = texts.Callbacks(line_bar, warn, pair_bar, log)
     with preparation.open_data(request, SINGLE_PROCESS, report) as data:
-        texts = data.texts
-    percentiles = "/".join(map(str, token_arrays.PERCENTILES))
-    sides = summary.summarize_sides(data)
-    note = settings.tokenizer.size_note
-    rows = [
-        ("", f"source ({settings.data.src_lang})", f"target ({settings.data.tgt_lang})"),
-        ("lines", *(f"{side.lines:,}" for side in sides)),
-        ("tokens", *(f"{side.tokens:,}" for side in sides)),
-        ("types", *("-" if side.types is None else f"{side.types:,}" for side in sides)),
-        ("vocabulary", *(f"{side.size:,} ({note})" for side in sides)),
-        ("unknown in val", *(f"{side.unknown_in_val:.2%}" for side in sides)),
-        (
-            f"tokens a line, percentiles {percentiles}",
-            *("/".join(map(str, side.lengths)) for side in sides),
-        ),
-    ]
+        blank_train, blank_val = data.texts.blank_in_train, data.texts.blank_in_val
+    rows = summary.summarize_sides(settings, data)
     say("\n".join(align_columns(rows, left=3)))
-    left_out = f"{texts.blank_in_train} of train, {texts.blank_in_val} of val"
+    left_out = f"{blank_train} of train, {blank_val} of val"
     say(f"pairs with a blank side, left out: {left_out}")
     say(f"written to {run.tokenizer}")

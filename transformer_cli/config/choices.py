@@ -5,8 +5,8 @@ from typing import Literal
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 PrecisionName = Literal["auto", "float32", "bfloat16"]
 DecodingErrors = Literal["strict", "replace"]
+# Of a model that only translates.
 SearchPrecisionName = Literal["auto", "float32", "bfloat16", "int8"]
-"""Precision of a model that only translates."""
 EngineName = Literal["auto", "torch", "ctranslate2"]
 ExportFormat = Literal["ctranslate2", "onnx", "transformers", "argos", "hub"]
 Quantization = Literal[

@@ -20,6 +20,7 @@ from transformer_cli.config.sections import (
     FilePath,
     Language,
     Section,
+    setting,
 )
 from transformer_cli.files import find_unusable_on_windows
 
@@ -84,31 +85,31 @@ class SourceConfig(Section):
         }
     )
 
-    src: FilePath | None = Field(None, description="path of the source side of aligned text files")
-    tgt: FilePath | None = Field(None, description="path of the target side")
-    tmx: FilePath | None = Field(None, description="path of a translation memory, TMX")
-    tsv: FilePath | None = Field(None, description="path of tab-separated values")
-    jsonl: FilePath | None = Field(None, description="path of JSON objects, one a line")
-    parquet: FilePath | None = Field(None, description="path of a Parquet file")
-    po: FilePath | None = Field(None, description="path of a gettext PO or MO file")
-    src_column: Column | None = Field(
-        None, description="tsv: number of the source column, from 1, or its name in the header"
+    src: FilePath | None = setting(None, "path of the source side of aligned text files")
+    tgt: FilePath | None = setting(None, "path of the target side")
+    tmx: FilePath | None = setting(None, "path of a translation memory, TMX")
+    tsv: FilePath | None = setting(None, "path of tab-separated values")
+    jsonl: FilePath | None = setting(None, "path of JSON objects, one a line")
+    parquet: FilePath | None = setting(None, "path of a Parquet file")
+    po: FilePath | None = setting(None, "path of a gettext PO or MO file")
+    src_column: Column | None = setting(
+        None, "tsv: number of the source column, from 1, or its name in the header"
     )
-    tgt_column: Column | None = Field(None, description="tsv: the same for the target")
-    src_field: str | None = Field(
-        None, description="jsonl, parquet: field of the source, as in 'translation.de'"
+    tgt_column: Column | None = setting(None, "tsv: the same for the target")
+    src_field: str | None = setting(
+        None, "jsonl, parquet: field of the source, as in 'translation.de'"
     )
-    tgt_field: str | None = Field(None, description="jsonl, parquet: the same for the target")
-    weight: Annotated[float, Field(gt=0.0, le=MAX_WEIGHT)] = Field(
-        1.0, description="how often each pair is trained on in an epoch: 0.5 is half of them"
+    tgt_field: str | None = setting(None, "jsonl, parquet: the same for the target")
+    weight: Annotated[float, Field(gt=0.0, le=MAX_WEIGHT)] = setting(
+        1.0, "how often each pair is trained on in an epoch: 0.5 is half of them"
     )
-    tag: TagName | None = Field(
-        None, description="token put before each source, for translate --tag; null: none"
+    tag: TagName | None = setting(
+        None, "token put before each source, for translate --tag; null: none"
     )
-    filters: list[FilterName] | None = Field(
-        None, description="filters for this source; null: those of data.filters"
+    filters: list[FilterName] | None = setting(
+        None, "filters for this source; null: those of data.filters"
     )
-    split: bool = Field(True, description="whether val and test may be drawn from this source")
+    split: bool = setting(True, "whether val and test may be drawn from this source")
 
     @model_validator(mode="after")
     def _one_format(self) -> Self:
@@ -203,9 +204,9 @@ class DataSection(Section):
 class Diversified(DataSection):
     """A corpus that more pairs may be added to."""
 
-    more: Annotated[list[SourceConfig], AfterValidator(_check_unfiltered)] = Field(
+    more: Annotated[list[SourceConfig], AfterValidator(_check_unfiltered)] = setting(
         [],
-        description="further training pairs, such as translations by other models (data "
+        "further training pairs, such as translations by other models (data "
         "diversification, Nguyen et al. 2020)",
     )
 
@@ -213,8 +214,8 @@ class Diversified(DataSection):
 class GermanEnglish(Diversified):
     """A corpus that has German and English, in either direction."""
 
-    src_lang: Literal["de", "en"] = Field("de", description="source language")
-    tgt_lang: Literal["de", "en"] = Field("en", description="target language")
+    src_lang: Literal["de", "en"] = setting("de", "source language")
+    tgt_lang: Literal["de", "en"] = setting("en", "target language")
 
     @model_validator(mode="after")
     def _two_languages(self) -> Self:
@@ -242,18 +243,14 @@ class CopyData(DataSection):
     """The copy task: lines of random symbols that are their own translation."""
 
     kind: Literal["copy"]
-    symbols: Annotated[int, Field(ge=2, le=10**6)] = Field(
-        10, description="number of different symbols"
+    symbols: Annotated[int, Field(ge=2, le=10**6)] = setting(10, "number of different symbols")
+    length: Annotated[int, Field(gt=0, le=10**4)] = setting(10, "symbols in a line")
+    train_lines: Annotated[int, Field(gt=0, le=10**7)] = setting(
+        4000, "lines in the training split"
     )
-    length: Annotated[int, Field(gt=0, le=10**4)] = Field(10, description="symbols in a line")
-    train_lines: Annotated[int, Field(gt=0, le=10**7)] = Field(
-        4000, description="lines in the training split"
-    )
-    test_lines: Annotated[int, Field(gt=0, le=10**7)] = Field(
-        200, description="lines in val and in test"
-    )
-    src_lang: Literal["xx"] = Field("xx", description="no language")
-    tgt_lang: Literal["xx"] = Field("xx", description="no language")
+    test_lines: Annotated[int, Field(gt=0, le=10**7)] = setting(200, "lines in val and in test")
+    src_lang: Literal["xx"] = setting("xx", "no language")
+    tgt_lang: Literal["xx"] = setting("xx", "no language")
 
     @model_validator(mode="after")
     def _fits_into_memory(self) -> Self:
@@ -267,16 +264,21 @@ class CopyData(DataSection):
         return self
 
 
-class FilesData(Diversified):
+class OwnText(DataSection):
+    """A corpus of the user's own files."""
+
+    replay: Replay | None = setting(
+        None, "general text that is trained on beside the corpus; null: none"
+    )
+
+
+class FilesData(Diversified, OwnText):
     """Any parallel text, as pairs of files."""
 
     kind: Literal["files"]
     train: FilePair = Field(description="training pairs")
     val: FilePair = Field(description="validation pairs")
-    test: dict[str, FilePair] = Field({}, description="test splits, by name")
-    replay: Replay | None = Field(
-        None, description="general text that is trained on beside the corpus; null: none"
-    )
+    test: dict[str, FilePair] = setting({}, "test splits, by name")
 
     @model_validator(mode="after")
     def _split_names_are_free(self) -> Self:
@@ -290,32 +292,29 @@ class SplitConfig(Section):
     """Splits drawn from the sources, by pair."""
 
     val: Count = Field(description="pairs to validate on")
-    test: CountOrZero = Field(0, description="pairs of the split test; 0: no such split")
-    seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(
-        1, description="decides which; not the experiment's, so that runs of other seeds compare"
+    test: CountOrZero = setting(0, "pairs of the split test; 0: no such split")
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = setting(
+        1, "decides which; not the experiment's, so that runs of other seeds compare"
     )
 
 
-class CorpusData(DataSection):
+class CorpusData(OwnText):
     """Parallel text from sources of several formats, filtered and split."""
 
     kind: Literal["corpus"]
     sources: Annotated[list[SourceConfig], Field(min_length=1)] = Field(
         description="where the pairs come from"
     )
-    replay: Replay | None = Field(
-        None, description="general text that is trained on beside the corpus; null: none"
+    split: SplitConfig | None = setting(
+        None, "draws val and test from the sources; null: val is given"
     )
-    split: SplitConfig | None = Field(
-        None, description="draws val and test from the sources; null: val is given"
+    val: SourceConfig | None = setting(None, "validation pairs, if they are not drawn")
+    test: dict[str, SourceConfig] = setting({}, "further test splits, by name")
+    filters: list[FilterName] = setting(
+        ["blank", "duplicates"], "which pairs of the sources are left out"
     )
-    val: SourceConfig | None = Field(None, description="validation pairs, if they are not drawn")
-    test: dict[str, SourceConfig] = Field({}, description="further test splits, by name")
-    filters: list[FilterName] = Field(
-        ["blank", "duplicates"], description="which pairs of the sources are left out"
-    )
-    max_bad_units: Annotated[float, Field(ge=0.0, le=1.0)] = Field(
-        0.01, description="share of a source's units that may be damaged; more of them are an error"
+    max_bad_units: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
+        0.01, "share of a source's units that may be damaged; more of them are an error"
     )
 
     @model_validator(mode="after")
@@ -359,19 +358,18 @@ DataConfig = Annotated[
 
 def find_replay(data: DataConfig) -> Replay | None:
     """Return what is replayed, if anything."""
-    return data.replay if isinstance(data, FilesData | CorpusData) else None
+    return data.replay if isinstance(data, OwnText) else None
 
 
 def added_sources(data: DataConfig) -> dict[str, SourceConfig]:
     """Return the sources that are trained on after the split train, by name."""
-    more = data.more if isinstance(data, Diversified) else []
-    replay = find_replay(data)
+    lists = {"data.more": data.more if isinstance(data, Diversified) else []}
+    if (replay := find_replay(data)) is not None:
+        lists["data.replay.sources"] = replay.sources
     return {
-        **{f"data.more[{number}]": source for number, source in enumerate(more)},
-        **{
-            f"data.replay.sources[{number}]": source
-            for number, source in enumerate([] if replay is None else replay.sources)
-        },
+        f"{key}[{number}]": source
+        for key, sources in lists.items()
+        for number, source in enumerate(sources)
     }
 
 
@@ -379,6 +377,5 @@ def tag_names(data: DataConfig) -> list[str]:
     """Return the tags of all sources, sorted."""
     sources = [*added_sources(data).values()]
     if isinstance(data, CorpusData):
-        given = [] if data.val is None else [data.val]
-        sources += [*data.sources, *given, *data.test.values()]
+        sources += [*data.sources, *filter(None, [data.val]), *data.test.values()]
     return sorted({source.tag for source in sources if source.tag is not None})

@@ -77,14 +77,10 @@ _KINDS = {
 
 def our_key(name: str) -> str | None:
     """Return the dotted key of ours that others call ``name``, if it is known."""
-    return _KEYS.get(_plain(name))
+    return _KEYS.get(name.lower().replace("-", "_"))
 
 
 def our_kind(name: str, kinds: Collection[str]) -> str | None:
     """Return the one of ``kinds`` that others call ``name``, if it is known."""
-    kind = _KINDS.get(_plain(name))
+    kind = _KINDS.get(name.lower().replace("-", "_"))
     return kind if kind in kinds else None
-
-
-def _plain(name: str) -> str:
-    return name.lower().replace("-", "_")

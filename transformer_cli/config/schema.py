@@ -19,6 +19,7 @@ from transformer_cli.config.sections import (
     Probability,
     Section,
     Width,
+    setting,
 )
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
 from transformer_cli.metrics import SelectName, TokenizerName
@@ -27,36 +28,30 @@ from transformer_cli.metrics import SelectName, TokenizerName
 class ModelConfig(Section):
     """The Transformer's size and form. The defaults are a small model for small data."""
 
-    d_model: Width = Field(256, description="width of every layer's input and output")
-    num_heads: Width = Field(4, description="attention heads; must divide d_model")
-    d_ff: Width = Field(1024, description="inner width of the feed-forward layers")
-    num_encoder_layers: Layers = Field(3, description="encoder layers")
-    num_decoder_layers: Layers = Field(3, description="decoder layers")
-    dropout: DropoutRate = Field(
-        0.1, description="dropout of embeddings and of each sublayer's output"
+    d_model: Width = setting(256, "width of every layer's input and output")
+    num_heads: Width = setting(4, "attention heads; must divide d_model")
+    d_ff: Width = setting(1024, "inner width of the feed-forward layers")
+    num_encoder_layers: Layers = setting(3, "encoder layers")
+    num_decoder_layers: Layers = setting(3, "decoder layers")
+    dropout: DropoutRate = setting(0.1, "dropout of embeddings and of each sublayer's output")
+    attention_dropout: DropoutRate = setting(0.0, "dropout of attention weights")
+    activation_dropout: DropoutRate = setting(0.0, "dropout after the feed-forward activation")
+    norm: Literal["pre", "post"] = setting(
+        "pre", "normalisation before each sublayer, or after it as in the paper"
     )
-    attention_dropout: DropoutRate = Field(0.0, description="dropout of attention weights")
-    activation_dropout: DropoutRate = Field(
-        0.0, description="dropout after the feed-forward activation"
+    norm_kind: Literal["layernorm", "rmsnorm"] = setting(
+        "layernorm", "kind of normalisation; rmsnorm has no mean (Zhang et al. 2019)"
     )
-    norm: Literal["pre", "post"] = Field(
-        "pre", description="normalisation before each sublayer, or after it as in the paper"
+    positions: Literal["sinusoidal", "learned"] = setting(
+        "sinusoidal", "position encoding; learned positions limit the input's length"
     )
-    norm_kind: Literal["layernorm", "rmsnorm"] = Field(
-        "layernorm", description="kind of normalisation; rmsnorm has no mean (Zhang et al. 2019)"
+    max_positions: Width = setting(512, "maximum input length, in tokens, of learned positions")
+    activation: Literal["relu", "gelu", "swish", "swiglu"] = setting(
+        "relu", "feed-forward activation; swiglu has a third matrix (Shazeer 2020)"
     )
-    positions: Literal["sinusoidal", "learned"] = Field(
-        "sinusoidal", description="position encoding; learned positions limit the input's length"
-    )
-    max_positions: Width = Field(
-        512, description="maximum input length, in tokens, of learned positions"
-    )
-    activation: Literal["relu", "gelu", "swish", "swiglu"] = Field(
-        "relu", description="feed-forward activation; swiglu has a third matrix (Shazeer 2020)"
-    )
-    tying: Literal["none", "output", "all"] = Field(
+    tying: Literal["none", "output", "all"] = setting(
         "output",
-        description="weight tying: none; target embedding and output layer; source embedding too "
+        "weight tying: none; target embedding and output layer; source embedding too "
         "(all), which needs a joint vocabulary",
     )
 
@@ -77,8 +72,8 @@ class NoamSchedule(Section):
     """factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5), the paper's schedule."""
 
     kind: Literal["noam"]
-    factor: PositiveFloat = Field(2.0, description="scale of the whole schedule")
-    warmup: Count = Field(4000, description="optimizer steps of linear warm-up")
+    factor: PositiveFloat = setting(2.0, "scale of the whole schedule")
+    warmup: Count = setting(4000, "optimizer steps of linear warm-up")
 
 
 class ConstantSchedule(Section):
@@ -86,7 +81,7 @@ class ConstantSchedule(Section):
 
     kind: Literal["constant"]
     peak: PositiveFloat = Field(description="peak learning rate")
-    warmup: CountOrZero = Field(0, description="optimizer steps of linear warm-up")
+    warmup: CountOrZero = setting(0, "optimizer steps of linear warm-up")
 
 
 class InverseSqrtSchedule(Section):
@@ -122,96 +117,85 @@ ScheduleConfig = Annotated[
 class TrainingConfig(Section):
     """Optimization, validation and checkpoints."""
 
-    epochs: Count = Field(10, description="passes over the training text")
-    max_steps: Count | None = Field(
-        None, description="maximum optimizer steps, if the epochs do not end first"
+    epochs: Count = setting(10, "passes over the training text")
+    max_steps: Count | None = setting(
+        None, "maximum optimizer steps, if the epochs do not end first"
     )
-    batch_tokens: Count = Field(
-        4096, description="maximum tokens per side in a batch, padding included"
+    batch_tokens: Count = setting(4096, "maximum tokens per side in a batch, padding included")
+    accumulate: Count = setting(
+        1, "batches per optimizer step, on each process (gradient accumulation)"
     )
-    accumulate: Count = Field(
-        1, description="batches per optimizer step, on each process (gradient accumulation)"
-    )
-    max_length: Count = Field(
-        256, description="maximum tokens per side; longer training pairs are left out"
-    )
+    max_length: Count = setting(256, "maximum tokens per side; longer training pairs are left out")
     freeze: Annotated[
         list[Literal["embeddings", "encoder", "decoder"]],
         AfterValidator(lambda parts: sorted(set(parts))),
-    ] = Field(
+    ] = setting(
         [],
-        description="one or two parts of the model whose weights stay as they are; needs init. "
+        "one or two parts of the model whose weights stay as they are; needs init. "
         "embeddings: those of tokens on both sides, and learned positions. An output layer's "
         "matrix that is tied to them is frozen too; its bias, and an untied output layer, never "
         "are",
     )
-    label_smoothing: Probability = Field(
-        0.1, description="probability spread over the wrong target tokens"
-    )
-    rdrop_alpha: Annotated[float, Field(ge=0.0, le=1e6)] = Field(
+    label_smoothing: Probability = setting(0.1, "probability spread over the wrong target tokens")
+    rdrop_alpha: Annotated[float, Field(ge=0.0, le=1e6)] = setting(
         0.0,
-        description="weight (alpha) of R-Drop (Liang et al. 2021): two forward passes with "
+        "weight (alpha) of R-Drop (Liang et al. 2021): two forward passes with "
         "different dropout, whose divergence is added to the loss; 0: one pass, in half the time",
     )
-    src_bpe_dropout: Probability = Field(
+    src_bpe_dropout: Probability = setting(
         0.0,
-        description="BPE-dropout (Provilkov et al. 2020): probability of skipping a merge in a "
+        "BPE-dropout (Provilkov et al. 2020): probability of skipping a merge in a "
         "source word in training; batches then hold more tokens",
     )
-    tgt_bpe_dropout: Probability = Field(0.0, description="BPE-dropout of the target side")
-    ema_decay: Annotated[float, Field(gt=0.0, lt=1.0)] | None = Field(
+    tgt_bpe_dropout: Probability = setting(0.0, "BPE-dropout of the target side")
+    ema_decay: Annotated[float, Field(gt=0.0, lt=1.0)] | None = setting(
         None,
-        description="decay of an exponential moving average of the weights (Polyak and Juditsky "
+        "decay of an exponential moving average of the weights (Polyak and Juditsky "
         "1992), at first (step + 1) / (step + 10); the average is validated and saved. null: no "
         "average",
     )
-    schedule: ScheduleConfig = Field(
-        NoamSchedule(kind="noam"), description="learning rate by optimizer step"
-    )
-    optimizer: Literal["adam", "muon"] = Field(
+    schedule: ScheduleConfig = setting(NoamSchedule(kind="noam"), "learning rate by optimizer step")
+    optimizer: Literal["adam", "muon"] = setting(
         "adam",
-        description="what updates the weights. muon (Jordan et al. 2024): the matrices of encoder "
+        "what updates the weights. muon (Jordan et al. 2024): the matrices of encoder "
         "and decoder layers by orthogonalised momentum, all other weights by Adam, at the rates "
         "of one schedule",
     )
-    muon_momentum: Probability = Field(0.95, description="Muon's momentum")
-    betas: Annotated[tuple[Probability, Probability], Field(strict=False)] = Field(
-        (0.9, 0.98), description="Adam's betas"
+    muon_momentum: Probability = setting(0.95, "Muon's momentum")
+    betas: Annotated[tuple[Probability, Probability], Field(strict=False)] = setting(
+        (0.9, 0.98), "Adam's betas"
     )
-    eps: PositiveFloat = Field(1e-9, description="Adam's epsilon")
-    clip_norm: PositiveFloat | None = Field(
-        1.0, description="maximum gradient norm; null: no clipping"
-    )
-    skip_nonfinite: CountOrZero = Field(
+    eps: PositiveFloat = setting(1e-9, "Adam's epsilon")
+    clip_norm: PositiveFloat | None = setting(1.0, "maximum gradient norm; null: no clipping")
+    skip_nonfinite: CountOrZero = setting(
         0,
-        description="maximum steps that may be skipped in a whole training because the loss or "
+        "maximum steps that may be skipped in a whole training because the loss or "
         "gradient is not finite; one more is an error",
     )
-    validate_every: Count | None = Field(
-        None, description="optimizer steps between validations; null: once an epoch"
+    validate_every: Count | None = setting(
+        None, "optimizer steps between validations; null: once an epoch"
     )
-    save_every: Count | None = Field(
-        None, description="optimizer steps between checkpoints; null: at validations only"
+    save_every: Count | None = setting(
+        None, "optimizer steps between checkpoints; null: at validations only"
     )
-    keep_last: Count = Field(2, description="newest checkpoints to keep, beside the best one")
-    select: SelectName | None = Field(
+    keep_last: Count = setting(2, "newest checkpoints to keep, beside the best one")
+    select: SelectName | None = setting(
         None,
-        description="what the best checkpoint is chosen by, and patience counts: validation BLEU "
+        "what the best checkpoint is chosen by, and patience counts: validation BLEU "
         "(lowercased, if translations are), chrF or loss. null: chrf if the target language sets "
         "no spaces between words, else bleu",
     )
-    patience: Count | None = Field(
-        None,
-        description="stop after this many validations without a better score (select); null: never",
+    patience: Count | None = setting(
+        None, "stop after this many validations without a better score (select); null: never"
     )
 
 
 class EvaluationConfig(Section):
     """How translations are scored, in training and afterwards."""
 
-    tokenize: TokenizerName | None = Field(
+    tokenize: TokenizerName | None = setting(
         None,
-        description="sacreBLEU's tokenizer for BLEU. null: by the target language: zh for Chinese, "
+        "sacreBLEU's tokenizer for BLEU. null: by the target language: zh for Chinese, "
         "ja-mecab for Japanese and ko-mecab for Korean, if they are installed, char where words "
         "have no spaces between them, else 13a",
     )
@@ -220,32 +204,31 @@ class EvaluationConfig(Section):
 class DecodingConfig(Section):
     """Search, unless the command line overrides it."""
 
-    beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] = Field(
-        1, description="beam size; 1 is greedy search"
+    beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] = setting(
+        1, "beam size; 1 is greedy search"
     )
-    length_penalty: Annotated[float, Field(ge=0.0, le=HIGHEST_PENALTY)] = Field(
+    length_penalty: Annotated[float, Field(ge=0.0, le=HIGHEST_PENALTY)] = setting(
         0.6,
-        description="alpha of Wu et al. 2016 (GNMT), equation 14: a higher value prefers longer "
+        "alpha of Wu et al. 2016 (GNMT), equation 14: a higher value prefers longer "
         "translations, 0 uses log-probabilities alone; beam search only",
     )
-    batch_tokens: Annotated[int, Field(gt=0, le=MOST_BATCH_TOKENS)] = Field(
-        8192,
-        description="maximum source tokens in a batch, padding included, times the beam size",
+    batch_tokens: Annotated[int, Field(gt=0, le=MOST_BATCH_TOKENS)] = setting(
+        8192, "maximum source tokens in a batch, padding included, times the beam size"
     )
-    max_length_ratio: Annotated[float, Field(gt=0.0, le=100.0)] = Field(
-        2.0, description="maximum output length as a multiple of the source's tokens, plus 10"
+    max_length_ratio: Annotated[float, Field(gt=0.0, le=100.0)] = setting(
+        2.0, "maximum output length as a multiple of the source's tokens, plus 10"
     )
 
 
 class Config(Section):
     """A whole experiment."""
 
-    seed: Annotated[int, Field(ge=0, lt=2**31)] = Field(
-        1, description="seed of weights, batches, dropout and sampled subwords"
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = setting(
+        1, "seed of weights, batches, dropout and sampled subwords"
     )
-    init: FilePath | None = Field(
+    init: FilePath | None = setting(
         None,
-        description="directory of a run whose tokenizer and best weights this one starts from; "
+        "directory of a run whose tokenizer and best weights this one starts from; "
         "null: random weights",
     )
     data: DataConfig

@@ -2,7 +2,7 @@
 
 import os.path
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer
 
@@ -15,6 +15,11 @@ Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 DropoutRate = Annotated[float, Field(ge=0.0, le=0.9)]
 LANGUAGE_PATTERN = r"^[a-z]{2,3}(-[A-Za-z]+)?$"
 Language = Annotated[str, Field(min_length=2, max_length=8, pattern=LANGUAGE_PATTERN)]
+
+
+def setting(default: Any, description: str) -> Any:
+    """Return the field of a setting that need not be given."""
+    return Field(default, description=description)
 
 
 class Section(BaseModel):

@@ -71,11 +71,9 @@ Value = Scalar | list[Node] | dict[str, Node]
 
 def parse_scalar(text: str) -> Scalar:
     """Return the value of a scalar without quotes."""
-    if text in _WORDS:
-        return _WORDS[text]
     if _INTEGER.fullmatch(text):
         return int(text)
-    return float(text) if _NUMBER.fullmatch(text) else text
+    return float(text) if _NUMBER.fullmatch(text) else _WORDS.get(text, text)
 
 
 def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> Node:
@@ -130,12 +128,12 @@ class _Reader(yaml.SafeLoader):
         root = self.get_node() if self.check_node() else None
         if self.check_node():
             problem = "a second YAML document begins; use one file each"
-            raise self._error_at(self._next_event(), keys, problem)
+            raise self._error_at(self.peek_event(), keys, problem)  # type: ignore[no-untyped-call]
         return self._value(root, keys) if root else None
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         """Compose a key (``index`` is None), or the value of a key or of a number in a list."""
-        event = self._next_event()
+        event = self.peek_event()  # type: ignore[no-untyped-call]
         outer = self.keys
         if index is not None:
             self.keys = (*outer, index.value if isinstance(index, yaml.Node) else index)
@@ -143,13 +141,10 @@ class _Reader(yaml.SafeLoader):
         self.anchors.clear()  # without aliases they mean nothing, and may be written twice
         node = super().compose_node(parent, index)
         # Here, as PyYAML would complain of the next line, which it takes for the same value.
-        if isinstance(index, yaml.Node) and node and _line(node) > _line(index):
+        if isinstance(index, yaml.Node) and node and node.start_mark.line > index.start_mark.line:
             self._check_not_joined(node, self.keys)
         self.keys = outer
         return node
-
-    def _next_event(self) -> Any:
-        return self.peek_event()  # type: ignore[no-untyped-call]
 
     def _check(self, event: Any) -> None:
         self.count += 1
@@ -208,15 +203,11 @@ class _Reader(yaml.SafeLoader):
             raise self._error_at(node, keys, _MISSING_SPACE.format(match[1]))
 
     def _place(self, written: Any) -> Place:
-        return Place(self.source, _line(written) if self.has_lines else 0)
+        """Return the place of a node or an event."""
+        return Place(self.source, written.start_mark.line + 1 if self.has_lines else 0)
 
     def _error_at(self, written: Any, keys: Keys, problem: str) -> ConfigError:
         return setting_error(self._place(written), keys, problem)
-
-
-def _line(written: Any) -> int:
-    """Return the line of a node or an event."""
-    return int(written.start_mark.line) + 1
 
 
 def values(node: Node) -> object:

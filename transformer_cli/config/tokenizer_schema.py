@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from transformer_cli.config.sections import Count, FilePath, Language, Section
+from transformer_cli.config.sections import Count, FilePath, Language, Section, setting
 
 Protected = Literal["printf", "braces", "tags", "urls"]
 
@@ -17,9 +17,9 @@ class TokenizerSection(Section):
     """The key of existing files, which ``src_`` and ``tgt_`` before it are for one side of."""
 
     kind: str
-    protect: list[Protected] = Field(
+    protect: list[Protected] = setting(
         [],
-        description="parts of a line that are translated as they are, a token each: printf ('%s'), "
+        "parts of a line that are translated as they are, a token each: printf ('%s'), "
         "braces ('{name}'), tags ('<b>') and urls",
     )
 
@@ -65,21 +65,19 @@ class WordsConfig(TokenizerSection):
     """Words by spaCy's rules, with one vocabulary a side; output is put together by sacremoses."""
 
     kind: Literal["words"]
-    lowercase: bool = Field(False, description="lowercase both sides, output included")
-    min_freq: Count = Field(
-        2, description="words that are rarer than this in the training text are unknown"
+    lowercase: bool = setting(False, "lowercase both sides, output included")
+    min_freq: Count = setting(2, "words that are rarer than this in the training text are unknown")
+    max_size: Annotated[int, Field(ge=5, lt=2**31)] | None = setting(
+        None, "maximum vocabulary size, the four special tokens included"
     )
-    max_size: Annotated[int, Field(ge=5, lt=2**31)] | None = Field(
-        None, description="maximum vocabulary size, the four special tokens included"
+    order: Literal["frequency", "appearance"] = setting(
+        "frequency", "order of ids: by falling frequency, or by first appearance"
     )
-    order: Literal["frequency", "appearance"] = Field(
-        "frequency", description="order of ids: by falling frequency, or by first appearance"
+    src_rules: Language | None = setting(
+        None, "language whose spaCy rules tokenize the source; null: src_lang"
     )
-    src_rules: Language | None = Field(
-        None, description="language whose spaCy rules tokenize the source; null: src_lang"
-    )
-    tgt_rules: Language | None = Field(
-        None, description="language whose spaCy rules tokenize the target; null: tgt_lang"
+    tgt_rules: Language | None = setting(
+        None, "language whose spaCy rules tokenize the target; null: tgt_lang"
     )
 
     @property
@@ -94,23 +92,23 @@ class SentencePieceConfig(TokenizerSection):
     file_key = "model"
 
     kind: Literal["sentencepiece"]
-    model_type: Literal["bpe", "unigram"] = Field("bpe", description="subword algorithm")
-    vocab_size: Annotated[int, Field(ge=8, lt=2**31)] = Field(
-        8000, description="vocabulary size, the four special tokens included"
+    model_type: Literal["bpe", "unigram"] = setting("bpe", "subword algorithm")
+    vocab_size: Annotated[int, Field(ge=8, lt=2**31)] = setting(
+        8000, "vocabulary size, the four special tokens included"
     )
-    joint: bool = Field(True, description="one vocabulary for both sides")
-    lowercase: bool = Field(False, description="lowercase both sides, output included")
-    byte_fallback: bool = Field(True, description="encode unseen characters as bytes")
-    character_coverage: Annotated[float, Field(gt=0.9, le=1.0)] = Field(
-        1.0, description="share of the training text's characters that the vocabulary covers"
+    joint: bool = setting(True, "one vocabulary for both sides")
+    lowercase: bool = setting(False, "lowercase both sides, output included")
+    byte_fallback: bool = setting(True, "encode unseen characters as bytes")
+    character_coverage: Annotated[float, Field(gt=0.9, le=1.0)] = setting(
+        1.0, "share of the training text's characters that the vocabulary covers"
     )
-    model: FilePath | None = Field(
+    model: FilePath | None = setting(
         None,
-        description="an existing SentencePiece model for both sides; null: one is trained, as the "
+        "an existing SentencePiece model for both sides; null: one is trained, as the "
         "other keys say",
     )
-    src_model: FilePath | None = Field(None, description="the same for the source side only")
-    tgt_model: FilePath | None = Field(None, description="the same for the target side only")
+    src_model: FilePath | None = setting(None, "the same for the source side only")
+    tgt_model: FilePath | None = setting(None, "the same for the target side only")
 
     @model_validator(mode="after")
     def _learned_or_from_files(self) -> Self:
@@ -146,13 +144,13 @@ class WordPieceConfig(TokenizerSection):
     """WordPiece, BERT's kind of subwords, learned from the training text; keeps spaces."""
 
     kind: Literal["wordpiece"]
-    vocab_size: Annotated[int, Field(ge=8, lt=2**31)] = Field(
-        8000, description="maximum vocabulary size, the four special tokens included"
+    vocab_size: Annotated[int, Field(ge=8, lt=2**31)] = setting(
+        8000, "maximum vocabulary size, the four special tokens included"
     )
-    joint: bool = Field(True, description="one vocabulary for both sides")
-    min_frequency: Count = Field(2, description="minimum frequency of characters and merges")
-    lowercase: bool = Field(False, description="lowercase both sides, output included")
-    strip_accents: bool = Field(False, description="strip accents on both sides, output included")
+    joint: bool = setting(True, "one vocabulary for both sides")
+    min_frequency: Count = setting(2, "minimum frequency of characters and merges")
+    lowercase: bool = setting(False, "lowercase both sides, output included")
+    strip_accents: bool = setting(False, "strip accents on both sides, output included")
 
 
 class HuggingFaceConfig(TokenizerSection):
@@ -161,12 +159,11 @@ class HuggingFaceConfig(TokenizerSection):
     file_key = "file"
 
     kind: Literal["huggingface"]
-    file: FilePath | None = Field(None, description="path of a tokenizer.json for both sides")
-    src_file: FilePath | None = Field(None, description="the same for the source side only")
-    tgt_file: FilePath | None = Field(None, description="the same for the target side only")
-    lowercase: bool = Field(
-        False,
-        description="lowercase text before the file's own rules; validation uses lowercased BLEU",
+    file: FilePath | None = setting(None, "path of a tokenizer.json for both sides")
+    src_file: FilePath | None = setting(None, "the same for the source side only")
+    tgt_file: FilePath | None = setting(None, "the same for the target side only")
+    lowercase: bool = setting(
+        False, "lowercase text before the file's own rules; validation uses lowercased BLEU"
     )
 
     @model_validator(mode="after")
@@ -180,7 +177,7 @@ class MarianConfig(TokenizerSection):
     """A Marian model's tokenizers, as ``import`` found them: SentencePiece over tables of ids."""
 
     kind: Literal["marian"]
-    joint: bool = Field(True, description="one table of ids for both sides")
+    joint: bool = setting(True, "one table of ids for both sides")
 
     @property
     def lowercase(self) -> bool:

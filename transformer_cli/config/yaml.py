@@ -32,10 +32,8 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
 def load_settings(path: Path, overrides: Sequence[str] = ()) -> tuple[Config, Origins]:
     """Read a YAML file, change it as the command line says, and check every key and value.
 
-    ``overrides`` are KEY=VALUE each, VALUE in YAML; they may add keys and replace sections.
-
-    Returns:
-        the settings, and where those that are no defaults were written.
+    ``overrides`` are KEY=VALUE each, VALUE in YAML; they may add keys and replace sections. With
+    the settings comes where those that are no defaults were written.
 
     Raises:
         ConfigError: one line with the file and line, or the override, that is wrong.

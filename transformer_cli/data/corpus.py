@@ -344,7 +344,7 @@ class Digests:
 
     def add(self, line: str) -> None:
         """Append the next line."""
-        self._numbers.append(int.from_bytes(_digest(line), "little"))
+        self._numbers.frombytes(_digest(line))
 
     def skip(self) -> None:
         """Append a line that is like no other."""

@@ -1,6 +1,5 @@
 """Weights and tags of the sources of a training text, and which pairs an epoch draws from them."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -20,11 +19,6 @@ class TrainingMix:
     tags: tuple[int | None, ...]
     """Id of the token before each of its sources; None: no such token."""
 
-    @property
-    def fingerprint(self) -> str:
-        """Return a short text that differs where weights, tags or sizes do."""
-        return hashlib.sha256(repr((self.sizes, self.weights, self.tags)).encode()).hexdigest()
-
     def scale_last(self, count: int, factor: float) -> "TrainingMix":
         """Return the mix with the weights of the last ``count`` sources times ``factor``."""
         scaled = (weight * factor for weight in self.weights[-count:])
@@ -32,14 +26,12 @@ class TrainingMix:
 
     def sources_of(self, pairs: np.ndarray) -> np.ndarray:
         """Return the number of each pair's source, given the pairs' places in the whole text."""
-        ends = np.cumsum(self.sizes, dtype=np.int64)
-        sources: np.ndarray = np.searchsorted(ends, pairs, side="right")
-        return sources
+        return np.searchsorted(np.cumsum(self.sizes, dtype=np.int64), pairs, side="right")
 
     def count_tags(self, pairs: np.ndarray) -> np.ndarray:
         """Return the number of tags before each pair's source, 0 or 1."""
-        has_tag: np.ndarray = np.array([tag is not None for tag in self.tags], np.int64)
-        return has_tag.take(self.sources_of(pairs))
+        has_tag = np.array([tag is not None for tag in self.tags], np.int64)
+        return np.take(has_tag, self.sources_of(pairs))
 
     def add_tags(self, text: EncodedText, pairs: np.ndarray) -> EncodedText:
         """Return ``text``, which are the pairs at these places, with tags before the sources."""
@@ -91,8 +83,7 @@ class _Share:
     def pick(self, shift: int) -> np.ndarray:
         """Return the pairs of an epoch; over all shifts, from 0 to 2^20, each is as frequent."""
         steps = np.arange(self.count, dtype=np.int64) * _STEPS + shift
-        picked: np.ndarray = self.pairs[steps * len(self.pairs) // (self.count * _STEPS)]
-        return picked
+        return np.take(self.pairs, steps * len(self.pairs) // (self.count * _STEPS))
 
     def max_lengths(self, side: np.ndarray) -> np.ndarray:
         """Return for each draw the most tokens of a pair that it may pick."""
@@ -100,8 +91,7 @@ class _Share:
         first, last = draws[:-1] // self.count, -(-draws[1:] // self.count)
         # One more, as reduceat takes no end beyond the array.
         ordered = np.append(side[self.pairs], 0)
-        ends: np.ndarray = np.maximum.reduceat(ordered, np.stack((first, last), 1).ravel())
-        return ends[::2]
+        return np.asarray(np.maximum.reduceat(ordered, np.stack((first, last), 1).ravel())[::2])
 
 
 class EpochSampler:

@@ -14,22 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer_cli.config.data_schema import CorpusData, FilterName, SourceConfig
+from transformer_cli.data import prepared
 from transformer_cli.data.corpus import ConcatenatedSources, Digests, PairProgress, fold_side
 from transformer_cli.data.filters.filter_pass import Filter, FilterPass
 from transformer_cli.data.filters.rules import build_filters
-from transformer_cli.data.prepared import (
-    RECORD,
-    CorpusRecord,
-    SourceRecord,
-    corpus_artifact,
-    given_sources,
-    open_configured,
-    open_writer,
-    read_corpus_record,
-    readable_pairs,
-    split_path,
-    write_given_split,
-)
 from transformer_cli.data.readers.opening import SourceReader
 from transformer_cli.data.selection import LEFT_OUT, TEST, TRAIN, VAL, draw_splits
 from transformer_cli.errors import CorpusError
@@ -64,7 +52,7 @@ def prepare_corpus(
     directory: Path,
     progress: PairProgress,
     on_dropped: OnDropped = lambda _: None,
-) -> CorpusRecord:
+) -> prepared.CorpusRecord:
     """Write a corpus into ``directory``, which must not exist, or be empty.
 
     The sources are read once; memory grows by 46 bytes a pair (measured), by 79 where each occurs
@@ -75,7 +63,7 @@ def prepare_corpus(
         MissingExtraError: a format or a filter needs a package that is not installed.
         OSError: the files cannot be written.
     """
-    artifact = corpus_artifact(directory)
+    artifact = prepared.corpus_artifact(directory)
     return artifact.make(lambda made: _write_corpus(data, made, progress, on_dropped))
 
 
@@ -84,7 +72,7 @@ def is_prepared(data: CorpusData, directory: Path) -> bool:
 
     The settings of sources, filters and drawn splits are not compared: the caller knows them.
     """
-    record = read_corpus_record(directory)
+    record = prepared.read_corpus_record(directory)
     if record is None:
         return False
     sources = _concatenate(_open_sources(data))
@@ -106,7 +94,7 @@ class UnpreparedSplit:
         with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
             corpus = Path(directory) / "corpus"
             prepare_corpus(self.data, corpus, lambda pairs, _: pairs)
-            yield from split_path(corpus, self.split).pairs()
+            yield from prepared.split_path(corpus, self.split).pairs()
 
     def source_sha256(self) -> str:
         """Return a SHA-256 of the settings and the sources."""
@@ -132,7 +120,7 @@ def _open_sources(data: CorpusData) -> list[_Source]:
             f"sources[{number}] {source.path.name}",
             source,
             data.filters if source.filters is None else source.filters,
-            open_configured(source, data),
+            prepared.open_configured(source, data),
         )
         for number, source in enumerate(data.sources)
     ]
@@ -145,13 +133,14 @@ def _concatenate(sources: Sequence[_Source]) -> ConcatenatedSources:
 def _open_all(data: CorpusData) -> list[SourceReader]:
     """Return the readers of all sources, also of the splits that are not drawn."""
     return [
-        open_configured(source, data) for source in (*data.sources, *given_sources(data).values())
+        prepared.open_configured(source, data)
+        for source in (*data.sources, *prepared.given_sources(data).values())
     ]
 
 
 def _write_corpus(
     data: CorpusData, directory: Path, progress: PairProgress, on_dropped: OnDropped
-) -> CorpusRecord:
+) -> prepared.CorpusRecord:
     """Write a corpus into a directory that is there; see ``prepare_corpus``."""
     sources = _open_sources(data)
     text = _concatenate(sources)
@@ -166,13 +155,13 @@ def _write_corpus(
             "data.sources: files have changed while they were read; start again when nobody "
             "writes to them"
         )
-    return CorpusRecord(
+    return prepared.CorpusRecord(
         made_of={"sources": source_sha256},
         mtime_key=mtime_key,
         sources=_write_splits(fates, sources, directory, on_dropped),
         given={
-            name: write_given_split(name, source, data, directory)
-            for name, source in given_sources(data).items()
+            name: prepared.write_given_split(name, source, data, directory)
+            for name, source in prepared.given_sources(data).items()
         },
     )
 
@@ -196,11 +185,11 @@ def _decide(
     filters = build_filters(wanted, data.src_lang, data.tgt_lang)
     filter_pass, src_digests, tgt_digests = FilterPass(filters), Digests(), Digests()
     sizes = []
-    with open_writer(split_path(directory, _SPOOL)) as write:
+    with prepared.open_writer(prepared.split_path(directory, _SPOOL)) as write:
         for source in sources:
             filter_pass.begin_source(source.filters)
             count = 0
-            for src, tgt in progress(readable_pairs(source.reader), source.name):
+            for src, tgt in progress(prepared.readable_pairs(source.reader), source.name):
                 count += 1
                 write(src, tgt)
                 filter_pass.add(src, tgt)
@@ -235,12 +224,12 @@ def _nothing_left(reasons: np.ndarray, filters: Sequence[Filter]) -> CorpusError
 
 def _write_splits(
     fates: _Fates, sources: Sequence[_Source], directory: Path, on_dropped: OnDropped
-) -> list[SourceRecord]:
+) -> list[prepared.SourceRecord]:
     """Write each pair into the files of its split; return what became of each source."""
-    spool = split_path(directory, _SPOOL)
+    spool = prepared.split_path(directory, _SPOOL)
     with ExitStack() as stack:
         writers = {
-            split: stack.enter_context(open_writer(split_path(directory, name)))
+            split: stack.enter_context(prepared.open_writer(prepared.split_path(directory, name)))
             for split, name in _SPLITS.items()
             if (fates.numbers == split).any()
         }
@@ -258,7 +247,7 @@ def _write_splits(
         present, counts = np.unique(fates.numbers[end - size : end], return_counts=True)
         by_fate = dict(zip(present.tolist(), counts.tolist(), strict=True))
         records.append(
-            SourceRecord(
+            prepared.SourceRecord(
                 name=source.name,
                 pairs=size,
                 bad=source.reader.bad.count,
@@ -291,7 +280,7 @@ class Reason:
 class Cleaning:
     """What became of the pairs of a corpus."""
 
-    record: CorpusRecord
+    record: prepared.CorpusRecord
     reasons: list[Reason]
     """In the order in which they are looked for; those that removed nothing are there too."""
 
@@ -322,7 +311,7 @@ def clean_corpus(data: CorpusData, directory: Path, progress: PairProgress) -> C
     examples: defaultdict[str, list[DroppedPair]] = defaultdict(list)
     remove_leftovers(directory.absolute().parent, others=[directory.name])
 
-    def write(made: Path) -> CorpusRecord:
+    def write(made: Path) -> prepared.CorpusRecord:
         with (made / DROPPED).open("w", encoding="utf-8", newline="") as file:
             file.write(f"pair\tsource\tfilter\t{data.src_lang}\t{data.tgt_lang}\n")
 
@@ -340,7 +329,7 @@ def clean_corpus(data: CorpusData, directory: Path, progress: PairProgress) -> C
             # The same text gives the same bytes, whenever it was written.
             return record.model_copy(update={"mtime_key": None})
 
-    record = corpus_artifact(directory).make(write)
+    record = prepared.corpus_artifact(directory).make(write)
     reasons = [
         Reason(
             name,
@@ -355,7 +344,7 @@ def clean_corpus(data: CorpusData, directory: Path, progress: PairProgress) -> C
 
 def is_written(name: str) -> bool:
     """Return whether ``clean_corpus`` may write a file of this name, whatever its case."""
-    return name.lower() in (RECORD, DROPPED) or name.lower().endswith((".src", ".tgt"))
+    return name.lower() in (prepared.RECORD, DROPPED) or name.lower().endswith((".src", ".tgt"))
 
 
 def _summarize_reasons(data: CorpusData) -> dict[str, str]:

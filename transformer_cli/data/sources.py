@@ -57,7 +57,7 @@ def default_split(data: DataConfig) -> str:
 def load_split(data: DataConfig, split: str, earlier: Path | None = None) -> ParallelText:
     """Read, fetch or make the text of a split, blank lines included.
 
-    ``earlier`` is where a run found its text when it was trained; see runs/corpus_location.py.
+    ``earlier`` is where a run found its text when it was trained; see runs/initialize.py.
 
     Raises:
         CorpusError: there is no such split, or its text is missing, misaligned or damaged.

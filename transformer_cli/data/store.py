@@ -52,7 +52,6 @@ _HEADER = Struct("<IIq")
 """Of a page: both sums, and where its ids start."""
 _DIGEST_BYTES = 16
 """Of a pair in ``lines``: its source's digest and its target's."""
-_DIGESTS_AT_ONCE = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,6 @@ class BatchCounts:
     settings: dict[str, str]
     """By which they were counted."""
     pairs: int
-    """Of all shards."""
     batches: list[int]
     """Of each shard."""
 
@@ -304,7 +302,7 @@ def read_lines(directory: Path, text_sha256: str) -> Iterator[np.ndarray] | None
 
     def read() -> Iterator[np.ndarray]:
         with open_regular(path) as file:
-            while chunk := file.read(_DIGESTS_AT_ONCE * _DIGEST_BYTES):
+            while chunk := file.read(_DIGEST_BYTES << 17):
                 yield np.frombuffer(chunk, "<u8").reshape(-1, 2)
 
     is_whole = path.stat().st_size == record.stats.pairs * _DIGEST_BYTES
@@ -318,8 +316,7 @@ class ShardedStore:
     """The pairs of a store that are short enough to train on, in shards; none is kept in memory.
 
     Shard k of K has the pages k, k + K, k + 2K, …, so each is an even sample of the corpus,
-    whatever its order. ``shard_pairs`` is a multiple of the pairs of a page; without ``mix``,
-    sources are all alike and have no tags.
+    whatever its order. ``shard_pairs`` is a multiple of the pairs of a page.
     """
 
     def __init__(
@@ -339,11 +336,12 @@ class ShardedStore:
             "shard_pairs": str(shard_pairs),
             "max_length": str(max_length),
             "batch_tokens": str(batch_tokens),
-            "mix": "" if mix is None else mix.fingerprint,
+            "mix": repr(mix),
         }
         noted = store.record.counts
-        is_same = noted is not None and noted.settings == settings
-        self._counts = noted if noted is not None and is_same else self._count(settings)
+        if noted is None or noted.settings != settings:
+            noted = self._count(settings)
+        self._counts = noted
 
     def __len__(self) -> int:
         return self._counts.pairs
@@ -354,10 +352,7 @@ class ShardedStore:
         return self._counts.batches
 
     def save_counts(self) -> None:
-        """Note the numbers of pairs and batches in the store's record.
-
-        Call it only where no other process writes to the store; OSError if they cannot be written.
-        """
+        """Note the counts in the store's record, while no other process writes to the store."""
         store_artifact(self._store.directory).update(self._store.record, counts=self._counts)
         self._store.record.counts = self._counts
 

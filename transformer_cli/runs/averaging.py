@@ -37,15 +37,13 @@ def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, 
     first = runs[0]
     for run in runs[1:]:
         _check_match(first, run)
-    paths = {run: _newest(run, last) for run in runs}
-    checkpoints = [
-        Checkpoint.open(path, fingerprint(run.tokenizer)) for run in runs for path in paths[run]
+    newest = [
+        [Checkpoint.open(path, fingerprint(run.tokenizer)) for path in _newest(run, last)]
+        for run in runs
     ]
+    checkpoints = [checkpoint for of_run in newest for checkpoint in of_run]
     averaged = [checkpoint.path for checkpoint in checkpoints]
-    state = {
-        "step": checkpoints[len(paths[first]) - 1].load_state().step,
-        "averaged": [path.as_posix() for path in averaged],
-    }
+    state = {"step": newest[0][-1].step, "averaged": [path.as_posix() for path in averaged]}
     weights, tokenizer = mean(checkpoints), fingerprint(first.tokenizer)
     return save_average(first.checkpoints, weights, state, tokenizer), averaged
 

@@ -173,17 +173,15 @@ class Checkpoint:
 
     def _verify(self, name: str) -> Path:
         path = self.path / name
-        if not path.is_file():
-            raise DamagedCheckpointError(f"{path}: missing; {self.advice}")
         try:
-            is_intact = sha256(path) == self.files.get(name)
+            if sha256(path) == self.files.get(name):
+                return path
+            problem = "damaged, its SHA-256 is not the manifest's"
+        except FileNotFoundError:
+            problem = "missing"
         except OSError as error:
-            raise DamagedCheckpointError(f"{path}: cannot be read: {error}") from error
-        if not is_intact:
-            raise DamagedCheckpointError(
-                f"{path}: damaged, its SHA-256 is not the manifest's; {self.advice}"
-            )
-        return path
+            problem = f"cannot be read: {error.strerror}"
+        raise DamagedCheckpointError(f"{path}: {problem}; {self.advice}")
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -203,9 +201,6 @@ def read_manifest(path: Path) -> Manifest:
             f"but this version of transformer-cli reads format {FORMAT}"
         )
     return manifest
-
-
-# --- writing --------------------------------------------------------------------------------------
 
 
 def save_checkpoint(
@@ -276,9 +271,6 @@ def _write_error(path: Path, error: Exception) -> CheckpointError:
     # What follows 'at path' names a temporary file.
     reason = getattr(error, "strerror", None) or str(error).partition(" at path ")[0]
     return CheckpointError(f"{path}: cannot be written: {reason}; older checkpoints are untouched")
-
-
-# --- the checkpoints of a run ---------------------------------------------------------------------
 
 
 def checkpoint_path(directory: Path, step: int) -> Path:

@@ -1,4 +1,4 @@
-"""A run directory: its paths, the names of all files that are written into it, and its mark."""
+"""A run directory: its paths, the names of all that is written into it, its mark and its lock."""
 
 import errno
 import json
@@ -58,7 +58,6 @@ WRITTEN_WHOLE = {
 _BEGINNING = re.compile(rf"{re.escape(LOCK)}|{re.escape(MARK)}{re.escape(TEMPORARY_MARK)}\d+")
 
 _FORMAT = 1
-_PROGRAM = "transformer-cli"
 
 
 @dataclass(unsafe_hash=True)
@@ -108,11 +107,11 @@ class RunDirectory:
         if self.is_hub_model:
             return hub_model.read_hub_config(self.path)[1]
         if not self.config.is_file():
-            reason = (
+            found = (
                 "it has no config.yaml" if self.path.exists() else "there is nothing of that name"
             )
             raise RunError(
-                f"{self.path}: not a run directory, {reason}; "
+                f"{self.path}: not a run directory, {found}; "
                 "make one with: transformer-cli train CONFIG"
             )
         return load_config(self.config)
@@ -153,7 +152,7 @@ class RunDirectory:
 def write_mark(run: Path) -> None:
     """Mark a directory as a run unless it is marked."""
     if not is_run(run):
-        mark = {"format": _FORMAT, "program": _PROGRAM, "version": __version__}
+        mark = {"format": _FORMAT, "program": "transformer-cli", "version": __version__}
         write_text(run / MARK, json.dumps(mark) + "\n")
 
 
@@ -164,17 +163,17 @@ def is_run(run: Path) -> bool:
         return False
     try:
         mark = json.loads(read_small(path))
-        program, version, number = mark["program"], mark.get("version"), mark["format"]
+        is_ours, number = mark["program"] == "transformer-cli", mark["format"]
     except (OSError, ValueError, RecursionError, TypeError, KeyError):
-        program, version, number = None, None, None
-    if program != _PROGRAM or not isinstance(number, int):
+        is_ours, number = False, None
+    if not is_ours or not isinstance(number, int):
         raise RunError(
             f"{path}: was not written by transformer-cli, or is damaged; choose another directory "
             "with --run-dir, or delete the file if this is a run"
         )
     if number > _FORMAT:
         raise RunError(
-            f"{path}: format {number}, by transformer-cli {version}, but this version "
+            f"{path}: format {number}, by transformer-cli {mark.get('version')}, but this version "
             f"knows formats up to {_FORMAT}; use a newer one, or choose another --run-dir"
         )
     return True

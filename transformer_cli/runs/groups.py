@@ -32,12 +32,9 @@ class JobRecord(Record):
     """What a job of a sweep or a distillation was begun with, and what has become of it."""
 
     state: Literal["begun", "done", "failed", "pruned"] = "begun"
-    options: list[str] = Field(default=[])
-    """Those that it resumes with only, if it is not done."""
-    message: str = ""
-    """Why it has failed."""
-    seconds: float | None = None
-    """How long it took; None: it was stopped meanwhile, or is not done."""
+    options: list[str] = Field(default=[])  # those that it resumes with only, if it is not done
+    message: str = ""  # why it has failed
+    seconds: float | None = None  # None: it was stopped meanwhile, or is not done
 
 
 def job_file(directory: Path, name: str, ending: str = ".json") -> Path:
@@ -66,7 +63,7 @@ class RunGroup:
 
 
 def read_sweep_plan(sweep: Path) -> dict[str, Any]:
-    """Return what a sweep has recorded of its points; see jobs/sweep_results.py."""
+    """Return what a sweep has recorded of its points; see ``SweepPlan.record``."""
     path = sweep / SWEEP_PLAN
     try:
         return _Plan.model_validate_json(read_small(path)).model_dump()

@@ -11,6 +11,7 @@ The directory holds
 Other files, such as Git's, are ignored.
 """
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -50,7 +51,13 @@ class HubConfig(BaseModel):
 
 def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
     """Read config.json; return its keys and the run's settings."""
-    _check_no_lfs_pointers(directory)
+    for path in (directory / WEIGHTS, *sorted((directory / TOKENIZER).glob("*"))):
+        with suppress(OSError), open_regular(path) as file:  # an error is reported when it is read
+            if file.read(len(_POINTER)) == _POINTER:
+                raise RunError(
+                    f"{path}: Git LFS has left only a pointer to this file; get it with: git lfs "
+                    "pull"
+                )
     path = directory / CONFIG
     try:
         text = read_small(path, MAX_YAML_BYTES).decode()
@@ -78,17 +85,3 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
             "later version's"
         ) from error
     return hub_config, validate_as(Config, entries["settings"])
-
-
-def _check_no_lfs_pointers(directory: Path) -> None:
-    """Check that no file is a Git LFS pointer."""
-    for path in (directory / WEIGHTS, *sorted((directory / TOKENIZER).glob("*"))):
-        try:
-            with open_regular(path) as file:
-                is_pointer = file.read(len(_POINTER)) == _POINTER
-        except OSError:
-            continue  # reported when it is read
-        if is_pointer:
-            raise RunError(
-                f"{path}: Git LFS has left only a pointer to this file; get it with: git lfs pull"
-            )

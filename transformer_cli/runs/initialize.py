@@ -58,7 +58,7 @@ def begin_run(
     """Lock and initialize a run while the block runs.
 
     With ``overwrite``, a run that has checkpoints is renamed, which ``log`` is told, and the data
-    of one without is made anew. ``origins`` say where the settings come from, to be recorded.
+    of one without is made anew.
     """
     # Before an earlier run is renamed: a new one may be started from its config.yaml.
     origins = trace_origins(origins, run.config, load_origins(run.origins))
@@ -126,15 +126,31 @@ def initialize_run(
 ) -> None:
     """Initialize a run directory, which the caller has locked; see ``begin_run``."""
     try:
-        _initialize(run, config, overwrite, origins or {})
+        run.check_is_run_or_empty()
+        _remove_outdated(run, config, overwrite)
+        # The mark is written first, so that the directory is known as a run whenever the process
+        # dies.
+        run.path.mkdir(parents=True, exist_ok=True)
+        write_mark(run.path)
+        text = dump_config(config)
+        if not run.config.is_file() or read_small(run.config) != text.encode():
+            write_text(run.config, text)
+        # The first session's origins are kept.
+        if origins and not load_origins(run.origins):
+            write_text(run.origins, dump_origins(origins, text))
+        run.checkpoints.mkdir(exist_ok=True)
+        # Permissions are not enough: root has them on a disk that is mounted read-only.
+        trial = run.checkpoints / f"trial{TEMPORARY_MARK}{os.getpid()}"
+        trial.mkdir()
+        trial.rmdir()
     except OSError as error:
         named = Path(error.filename or run.path)
+        named = named.parent if TEMPORARY_MARK in named.name else named
         where = named if named.is_relative_to(run.path) else run.path
         raise RunError(f"{where}: cannot be written: {error.strerror or error}") from error
 
 
-def _initialize(run: RunDirectory, config: Config, overwrite: bool, origins: Origins) -> None:
-    run.check_is_run_or_empty()
+def _remove_outdated(run: RunDirectory, config: Config, overwrite: bool) -> None:
     # We hold the lock, so temporary files in our places are a dead process'.
     if run.path.is_dir():
         remove_leftovers(run.path, set(ALL) - {REPORT}, [REPORT])
@@ -147,41 +163,15 @@ def _initialize(run: RunDirectory, config: Config, overwrite: bool, origins: Ori
         has_checkpoint = bool(list_checkpoints(run.checkpoints))
         if not has_checkpoint and (overwrite or is_data_outdated(run, config)):
             run.remove_data()
-    # The mark is written first, so that the directory is known as a run whenever the process dies.
-    run.path.mkdir(parents=True, exist_ok=True)
-    write_mark(run.path)
-    text = dump_config(config)
-    if not run.config.is_file() or read_small(run.config) != text.encode():
-        write_text(run.config, text)
-    # The first session's origins are kept.
-    if origins and not load_origins(run.origins):
-        write_text(run.origins, dump_origins(origins, text))
-    run.checkpoints.mkdir(exist_ok=True)
-    _check_writable(run.checkpoints)
-
-
-def _check_writable(directory: Path) -> None:
-    # Permissions are not enough: root has them on a disk that is mounted read-only.
-    trial = directory / f"trial{TEMPORARY_MARK}{os.getpid()}"
-    try:
-        trial.mkdir()
-        trial.rmdir()
-    except OSError as error:
-        error.filename = str(directory)
-        raise
-
-
-# --- which settings may have changed --------------------------------------------------------------
 
 
 def check_resumable(run: RunDirectory, config: Config) -> None:
     """Check that training can resume from the run's checkpoints, if it has any, with ``config``."""
     if not list_checkpoints(run.checkpoints):
         return
-    if changed := [diff for diff in _fixed_differences(run, config) if not _has_moved(diff)]:
-        listed = "; ".join(map(str, changed))
+    if changed := [str(diff) for diff in _fixed_differences(run, config) if not _has_moved(diff)]:
         raise ConfigError(
-            f"{run.path}: trained with other settings ({listed}); "
+            f"{run.path}: trained with other settings ({'; '.join(changed)}); "
             "go on with the old ones, choose another --run-dir, or start anew with --overwrite"
         )
 
@@ -207,36 +197,26 @@ def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:
 
 def _has_moved(difference: Difference) -> bool:
     """Return whether paths differ only because no file is left at the old ones."""
-    key, old, new = difference.key, difference.old, difference.new
+    key = difference.key
     is_path = key in _FILES or (key.startswith(_SPLITS) and key.rpartition(".")[2] in PATH_KEYS)
-    if not is_path or _without_paths(old) != _without_paths(new):
+    if not is_path:
         return False
-    old_paths = _paths(old)
-    return 0 < len(old_paths) == len(_paths(new)) and not any(map(_is_there, old_paths))
-
-
-def _is_there(path: str) -> bool:
-    """Return whether a file is at a path, which may have wildcards."""
-    try:
-        return any(file.exists() for file in matching_files(Path(path)))
-    except CorpusError:
+    (old, old_rest), (new, new_rest) = map(_split_paths, (difference.old, difference.new))
+    if old_rest != new_rest or not 0 < len(old) == len(new):
         return False
+    for path in old:
+        with suppress(CorpusError):  # no file matches its wildcards
+            if any(file.exists() for file in matching_files(Path(path))):
+                return False
+    return True
 
 
-def _paths(value: object) -> list[str]:
-    if isinstance(value, list):  # of sources
-        return [source[key] for source in value for key in source if key in PATH_KEYS]
-    return [value] if isinstance(value, str) else []
-
-
-def _without_paths(value: object) -> object:
-    """Return the settings of sources that are no paths; None for a path alone."""
+def _split_paths(value: object) -> tuple[list[str], object]:
+    """Return the paths of a setting, a path or a list of sources, and the rest of it."""
     if not isinstance(value, list):
-        return None
-    return [{key: source[key] for key in source if key not in PATH_KEYS} for source in value]
-
-
-# --- where the text lies --------------------------------------------------------------------------
+        return [value] if isinstance(value, str) else [], None
+    paths = [source[key] for source in value for key in source if key in PATH_KEYS]
+    return paths, [{key: source[key] for key in source if key not in PATH_KEYS} for source in value]
 
 
 def record_corpus_directory(run: RunDirectory, data: DataConfig) -> None:

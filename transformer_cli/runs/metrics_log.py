@@ -5,7 +5,8 @@ import math
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,9 +28,6 @@ _MAX_LINE_BYTES = 1 << 20
 _MEASURED = (*(name for name, metric in METRICS.items() if not metric.is_thorough), "perplexity")
 
 
-# --- writing --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class MetricsLog:
     """Appends to metrics.jsonl."""
@@ -38,10 +36,7 @@ class MetricsLog:
 
     @classmethod
     def open(cls, path: Path, last_step: int, is_validated: bool = True) -> "MetricsLog":
-        """Open the file; drop records of steps after the checkpoint's, which will be repeated.
-
-        If that step's validation is not done, its record is dropped, too.
-        """
+        """Open the file; drop records after the last step, and its validation's if not done."""
         last = (last_step, "validation" if is_validated else "train")
         kept = [line for line in read_lines(path) if _parse_place(line) <= last]
         write_text(path, b"".join(kept).decode(errors="replace"))
@@ -66,21 +61,16 @@ def append_to_log(path: Path, data: bytes) -> None:
 
 def _parse_place(line: bytes) -> tuple[float, str]:
     """Return a record's step and kind, its sort key: 'train' comes before 'validation'."""
-    try:
+    with suppress(ValueError, KeyError, TypeError, OverflowError, RecursionError):
         record = json.loads(line)
         if line.endswith(b"\n"):
             return float(record["step"]), str(record["kind"])
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        pass
     return math.inf, ""  # cut short when a process was killed
 
 
 def perplexity(loss: float) -> float:
     """Return the exponential of a mean negative log-likelihood; infinite on overflow."""
     return math.inf if loss >= 700.0 else math.exp(loss)
-
-
-# --- reading --------------------------------------------------------------------------------------
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
@@ -131,39 +121,30 @@ def number(record: Record, key: str) -> float | None:
     value = record.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    try:
+    with suppress(OverflowError):  # an integer too large for a float
         return value if math.isfinite(value) else None
-    except OverflowError:  # an integer too large for a float
-        return None
+    return None
 
-
-# --- the environment ------------------------------------------------------------------------------
 
 SESSION_KIND = "session"
 """Kind of the record that each session of a training begins with."""
 _UNKNOWN = "not recorded"
 
 
-@dataclass(frozen=True)
-class Environment:
-    """What results depend on besides settings, text and weights."""
-
-    device: str  # the GPU's name, or 'cpu'
-    precision: str  # of computing
-    threads: int  # per process
-    processes: int
-    torch: str
-    transformer_cli: str
-    python: str
+_ENVIRONMENT = ("device", "precision", "threads", "processes", "torch", "transformer_cli", "python")
 
 
 def describe_environment(
     device: "torch.device", precision: "torch.dtype", processes: int = 1
-) -> Environment:
-    """Return this process' environment; ``processes`` is the world size."""
+) -> Record:
+    """Return what results depend on besides settings, text and weights.
+
+    That is the GPU's name or 'cpu', the precision of computing, the threads of each of so many
+    processes, and versions.
+    """
     import torch  # which readers of records do without
 
-    return Environment(
+    values = (
         torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         str(precision).removeprefix("torch."),
         torch.get_num_threads(),
@@ -172,12 +153,13 @@ def describe_environment(
         __version__,
         platform.python_version(),
     )
+    return dict(zip(_ENVIRONMENT, values, strict=True))
 
 
 def environment_of_training(
     records: Iterable[Record], step: int | None = None
 ) -> dict[str, object] | None:
-    """Return a run's environment up to a step, or to the end, by the names of ``Environment``.
+    """Return a run's environment up to a step, or to the end; see ``describe_environment``.
 
     If sessions differ, a value lists theirs in order. None: it is not recorded.
     """
@@ -191,7 +173,7 @@ def environment_of_training(
         return None
     unrecorded = [_UNKNOWN] if min(sessions) else []
     environment: dict[str, object] = {}
-    for key in (field.name for field in fields(Environment)):
+    for key in _ENVIRONMENT:
         values: list[Any] = [session.get(key) for session in sessions.values()]
         known = [value if isinstance(value, str | int) else _UNKNOWN for value in values]
         distinct = list(dict.fromkeys([*unrecorded, *known]))
@@ -199,11 +181,11 @@ def environment_of_training(
     return environment
 
 
-def changed_environment(records: Iterable[Record], now: Environment) -> list[Difference]:
+def changed_environment(records: Iterable[Record], now: Record) -> list[Difference]:
     """Return the differences from the last session; none if that is not recorded."""
     sessions = [record for record in records if record["kind"] == SESSION_KIND]
     return [
         Difference(key, sessions[-1].get(key), value)
-        for key, value in asdict(now).items()
+        for key, value in now.items()
         if sessions and sessions[-1].get(key) != value
     ]

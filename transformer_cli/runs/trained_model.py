@@ -27,8 +27,6 @@ from transformer_cli.text.tokenizer import fingerprint, load_tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from transformer_cli.model.transformer import Transformer
 
 
@@ -38,12 +36,9 @@ class OpenedModel:
 
     config: Config
     tokenizers: Tokenizers
-    checkpoint: Checkpoint
-    """Where the weights are."""
-    sum: str
-    """SHA-256 of the file in it that records the weights' SHA-256."""
-    tokenizer_sum: str
-    """Fingerprint of the tokenizers."""
+    checkpoint: Checkpoint  # where the weights are
+    sum: str  # SHA-256 of the file in it that records the weights' SHA-256
+    tokenizer_sum: str  # fingerprint of the tokenizers
 
 
 @dataclass(frozen=True)
@@ -53,10 +48,8 @@ class TrainedModel:
     config: Config
     tokenizers: Tokenizers
     model: "Transformer"
-    checkpoint: Path
-    """The directory of the weights."""
-    sum: str
-    """As of ``OpenedModel``."""
+    checkpoint: Path  # the directory of the weights
+    sum: str  # as of ``OpenedModel``
 
 
 def load_trained_model(run: RunDirectory, checkpoint: str) -> TrainedModel:
@@ -119,9 +112,6 @@ def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
     return Checkpoint(run.path, {MODEL: config.sha256.weights}, "get the model again")
 
 
-# --- init -----------------------------------------------------------------------------------------
-
-
 def model_differences(old: Config, new: Config) -> list[Difference]:
     """Return the model settings that differ, dropout excluded."""
     return [
@@ -161,11 +151,6 @@ def describe_inherited_init(config: Config, origins: Origins, bases: Sequence[Pa
         f"init: as in the base {base}, so training starts from {weights}; init: {base.parent} "
         "starts from that run's"
     )
-
-
-def load_init_weights(source: RunDirectory) -> "dict[str, Tensor]":
-    """Return the best weights of ``source``."""
-    return open_checkpoint(source, "best").load_weights()
 
 
 def _check_same_settings(config: Config, source: RunDirectory) -> None:

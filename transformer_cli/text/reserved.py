@@ -22,8 +22,6 @@ from transformer_cli.text.protocol import EncodedSource, Lines, Tokenizer, Token
 SLOTS = 16
 """Different placeholders of a line that are protected; further ones stay text."""
 
-# --- placeholders --------------------------------------------------------------------------------
-
 # Each pattern takes time linear in the line's length, whatever the line: repetitions are
 # possessive, or end at a character that only starts a placeholder.
 
@@ -138,9 +136,6 @@ def split_parts(
         if match:
             yield Part(match[0], slots[match[0]], is_joined)
             is_joined, place = True, match.end()
-
-
-# --- reserved tokens -----------------------------------------------------------------------------
 
 
 class ReservedTokenizer(Tokenizer):

@@ -197,13 +197,9 @@ def learn_tokenizers(
 ) -> Tokenizers:
     """Learn both sides' tokenizers from training text and write their files.
 
-    The directory must exist; tokenizer.json is written last. ``tags`` are names of reserved
-    tokens, sorted, which sources begin with.
-
-    Raises:
-        ConfigError: spaCy has no rules for a language.
-        TokenizerError: a side has no text, or ``tokenizer.vocab_size`` or ``tokenizer.min_freq`` is
-            not possible with this text.
+    The directory must exist. ``tags`` are names of reserved tokens, sorted, which sources begin
+    with. Raises ConfigError if spaCy has no rules for a language, and TokenizerError if a side has
+    no text, or a setting is not possible with it.
     """
     for side, lines in (("source", src_lines), ("target", tgt_lines)):
         if not any(line.strip() for line in lines):
@@ -226,9 +222,7 @@ def copy_tokenizers(
 ) -> Tokenizers:
     """Copy the tokenizers in ``source`` to use them with another training text, and these tags.
 
-    Raises:
-        TokenizerError: a file is missing, or has changed since it was written; or there is no such
-            tag.
+    Raises TokenizerError if a file is missing or has changed, or if there is no such tag.
     """
     manifest = _load_manifest(source)
     if missing := [tag for tag in tags if tag not in manifest.tags]:
@@ -268,9 +262,8 @@ def _load_manifest(directory: Path) -> TokenizerManifest:
 def load_tokenizers(directory: Path) -> Tokenizers:
     """Load what ``learn_tokenizers`` wrote; the directory alone is enough.
 
-    Raises:
-        ConfigError: spaCy on this machine has no rules for a language.
-        TokenizerError: a file is missing, or has changed since it was written.
+    Raises ConfigError if spaCy has no rules for a language here, and TokenizerError if a file is
+    missing, or has changed since it was written.
     """
     manifest = _load_manifest(directory)
     tokenizers = manifest.load(directory)

@@ -73,11 +73,8 @@ class Vocabulary:
         for line, token in enumerate(tokens, start=1):
             if not token:
                 raise TokenizerError(f"{path}:{line}: an empty token; the file is damaged")
-            if token in first_line:
-                raise TokenizerError(
-                    f"{path}:{line}: {token!r} is already on line {first_line[token]}"
-                )
-            first_line[token] = line
+            if (first := first_line.setdefault(token, line)) != line:
+                raise TokenizerError(f"{path}:{line}: {token!r} is already on line {first}")
         return cls(tokens[len(SPECIALS) :])
 
 
@@ -123,11 +120,8 @@ class IdMap:
         if len(set(named)) < len(named) or not rest.issuperset(named):
             raise ValueError(f"its specials cannot have the ids {named}")
         self._model_ids: list[int | None] = [*in_run_order, *sorted(rest.difference(named))]
-        self._run_ids = {
-            model_id: run_id
-            for run_id, model_id in enumerate(self._model_ids)
-            if model_id is not None
-        }
+        numbered = enumerate(self._model_ids)
+        self._run_ids = {model_id: n for n, model_id in numbered if model_id is not None}
         # Text that spells BOS, EOS or PAD must not become one.
         for special in (BOS_ID, EOS_ID, PAD_ID):
             if (model_id := self._model_ids[special]) is not None:
@@ -144,8 +138,8 @@ class IdMap:
 
     def to_model(self, run_ids: Sequence[int]) -> list[int]:
         """Return the model's ids, without BOS, EOS, PAD and what the model lacks."""
-        found = (self._model_ids[n] for n in run_ids if n not in (BOS_ID, EOS_ID, PAD_ID))
-        return [number for number in found if number is not None]
+        model_ids = (self._model_ids[n] for n in run_ids if n not in (BOS_ID, EOS_ID, PAD_ID))
+        return [number for number in model_ids if number is not None]
 
     def rows(self, missing: int) -> list[int]:
         """Return the model's id of each id of the run, ``missing`` where the model has none."""

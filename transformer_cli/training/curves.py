@@ -19,7 +19,6 @@ from transformer_cli.runs.metrics_log import SESSION_KIND, append_to_log, read_r
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from tensorboard.compat.proto.event_pb2 import Event
-    from tensorboard.compat.proto.summary_pb2 import Summary
 
 # Okabe and Ito's palette, which colour-blind people can tell apart.
 _BLUE, _ORANGE, _GREEN = "#0072B2", "#D55E00", "#009E73"
@@ -115,12 +114,9 @@ def _format_axes(axes: "Axes", name: str, last_step: int) -> None:
         axes.legend(fontsize=8.5, frameon=False)
 
 
-# --- TensorBoard ----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class EventLog:
-    """Appends to an event file.
+    """Appends to an event file of TensorBoard.
 
     Each session writes a new file with all records of metrics.jsonl. Wall times leave out pauses
     between sessions, so that TensorBoard's relative time is the time spent training.
@@ -132,10 +128,9 @@ class EventLog:
 
     @classmethod
     def open(cls, directory: Path, metrics: Path, start_time: float) -> "EventLog":
-        """Replace the run's event files by one with all records so far.
+        """Replace the run's event files by one with all records so far."""
+        from tensorboard.compat.proto.event_pb2 import Event
 
-        ``start_time`` is when the training began, less all pauses, in seconds since 1970.
-        """
         # A running TensorBoard continues with the file whose name sorts last.
         log = cls(directory / f"{_PREFIX}{int(start_time):010d}", start_time)
         directory.mkdir(exist_ok=True)
@@ -144,7 +139,9 @@ class EventLog:
                 with suppress(PermissionError):  # on Windows, TensorBoard has it open
                     older.unlink()
         log.path.touch(exist_ok=False)  # never write through a link
-        log._write([_version_event(start_time), *map(log._to_event, read_records(metrics))])
+        # The first event names the format.
+        version = Event(wall_time=start_time, file_version="brain.Event:2")
+        log._write([version, *map(log._to_event, read_records(metrics))])
         return log
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -166,27 +163,34 @@ class EventLog:
         """Convert a record; return None if it has nothing to plot."""
         if record.get("kind") == SESSION_KIND:
             return None
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.compat.proto import event_pb2, summary_pb2, tensor_pb2, types_pb2
 
         try:
             values = [
-                Summary.Value(tag=f"{record['kind']}/{key}", simple_value=value)
+                summary_pb2.Summary.Value(tag=f"{record['kind']}/{key}", simple_value=value)
                 for key, value in record.items()
                 if key not in _NO_CURVES and value is not None
             ]
-            if record.get("samples"):
-                values.append(_to_text("validation/samples", format_samples(record["samples"])))
-            return Event(
+            if samples := record.get("samples"):
+                text = _format_samples(samples).encode("utf-8", "replace")
+                plugin = summary_pb2.SummaryMetadata.PluginData(plugin_name="text")
+                values.append(
+                    summary_pb2.Summary.Value(
+                        tag="validation/samples",
+                        metadata=summary_pb2.SummaryMetadata(plugin_data=plugin),
+                        tensor=tensor_pb2.TensorProto(dtype=types_pb2.DT_STRING, string_val=[text]),
+                    )
+                )
+            return event_pb2.Event(
                 wall_time=self.start_time + record["seconds"],
                 step=record["step"],
-                summary=Summary(value=values),
+                summary=summary_pb2.Summary(value=values),
             )
         except (KeyError, TypeError, ValueError, OverflowError):
             return None
 
 
-def format_samples(samples: Iterable[Mapping[str, str]]) -> str:
+def _format_samples(samples: Iterable[Mapping[str, str]]) -> str:
     """Return samples as TensorBoard, which renders Markdown, shows them as they are.
 
     Each line is part of an indented block of code, which nothing in a line can end.
@@ -198,21 +202,3 @@ def format_samples(samples: Iterable[Mapping[str, str]]) -> str:
         )
         for sample in samples
     )
-
-
-def _to_text(tag: str, text: str) -> "Summary.Value":
-    """Return a value of TensorBoard's text tab."""
-    from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
-    from tensorboard.compat.proto.tensor_pb2 import TensorProto
-    from tensorboard.compat.proto.types_pb2 import DT_STRING
-
-    plugin = SummaryMetadata.PluginData(plugin_name="text")
-    tensor = TensorProto(dtype=DT_STRING, string_val=[text.encode("utf-8", "replace")])
-    return Summary.Value(tag=tag, metadata=SummaryMetadata(plugin_data=plugin), tensor=tensor)
-
-
-def _version_event(start_time: float) -> "Event":
-    """Return the first event of a file, which names its format."""
-    from tensorboard.compat.proto.event_pb2 import Event
-
-    return Event(wall_time=start_time, file_version="brain.Event:2")

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -35,18 +35,12 @@ class Execution:
     kernels.
     """
 
-    prefetch: int = 0
-    """Batches made ahead on a thread."""
-    pin_memory: bool = False
-    """Whether batches are in pinned memory, from which copies to the device are asynchronous."""
-    read_delay: int = 0
-    """Steps after which the host reads whether a step's loss and gradient were finite."""
-    graphs: bool = False
-    """Whether to replay CUDA graphs."""
-    fused: bool = True
-    """Whether Adam's step is one kernel that skips itself; else the host decides about each."""
-    cast_once: bool = False
-    """Whether to cast weights once per step instead of at each use."""
+    prefetch: int = 0  # batches made ahead on a thread
+    pin_memory: bool = False  # so that copies of batches to the device are asynchronous
+    read_delay: int = 0  # steps after which the host reads whether a step was finite
+    graphs: bool = False  # whether to replay CUDA graphs
+    fused: bool = True  # whether Adam's step is one kernel that skips itself; else the host decides
+    cast_once: bool = False  # whether to cast weights once per step instead of at each use
 
     @classmethod
     def choose(
@@ -68,14 +62,7 @@ class Execution:
         )
 
 
-# --- CUDA graphs ----------------------------------------------------------------------------------
-
 Out = TypeVar("Out")
-
-
-class _Captured(NamedTuple, Generic[Out]):
-    batch: Batch
-    replay: Callable[[], Out]
 
 
 class StepGraphs(Generic[Out]):
@@ -94,36 +81,30 @@ class StepGraphs(Generic[Out]):
         self._pool = GraphPool(device)
         self._share = torch.ones((), device=device)
         self._seen: set[tuple[int, int, int]] = set()
-        self._captured: dict[tuple[int, int, int], _Captured[Out]] = {}
+        # By shape: the batch that the graph reads, and what replays it.
+        self._captured: dict[tuple[int, int, int], tuple[Batch, Callable[[], Out]]] = {}
 
     def __call__(self, batch: Batch, share: Float[Tensor, ""]) -> Out:
         """Run ``batch``, which may be on the host; the losses stay valid until the next call."""
-        captured = self._captured.get(batch.shape)
-        if captured is None and batch.shape in self._seen:
-            captured = self._capture(batch)
+        if batch.shape in self._seen:
+            self._seen.remove(batch.shape)
+            own = replace(batch, ids=batch.ids.to(self._device, copy=True))
+            captured = self._pool.capture(lambda: self._run(own, self._share))
+            self._captured[batch.shape] = own, captured
         self._share.copy_(share)
         with graph_stream(self._device):
-            if captured is None:
+            if batch.shape not in self._captured:
                 if len(self._captured) + len(self._seen) < _MAX_GRAPHS:
                     self._seen.add(batch.shape)
                 return self._run(batch, self._share)
-            captured.batch.ids.copy_(batch.ids, non_blocking=True)
-            return captured.replay()
+            own, replay = self._captured[batch.shape]
+            own.ids.copy_(batch.ids, non_blocking=True)
+            return replay()
 
     def clear(self) -> None:
         """Free all graphs; ``torch.cuda.empty_cache`` gives their memory back."""
         self._captured.clear()
         self._seen.clear()
-
-    def _capture(self, batch: Batch) -> _Captured[Out]:
-        self._seen.remove(batch.shape)
-        own = replace(batch, ids=batch.ids.to(self._device, copy=True))
-        replay = self._pool.capture(lambda: self._run(own, self._share))
-        self._captured[batch.shape] = captured = _Captured(own, replay)
-        return captured
-
-
-# --- precision ------------------------------------------------------------------------------------
 
 
 def choose_training_precision(

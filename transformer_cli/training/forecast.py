@@ -27,10 +27,10 @@ PROBED = 5
 """Maximum number of trial batches."""
 WORTHWHILE = 20 * PROBED
 """With fewer batches than this, a forecast takes about as long as training."""
+# Time after which no further batch is tried.
 _ENOUGH_SECONDS = 8.0
-"""Time after which no further batch is tried."""
+# The machine is loaded if a thread's share of CPU time is below this; else it is over 0.85.
 _LOADED = 0.75
-"""The machine is loaded if a thread's share of CPU time is below this; else it is over 0.85."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,15 @@ def forecast(trainer: Trainer, sample: EpochSample) -> Forecast | None:
 
 def _forecast(trainer: Trainer, sample: EpochSample) -> Forecast:
     began = time.monotonic()
+    allocated = 0
     if trainer.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(trainer.device)
-    allocated = _allocated_memory(trainer.device)
+        allocated = torch.cuda.memory_allocated(trainer.device)
     trial = trainer.copy_for_trial()
     largest = next(sample.batches)
     # The first step allocates what later ones reuse, such as Adam's moments.
     _time_step(trial, largest.select(slice(1)))
-    measured = [(_padded_tokens(largest), _time_step(trial, largest))]
+    measured = [(largest.src.numel() + largest.tgt_in.numel(), _time_step(trial, largest))]
     memory = _peak_memory(trainer.device) - allocated
     # A step on one pair takes the time that does not depend on the batch size.
     overhead = _time_step(trial, largest.select(slice(1))).wall
@@ -86,7 +87,8 @@ def _forecast(trainer: Trainer, sample: EpochSample) -> Forecast:
             break
         made = time.monotonic() - started
         step = _time_step(trial, batch)
-        typical.append((_padded_tokens(batch), _StepTimes(made + step.wall, made + step.cpu)))
+        padded = batch.src.numel() + batch.tgt_in.numel()
+        typical.append((padded, _StepTimes(made + step.wall, made + step.cpu)))
     measured = typical or measured
     tokens = sum(padded for padded, _ in measured)
     seconds = sum(times.wall for _, times in measured)
@@ -115,14 +117,6 @@ def _time_step(trial: Trainer, batch: Batch) -> _StepTimes:
     return _StepTimes(wall, wall if on_gpu else time.thread_time() - computed)
 
 
-def _padded_tokens(batch: Batch) -> int:
-    return batch.src.numel() + batch.tgt_in.numel()
-
-
-def _allocated_memory(device: torch.device) -> int:
-    return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
-
-
 def _peak_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
@@ -132,9 +126,6 @@ def _peak_memory(device: torch.device) -> int:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
-
-
-# --- memory ---------------------------------------------------------------------------------------
 
 
 class Numbers(NamedTuple):
@@ -192,19 +183,20 @@ def check_memory(
     numbers = predict_numbers(config, sizes)
     sharing = _processes_sharing(device, ranks)
     needed, there = sharing * _FLOAT * sum(numbers), memory_of(device)
-    if needed > there:
-        has_average = config.training.ema_decay is not None
-        owner = "the GPU" if device.type == "cuda" else "this machine"
-        average = " and an average" if has_average else ""
-        shared = f" in {sharing} processes" if sharing > 1 else ""
-        is_adam = config.training.optimizer == "adam"
-        state = "Adam's two moments" if is_adam else "the optimizer's state"
-        raise ConfigError(
-            f"model: its {numbers.weights // (1 + has_average):,} weights take at least "
-            f"{size(needed)} to train{shared} (with gradients, {state}{average}), and "
-            f"{owner} has {size(there)} of memory; "
-            "lower d_model, d_ff, the number of layers or the vocabulary"
-        )
+    if needed <= there:
+        return
+    has_average = config.training.ema_decay is not None
+    owner = "the GPU" if device.type == "cuda" else "this machine"
+    average = " and an average" if has_average else ""
+    shared = f" in {sharing} processes" if sharing > 1 else ""
+    is_adam = config.training.optimizer == "adam"
+    state = "Adam's two moments" if is_adam else "the optimizer's state"
+    raise ConfigError(
+        f"model: its {numbers.weights // (1 + has_average):,} weights take at least "
+        f"{size(needed)} to train{shared} (with gradients, {state}{average}), and "
+        f"{owner} has {size(there)} of memory; "
+        "lower d_model, d_ff, the number of layers or the vocabulary"
+    )
 
 
 def checkpoint_bytes(config: Config, model: Transformer) -> int:

@@ -62,14 +62,8 @@ def label_smoothed_loss(
     rdrop_alpha / 2 times the mean of the two KL divergences between them. That is half of equation
     4 of Liang et al. 2021, "R-Drop" (arXiv 2106.14448), whose alpha this is.
 
-    Args:
-        hidden_states: the decoder's output.
-        output: the output layer, d_model to V >= 3 tokens, with a bias. Under autocast its matmuls
-            run in autocast's dtype.
-        tgt_out: the true tokens; positions that hold ``pad_id`` do not count.
-        pad_id: the padding token.
-        smoothing: probability given to wrong tokens, in [0, 1).
-        rdrop_alpha: weight of the divergence between two passes; 0 for a single pass.
+    ``output`` is a layer to at least 3 tokens, with a bias; under autocast its matmuls run in
+    autocast's dtype. Positions of ``tgt_out`` that hold ``pad_id`` do not count.
     """
     dtype = compute_dtype(hidden_states)
     # Autocast would return a float32 softmax, which the next matmul would cast down again.
@@ -128,15 +122,18 @@ class _LabelSmoothedLoss(torch.autograd.Function):
             true_tokens = targets[rows].repeat(passes)
             logits = linear_no_grad(hidden.to(dtype), cast_weight, cast_bias)
             probabilities = logits.softmax(dim=1)
-            log_sum = _logsumexp(logits, probabilities, hidden_states.dtype)
+            # The sum of exponentials, from the one probability that is never near zero.
+            log_sum = logits.amax(dim=1) - probabilities.amax(dim=1).to(real.dtype).log()
             true_log_probs = logits.gather(1, true_tokens[:, None])[:, 0] - log_sum
             sum_log_probs = hidden @ weight_sum + bias_sum - (tgt_size - 1) * log_sum
             nll_loss -= real_rows @ true_log_probs
             loss -= real_rows @ (confidence * true_log_probs + uniform * sum_log_probs)
-            parts = (logits, probabilities, true_tokens, confidence, rdrop_alpha)
-            gradient, divergence = _gradient_by_logits(*parts)
-            if divergence is not None:
+            gradient = probabilities
+            if rdrop_alpha:
+                divergence, gradient = _rdrop_divergence(logits, probabilities, rdrop_alpha)
                 loss += real[rows] @ divergence.to(hidden_states.dtype)
+            # Not scatter_add_, which copies the whole tensor twice.
+            gradient[torch.arange(len(gradient), device=gradient.device), true_tokens] -= confidence
             grad_rows = linear_no_grad(gradient, cast_weight.t())
             grad_hidden[:, rows] = grad_rows.view_as(hidden_states[:, rows])
             if grad_weight is not None:
@@ -145,11 +142,8 @@ class _LabelSmoothedLoss(torch.autograd.Function):
                 grad_weight += linear_no_grad(real_rows_hidden.t(), gradient.t())
             grad_bias += real_rows[None].to(dtype).mm(gradient)[0]
         grad_hidden.sub_(uniform * weight_sum).mul_(real[:, None])
-        uniform_row = torch.full_like(bias, uniform)
-        uniform_row[pad_id] = 0.0
-        if grad_weight is not None:
-            grad_weight = _add_uniform_part(grad_weight, uniform_row, real_hidden)
-        grad_bias -= uniform_row * (passes * real.sum())
+        uniform_part = (uniform, pad_id, real_hidden, passes * real.sum())
+        grad_weight = _add_uniform_part(grad_weight, grad_bias, *uniform_part)
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         ctx.passes = passes
         nll_loss /= passes
@@ -165,30 +159,27 @@ class _LabelSmoothedLoss(torch.autograd.Function):
         return *gradients, None, None, None, None, None
 
 
-def _gradient_by_logits(
-    logits: Float[Tensor, "row tgt_size"],
-    probabilities: Float[Tensor, "row tgt_size"],
-    true_tokens: Int[Tensor, " row"],
-    confidence: float,
-    rdrop_alpha: float,
-) -> tuple[Float[Tensor, "row tgt_size"], Float[Tensor, " token"] | None]:
-    """Return the gradient without its uniform part, and the weighted divergence of two passes."""
-    divergence, gradient = None, probabilities
-    if rdrop_alpha:
-        divergence, gradient = _rdrop_divergence(logits, probabilities, rdrop_alpha)
-    # Not scatter_add_, which copies the whole tensor twice.
-    gradient[torch.arange(len(gradient), device=gradient.device), true_tokens] -= confidence
-    return gradient, divergence
-
-
 def _add_uniform_part(
-    grad_weight: Float[Tensor, "d_model tgt_size"],
-    uniform_row: Float[Tensor, " tgt_size"],
+    grad_weight: Float[Tensor, "d_model tgt_size"] | None,
+    grad_bias: Float[Tensor, " tgt_size"],
+    uniform: float,
+    pad_id: int,
     real_hidden: Float[Tensor, "pass token d_model"],
-) -> Float[Tensor, "tgt_size d_model"]:
-    """Return the weight's gradient, not transposed, with that of the target's uniform part."""
+    count: Float[Tensor, ""],
+) -> Float[Tensor, "tgt_size d_model"] | None:
+    """Add the gradients of the target's uniform part; return the weight's, not transposed."""
+    uniform_row = torch.full_like(grad_bias, uniform)
+    uniform_row[pad_id] = 0.0
+    grad_bias -= uniform_row * count
+    if grad_weight is None:
+        return None
     whole = grad_weight.t().contiguous()
     return whole.addr_(uniform_row, real_hidden.sum(dim=(0, 1)), alpha=-1.0)
+
+
+def _chunks(tokens: int, tgt_size: int, device: torch.device) -> list[slice]:
+    size = max(1, _CHUNK_ELEMENTS[device.type] // tgt_size)
+    return [slice(start, start + size) for start in range(0, tokens, size)]
 
 
 def _rdrop_divergence(
@@ -218,29 +209,12 @@ def _rdrop_divergence(
     return half * (mean_p - mean_q)[:, 0], gradient
 
 
-def _logsumexp(
-    logits: Float[Tensor, "row tgt_size"],
-    probabilities: Float[Tensor, "row tgt_size"],
-    dtype: torch.dtype,
-) -> Float[Tensor, " row"]:
-    # From the one probability of a row that is never near zero.
-    return logits.amax(dim=1) - probabilities.amax(dim=1).to(dtype).log()
-
-
-def _chunks(tokens: int, tgt_size: int, device: torch.device) -> list[slice]:
-    size = max(1, _CHUNK_ELEMENTS[device.type] // tgt_size)
-    return [slice(start, start + size) for start in range(0, tokens, size)]
-
-
 def _target_entropy(smoothing: float, tgt_size: int) -> float:
     """Return the entropy of the smoothed target, the minimum of the cross-entropy."""
     entropy = -(1.0 - smoothing) * math.log(1.0 - smoothing)
     if smoothing > 0.0:
         entropy -= smoothing * math.log(smoothing / (tgt_size - 2))
     return entropy
-
-
-# --- forward and backward of a step ---------------------------------------------------------------
 
 
 class GradientAccumulator:
@@ -309,11 +283,16 @@ class GradientAccumulator:
         # Every rank has to take part in each step.
         batches = batches or [make_dummy_batch()]
         for index, batch in enumerate(batches):
-            self._seed_dropout(step, self._ranks.rank + index * self._ranks.size)
-            parts = _split_rows(batch, self.micro_batches)
-            for number, part in enumerate(parts):
-                is_last = index == len(batches) - 1 and number == len(parts) - 1
-                with self._all_reduce_if(is_last):
+            # Draws are a function of the seed, the step and the batch's index in it, whatever came
+            # before and whichever rank draws. They are mixed into 32 bits, since torch's CPU
+            # generator ignores the others.
+            source = [self._seed, step, self._ranks.rank + index * self._ranks.size]
+            torch.manual_seed(int(np.random.SeedSequence(source).generate_state(1)[0]))
+            size = -(-batch.shape[0] // self.micro_batches)
+            for start in range(0, batch.shape[0], size):
+                is_last = index == len(batches) - 1 and start + size >= batch.shape[0]
+                part = batch.select(slice(start, start + size)) if self.micro_batches > 1 else batch
+                with self._reducing(is_last):
                     losses = (self._graphs or self._run)(part, share)
                 loss += losses.loss
                 nll_loss += losses.nll_loss
@@ -327,14 +306,7 @@ class GradientAccumulator:
         (losses.loss / share).backward()  # type: ignore[no-untyped-call]
         return Losses(losses.loss.detach(), losses.nll_loss)
 
-    def _seed_dropout(self, step: int, index: int) -> None:
-        # Draws are a function of the seed, the step and the batch's index in it, whatever came
-        # before and whichever rank draws. They are mixed into 32 bits, since torch's CPU generator
-        # ignores the others.
-        mixed = np.random.SeedSequence([self._seed, step, index]).generate_state(1)
-        torch.manual_seed(int(mixed[0]))
-
-    def _all_reduce_if(self, is_last: bool) -> AbstractContextManager[None]:
+    def _reducing(self, is_last: bool) -> AbstractContextManager[None]:
         """All-reduce gradients in the last backward of a step only."""
         if is_last or not isinstance(self._criterion, DistributedDataParallel):
             return nullcontext()
@@ -366,12 +338,3 @@ class _ModelWithLoss(nn.Module):
             self._smoothing,
             self._rdrop_alpha,
         )
-
-
-def _split_rows(batch: Batch, parts: int) -> list[Batch]:
-    """Split a batch by rows into at most ``parts``."""
-    if parts == 1:
-        return [batch]
-    rows = batch.shape[0]
-    size = -(-rows // parts)
-    return [batch.select(slice(start, start + size)) for start in range(0, rows, size)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer_cli.config.schema import NoamSchedule, ScheduleConfig, TrainingConfig
@@ -17,8 +17,6 @@ from transformer_cli.model.transformer import Transformer, load_weights, weights
 from transformer_cli.ranks import Ranks
 from transformer_cli.training.execution import Execution
 from transformer_cli.training.loss import Losses
-
-# --- optimizers -----------------------------------------------------------------------------------
 
 
 class OptimizerKind(NamedTuple):
@@ -62,15 +60,16 @@ def _build_muon(
     )
 
 
-def _is_hidden_matrix(name: str, weight: Tensor) -> bool:
-    return weight.ndim == 2 and name.startswith(("encoder.", "decoder."))
-
-
 OPTIMIZERS = {
     "adam": OptimizerKind(
         _build_adam, ("exp_avg", "exp_avg_sq"), lambda name, weight: True, skips_itself=True
     ),
-    "muon": OptimizerKind(_build_muon, ("momentum_buffer",), _is_hidden_matrix, skips_itself=False),
+    "muon": OptimizerKind(
+        _build_muon,
+        ("momentum_buffer",),
+        lambda name, weight: weight.ndim == 2 and name.startswith(("encoder.", "decoder.")),
+        skips_itself=False,
+    ),
 }
 
 
@@ -88,17 +87,6 @@ class _Part(NamedTuple):
     weights: dict[str, nn.Parameter]
 
 
-class UpdateResult(NamedTuple):
-    """What became of a step, on the device."""
-
-    losses: Losses
-    """Those of the step; zero if it was skipped."""
-    is_finite: Bool[Tensor, ""]
-    """Whether the weights were updated."""
-    report: Float[Tensor, "3"]
-    """Whether the step was skipped, the loss on all ranks, and the gradient's norm."""
-
-
 class Optimizer:
     """Updates the weights from their gradients, and the moving average from the weights.
 
@@ -107,11 +95,8 @@ class Optimizer:
     A step whose loss or gradient is not finite changes nothing. That is decided on the device, so
     that the host need not wait for it; once more than ``skip_nonfinite`` steps were skipped, all
     later ones are skipped too, until the host finds out. Of an optimizer that cannot skip itself,
-    the host decides.
-
-    Args:
-        eval_model: the moving average of the model's weights; ``model`` itself if there is none.
-        ranks: the processes that share the work; a step is skipped by all or by none.
+    the host decides. All ranks skip a step or none. ``eval_model`` is the moving average of the
+    model's weights, or the model itself if there is none.
     """
 
     def __init__(
@@ -138,27 +123,22 @@ class Optimizer:
         # a graph too, unless the host has to decide about it.
         self._keep_gradients = execution.graphs
         self._can_capture = execution.graphs and self._skips_itself
-        self._parts = self._build_parts(trained, execution.fused)
+        self._parts = []
+        for kind in OPTIMIZERS.values():
+            own = {
+                name: weight
+                for name, weight in trained.items()
+                if kind_of(config, name, weight) is kind
+            }
+            if own:
+                optimizer = kind.build([*own.values()], config, execution.fused, self._can_capture)
+                self._parts.append(_Part(kind, optimizer, own))
         self._average_weight = torch.zeros((), device=device)
         self._losses = Losses(*torch.zeros(2, device=device))
         self._skipped = torch.zeros((), dtype=torch.int64, device=device)
         self._pool = GraphPool(device)
         self._update = self._update_eagerly
         self._has_updated = False
-
-    def _build_parts(self, trained: dict[str, nn.Parameter], fused: bool) -> list[_Part]:
-        parts = []
-        for kind in OPTIMIZERS.values():
-            own = {
-                name: weight
-                for name, weight in trained.items()
-                if kind_of(self._config, name, weight) is kind
-            }
-            if own:
-                weights = list(own.values())
-                optimizer = kind.build(weights, self._config, fused, self._can_capture)
-                parts.append(_Part(kind, optimizer, own))
-        return parts
 
     def prepare(self) -> None:
         """Allocate what every step needs, so that what does not fit later is a batch."""
@@ -171,8 +151,12 @@ class Optimizer:
                 if self._keep_gradients and weight.grad is None:
                     weight.grad = torch.zeros_like(weight)
 
-    def step(self, losses: Losses, step: int, rate: float) -> UpdateResult:
-        """Update the weights unless the loss or the gradient is not finite; zero the gradients."""
+    def step(self, losses: Losses, step: int, rate: float) -> Float[Tensor, "5"]:
+        """Update the weights unless the loss or the gradient is not finite; zero the gradients.
+
+        Returns, on the device, both losses, which are zero if the step was skipped; whether it was;
+        the loss on all ranks; and the gradient's norm.
+        """
         for part in self._parts:
             for group in part.optimizer.param_groups:
                 if isinstance(group["lr"], Tensor):
@@ -185,10 +169,14 @@ class Optimizer:
             self._average_weight.fill_(1.0 - decay)
         for own, loss in zip(self._losses, losses, strict=True):
             own.copy_(loss)
-        results = self._update_as_graph() if self._can_capture else self._update_eagerly()
-        # A copy: the next replay writes over the graph's.
-        loss, nll_loss, *report = results.clone().unbind()
-        return UpdateResult(Losses(loss, nll_loss), report[0] == 0, torch.stack(report))
+        if not self._can_capture:
+            return self._update_eagerly()
+        if self._has_updated and self._update == self._update_eagerly:
+            self._update = self._pool.capture(self._update_eagerly)
+        with graph_stream(self._device):
+            results = self._update()
+        self._has_updated = True
+        return results.clone()  # the next replay writes over the graph's
 
     def state(self) -> dict[str, Tensor]:
         """Return the state by kind and weight; with a moving average, also the trained weights."""
@@ -222,20 +210,16 @@ class Optimizer:
                     own[kind].copy_(state[f"{kind}.{name}"].view_as(weight))
         self._skipped.fill_(skipped)
 
-    def _update_as_graph(self) -> Float[Tensor, "5"]:
-        if self._has_updated and self._update == self._update_eagerly:
-            self._update = self._pool.capture(self._update_eagerly)
-        with graph_stream(self._device):
-            results = self._update()
-        self._has_updated = True
-        return results
-
     def _update_eagerly(self) -> Float[Tensor, "5"]:
-        """Update; return both losses, and the report of ``UpdateResult``."""
+        """Update the weights; return what ``step`` does."""
         norm = nn.utils.get_total_norm(
             [weight.grad for weight in self._weights if weight.grad is not None]
         )
-        is_bad, total_loss = self._find_nonfinite(norm)
+        total_loss = self._losses.loss
+        is_bad = ~(total_loss.isfinite() & norm.isfinite())
+        if self._ranks.size > 1:
+            count, total = self._ranks.sum([is_bad.item(), total_loss.item()])
+            is_bad, total_loss = is_bad.new_tensor(count > 0), total_loss.new_tensor(total)
         self._skipped += is_bad
         skip = is_bad | (self._skipped > self._config.skip_nonfinite)
         if self._config.clip_norm is not None:
@@ -254,17 +238,6 @@ class Optimizer:
         losses = (loss.masked_fill(skip, 0.0) for loss in self._losses)
         return torch.stack((*losses, skip.float(), total_loss, norm))
 
-    def _find_nonfinite(self, norm: Tensor) -> tuple[Tensor, Tensor]:
-        """Return whether a rank's loss, or the gradient, is not finite, and the total loss."""
-        loss = self._losses.loss
-        is_bad = ~(loss.isfinite() & norm.isfinite())
-        if self._ranks.size == 1:
-            return is_bad, loss
-        count, total = self._ranks.sum([is_bad.item(), loss.item()])
-        return torch.full_like(is_bad, count > 0), torch.full_like(loss, total)
-
-
-# --- learning rates -------------------------------------------------------------------------------
 
 _DECAYS: dict[str, Callable[[int, int, float], float]] = {
     "constant": lambda warmup, step, done: 1.0,

@@ -1,19 +1,17 @@
 """Set a training up: begin its run, learn tokenizers, encode the text, and build the trainer."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
-from transformer_cli.config.data_schema import tag_names
-from transformer_cli.config.origins import Origins
+from transformer_cli.config.data_schema import CorpusData, tag_names
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import BpeDropout
-from transformer_cli.data.corpus import PairProgress, StreamedText
+from transformer_cli.data.corpus import StreamedText
 from transformer_cli.data.encode_workers import choose_encoder
 from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.sources import open_training_text
@@ -30,51 +28,37 @@ from transformer_cli.errors import ConfigError, CorpusError, RunError
 from transformer_cli.files import whole_directory
 from transformer_cli.model.transformer import build_model, load_weights
 from transformer_cli.ranks import Ranks
+from transformer_cli.runs import initialize
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import (
-    begin_run,
-    check_resumable,
-    corpus_directory,
-    is_data_outdated,
-    record_corpus_directory,
-)
-from transformer_cli.runs.trained_model import check_init, load_init_weights
+from transformer_cli.runs.trained_model import check_init, open_checkpoint
+from transformer_cli.text import tokenizer
 from transformer_cli.text.protocol import ProgressBar, Tokenizers
-from transformer_cli.text.tokenizer import (
-    copy_tokenizers,
-    fingerprint,
-    have_same_tokenizers,
-    learn_tokenizers,
-    load_text_sha256,
-    load_tokenizers,
-    matches_configured_files,
-)
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.forecast import check_memory
 from transformer_cli.training.texts import (
+    Callbacks,
     Texts,
-    Warn,
+    TrainRequest,
     audit_texts,
     find_mix,
     has_sources,
     prepare_sources,
     read_val,
-    reads_sources,
 )
 from transformer_cli.training.trainer import Trainer
 
 
 @dataclass(frozen=True)
 class PreparedData:
-    """A run's texts, its tokenizers, and the texts as token ids."""
+    """A run's texts, its tokenizers, the texts as token ids, and how sources are mixed."""
 
     texts: Texts
     tokenizers: Tokenizers
     train: EncodedStore
     val: EncodedText
     mix: TrainingMix | None = None
-    """Weights and tags of the training text's sources; None: they are all alike."""
+    """None: all sources of the training text are alike."""
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:
@@ -85,17 +69,10 @@ class PreparedData:
 def prepare_data(
     config: Config, texts: Texts, run: RunDirectory, progress: ProgressBar
 ) -> PreparedData:
-    """Learn or copy tokenizers and encode the training text unless the run has them; encode val.
-
-    Raises:
-        CorpusError: the training text changes while it is read.
-        ConfigError: BPE-dropout is on, and the tokenizers cannot sample.
-        RunError: the run was trained on another text, or cannot be written.
-        TokenizerError: tokenizers cannot be learned, or their files are damaged.
-    """
+    """Learn or copy tokenizers and encode the training text unless the run has them; encode val."""
     tokenizers = _prepare_tokenizers(config, run, texts.train, progress)
     _check_can_sample(config, tokenizers)
-    expected = (texts.train.stats.text_sha256, fingerprint(run.tokenizer))
+    expected = (texts.train.stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
     try:
         store = open_store(run.encoded, *expected)
         if store is not None:
@@ -113,40 +90,34 @@ def prepare_data(
     return data
 
 
-def find_prepared_data(
-    config: Config, texts: Texts, run: RunDirectory, progress: ProgressBar
-) -> PreparedData | None:
-    """Return the data that ``prepare_data`` would reuse as a whole, or None; write nothing."""
-    text_sha256 = texts.train.stats.text_sha256
-    if not _can_reuse_tokenizers(config, run, text_sha256):
-        return None
-    store = open_store(run.encoded, text_sha256, fingerprint(run.tokenizer))
-    if store is None:
-        return None
-    tokenizers = load_tokenizers(run.tokenizer)
-    _check_can_sample(config, tokenizers)
-    return _encode_val(config, run, texts, tokenizers, store, progress)
-
-
 def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar) -> PreparedData:
-    """Open the data that the main process has prepared, without a lock and without writing.
-
-    The training text is not read again, and the store's checksums are not verified.
-    """
+    """Open prepared data, without a lock, without writing, and without reading it all again."""
     stats = read_stats(run.encoded)
     if stats is not None and run.tokenizer.is_dir():
-        directory = corpus_directory(run)
+        directory = initialize.corpus_directory(run)
         train = StreamedText(open_training_text(config.data, directory), stats)
         texts = read_val(config.data, train, directory)
-        tokenizers = load_tokenizers(run.tokenizer)
-        expected = (stats.text_sha256, fingerprint(run.tokenizer))
+        tokenizers = tokenizer.load_tokenizers(run.tokenizer)
+        _check_can_sample(config, tokenizers)
+        expected = (stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
         store = open_store(run.encoded, *expected, is_verified=True)
-        if store is not None and load_text_sha256(run.tokenizer) == stats.text_sha256:
+        if store is not None and tokenizer.load_text_sha256(run.tokenizer) == stats.text_sha256:
             return _encode_val(config, run, texts, tokenizers, store, progress)
     raise RunError(
         f"{run.encoded}: missing, or does not belong to {run.tokenizer}; make both with: "
         "transformer-cli vocab CONFIG"
     )
+
+
+def _check_can_sample(config: Config, tokenizers: Tokenizers) -> None:
+    # The schema cannot know which kind of model a given file holds.
+    for side in ("src", "tgt"):
+        can_sample = getattr(tokenizers, side).can_sample
+        if getattr(config.training, f"{side}_bpe_dropout") and not can_sample:
+            raise ConfigError(
+                f"training.{side}_bpe_dropout: needs merges to leave out, and the tokenizer's "
+                "model is not one of byte pair encoding (BPE); leave it at 0"
+            )
 
 
 def _encode_val(
@@ -157,7 +128,7 @@ def _encode_val(
     store: EncodedStore,
     progress: ProgressBar,
 ) -> PreparedData:
-    mix = find_mix(config, corpus_directory(run), texts.train.stats, tokenizers, store)
+    mix = find_mix(config, initialize.corpus_directory(run), texts.train.stats, tokenizers, store)
     val = encode_text(texts.val, tokenizers, progress)
     return PreparedData(texts, tokenizers, store, val, mix)
 
@@ -167,16 +138,16 @@ def _prepare_tokenizers(
 ) -> Tokenizers:
     text_sha256 = text.stats.text_sha256
     if _can_reuse_tokenizers(config, run, text_sha256):
-        return load_tokenizers(run.tokenizer)
+        return tokenizer.load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
         run.remove_data()
-    languages = (config.data.src_lang, config.data.tgt_lang)
     tags = tag_names(config.data)
     with whole_directory(run.tokenizer) as directory:
         if config.init is not None:
             source = RunDirectory(config.init).tokenizer
-            return copy_tokenizers(source, text_sha256, directory, tags)
-        return learn_tokenizers(
+            return tokenizer.copy_tokenizers(source, text_sha256, directory, tags)
+        languages = (config.data.src_lang, config.data.tgt_lang)
+        return tokenizer.learn_tokenizers(
             config.tokenizer, *languages, text.src, text.tgt, text_sha256, directory, progress, tags
         )
 
@@ -191,11 +162,11 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
     elif config.init is not None:
         # The run that ``init`` names may have been retrained with other tokenizers.
         source = RunDirectory(config.init).tokenizer
-        is_source_same = have_same_tokenizers(source, run.tokenizer)
+        is_source_same = tokenizer.have_same_tokenizers(source, run.tokenizer)
     else:
         # A copied model file is copied again if the original has changed.
-        is_source_same = matches_configured_files(config.tokenizer, run.tokenizer)
-    if load_text_sha256(run.tokenizer) == text_sha256 and is_source_same:
+        is_source_same = tokenizer.matches_configured_files(config.tokenizer, run.tokenizer)
+    if tokenizer.load_text_sha256(run.tokenizer) == text_sha256 and is_source_same:
         return True
     if is_begun:
         raise RunError(
@@ -203,17 +174,6 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
             "--run-dir, or start anew with --overwrite"
         )
     return False
-
-
-def _check_can_sample(config: Config, tokenizers: Tokenizers) -> None:
-    # The schema cannot know which kind of model a given file holds.
-    for side in ("src", "tgt"):
-        can_sample = getattr(tokenizers, side).can_sample
-        if getattr(config.training, f"{side}_bpe_dropout") and not can_sample:
-            raise ConfigError(
-                f"training.{side}_bpe_dropout: needs merges to leave out, and the tokenizer's "
-                "model is not one of byte pair encoding (BPE); leave it at 0"
-            )
 
 
 def select_training_pairs(
@@ -240,29 +200,6 @@ def build_bpe_dropout(config: Config, tokenizers: Tokenizers) -> BpeDropout | No
     return BpeDropout(src, tgt, *rates, config.training.max_length) if any(rates) else None
 
 
-# --- a training -----------------------------------------------------------------------------------
-
-
-class TrainRequest(NamedTuple):
-    """What to train, and where."""
-
-    config: Config
-    origins: Origins
-    run: RunDirectory
-    overwrite: bool
-    """Whether to rename an earlier run, and begin anew."""
-    allow_suspect_data: bool
-
-
-class Callbacks(NamedTuple):
-    """Callbacks that tell the user what happens while data is prepared."""
-
-    progress: ProgressBar
-    warn: Warn
-    pairs: PairProgress
-    log: Callable[[str], object]
-
-
 @contextmanager
 def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterator[PreparedData]:
     """Yield the prepared data; on the main process, hold the run's lock meanwhile.
@@ -276,12 +213,13 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterato
         return
     check_init(config, run, overwrite)
     # Of kind corpus, there is no text before the sources are read into the run.
-    texts = None if reads_sources(config.data) else _audit_texts(request, run, report)
-    with begin_run(run, config, overwrite, origins, report.log):
-        record_corpus_directory(run, config.data)
+    is_of_sources = isinstance(config.data, CorpusData)
+    texts = None if is_of_sources else audit_texts(request, run, report)
+    with initialize.begin_run(run, config, overwrite, origins, report.log):
+        initialize.record_corpus_directory(run, config.data)
         if texts is None:
             prepare_sources(config.data, run, report.pairs, report.log)
-            texts = _audit_texts(request, run, report)
+            texts = audit_texts(request, run, report)
         data = prepare_data(config, texts, run, report.progress)
         ranks.barrier()
         yield data
@@ -299,22 +237,22 @@ def open_data_dry(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Ite
         directory = run.path
         if ranks.is_main:
             check_init(config, run, overwrite)
-            can_resume = run.config.is_file() and not overwrite
-            if can_resume:
-                check_resumable(run, config)
-            can_reuse = can_resume and not is_data_outdated(run, config)
+            can_reuse = run.config.is_file() and not overwrite
+            if can_reuse:
+                initialize.check_resumable(run, config)
+                can_reuse = not initialize.is_data_outdated(run, config)
+            is_of_sources = isinstance(config.data, CorpusData)
             texts = None
-            if (can_reuse and has_sources(config.data, run)) or not reads_sources(config.data):
-                texts = _audit_texts(request, run, report)
-                if can_reuse:
-                    data = find_prepared_data(config, texts, run, report.progress)
-            if data is None:
+            if not is_of_sources or (can_reuse and has_sources(config.data, run)):
+                texts = audit_texts(request, run, report)
+                can_reuse = can_reuse and _is_prepared(config, texts, run)
+            if texts is None or not can_reuse:
                 temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
                 directory = Path(stack.enter_context(temporary))
                 trial = RunDirectory(directory)
-                prepare_sources(config.data, trial, report.pairs, report.log)
-                if texts is None or reads_sources(config.data):
-                    texts = _audit_texts(request, trial, report)
+                if texts is None or is_of_sources:
+                    prepare_sources(config.data, trial, report.pairs, report.log)
+                    texts = audit_texts(request, trial, report)
                 data = prepare_data(config, texts, trial, report.progress)
         ranks.barrier()  # preparing may take hours, and a broadcast times out after minutes
         directory = Path(ranks.broadcast(str(directory)))
@@ -322,9 +260,11 @@ def open_data_dry(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Ite
         ranks.barrier()  # before the temporary directory is removed
 
 
-def _audit_texts(request: TrainRequest, run: RunDirectory, report: Callbacks) -> Texts:
-    return audit_texts(
-        request.config.data, run, request.overwrite, request.allow_suspect_data, report.warn
+def _is_prepared(config: Config, texts: Texts, run: RunDirectory) -> bool:
+    """Return whether ``prepare_data`` would reuse the run's data as a whole."""
+    text_sha256 = texts.train.stats.text_sha256
+    return _can_reuse_tokenizers(config, run, text_sha256) and (
+        open_store(run.encoded, text_sha256, tokenizer.fingerprint(run.tokenizer)) is not None
     )
 
 
@@ -341,6 +281,7 @@ def build_trainer(
     pairs = select_training_pairs(config, data.train, data.mix)
     model = build_model(config.model, *data.vocab_sizes, PAD_ID, config.seed).to(device)
     if config.init is not None and not list_checkpoints(run.checkpoints):
-        load_weights(model, load_init_weights(RunDirectory(config.init)))
+        source = RunDirectory(config.init)
+        load_weights(model, open_checkpoint(source, "best").load_weights())
     bpe_dropout = build_bpe_dropout(config, data.tokenizers)
     return Trainer(model, pairs, config, precision, bpe_dropout, ranks)

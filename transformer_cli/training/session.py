@@ -47,16 +47,11 @@ class Sample:
 class Validation(NamedTuple):
     """Metrics of the model on the validation split."""
 
-    loss: float
-    """Mean negative log-likelihood of a target token."""
-    scores: Mapping[str, float]
-    """Of greedy translations, by the metric's name."""
-    tokenize: str = "13a"
-    """sacreBLEU's name of BLEU's tokenizer."""
-    select: str = "bleu"
-    """What the best checkpoint is chosen by."""
-    samples: Sequence[Sample] = ()
-    """Of the same pairs each time."""
+    loss: float  # mean negative log-likelihood of a target token
+    scores: Mapping[str, float]  # of greedy translations, by the metric's name
+    tokenize: str = "13a"  # sacreBLEU's name of BLEU's tokenizer
+    select: str = "bleu"  # what the best checkpoint is chosen by
+    samples: Sequence[Sample] = ()  # of the same pairs each time
 
     @property
     def rank(self) -> float:
@@ -129,10 +124,8 @@ class Session:
         self._tokens_before = self.trainer.window[-1].item()
         if self.is_finished:
             return
-        environment = describe_environment(
-            self.trainer.device, self.trainer.precision, self._ranks.size
-        )
-        self._record(SESSION_KIND, **asdict(environment))
+        computing = (self.trainer.device, self.trainer.precision, self._ranks.size)
+        self._record(SESSION_KIND, **describe_environment(*computing))
         if self.state.unvalidated:
             self._validate(should_stop)
         while not (self.stopped or self.is_finished):
@@ -188,8 +181,6 @@ class Session:
             replace_state(self.run.checkpoints, self._current_state())
             prune_checkpoints(self.run.checkpoints, self.config.training.keep_last)
 
-    # --- records ---
-
     def _record_training(self, result: StepResult) -> None:
         loss, nll_loss, tokens = self.trainer.window.tolist()
         self.trainer.window.zero_()
@@ -241,8 +232,6 @@ class Session:
     def _seconds(self) -> float:
         return self._seconds_before + time.monotonic() - self._began
 
-    # --- checkpoints ---
-
     def _save(self) -> None:
         weights = weights_of(self.trainer.eval_model)
         if not all(bool(weight.isfinite().all()) for weight in weights.values()):
@@ -267,9 +256,17 @@ class Session:
         )
 
     def _resume(self) -> None:
-        checkpoint = self._open_newest_intact()
-        if checkpoint is None:
+        # The main process finds it, and renames damaged ones.
+        newest: Checkpoint | None = None
+        if self._ranks.is_main:
+            newest, self.damaged_checkpoints = open_newest_intact(
+                self.run.checkpoints, self._tokenizer
+            )
+        step = self._ranks.broadcast(newest.step if newest else None)
+        if step is None:
             return
+        path = checkpoint_path(self.run.checkpoints, step)
+        checkpoint = newest or Checkpoint.open(path, self._tokenizer)
         self.state = state = checkpoint.load_state()
         load_weights(self.trainer.eval_model, checkpoint.load_weights())
         try:
@@ -280,15 +277,3 @@ class Session:
         best = state.best_step
         if best is not None and not checkpoint_path(self.run.checkpoints, best).is_dir():
             state.best_step, state.best_rank = None, -1.0
-
-    def _open_newest_intact(self) -> Checkpoint | None:
-        """Open the newest intact checkpoint; the main process finds it and renames damaged ones."""
-        newest: Checkpoint | None = None
-        if self._ranks.is_main:
-            newest, self.damaged_checkpoints = open_newest_intact(
-                self.run.checkpoints, self._tokenizer
-            )
-        step = self._ranks.broadcast(newest.step if newest else None)
-        if self._ranks.is_main or step is None:
-            return newest
-        return Checkpoint.open(checkpoint_path(self.run.checkpoints, step), self._tokenizer)

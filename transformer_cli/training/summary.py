@@ -1,7 +1,6 @@
-"""What is shown before a training starts, and what ``vocab`` reports of each side."""
+"""What is shown before a training starts, and what ``vocab`` shows of each side."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -17,14 +16,7 @@ from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import changed_environment, describe_environment, read_records
 from transformer_cli.text.vocabulary import UNK_ID
-from transformer_cli.training.forecast import (
-    PROBED,
-    WORTHWHILE,
-    Forecast,
-    checkpoint_bytes,
-    forecast,
-    trial_fits,
-)
+from transformer_cli.training import forecast as forecasts
 from transformer_cli.training.optimizer import rate_jump
 from transformer_cli.training.preparation import PreparedData, select_training_pairs
 from transformer_cli.training.texts import describe_replay
@@ -45,20 +37,15 @@ def summarize_training(
 ) -> Iterator[Row]:
     """Yield the summary, with a forecast of the steps that are left.
 
-    Args:
-        config: the experiment's settings.
-        data: the run's prepared data.
-        trainer: at the step that training starts from.
-        num_unscored: validation pairs that are too long to be in the validation loss.
-        run: the run directory.
-        previous: the run's settings so far if it is resumed.
-        always_probe: make a forecast even if training is hardly longer than that.
+    ``num_unscored`` validation pairs are too long to be in the validation loss. ``previous`` are
+    the settings so far of a run that is resumed. ``always_probe`` asks for a forecast even if
+    training is hardly longer than that.
     """
-    sample = trainer.sample(PROBED)
+    sample = trainer.epochs.sample(forecasts.PROBED)
     batches_left = (trainer.total_steps - trainer.step) * config.training.accumulate
-    probing = batches_left > 0 and (always_probe or batches_left >= WORTHWHILE)
-    fits = trial_fits(trainer, config)
-    expected = forecast(trainer, sample) if probing and fits else None
+    probing = batches_left > 0 and (always_probe or batches_left >= forecasts.WORTHWHILE)
+    fits = forecasts.trial_fits(trainer, config)
+    expected = forecasts.forecast(trainer, sample) if probing and fits else None
     yield from _summarize_data(config, data, sample, num_unscored)
     yield from _summarize_model(config, data, trainer)
     yield _describe_device(trainer)
@@ -153,7 +140,7 @@ def _list_changes(
         )
 
 
-def summarize_forecast(expected: Forecast | None, run: Path) -> Iterator[Row]:
+def summarize_forecast(expected: forecasts.Forecast | None, run: Path) -> Iterator[Row]:
     """Yield the forecast, if there is one, and the run directory."""
     if expected is not None:
         seconds = duration(expected.seconds)
@@ -175,15 +162,16 @@ def report_forecast(config: Config, trainer: Trainer) -> dict[str, float | None]
 
     Seconds and bytes of memory are None if a step does not fit into memory.
     """
-    fits = trainer.step < trainer.total_steps and trial_fits(trainer, config)
-    expected = forecast(trainer, trainer.sample(PROBED)) if fits else None
+    fits = trainer.step < trainer.total_steps and forecasts.trial_fits(trainer, config)
+    sample = trainer.epochs.sample(forecasts.PROBED)
+    expected = forecasts.forecast(trainer, sample) if fits else None
     return {
         "steps": trainer.total_steps,
         "steps_done": trainer.step,
         "steps_per_epoch": trainer.steps_per_epoch,
         "seconds": None if expected is None else expected.idle_seconds,
         "memory": None if expected is None else expected.memory,
-        "disk": checkpoint_bytes(config, trainer.model),
+        "disk": forecasts.checkpoint_bytes(config, trainer.model),
     }
 
 
@@ -197,43 +185,29 @@ def count_parameters_by_part(model: Transformer) -> dict[str, int]:
     return counts
 
 
-# --- of each side's vocabulary --------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SideSummary:
-    """Statistics of one side's vocabulary and tokens."""
-
-    lines: int
-    tokens: int
-    types: int | None
-    """Distinct words of the training text; None for subwords."""
-    size: int
-    """Entries of the vocabulary, the four specials included."""
-    unknown_in_val: float
-    """Share of UNK among the tokens of the validation side."""
-    lengths: Sequence[int]
-    """Percentiles of tokens per training line, at ``PERCENTILES``."""
-
-
-def summarize_sides(prepared: PreparedData) -> tuple[SideSummary, SideSummary]:
-    """Return the summaries of source and target."""
-    types = prepared.tokenizers.types or (None, None)
-    sizes = (prepared.tokenizers.src.size, prepared.tokenizers.tgt.size)
+def summarize_sides(config: Config, prepared: PreparedData) -> Iterator[tuple[str, str, str]]:
+    """Yield the rows of a table about the vocabularies and tokens of source and target."""
     train, val = prepared.train, prepared.val
-    counts = train.count_lengths()
-    src, tgt = (
-        SideSummary(
-            lines=len(train),
-            tokens=tokens,
-            types=types[side],
-            size=sizes[side],
-            unknown_in_val=float((ids == UNK_ID).mean()) if len(ids) else 0.0,
-            lengths=percentiles(counts[side], PERCENTILES),
-        )
-        for side, tokens, ids in (
-            (0, train.record.src_tokens, val.src.ids),
-            (1, train.record.tgt_tokens, val.tgt.ids),
-        )
+    yield "", f"source ({config.data.src_lang})", f"target ({config.data.tgt_lang})"
+    yield "lines", f"{len(train):,}", f"{len(train):,}"
+    yield "tokens", f"{train.record.src_tokens:,}", f"{train.record.tgt_tokens:,}"
+    # Distinct words of the training text; there is no such number of subwords.
+    src_types, tgt_types = prepared.tokenizers.types or (None, None)
+    yield (
+        "types",
+        "-" if src_types is None else f"{src_types:,}",
+        "-" if tgt_types is None else f"{tgt_types:,}",
     )
-    return src, tgt
+    note = config.tokenizer.size_note
+    src_size, tgt_size = (f"{size:,} ({note})" for size in prepared.vocab_sizes)
+    yield "vocabulary", src_size, tgt_size
+    src_unknown, tgt_unknown = (
+        f"{(side.ids == UNK_ID).mean():.2%}" if len(side.ids) else "0.00%"
+        for side in (val.src, val.tgt)
+    )
+    yield "unknown in val", src_unknown, tgt_unknown
+    src_lengths, tgt_lengths = (
+        "/".join(map(str, percentiles(counts, PERCENTILES))) for counts in train.count_lengths()
+    )
+    names = "/".join(map(str, PERCENTILES))
+    yield f"tokens a line, percentiles {names}", src_lengths, tgt_lengths

@@ -1,8 +1,10 @@
 """The texts of an experiment: prepared from sources, audited, and how they are mixed."""
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +17,9 @@ from transformer_cli.config.data_schema import (
     added_sources,
     find_replay,
 )
+from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
+from transformer_cli.data import prepared
 from transformer_cli.data.corpus import (
     PairProgress,
     ParallelText,
@@ -24,15 +28,6 @@ from transformer_cli.data.corpus import (
     without_blank_pairs,
 )
 from transformer_cli.data.mixing import TrainingMix
-from transformer_cli.data.prepared import (
-    CorpusRecord,
-    ExplicitSplit,
-    SourceRecord,
-    find_damage,
-    lost_text_error,
-    read_corpus_record,
-    update_given_splits,
-)
 from transformer_cli.data.preparing import is_prepared, prepare_corpus
 from transformer_cli.data.sources import load_split, open_training_text
 from transformer_cli.data.store import EncodedStore, read_stats
@@ -40,10 +35,7 @@ from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
-from transformer_cli.text.protocol import Tokenizers
-
-Warn = Callable[[str, str], None]
-"""Shows a warning, given what it is about and the finding."""
+from transformer_cli.text.protocol import ProgressBar, Tokenizers
 
 
 @dataclass(frozen=True)
@@ -60,17 +52,32 @@ class Texts:
         return self.train.stats.blank
 
 
-def audit_texts(
-    data: DataConfig, run: RunDirectory, overwrite: bool, allow_suspect: bool, warn: Warn
-) -> Texts:
-    """Check and audit an experiment's texts.
+class TrainRequest(NamedTuple):
+    """What to train, and where."""
 
-    Raises:
-        CorpusError: a text is missing, misaligned, damaged or blank.
-        SuspectTextError: a text can only be a mistake.
-    """
-    is_begun = not overwrite and bool(list_checkpoints(run.checkpoints))
-    audit = TextAudit(data, allow_suspect, is_begun, corpus_directory(run))
+    config: Config
+    origins: Origins
+    run: RunDirectory
+    overwrite: bool
+    """Whether to rename an earlier run, and begin anew."""
+    allow_suspect_data: bool
+
+
+class Callbacks(NamedTuple):
+    """Callbacks that tell the user what happens while data is prepared."""
+
+    progress: ProgressBar
+    warn: Callable[[str, str], None]
+    """Shows a warning, given what it is about and the finding."""
+    pairs: PairProgress
+    log: Callable[[str], object]
+
+
+def audit_texts(request: TrainRequest, run: RunDirectory, report: Callbacks) -> Texts:
+    """Check and audit an experiment's texts, which are in ``run`` if they are of sources."""
+    data = request.config.data
+    is_begun = not request.overwrite and bool(list_checkpoints(run.checkpoints))
+    audit = TextAudit(data, request.allow_suspect_data, is_begun, corpus_directory(run))
     try:
         audit.look_at_scored()
         train = StreamedText.of(audit.training_text(), read_stats(run.encoded))
@@ -79,7 +86,7 @@ def audit_texts(
     finally:
         for note in audit.notes:
             where, _, finding = note.partition(": ")
-            warn(where, finding)
+            report.warn(where, finding)
 
 
 def read_texts(data: DataConfig, known: TextStats | None = None) -> Texts:
@@ -96,24 +103,20 @@ def read_val(data: DataConfig, train: StreamedText, directory: Path | None = Non
     return Texts(train, val, blank_in_val)
 
 
-# --- text of sources ------------------------------------------------------------------------------
-
-
 def prepare_sources(
     data: DataConfig, run: RunDirectory, progress: PairProgress, log: Callable[[str], object]
 ) -> None:
-    """Read, filter and split the sources into the locked run, unless it has them.
+    """Read, filter and split the sources, if the data has any, into the locked run.
 
-    A run that has checkpoints goes on with its own corpus, whatever became of the sources. Only
-    data of kind corpus has sources.
+    A run that has checkpoints goes on with its own corpus, whatever became of the sources.
     """
     if not isinstance(data, CorpusData):
         return
     try:
         if has_sources(data, run):
             is_begun = bool(list_checkpoints(run.checkpoints))
-            for given in update_given_splits(data, run.corpus, is_begun):
-                log(_describe_given(given))
+            for split in prepared.update_given_splits(data, run.corpus, is_begun):
+                log(_describe_split(split))
             return
         run.remove_data(run.corpus)
         record = prepare_corpus(data, run.corpus, progress)
@@ -123,46 +126,37 @@ def prepare_sources(
         log(line)
 
 
-def reads_sources(data: DataConfig) -> bool:
-    """Return whether there is no text before ``prepare_sources``."""
-    return isinstance(data, CorpusData)
-
-
 def has_sources(data: DataConfig, run: RunDirectory) -> bool:
     """Return whether the run's corpus is of the sources as they are, or is trained on already."""
-    record = read_corpus_record(run.corpus)
+    record = prepared.read_corpus_record(run.corpus)
     if not isinstance(data, CorpusData) or record is None:
         return False
-    damage = find_damage(run.corpus, record, record.drawn)
+    damage = prepared.find_damage(run.corpus, record, record.drawn)
     if not list_checkpoints(run.checkpoints):
         return damage is None and is_prepared(data, run.corpus)
-    if damage is not None and not _can_prepare_again(data, run):
-        raise lost_text_error(damage)
-    return damage is None
+    if damage is None:
+        return True
+    with suppress(CorpusError):  # a source is gone
+        if is_prepared(data, run.corpus):
+            return False  # it can be made again
+    raise prepared.lost_text_error(damage)
 
 
-def _can_prepare_again(data: CorpusData, run: RunDirectory) -> bool:
-    try:
-        return is_prepared(data, run.corpus)
-    except CorpusError:  # a source is gone
-        return False
-
-
-def describe_record(record: CorpusRecord) -> Iterable[str]:
+def describe_record(record: prepared.CorpusRecord) -> Iterable[str]:
     """Yield a line about each source: how many pairs it has, and how many are kept."""
     for source in record.sources:
         kept = ", ".join(f"{count:,} {split}" for split, count in source.kept.items()) or "none"
         left_out = [f"{count:,} {name}" for name, count in source.removed.items()]
         reasons = ", ".join(filter(None, [*left_out, _describe_bad(source)])) or "none"
         yield f"{source.name}: {source.pairs:,} pairs; kept: {kept}; left out: {reasons}"
-    yield from map(_describe_given, record.given.values())
+    yield from map(_describe_split, record.given.values())
 
 
-def _describe_given(given: ExplicitSplit) -> str:
-    return f"{given.name}: {given.pairs:,} pairs; left out: {_describe_bad(given) or 'none'}"
+def _describe_split(split: prepared.ExplicitSplit) -> str:
+    return f"{split.name}: {split.pairs:,} pairs; left out: {_describe_bad(split) or 'none'}"
 
 
-def _describe_bad(source: SourceRecord | ExplicitSplit) -> str:
+def _describe_bad(source: prepared.SourceRecord | prepared.ExplicitSplit) -> str:
     why = f" ({source.first_bad})" if source.first_bad else ""
     return f"{source.bad:,} that cannot be read{why}" if source.bad else ""
 
@@ -178,7 +172,7 @@ def find_mix(
     data = config.data
     added = [(source.weight, source.tag) for source in added_sources(data).values()]
     if isinstance(data, CorpusData):
-        record = None if corpus is None else read_corpus_record(corpus)
+        record = None if corpus is None else prepared.read_corpus_record(corpus)
         if record is None:
             raise CorpusError(f"{corpus}: the record of the sources is missing or damaged")
         sizes = [source.kept.get("train", 0) for source in record.sources] + stats.parts[1:]

@@ -15,7 +15,6 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import (
     Batch,
     EpochBatches,
-    EpochSample,
     ShardedText,
     SubwordSampler,
     prefetch,
@@ -34,36 +33,29 @@ from transformer_cli.training.optimizer import Optimizer, last_step, learning_ra
 class StepResult:
     """Result of one optimizer step. Losses stay on the device until they are read."""
 
-    step: int
-    """Counted from 1."""
-    epoch: int
-    """Epochs completed when the step was done."""
+    step: int  # counted from 1
+    epoch: int  # epochs completed when the step was done
     learning_rate: float
-    losses: Losses
-    """Summed over this rank's target tokens."""
-    tgt_tokens: int
-    """This rank's target tokens of the step."""
+    losses: Losses  # summed over this rank's target tokens
+    tgt_tokens: int  # this rank's
     ends_epoch: bool
     is_finite: Bool[Tensor, ""]
     """Whether its loss and gradient were; otherwise the losses are zero and nothing was updated."""
-    gradient_norm: Float[Tensor, ""]
-    """Before clipping, on the device."""
-    skipped: Sequence[int] = ()
+    gradient_norm: Float[Tensor, ""]  # before clipping
+    skipped: Sequence[int]
     """Steps that are known by now to have been skipped, as they were not finite."""
-    micro_batches: int = 1
-    """Number of parts that each batch was split into to fit into memory."""
-    stop: bool = False
-    """Whether a rank was asked to stop before the step."""
+    micro_batches: int  # number of parts that each batch was split into to fit into memory
+    stop: bool  # whether a rank was asked to stop before the step
 
 
 class _Report(NamedTuple):
-    """Whether a step was skipped, its loss and gradient norm: on their way to the host."""
+    """What ``Optimizer.step`` has returned, on its way to the host."""
 
     step: int
     where: str
     """The step and its batches, for a message."""
     tgt_tokens: int
-    values: Float[Tensor, "3"]
+    results: Float[Tensor, "5"]
     copied: torch.cuda.Event | None
 
 
@@ -107,21 +99,20 @@ class Trainer:
         self.step = self.epoch = self.batch = self.skipped = 0
         self.window = torch.zeros(3, dtype=sum_dtype(self.device), device=self.device)
         """Both losses and the target tokens, summed over the steps since the last record."""
-        self._epochs = EpochBatches(pairs, self.config.batch_tokens, config.seed, subword_sampler)
+        self.epochs = EpochBatches(pairs, self.config.batch_tokens, config.seed, subword_sampler)
         # Only the batches of a text in one shard, as it is, have the same shapes in each epoch.
         is_text_as_it_is = pairs.num_shards == 1 and subword_sampler is None
         self._rounds_up = self._execution.graphs and not is_text_as_it_is
         self.batches_per_step = self.config.accumulate * ranks.size
-        self.steps_per_epoch = -(-len(self._epochs) // self.batches_per_step)
+        self.steps_per_epoch = -(-len(self.epochs) // self.batches_per_step)
         self.total_steps = last_step(self.config, self.steps_per_epoch)
-        self._batches = self._iter_batches()
+        self._batches = prefetch(self._iter_batches(), self._execution.prefetch)
 
     def steps(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[StepResult]:
         """Train to the end, yielding the result of each optimizer step.
 
-        When a result is yielded, the trainer is in the state after that step: the caller may save
-        it, or validate ``eval_model``. If any rank's ``should_stop``, called once per step, returns
-        true, ``StepResult.stop`` is set; ending the loop is up to the caller.
+        If any rank's ``should_stop``, called once per step, returns true, ``StepResult.stop`` is
+        set; ending the loop is up to the caller.
 
         Raises:
             TrainingError: a loss or a gradient is not finite, and no more steps may be skipped.
@@ -146,10 +137,14 @@ class Trainer:
                 return result
 
     def _next_step(self, should_stop: Callable[[], bool]) -> StepResult:
-        batches, where = self._next_batches()
+        first, last = self.batch + 1, min(self.batch + self.batches_per_step, len(self.epochs))
+        places = f"batch {last}" if first == last else f"batches {first} to {last}"
+        where = f"step {self.step + 1} (epoch {self.epoch + 1}, {places})"
+        own = range(first + self.ranks.rank, last + 1, self.ranks.size)
+        batches = list(islice(self._batches, len(own)))
         self.step += 1
         self.batch += self.batches_per_step
-        ends_epoch = self.batch >= len(self._epochs)
+        ends_epoch = self.batch >= len(self.epochs)
         if ends_epoch:
             self.epoch, self.batch = self.epoch + 1, 0
         return self._update(batches, where, ends_epoch, should_stop)
@@ -165,10 +160,6 @@ class Trainer:
         """Update the weights with ``batches``; step, epoch and batch index stay."""
         self._update(batches, "trial step", False, lambda: False)
         self._read_reports(read_all=True)
-
-    def sample(self, count: int) -> EpochSample:
-        """Return an epoch's statistics on all ranks, and at most ``count`` of its batches."""
-        return self._epochs.sample(count)
 
     def state(self) -> dict[str, Any]:
         """Return the training state without weights and optimizer state."""
@@ -204,30 +195,16 @@ class Trainer:
         self.optimizer.load_state(optimizer_state, self.step - self.skipped, self.skipped)
         # Splitting a batch changes dropout's draws.
         self._gradients.micro_batches = state.micro_batches
-        self._batches = self._iter_batches()
-
-    def _next_batches(self) -> tuple[list[Batch], str]:
-        """Return this rank's batches of the next step, and their places for a message."""
-        first, last = self.batch + 1, min(self.batch + self.batches_per_step, len(self._epochs))
-        own = range(first + self.ranks.rank, last + 1, self.ranks.size)
-        places = f"batch {last}" if first == last else f"batches {first} to {last}"
-        where = f"step {self.step + 1} (epoch {self.epoch + 1}, {places})"
-        return list(islice(self._batches, len(own))), where
+        self._batches = prefetch(self._iter_batches(), self._execution.prefetch)
 
     def _iter_batches(self) -> Iterator[Batch]:
         """Iterate over this rank's batches from here to the end of the training."""
-        return prefetch(map(self._prepare_batch, self._iter_epochs()), self._execution.prefetch)
-
-    def _iter_epochs(self) -> Iterator[Batch]:
         first = self.batch
         for epoch in range(self.epoch, -(-self.total_steps // self.steps_per_epoch)):
-            yield from self._epochs.iter_epoch(epoch, first + self.ranks.rank, self.ranks.size)
+            for batch in self.epochs.iter_epoch(epoch, first + self.ranks.rank, self.ranks.size):
+                rounded = batch.round_up() if self._rounds_up else batch
+                yield rounded.pin_memory() if self._execution.pin_memory else rounded
             first = 0
-
-    def _prepare_batch(self, batch: Batch) -> Batch:
-        if self._rounds_up:
-            batch = batch.round_up()
-        return batch.pin_memory() if self._execution.pin_memory else batch
 
     def _update(
         self,
@@ -242,22 +219,22 @@ class Trainer:
         self.optimizer.prepare()
         losses = self._gradients.accumulate(self.step, batches, int(tgt_tokens))
         rate = learning_rate(self.config.schedule, self.d_model, self.step, self.total_steps)
-        outcome = self.optimizer.step(losses, self.step, rate)
-        report = _copy_to_host(outcome.report)
-        self._reports.append(_Report(self.step, where, int(tgt_tokens), *report))
+        results = self.optimizer.step(losses, self.step, rate)
+        loss, nll_loss, is_skipped, _, norm = results.unbind()
+        self._reports.append(_Report(self.step, where, int(tgt_tokens), *_copy_to_host(results)))
         self._read_reports(read_all=self.step >= self.total_steps)
         skipped, self._newly_skipped = self._newly_skipped, []
         return StepResult(
             step=self.step,
             epoch=self.epoch,
             learning_rate=rate,
-            losses=outcome.losses,
+            losses=Losses(loss, nll_loss),
             tgt_tokens=own_tokens,
             ends_epoch=ends_epoch,
-            is_finite=outcome.is_finite,
+            is_finite=is_skipped == 0,
             skipped=skipped,
             micro_batches=self._gradients.micro_batches,
-            gradient_norm=outcome.report[-1],
+            gradient_norm=norm,
             stop=bool(stop),
         )
 
@@ -267,7 +244,7 @@ class Trainer:
             report = self._reports.popleft()
             if report.copied is not None:
                 report.copied.synchronize()
-            is_skipped, loss, norm = report.values.tolist()
+            _, _, is_skipped, loss, norm = report.results.tolist()
             if not is_skipped:
                 continue
             if self.skipped >= self.config.skip_nonfinite:

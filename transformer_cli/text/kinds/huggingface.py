@@ -39,11 +39,7 @@ class HuggingFaceTokenizer(Tokenizer):
     """Lines as ids of subwords, by the bytes of a tokenizer.json, tried in a child process first.
 
     Its templates ([CLS], [SEP]), padding and truncation are ignored. Its own normalizer may
-    lowercase, too.
-
-    Raises:
-        MissingExtraError: the tokenizers library is not installed.
-        TokenizerError: the library cannot read or use the file.
+    lowercase, too. Raises TokenizerError if the library cannot read or use the file.
     """
 
     def __init__(self, data: bytes, lowercase: bool, source: Path, specials: SpecialIds) -> None:
@@ -109,10 +105,7 @@ class HuggingFaceTokenizer(Tokenizer):
 
 
 def find_specials(data: bytes, source: Path) -> SpecialIds:
-    """Return the ids of a tokenizer.json's special tokens: those that it declares or names so.
-
-    Raises what ``HuggingFaceTokenizer`` does.
-    """
+    """Return the ids of a tokenizer.json's special tokens: those that it declares or names so."""
     tokenizer = _open(data, source, "give a tokenizer.json as the tokenizers library writes it")
     model = json.loads(tokenizer.to_str())["model"]
     unknown = model.get("unk_token")
@@ -165,12 +158,9 @@ def _call_within_time(call: Callable[[], Any]) -> Any:
 
 def _expressions(part: Any) -> Iterator[str]:
     """Yield the regular expressions of a tokenizer.json, or of a part of it."""
-    entries = (
-        part.items()
-        if isinstance(part, dict)
-        else enumerate(part if isinstance(part, list) else [])
-    )
-    for key, value in entries:
+    if isinstance(part, list):
+        part = dict(enumerate(part))
+    for key, value in part.items() if isinstance(part, dict) else ():
         if key == "Regex":
             yield str(value)
         elif key not in ("model", "added_tokens"):

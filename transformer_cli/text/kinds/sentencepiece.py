@@ -38,10 +38,8 @@ class SentencePieceTokenizer(Tokenizer):
     """Lines as ids of subwords, by the bytes of a model, tried in a child process first.
 
     ``specials`` are the ids of the special tokens of a model made elsewhere; None: the model was
-    learned here, and its ids are the run's.
-
-    Raises:
-        TokenizerError: SentencePiece cannot read or use the model, or its special tokens are wrong.
+    learned here, and its ids are the run's. Raises TokenizerError if SentencePiece cannot read or
+    use the model, or its special tokens are wrong.
     """
 
     def __init__(
@@ -69,9 +67,8 @@ class SentencePieceTokenizer(Tokenizer):
         """Return whether the model has merges to drop, as byte pair encoding does."""
         # The library does not tell a model's type, only what it can do: unigram models give the
         # n best segmentations, BPE a random one, models of words and characters neither.
-        return _can(self._processor.encode, enable_sampling=True, alpha=0.5, nbest_size=-1) and (
-            not _can(self._processor.nbest_encode, nbest_size=2)
-        )
+        draws = _can(self._processor.encode, enable_sampling=True, alpha=0.5, nbest_size=-1)
+        return draws and not _can(self._processor.nbest_encode, nbest_size=2)
 
     @property
     def sentencepiece_model(self) -> bytes:
@@ -174,11 +171,8 @@ def learn_model(
 ) -> bytes:
     """Learn a model; the same lines and settings always give the same bytes.
 
-    ``label`` is the text's name in messages, as in 'source text'. Of more than a million lines, a
-    uniform sample is taken.
-
-    Raises:
-        TokenizerError: ``tokenizer.vocab_size`` is too big or too small for this text.
+    ``label`` is the text's name in messages, as in 'source text'. Raises TokenizerError if
+    ``tokenizer.vocab_size`` is too big or too small for this text.
     """
     import sentencepiece
 

@@ -79,10 +79,8 @@ _MOSES_LANGUAGES = frozenset({"fr", "it", "ga", "fi", "ko"})
 class SpacyWords:
     """Splits lines into words by the spaCy rules of a language ('xx': general), and joins words.
 
-    How words are joined depends on ``language``, that of the text.
-
-    Raises:
-        ConfigError: spaCy does not support the rules, or needs another package for them.
+    How words are joined depends on ``language``, that of the text. Raises ConfigError if spaCy does
+    not support the rules, or needs another package for them.
     """
 
     def __init__(self, rules: str, language: str, lowercase: bool) -> None:
@@ -201,29 +199,30 @@ class Manifest(TokenizerManifest):
 
 def learn(config: WordsConfig, text: TrainingText, directory: Path) -> Manifest:
     """Count the words of both sides and write their vocabularies into ``directory``."""
-    src, src_rules = text.progress(text.src, "source words"), config.src_rules or text.src_lang
-    tgt, tgt_rules = text.progress(text.tgt, "target words"), config.tgt_rules or text.tgt_lang
+    sides = {}
+    for side, name, rules, language, lines in (
+        ("source", _SRC, config.src_rules, text.src_lang, text.src),
+        ("target", _TGT, config.tgt_rules, text.tgt_lang, text.tgt),
+    ):
+        words = SpacyWords(rules or language, language, config.lowercase)
+        counts = words.count(text.progress(lines, f"{side} words"))
+        vocabulary = Vocabulary.from_counts(counts, config.min_freq, config.max_size, config.order)
+        if len(vocabulary) == len(SPECIALS):
+            raise TokenizerError(
+                f"tokenizer.min_freq: no word is seen {config.min_freq} times for {name}; "
+                "set a lower one"
+            )
+        vocabulary.save(directory / name)
+        sides[name] = WordsSideManifest(
+            rules=rules or language, language=language, types=len(counts)
+        )
     return Manifest(
         lowercase=config.lowercase,
         learned_from=text.sha256,
-        src=_learn_side(config, src_rules, text.src_lang, src, directory / _SRC),
-        tgt=_learn_side(config, tgt_rules, text.tgt_lang, tgt, directory / _TGT),
-        sha256={name: sha256(directory / name) for name in (_SRC, _TGT)},
+        src=sides[_SRC],
+        tgt=sides[_TGT],
+        sha256={name: sha256(directory / name) for name in sides},
     )
-
-
-def _learn_side(
-    config: WordsConfig, rules: str, language: str, lines: Iterable[str], path: Path
-) -> WordsSideManifest:
-    counts = SpacyWords(rules, language, config.lowercase).count(lines)
-    vocabulary = Vocabulary.from_counts(counts, config.min_freq, config.max_size, config.order)
-    if len(vocabulary) == len(SPECIALS):
-        raise TokenizerError(
-            f"tokenizer.min_freq: no word is seen {config.min_freq} times for {path.name}; "
-            "set a lower one"
-        )
-    vocabulary.save(path)
-    return WordsSideManifest(rules=rules, language=language, types=len(counts))
 
 
 # Closing quotation marks, by the opening one.

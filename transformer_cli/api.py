@@ -138,24 +138,15 @@ class Translator:
         length_penalty: float | None = None,
         prefixes: Iterable[str] | None = None,
     ) -> list[list[Translation]]:
-        """Return each line's best translations, with their scores.
+        """Return the ``n_best`` translations of each line, if as many are found, with their scores.
 
-        Args:
-            lines: as ``translate`` reads them; so are the arguments that are not listed here.
-            n_best: translations of a line, if as many are found; widens the beam to hold them.
-            alignments: whether the best of each line is aligned to it, word by word.
-            beam_size: at least ``n_best``; None: the run's setting.
-            batch_tokens: see ``translate``.
-            tag: see ``translate``.
-            length_penalty: see ``translate``.
-            prefixes: see ``translate``.
+        The beam is widened to hold them; ``beam_size`` must be enough if it is given. With
+        ``alignments``, the best of each line is aligned to it, word by word. All else is as in
+        ``translate``.
 
         Returns:
             As many lists, in the same order, each with the best first; of a blank line, one empty
             translation.
-
-        Raises:
-            InputError, UsageError: as ``translate``.
         """
         _check_count("translate_n_best: n_best", n_best)
         _check_type("translate_n_best: alignments", alignments, bool, "True or False")

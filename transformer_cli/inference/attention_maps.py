@@ -45,10 +45,8 @@ def compute_attention_maps(
 ) -> AttentionMaps:
     """Record the attention weights of one pass over a line and its whole translation.
 
-    Args:
-        translator: model and tokenizers.
-        line: the source; without any words it is EOS alone.
-        translation: token ids without marks; None translates the line first.
+    Without any words a source is EOS alone. ``translation`` are token ids without marks; None
+    translates the line first.
 
     Raises:
         UsageError: the tokenizers lack ``translator.tag``.

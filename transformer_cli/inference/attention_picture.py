@@ -88,12 +88,7 @@ def select_panels(
 def draw(panels: Panels, path: Path) -> list[str]:
     """Write the picture, whole or not at all, in the format that its name says.
 
-    Returns:
-        The scripts that no installed font has; boxes stand for their letters.
-
-    Raises:
-        UsageError: the name says none.
-        OSError: it cannot be written.
+    Return the scripts that no installed font has; boxes stand for their letters.
     """
     name = picture_format(path)
     families, missing = _find_fonts("".join((*panels.rows, *panels.columns)))

@@ -287,11 +287,7 @@ def open_converted(
     """Open the converted model that is kept, or one that is made now.
 
     Where it cannot be kept, as on a disk that is read-only, it is made in a temporary directory.
-
-    Args:
-        opened: what is converted.
-        quantization: type of the weights.
-        open_directory: opens the directory of a converted model, and has read it when it returns.
+    ``open_directory`` opens the directory of a converted model, and has read it when it returns.
 
     Raises:
         CheckpointError: the weights are damaged.
@@ -369,12 +365,7 @@ def verified_sums(directory: Path) -> dict[str, str] | None:
 def check_usable(directory: Path, sums: dict[str, str]) -> None:
     """Use an exported model, which may be a stranger's, in a child process; remember if it works.
 
-    Args:
-        directory: of the model.
-        sums: of its files, verified.
-
-    Raises:
-        CheckpointError: CTranslate2 cannot use it.
+    ``sums`` are those of its files, verified. Raise CheckpointError if CTranslate2 cannot use it.
     """
     cache = _open_cache()
     made_of = {"ctranslate2": _ctranslate2_version(), **sums}

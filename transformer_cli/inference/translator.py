@@ -211,10 +211,10 @@ class TextTranslator(Generic[EngineT]):
         tags: Sequence[str | None] | None = None,
     ) -> list[str]:
         """Return the best translation of each line; see ``translate_lines``."""
-        translated = self.translate_lines(
-            lines, None, 1, False, progress, on_long_line, should_stop, tags
-        )
-        return [best.text for best, *_ in translated]
+        callbacks = progress, on_long_line, should_stop
+        return [
+            best.text for best, *_ in self.translate_lines(lines, None, 1, False, *callbacks, tags)
+        ]
 
     def translate_lines(
         self,
@@ -253,9 +253,12 @@ class TextTranslator(Generic[EngineT]):
             for piece in line.pieces
         ]
         found = iter(self.search_ids(sources, starts, progress, should_stop, n_best == 1))
-        ranked = [
-            _join_pieces(line, [next(found) for _ in line.pieces], n_best) for line in encoded
-        ]
+        ranked = []  # a line's hypotheses: its pieces' best, their second best, and so on
+        for line in encoded:
+            of_pieces = [next(found) for _ in line.pieces]
+            joined = [LineHypothesis(line, pieces) for pieces in zip(*of_pieces, strict=False)]
+            nothing = LineHypothesis(EncodedLine(line.text, [], "", []), ())
+            ranked.append(joined[:n_best] or [nothing])
         aligned = self._align(ranked, with_alignments)
         return [
             [
@@ -320,10 +323,7 @@ class TextTranslator(Generic[EngineT]):
     ) -> Translation:
         """Write a hypothesis as text.
 
-        Args:
-            hypothesis: of a line.
-            aligned: the source token that each target token is aligned to, if that was needed.
-            with_alignment: whether the result has the aligned words.
+        ``aligned`` are the source tokens that its tokens are aligned to, if that was needed.
         """
         line, ids, tgt = hypothesis.line, hypothesis.ids, self.tokenizers.tgt
         src_tokens = self.tokenizers.source_tokens(line.text, line.ids) if aligned else []
@@ -346,13 +346,10 @@ class TextTranslator(Generic[EngineT]):
     # --- ids --------------------------------------------------------------------------------------
 
     def translate_ids(
-        self,
-        sources: Sequence[list[int]],
-        progress: Progress = ignore,
-        should_stop: ShouldStop = never,
+        self, sources: Sequence[list[int]], progress: Progress = ignore
     ) -> list[list[int]]:
         """Return each source's best translation, empty for an empty one; see ``search_ids``."""
-        outputs = self.search_ids(sources, None, progress, should_stop)
+        outputs = self.search_ids(sources, None, progress)
         return [hypotheses[0].ids if hypotheses else [] for hypotheses in outputs]
 
     def search_ids(
@@ -365,13 +362,8 @@ class TextTranslator(Generic[EngineT]):
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first; see ``SearchEngine.search``.
 
-        Args:
-            sources: ids, each with its EOS.
-            prefixes: ids that outputs begin with.
-            progress: see ``Progress``.
-            should_stop: see ``ShouldStop``.
-            keep_slots: whether a source whose best hypothesis has other slots is searched again,
-                with a beam of at least ``SLOT_BEAM``, for the best one that has the same.
+        With ``keep_slots``, a source whose best hypothesis has other slots is searched again, with
+        a beam of at least ``SLOT_BEAM``, for the best one that has the same.
         """
         starts = prefixes or [[] for _ in sources]
         limits = list(map(self._max_output_tokens, sources, starts))
@@ -463,14 +455,6 @@ class TextTranslator(Generic[EngineT]):
 
 
 # --- ids to text ----------------------------------------------------------------------------------
-
-
-def _join_pieces(
-    line: EncodedLine, of_pieces: Sequence[Sequence[Hypothesis]], n_best: int
-) -> list[LineHypothesis]:
-    """Combine the hypotheses of a line's pieces, rank by rank, into ``n_best`` or at least one."""
-    joined = [LineHypothesis(line, pieces) for pieces in zip(*of_pieces, strict=False)]
-    return joined[:n_best] or [LineHypothesis(EncodedLine(line.text, [], "", []), ())]
 
 
 def _piece_texts(

@@ -166,9 +166,13 @@ def test_scores_are_objects_in_the_field() -> None:
         (
             b'{"de": "a", "in": [{"x": 1, "y": 2, "x": 3}]}',
             TextColumn("jsonl", "de"),
-            "x:1: field 'x' is twice in an object; mend",
+            "x:1: JSON that cannot be used: field 'x' is twice in an object; mend",
         ),
-        (b'{"de": "a", "x": [NaN]}', TextColumn("jsonl", "de"), "x:1: NaN is not JSON; mend"),
+        (
+            b'{"de": "a", "x": [NaN]}',
+            TextColumn("jsonl", "de"),
+            "x:1: JSON that cannot be used: NaN is not JSON; mend",
+        ),
         (b'{"de": 1.5}', TextColumn("jsonl", "de"), "x:1: field 'de' is a number, not text"),
         (
             b'{"translation": "a"}',

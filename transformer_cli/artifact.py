@@ -53,17 +53,13 @@ AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 @dataclass(frozen=True)
 class Artifact(Generic[AnyRecord]):
-    """A directory that is made once; creating this object touches no file.
-
-    Attributes:
-        path: the directory.
-        kind: the type of its record.
-        name: the record's file name.
-    """
+    """A directory that is made once; creating this object touches no file."""
 
     path: Path
     kind: type[AnyRecord]
+    """Of its record."""
     name: str = "artifact.json"
+    """Of the file with the record."""
 
     def read(self) -> AnyRecord | None:
         """Return the record; None: there is none, or it is damaged or of another version."""
@@ -77,13 +73,9 @@ class Artifact(Generic[AnyRecord]):
         return record
 
     def make(self, write: Callable[[Path], AnyRecord]) -> AnyRecord:
-        """Make the artifact, whose directory must not exist yet.
+        """Make the artifact, whose directory must not exist yet; of a failure nothing is left.
 
-        Args:
-            write: writes the files into the directory that it is given, and returns the record.
-
-        Raises:
-            OSError: it cannot be written; nothing is left of it.
+        ``write`` writes the files into the directory that it is given, and returns the record.
         """
         with whole_directory(self.path) as temporary:
             record = write(temporary)
@@ -93,11 +85,7 @@ class Artifact(Generic[AnyRecord]):
         return record
 
     def update(self, old: AnyRecord, **changes: object) -> AnyRecord:
-        """Note these changes, and that the files are whole, so that they are not read again.
-
-        Raises:
-            OSError: the record cannot be written; it is left as it was.
-        """
+        """Note these changes, and that the files are whole, so that they are not read again."""
         record = old.model_copy(update=changes)
         if record != old:
             write_record(self.path / self.name, record)
@@ -145,11 +133,7 @@ def record_files(directory: Path, names: Collection[str] | None = None) -> dict[
 
 
 def write_record(path: Path, content: BaseModel) -> None:
-    """Write ``content`` as JSON with its SHA-256, whole or not at all.
-
-    Raises:
-        OSError: the file cannot be written; an older one is left as it was.
-    """
+    """Write ``content`` as JSON with its SHA-256, whole or not at all."""
     values = content.model_dump(mode="json", by_alias=True)
     write_text(path, json.dumps({"content": values, "sha256": _sum(values)}, indent=2) + "\n")
 

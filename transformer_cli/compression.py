@@ -27,13 +27,8 @@ _MEMBER_BYTES = 1 << 20
 def open_text(path: Path, once: bool = False) -> io.BufferedReader:
     """Open a text file to read its bytes, decompressed as its name's ending says.
 
-    Args:
-        path: the file.
-        once: whether a user has named it to be read once: then a pipe or a device will do.
-
-    Raises:
-        CorpusError: it cannot be opened or, later, read: it is damaged or cut off, say.
-        MissingExtraError: the package that reads .zst is not installed.
+    If a user has named it to be read ``once``, a pipe or a device will do. CorpusError may be
+    raised now or later, as it is read and found damaged or cut off.
     """
     codec = _codec(path)
     try:

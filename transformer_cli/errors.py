@@ -11,10 +11,7 @@ from collections.abc import Iterable, Sequence
 def did_you_mean(name: object, choices: Iterable[str], known: str | None = None) -> str | None:
     """Return the question 'did you mean …?', or None if no choice is close to a name.
 
-    Args:
-        name: what there is.
-        choices: what there may be.
-        known: what the name means elsewhere, in another program say; it goes before similar names.
+    ``known`` is what the name means elsewhere, in another program say; it goes before similar ones.
     """
     from difflib import get_close_matches  # only mistakes need it, and --help imports this module
 
@@ -35,17 +32,14 @@ class UsageError(TransformerCliError):
 
 
 class ConfigError(TransformerCliError):
-    """A configuration file, or a setting of the command line, is invalid.
-
-    Attributes:
-        others: more mistakes of the same file, a line each.
-    """
+    """A configuration file, or a setting of the command line, is invalid."""
 
     exit_code = 2
 
     def __init__(self, message: str, others: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.others = others
+        """More mistakes of the same file, a line each."""
 
 
 class SuspectTextError(ConfigError):
@@ -151,11 +145,9 @@ _OF_LINES = "\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 
 
 def make_visible(text: str, is_sentence: bool = False) -> str:
-    r"""Return text with its control characters as escapes, ``\x1b`` say.
+    r"""Return text with its control characters as escapes, ``\x1b`` say; tabs and line ends stay.
 
-    Args:
-        text: may have several lines; tabs and line ends stay.
-        is_sentence: whether it is a paragraph of its own, in which bidi controls may stay too.
+    ``is_sentence``: it is a paragraph of its own, in which bidi controls may stay too.
     """
     hidden = _CONTROLS if is_sentence else _CONTROLS + _OF_LINES
     return re.sub(f"[{hidden}]", lambda match: ascii(match[0])[1:-1], text)

@@ -41,9 +41,7 @@ class SpecialFileError(OSError):
 def open_checked(path: str, flags: int) -> int:
     """Open a regular file, as the opener of ``open``; do not wait for a pipe's other end.
 
-    Raises:
-        SpecialFileError: it is no regular file.
-        OSError: it cannot be opened, or is to be written to and a link or a file elsewhere.
+    What is to be written to must be no link, and have no other name.
     """
     is_written = flags & (os.O_WRONLY | os.O_RDWR)
     flags |= getattr(os, "O_NONBLOCK", 0) | (is_written and getattr(os, "O_NOFOLLOW", 0))
@@ -88,9 +86,8 @@ def is_at(file: IO[bytes], path: Path) -> bool:
 def check_no_links(directory: Path, names: Collection[str] | None = None) -> None:
     """Raise RunError if there is a link, a pipe or a device where something is to be written.
 
-    Args:
-        directory: need not exist; may be a link itself, as the user has named it.
-        names: of what is written in it; None: everything may be.
+    ``directory`` need not exist, and may be a link itself, as the user has named it. ``names`` are
+    those of what is written in it; None: everything may be.
     """
     waiting = [directory]
     while waiting:
@@ -229,12 +226,8 @@ def whole_directory(path: Path) -> Iterator[Path]:
 def add_files(made: Path, directory: Path) -> list[Path]:
     """Copy all files below ``made`` to the same places below ``directory``, over none of its files.
 
-    Returns:
-        the places of those that are new, relative to ``directory``; equal ones may be there.
-
-    Raises:
-        UsageError: a different one is in a place, or a file where a directory has to be; nothing
-            has been copied then.
+    Return the places of those that are new, relative to ``directory``; equal ones may be there. If
+    a different one is, raise UsageError before anything is copied.
     """
     places = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
     new = []
@@ -270,11 +263,9 @@ def remove_leftovers(
 ) -> None:
     """Delete what killed writers left in ``directory`` (not below it).
 
-    Args:
-        directory: where to look.
-        ours: patterns of names that nobody else can be writing now. Their leftovers go even where
-            another process, or one on another machine, has the number of the one that was killed.
-        others: patterns of names whose leftovers go if no process has that number.
+    ``ours`` are patterns of names that nobody else can be writing now. Their leftovers go even
+    where another process, or one on another machine, has the number of the one that was killed;
+    those of ``others`` go if no process has that number.
     """
     for entry in directory.iterdir():
         temporary = _TEMPORARY_NAME.fullmatch(entry.name)

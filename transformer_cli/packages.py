@@ -15,16 +15,10 @@ __version__ = "0.1.0"
 
 
 def import_extra(module: str, extra: str | None, what: str) -> ModuleType:
-    """Import a module of an optional package.
+    """Import a module of an optional package, which ``what`` needs, or raise MissingExtraError.
 
-    Args:
-        module: its name, as in 'plotly.io'.
-        extra: the extra of transformer-cli that brings it; None: every install has it, but on
-            platforms that it is not made for.
-        what: what needs it, as in 'report'.
-
-    Raises:
-        MissingExtraError: the package is not installed.
+    ``extra`` is the one of transformer-cli that brings it; None: every install has it, but on
+    platforms that it is not made for.
     """
     try:
         return import_module(module)

@@ -62,11 +62,7 @@ class Ranks:
 
     @contextmanager
     def init(self, device: "torch.device") -> Iterator["Ranks"]:
-        """Initialize the process group for the block; yield the connected ranks.
-
-        Raises:
-            RanksError: they cannot be connected.
-        """
+        """Initialize the process group for the block; yield the connected ranks."""
         if self.size == 1:
             yield self
             return
@@ -133,9 +129,7 @@ class Ranks:
     ) -> list[Result]:
         """Compute ``function(items)``, each rank on its share; all ranks get the whole result.
 
-        Args:
-            function: returns a result per item; it is called once on each rank.
-            items: the same on all ranks. Neighbours, alike in cost, go to different ranks.
+        It is called once on each rank. Neighbours, alike in cost, go to different ranks.
         """
         if self.size == 1:
             return function(items)

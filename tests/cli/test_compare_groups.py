@@ -80,8 +80,9 @@ def test_the_table_says_what_json_says(runs: Path) -> None:
     for metric in ("bleu", "bleu_lc", "chrf"):
         assert second["runs"][1]["scores"][metric] == evaluated["scores"][metric]["value"]
         found, of_first = second["scores"][metric], first["scores"][metric]
-        assert found["difference"] == pytest.approx(found["mean"] - of_first["mean"])
-        assert found["p_holm"] == found["p"]
+        difference = found["difference"]
+        assert difference["difference"] == pytest.approx(found["mean"] - of_first["mean"])
+        assert difference["p_holm"] == difference["p_value"]
         assert of_first["difference"] is None
     lines = run(
         "compare", "runs/a", "runs/b", "--checkpoint", "last", cwd=runs.parent
@@ -93,8 +94,8 @@ def test_the_table_says_what_json_says(runs: Path) -> None:
     cells = lines[4].replace("±", " ").split()
     assert cells[:2] == ["b", "3"]
     assert cells[2] == f"{found['mean']:.2f}"
-    assert f"{found['difference']:+.2f}" in cells
-    assert f"{found['p']:.3f}" in cells
+    assert f"{found['difference']['difference']:+.2f}" in cells
+    assert f"{found['difference']['p_value']:.3f}" in cells
     assert any(line.split() == ["model.dropout", "0.1", "0.2"] for line in lines)
     assert max(map(len, lines)) <= 100
 

@@ -11,9 +11,8 @@ from transformer_cli.errors import CheckpointError, ConfigError, RunError
 from transformer_cli.jobs.distill import (
     DistillDirectory,
     DistillPlan,
-    evaluate_command,
+    name_models,
     set_aside,
-    translate_command,
 )
 from transformer_cli.jobs.distill_file import load_distillation
 from transformer_cli.jobs.job import describe_training
@@ -255,10 +254,5 @@ def test_shipped_files_say_what_they_are_for(path: Path) -> None:
 
 def test_several_teachers_translate_as_an_ensemble() -> None:
     runs = [RunDirectory(Path(name)) for name in ("a", "b", "c")]
-    command = translate_command(runs, Path("in"), Path("out"), ["--beam-size", "5"])
-    assert command == [
-        *("translate", "a", "--ensemble", "b", "--ensemble", "c"),
-        *("-i", "in", "-o", "out", "--resume", "--beam-size", "5"),
-    ]
-    command = evaluate_command(runs[:1], Path("src"), Path("ref"), [])
-    assert command == ["evaluate", "a", "--src", "src", "--ref", "ref", "--json"]
+    assert name_models(runs) == ["a", "--ensemble", "b", "--ensemble", "c"]
+    assert name_models(runs[:1]) == ["a"]

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs.conftest import Start
-from transformer_cli.jobs.search import Search
-from transformer_cli.jobs.study import Trial
+from transformer_cli.jobs.search import Search, Trial
 from transformer_cli.jobs.sweep import SweepDirectory, SweepPlan
 from transformer_cli.jobs.sweep_file import load_sweep
 from transformer_cli.runs.groups import read_run_state

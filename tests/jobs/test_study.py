@@ -15,9 +15,9 @@ import pytest
 
 from transformer_cli.config.setting_tree import parse
 from transformer_cli.errors import ConfigError
-from transformer_cli.jobs import study as study_module
+from transformer_cli.jobs import search as study_module
+from transformer_cli.jobs.search import Prune, Sampler, Study, Trial
 from transformer_cli.jobs.space import Space, read_space
-from transformer_cli.jobs.study import Prune, Sampler, Study, Trial
 
 pytest.importorskip("optuna")
 
@@ -88,7 +88,7 @@ def finish(worker: subprocess.Popen[bytes]) -> list[int]:
 
 def test_optuna_is_imported_when_a_study_is_opened_and_needs_no_database() -> None:
     program = (
-        "import sys, transformer_cli.jobs.study as s; assert 'optuna' not in sys.modules;"
+        "import sys, transformer_cli.jobs.search as s; assert 'optuna' not in sys.modules;"
         "o = s.import_optuna(); o.storages.JournalStorage; o.samplers.TPESampler;"
         "print(sorted({'sqlalchemy', 'alembic', 'torch', 'pandas'} & sys.modules.keys()))"
     )

@@ -83,7 +83,7 @@ def test_without_a_grid_the_base_is_the_only_point(tmp_path: Path) -> None:
 def test_a_point_changes_the_base(tmp_path: Path) -> None:
     sweep = _sweep(tmp_path, "base: base.yaml\ngrid: {model.dropout: [0.3]}\n")
     assert sweep.config_of(sweep.points[0]).model.dropout == 0.3
-    assert sweep.points[0].overrides == ["model.dropout=0.3"]
+    assert sweep.points[0].options == ["--set", "model.dropout=0.3"]
 
 
 @pytest.mark.parametrize(

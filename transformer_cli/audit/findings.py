@@ -31,19 +31,13 @@ from transformer_cli.errors import CorpusError, MissingExtraError
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.scripts import has_spaces, scripts_of
 
+_OF_SIDES = ("odd_characters", "unknown_characters")
+# Names of all findings, as --ignore takes them; the first are rules' names.
 FINDINGS = (
     *WARNING_SHARES,
-    "shifted",
-    "in_training",
-    "source_in_training",
-    "long",
-    *(
-        f"{side}_{what}"
-        for side in ("source", "target")
-        for what in ("odd_characters", "unknown_characters")
-    ),
+    *("shifted", "in_training", "source_in_training", "long"),
+    *(f"{side}_{what}" for side in ("source", "target") for what in _OF_SIDES),
 )
-"""Names of all findings, as --ignore takes them; the first are rules' names."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +75,8 @@ class CorpusReport:
     """Statistics and findings of a corpus."""
 
     unit: Unit  # unit of the lengths
-    unknown_scripts: list[str]
-    """Languages whose script is unknown, so that wrong scripts cannot be detected."""
-    unavailable: list[str]
-    """A message for each test split that could not be opened, and so was not checked."""
+    unknown_scripts: list[str]  # languages whose script is unknown, so that none is wrong
+    unavailable: list[str]  # a message for each test split that could not be opened
     splits: list[SplitSummary]
     mistakes: list[str]  # what can only be a mistake: a file named twice, say
     findings: list[Finding]
@@ -104,10 +96,8 @@ def check_corpus(
 ) -> CorpusReport:
     """Check all splits of a configured corpus in one pass each, and return the report.
 
-    Sources of kind corpus are first read, filtered and split as for a training.
-
-    ``tokenizers`` are the run's, None before they are learned; ``ignored`` names findings that
-    never count as warnings.
+    Sources of kind corpus are first read, filtered and split as for a training. ``tokenizers`` are
+    the run's, None before they are learned; ``ignored`` names findings that are never warnings.
 
     Raises:
         CorpusError: a split is missing, misaligned, blank, or not UTF-8. A test split that cannot
@@ -172,13 +162,11 @@ def _find_mistakes(
     """Yield a message for each thing that ``train`` refuses as it can only be a mistake."""
     if isinstance(config.data, CopyData):  # made as it has to be
         return
-    trained_on = {split.name: split.source for split in training}
-    yield from find_mistaken_files(
-        config.data, trained_on, {split.name: split.source for split in scored}
-    )
-    yield from (
-        ALL_COPIED.format(split.name) for split in (*training, *scored) if split.is_all_copied
-    )
+    train, test = ({split.name: split.source for split in part} for part in (training, scored))
+    yield from find_mistaken_files(config.data, train, test)
+    for split in (*training, *scored):
+        if split.is_all_copied:
+            yield ALL_COPIED.format(split.name)
     digests = np.concatenate([split.known_digests() for split in training])
     for split in scored:
         if np.array_equal(split.known_digests(), digests):

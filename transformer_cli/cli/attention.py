@@ -8,6 +8,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import warn
+from transformer_cli.cli.options import argument, option
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
@@ -17,22 +18,18 @@ with lazy_imports():
 
 def attention(
     run: options.Run,
-    sentence: Annotated[str, options.argument("SENTENCE", "Source sentence.")],
-    output: Annotated[
-        Path, options.option("FILE", "The picture: .png, .svg or .pdf.", "--output", "-o")
-    ],
+    sentence: Annotated[str, argument("SENTENCE", "Source sentence.")],
+    output: Annotated[Path, option("FILE", "The picture: .png, .svg or .pdf.", "--output", "-o")],
     kind: Annotated[
         Literal["cross", "encoder", "decoder"],
-        options.option(None, "Cross-attention, or the self-attention of encoder or decoder."),
+        option(None, "Cross-attention, or the self-attention of encoder or decoder."),
     ] = "cross",
-    layer: Annotated[
-        int | None, options.option("N", "Draw each head of this layer.", min=1)
-    ] = None,
+    layer: Annotated[int | None, option("N", "Draw each head of this layer.", min=1)] = None,
     head: Annotated[
-        int | None, options.option("N", "Draw this head of each layer, or of --layer.", min=1)
+        int | None, option("N", "Draw this head of each layer, or of --layer.", min=1)
     ] = None,
     translation: Annotated[
-        str | None, options.option("TEXT", "Use this translation instead of the model's.")
+        str | None, option("TEXT", "Use this translation instead of the model's.")
     ] = None,
     checkpoint: options.Checkpoint = "best",
     beam_size: options.BeamSize = None,

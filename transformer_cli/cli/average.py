@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Annotated
 
-from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.display import log, say
+from transformer_cli.cli.options import argument, option
 from transformer_cli.errors import UsageError
 from transformer_cli.packages import lazy_imports
 
@@ -15,12 +15,10 @@ with lazy_imports():
 
 def average(
     runs: Annotated[
-        list[Path],
-        options.argument("RUN", "Run directory of a training.", autocompletion=complete_run),
+        list[Path], argument("RUN", "Run directory of a training.", autocompletion=complete_run)
     ],
     last: Annotated[
-        int | None,
-        options.option("N", "The newest N checkpoints of each run.  [default: all]", min=1),
+        int | None, option("N", "The newest N checkpoints of each run.  [default: all]", min=1)
     ] = None,
 ) -> None:
     """Average the weights of a run's newest checkpoints.

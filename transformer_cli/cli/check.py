@@ -11,6 +11,7 @@ import typer
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.display import align_columns, pair_bar, say
+from transformer_cli.cli.options import flag, option
 from transformer_cli.errors import RunError, UsageError, did_you_mean
 from transformer_cli.packages import lazy_imports
 
@@ -26,7 +27,7 @@ def check(
     config: options.Config,
     run_dir: Annotated[
         Path | None,
-        options.option(
+        option(
             "DIR",
             "Run whose tokenizer counts tokens.  [default: runs/<config name>]",
             autocompletion=complete_run,
@@ -35,11 +36,11 @@ def check(
     set_: options.Set = None,
     ignore: Annotated[
         list[str] | None,
-        options.option(
+        option(
             "NAME", "Finding, by its name in brackets, to accept without a warning; repeatable."
         ),
     ] = None,
-    strict: Annotated[bool, options.flag("Exit with 1 if there is a warning.", "--strict")] = False,
+    strict: Annotated[bool, flag("Exit with 1 if there is a warning.", "--strict")] = False,
     json: options.Json = False,
 ) -> None:
     """Check an experiment's text before training on it.

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_checkpoint, complete_run, complete_run_split
 from transformer_cli.cli.display import bar, log, pair_bar, say, warn
+from transformer_cli.cli.options import argument, option
 from transformer_cli.errors import UsageError
 from transformer_cli.metrics import Metrics
 from transformer_cli.packages import lazy_imports
@@ -31,7 +32,7 @@ with lazy_imports():
 Kind = Literal["runs", "groups"]
 Runs = Annotated[
     list[Path],
-    options.argument(
+    argument(
         "RUN",
         "Run directories; or groups of runs that differ in their seeds: a directory of runs, "
         "a pattern in quotes ('runs/a-*'), or a sweep's directory.",
@@ -40,7 +41,7 @@ Runs = Annotated[
 ]
 Splits = Annotated[
     list[str] | None,
-    options.option(
+    option(
         "[RUN:]NAME",
         "Split of all runs' corpus, or of one run's: RUN:NAME; once for each text.  "
         "[default: the first test of the first run with text]",
@@ -49,10 +50,7 @@ Splits = Annotated[
     ),
 ]
 Checkpoint = Annotated[
-    str,
-    options.option(
-        "best|last|average", "Checkpoint of each run.", autocompletion=complete_checkpoint
-    ),
+    str, option("best|last|average", "Checkpoint of each run.", autocompletion=complete_checkpoint)
 ]
 
 

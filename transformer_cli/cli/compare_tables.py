@@ -2,6 +2,7 @@
 
 import json as json_format
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import chain
 from typing import Any
 
@@ -122,61 +123,41 @@ def _run_notes(names: Sequence[str]) -> list[str]:
 
 def _group_tables(groups: Sequence[Entry]) -> Iterator[str]:
     names = [group["name"] for group in groups]
-    counts = [len(group["runs"]) for group in groups]
     for key in groups[0]["scores"]:
         scores = [group["scores"][key] for group in groups]
-        yield from (*_group_table(METRICS[key].label, names, counts, scores), "")
+        yield from (*_group_table(METRICS[key].label, names, scores), "")
 
 
 def format_group_scores(head: str, names: Sequence[str], metric: MetricComparison) -> list[str]:
     """Return the lines of a table of groups by one metric."""
-    counts = [len(group.scores) for group in metric.groups]
-    scores = [report_score(metric, number) for number in range(len(names))]
-    return _group_table(head, names, counts, scores)
+    return _group_table(head, names, [report_score(metric, n) for n in range(len(names))])
 
 
 def report_score(metric: MetricComparison, number: int) -> dict[str, Any]:
     """Return what there is to say of one group by one metric."""
     score = metric.groups[number]
-    difference = score.difference
-    of_difference = {
-        "difference": "difference",
-        "difference_half_width": "half_width",
-        "p": "p_value",
-        "p_holm": "p_holm",
-        "needed_seeds": "needed_seeds",
-    }
-    return {
-        "signature": metric.signature,
-        "mean": score.mean,
-        "deviation": score.deviation,
-        "half_width": score.half_width,
-        "interval": score.interval,
-        **{key: getattr(difference, name, None) for key, name in of_difference.items()},
-    }
+    return {"signature": metric.signature, **asdict(score), "interval": score.interval}
 
 
-def _group_table(
-    head: str, names: Sequence[str], counts: Sequence[int], scores: Sequence[Entry]
-) -> list[str]:
+def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> list[str]:
     table = [[head, "seeds", "mean", "95 % interval", "difference", "p", "Holm", "needed"]]
-    for name, count, score in zip(names, counts, scores, strict=True):
-        interval, difference, needed = score["interval"], score["difference"], score["needed_seeds"]
-        lacking = f">{MAX_SEEDS:,}" if score["p"] is not None and difference != 0 else "-"
-        table.append(
-            [
-                name,
-                str(count),
-                f"{score['mean']:.2f}{_plus_minus(score['deviation'])}",
-                "-" if interval is None else f"{interval[0]:.2f} to {interval[1]:.2f}",
-                "-"
-                if difference is None
-                else f"{difference:+.2f}{_plus_minus(score['difference_half_width'])}",
-                _p(score["p"]),
-                _p(score["p_holm"]),
+    for name, score in zip(names, scores, strict=True):
+        mean = f"{score['mean']:.2f}{_plus_minus(score['deviation'])}"
+        interval, difference = score["interval"], score["difference"]
+        row = [name, str(len(score["scores"])), mean, "-", "-", "-", "-", "-"]
+        if interval is not None:
+            row[3] = f"{interval[0]:.2f} to {interval[1]:.2f}"
+        if difference is not None:
+            points, p_value = difference["difference"], difference["p_value"]
+            needed = difference["needed_seeds"]
+            lacking = "-" if p_value is None or points == 0 else f">{MAX_SEEDS:,}"
+            row[4:] = [
+                f"{points:+.2f}{_plus_minus(difference['half_width'])}",
+                _p(p_value),
+                _p(difference["p_holm"]),
                 f"{needed:,}" if needed else lacking,
             ]
-        )
+        table.append(row)
     if len(names) == 1:
         table = [row[:4] for row in table]
     elif len(names) == 2:

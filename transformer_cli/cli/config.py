@@ -8,6 +8,7 @@ import typer
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_config, complete_config_or_run
 from transformer_cli.cli.display import log, print_error, say
+from transformer_cli.cli.options import argument
 from transformer_cli.errors import ConfigError
 from transformer_cli.packages import lazy_imports
 
@@ -34,9 +35,7 @@ def _config(context: typer.Context) -> None:
 def show(
     config: Annotated[
         Path,
-        options.argument(
-            "CONFIG", "YAML file, or a run directory.", autocompletion=complete_config_or_run
-        ),
+        argument("CONFIG", "YAML file, or a run directory.", autocompletion=complete_config_or_run),
     ],
     set_: options.Set = None,
 ) -> None:
@@ -67,7 +66,7 @@ def show(
 def validate(
     configs: Annotated[
         list[Path],
-        options.argument("CONFIG", "YAML file of an experiment.", autocompletion=complete_config),
+        argument("CONFIG", "YAML file of an experiment.", autocompletion=complete_config),
     ],
 ) -> None:
     """Check every key and value of configuration files.

@@ -115,12 +115,7 @@ def settle_precision(
 
 
 def run_distillation(plan: "plans.DistillPlan", descriptor: int) -> int:
-    """Run the jobs that are left, and say the scores; return the exit code.
-
-    Args:
-        plan: of the distillation.
-        descriptor: of its directory's lock.
-    """
+    """Run the jobs that are left, and say the scores; return the exit code."""
     plan.directory.remove_leftovers()
     failed: list[runner.Event] = []
 

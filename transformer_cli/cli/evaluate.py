@@ -228,10 +228,11 @@ def _format(report: dict[str, Any]) -> Iterator[str]:
     if "ensemble" in report:
         weights += f", ensemble with {', '.join(report['ensemble'])}"
     yield f"{report['split']}: {report['sentences']:,} sentences, {search}, {weights}"
-    rows = [
-        (METRICS[name].label, f"{score['value']:6.2f} {_interval(score)}", score["signature"])
-        for name, score in report["scores"].items()
-    ]
+    rows = []
+    for name, score in report["scores"].items():
+        half = score["half_width"]
+        interval = "" if half is None else f" ±{half:5.2f}"
+        rows.append((METRICS[name].label, f"{score['value']:6.2f}{interval}", score["signature"]))
     rows.append(("perplexity", f"{report['perplexity']:6.2f}", "of target tokens, not smoothed"))
     if "placeholders_differ" in report:
         differing = f"{report['placeholders_differ']:6,}"
@@ -243,11 +244,8 @@ def _format(report: dict[str, Any]) -> Iterator[str]:
     yield from seen_pairs.describe_seen(seen, report["sentences"], "the model")
     if (rest := seen["rest"]) is not None:
         shown = (
-            f"{METRICS[name].short or METRICS[name].label} {score['value']:.2f} {_interval(score)}"
+            f"{METRICS[name].short or METRICS[name].label} {score['value']:.2f}"
+            + ("" if score["half_width"] is None else f" ± {score['half_width']:.2f}")
             for name, score in rest["scores"].items()
         )
-        yield f"of the other {rest['sentences']:,}: {', '.join(map(str.rstrip, shown))}"
-
-
-def _interval(score: dict[str, Any]) -> str:
-    return "" if score["half_width"] is None else f"±{score['half_width']:5.2f}"
+        yield f"of the other {rest['sentences']:,}: {', '.join(shown)}"

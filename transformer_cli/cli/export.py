@@ -5,6 +5,7 @@ from typing import Annotated
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import say
+from transformer_cli.cli.options import argument, option
 from transformer_cli.config.choices import ExportFormat, Quantization
 from transformer_cli.errors import UsageError
 
@@ -13,15 +14,13 @@ def export(
     run: options.Run,
     directory: Annotated[
         Path,
-        options.argument(
-            "DIR", "Where to write; new or empty. A new file, NAME.argosmodel, for argos."
-        ),
+        argument("DIR", "Where to write; new or empty. A new file, NAME.argosmodel, for argos."),
     ],
-    format_: Annotated[ExportFormat, options.option(None, "Format.", "--format")],
+    format_: Annotated[ExportFormat, option(None, "Format.", "--format")],
     checkpoint: options.Checkpoint = "best",
     quantization: Annotated[
         Quantization | None,
-        options.option(
+        option(
             "TYPE",
             "Type of the weights, as in int8; ctranslate2 and argos only.  [default: float32; "
             "int8 for argos]",

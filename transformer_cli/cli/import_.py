@@ -6,6 +6,7 @@ from typing import Annotated
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import log, say
+from transformer_cli.cli.options import argument, option
 from transformer_cli.errors import UsageError
 from transformer_cli.packages import lazy_imports
 
@@ -14,7 +15,7 @@ with lazy_imports():
 
 Source = Annotated[
     str,
-    options.argument(
+    argument(
         "SOURCE", "Directory of a model of transformers, or its name on the Hugging Face Hub."
     ),
 ]
@@ -23,12 +24,12 @@ Language = "{} language.  [default: from the model's files or name]"
 
 def import_(
     source: Source,
-    run: Annotated[Path, options.argument("RUN", "Run directory to write.")],
+    run: Annotated[Path, argument("RUN", "Run directory to write.")],
     revision: Annotated[
-        str | None, options.option("REV", "Branch, tag or commit on the Hub.  [default: main]")
+        str | None, option("REV", "Branch, tag or commit on the Hub.  [default: main]")
     ] = None,
-    src_lang: Annotated[str | None, options.option("CODE", Language.format("Source"))] = None,
-    tgt_lang: Annotated[str | None, options.option("CODE", Language.format("Target"))] = None,
+    src_lang: Annotated[str | None, option("CODE", Language.format("Source"))] = None,
+    tgt_lang: Annotated[str | None, option("CODE", Language.format("Target"))] = None,
 ) -> None:
     """Make a run of a Marian model of transformers, such as OPUS-MT's.
 

@@ -37,13 +37,11 @@ class InitOptions:
     src: Annotated[Path | None, option("FILE", "own: source side of the training text.")] = None
     tgt: Annotated[Path | None, option("FILE", "own: target side of the training text.")] = None
     val_src: Annotated[
-        Path | None,
-        option("FILE", "own: source side of the validation text.  [default: held out]"),
+        Path | None, option("FILE", "own: source side of the validation text.  [default: held out]")
     ] = None
     val_tgt: TargetSide = None
     test_src: Annotated[
-        Path | None,
-        option("FILE", "own: source side of the test text.  [default: held out, too]"),
+        Path | None, option("FILE", "own: source side of the test text.  [default: held out, too]")
     ] = None
     test_tgt: TargetSide = None
     src_lang: Annotated[

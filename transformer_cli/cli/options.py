@@ -97,8 +97,7 @@ Overwrite = Annotated[
     ),
 ]
 Checkpoint = Annotated[
-    str,
-    option("best|last|average|PATH", "Checkpoint to load.", autocompletion=complete_checkpoint),
+    str, option("best|last|average|PATH", "Checkpoint to load.", autocompletion=complete_checkpoint)
 ]
 Tag = Annotated[str | None, option("NAME", "Put this tag of the training data before lines.")]
 BeamSize = Annotated[

@@ -94,13 +94,7 @@ def sweep(
 def run_sweep(
     plan: "plans.SweepPlan", descriptor: int, workers: Sequence[Mapping[str, str]]
 ) -> int:
-    """Train and score what is left, and say the results; return the exit code.
-
-    Args:
-        plan: of the sweep.
-        descriptor: of its directory's lock.
-        workers: what the environment of each job at a time has besides.
-    """
+    """Train and score what is left, and say the results; return the exit code."""
     directory = plan.directory
     directory.remove_leftovers()
     plan.check_trained_alike()
@@ -138,15 +132,10 @@ def run_jobs(
     workers: Sequence[Mapping[str, str]] = ({},),
     shows_output: bool = False,
 ) -> int | None:
-    """Run the jobs of a plan until none is left or a signal comes.
+    """Run the jobs of a plan until none is left or a signal comes, which ``stopping`` answers.
 
-    Args:
-        plan: gives the jobs.
-        descriptor: of the lock of its directory.
-        stopping: the answer to the signal.
-        show: takes what happens, or None a few times a second, and the jobs that run.
-        workers: what the environment of each job at a time has besides.
-        shows_output: whether the jobs' commands write to stderr, and not to their logs.
+    ``show`` takes what happens, or None a few times a second, and the jobs that run. Others are as
+    in ``Runner``.
 
     Returns:
         the exit code after a signal, else None.
@@ -194,7 +183,13 @@ def show_jobs(
 
     console = Console(file=sys.stderr)
     if not console.is_terminal:
-        yield lambda event, _: None if event is None else log(_describe(event, plan))
+
+        def log_event(event: "runners.Event | None", _: object) -> None:
+            if event is not None:
+                is_run = event.kind == "done" and event.job.config is not None
+                log(event.describe() + (f"; {plan.describe_rest()}" if is_run else ""))
+
+        yield log_event
         return
     drawn = 0.0
 
@@ -208,11 +203,6 @@ def show_jobs(
 
     with Live(console=console, auto_refresh=False) as live:
         yield show
-
-
-def _describe(event: "runners.Event", plan: "plans.SweepPlan") -> str:
-    is_run = event.kind == "done" and event.job.config is not None
-    return f"{event.describe()}; {plan.describe_rest()}" if is_run else event.describe()
 
 
 def _table(plan: "plans.SweepPlan", running: "Sequence[Job]") -> "Group":

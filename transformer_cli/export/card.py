@@ -163,11 +163,9 @@ def model_card(
     entries = f"{sizes[0]:,} entries for both languages"
     if len(sizes) == 2:
         entries = f"{sizes[0]:,} entries for {src}, {sizes[1]:,} for {tgt}"
-    front = yaml.safe_dump(
-        _front_matter(name, config, score, library), sort_keys=False, allow_unicode=True
-    ).rstrip()
+    front = _front_matter(name, config, score, library)
     return _CARD.format(
-        front=front,
+        front=yaml.safe_dump(front, sort_keys=False, allow_unicode=True).rstrip(),
         name=_quote(name),
         src=src,
         tgt=tgt,
@@ -230,8 +228,7 @@ def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:
     if config.init is not None:
         text += f"\nTraining began from the weights of another run, {_quote(config.init.name)}"
         text += f", imported from {origin}." if origin else "."
-        if origin:
-            licence += "\nMind the licence of the model that was imported, too."
+        licence += "\nMind the licence of the model that was imported, too." if origin else ""
     return text + "\n", licence
 
 

@@ -91,10 +91,9 @@ def check_expressible(name: ExportFormat, config: Config, tokenizers: Tokenizers
     for key, values in entry.values.items():
         value = getattr(config.model, key)
         if value not in values:
-            raise UsageError(
-                f"--format {name}: model.{key}: {value}: {entry.reader} has no such model; "
-                f"train with {' or '.join(values)}"
-            )
+            known = " or ".join(", ".join(values).rsplit(", ", 1))
+            problem = f"{entry.reader} has no such model; train with {known}"
+            raise UsageError(f"--format {name}: model.{key}: {value}: {problem}")
     if entry.check is not None:
         resolve_name(entry.check)(config, tokenizers)
 

@@ -39,10 +39,10 @@ def write_run(
     """Write a model of transformers as a run, which appears whole or not at all.
 
     Args:
-        files: the model's directory, and what ``read_form`` returns for it.
-        form: likewise.
+        files: the model's directory.
+        form: what ``read_form`` returns for it.
         languages: of its source and its target.
-        source: the model's name, for the record: a directory, or a name of the Hub.
+        source: the model's directory or its name on the Hub, for the record.
         revision: the Hub's commit; None: it is a directory.
         run: where to; its parents need not be there.
         log: shows a line.

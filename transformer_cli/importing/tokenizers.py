@@ -52,8 +52,7 @@ def read_tokenizers(files: SourceFiles, form: ModelForm) -> ImportedTokenizers:
     for name in (*_MODELS.values(), _TABLE):
         if not files.has(name):
             needed = f"{', '.join(_MODELS.values())} and {_TABLE}"
-            problem = "missing; only models with Marian's tokenizer can be imported, which has"
-            raise files.error(name, f"{problem} {needed}")
+            raise files.error(name, f"missing; only Marian's tokenizer can be imported: {needed}")
     models = {side: files.read(name, _MAX_MODEL_SIZE) for side, name in _MODELS.items()}
     for side, name in _MODELS.items():
         open_model(models[side], files.directory / name, "fetch it again")  # whether it can be used

@@ -47,12 +47,9 @@ def to_transformers(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[
 
 
 def from_transformers(tensors: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
-    """Return transformers' weights by our names, tied ones once.
+    """Return transformers' weights by our names, tied ones once; KeyError names a missing one.
 
     A missing ``final_logits_bias`` is zero, and missing embeddings are the shared ones.
-
-    Raises:
-        KeyError: a tensor is missing; the argument is its name.
     """
     order = torch.arange(config.d_model).view(2, -1).T.flatten()  # sines and cosines by turns
     weights = {
@@ -99,16 +96,16 @@ def find_tying(tensors: Mapping[str, Tensor]) -> Literal["none", "output", "all"
 
 def _pairs(config: ModelConfig) -> Iterator[tuple[str, str, Axes]]:
     """Yield (our name, theirs, axes along d_model) of all tensors but embeddings and output."""
-    for number in range(config.num_encoder_layers):
-        ours, theirs = f"encoder.{number}", f"model.encoder.layers.{number}"
-        yield from _sublayers(ours, theirs, {"self_attention": "self_attn"})
-    for number in range(config.num_decoder_layers):
-        ours, theirs = f"decoder.{number}", f"model.decoder.layers.{number}"
-        attentions = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
-        yield from _sublayers(ours, theirs, attentions)
-    if config.norm == "pre":
-        yield from _norm("encoder_norm", "model.encoder.layer_norm")
-        yield from _norm("decoder_norm", "model.decoder.layer_norm")
+    self_attention = {"self_attention": "self_attn"}
+    attentions = {**self_attention, "cross_attention": "encoder_attn"}
+    for stack, layers, parts in (
+        ("encoder", config.num_encoder_layers, self_attention),
+        ("decoder", config.num_decoder_layers, attentions),
+    ):
+        for number in range(layers):
+            yield from _sublayers(f"{stack}.{number}", f"model.{stack}.layers.{number}", parts)
+        if config.norm == "pre":
+            yield from _layer(f"{stack}_norm", f"model.{stack}.layer_norm")
 
 
 def _sublayers(
@@ -117,23 +114,18 @@ def _sublayers(
     for name, other in attentions.items():
         for part, projection in _ATTENTION.items():
             pair = f"{ours}.{name}.{part}", f"{theirs}.{other}.{projection}"
-            yield from _linear(*pair, writes_stream=part == "output")
-        yield from _norm(f"{ours}.around_{name}.norm", f"{theirs}.{other}_layer_norm")
+            yield from _layer(*pair, writes_stream=part == "output")
+        yield from _layer(f"{ours}.around_{name}.norm", f"{theirs}.{other}_layer_norm")
     for part, layer in _FEED_FORWARD.items():
         pair = f"{ours}.feed_forward.{part}", f"{theirs}.{layer}"
-        yield from _linear(*pair, writes_stream=part == "outer")
-    yield from _norm(f"{ours}.around_feed_forward.norm", f"{theirs}.final_layer_norm")
+        yield from _layer(*pair, writes_stream=part == "outer")
+    yield from _layer(f"{ours}.around_feed_forward.norm", f"{theirs}.final_layer_norm")
 
 
-def _linear(ours: str, theirs: str, writes_stream: bool) -> Iterator[tuple[str, str, Axes]]:
-    """Yield a layer that reads the residual stream, or writes to it; weights are (out, in)."""
+def _layer(ours: str, theirs: str, writes_stream: bool = True) -> Iterator[tuple[str, str, Axes]]:
+    """Yield a norm, or a layer that reads the residual stream or writes it; of shape (out, in)."""
     yield f"{ours}.weight", f"{theirs}.weight", (0,) if writes_stream else (1,)
     yield f"{ours}.bias", f"{theirs}.bias", (0,) if writes_stream else ()
-
-
-def _norm(ours: str, theirs: str) -> Iterator[tuple[str, str, Axes]]:
-    yield f"{ours}.weight", f"{theirs}.weight", (0,)
-    yield f"{ours}.bias", f"{theirs}.bias", (0,)
 
 
 def _permute(tensor: Tensor, axes: Axes, order: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.data_schema import FilePair
 from transformer_cli.errors import UsageError
 from transformer_cli.files import sha256
+from transformer_cli.jobs import student_text
 from transformer_cli.jobs.distill_file import Back, Direction, Distillation, Forward, Teacher
 from transformer_cli.jobs.job import (
     Job,
@@ -22,14 +23,7 @@ from transformer_cli.jobs.job import (
     weights_record,
 )
 from transformer_cli.jobs.runner import Plan
-from transformer_cli.jobs.student_text import (
-    SIDES,
-    compose_student,
-    open_text,
-    select_nearest,
-    text_splits,
-    write_texts,
-)
+from transformer_cli.jobs.student_text import SIDES
 from transformer_cli.runs.directory import RunDirectory, check_unlocked
 from transformer_cli.text.tokenizer import fingerprint
 
@@ -86,7 +80,6 @@ class DistillPlan(Plan):
     threads: Sequence[str] = ()
     """The option of all commands that does not."""
     allow_suspect_data: bool = False
-    """Whether trainings have the option of this name."""
 
     def jobs(self) -> Iterator[Job]:
         """Yield all jobs; each reads what earlier ones have made."""
@@ -117,13 +110,14 @@ class DistillPlan(Plan):
                         "one ensemble need the same; leave one of them out"
                     )
 
-    # --- teachers and text ------------------------------------------------------------------------
-
     def _teacher_job(self, teacher: Teacher) -> Job:
         run, config = teacher.run, teacher.config
 
         def inputs() -> dict[str, str]:
-            texts = {split: open_text(config, split).source_sha256() for split in _TRAINED_ON}
+            texts = {
+                split: student_text.open_text(config, split).source_sha256()
+                for split in _TRAINED_ON
+            }
             return {**describe_training(config), **texts}
 
         return Job(
@@ -146,15 +140,20 @@ class DistillPlan(Plan):
         return ["train", str(file), "--run-dir", str(run.path), *options, *self.threads, *suspect]
 
     def _text_job(self) -> Job:
-        student, splits = self.distillation.student, text_splits(self.distillation.student)
+        student, splits = (
+            self.distillation.student,
+            student_text.text_splits(self.distillation.student),
+        )
         paths = {
             (split, side): self.directory.text(split, side) for split in splits for side in SIDES
         }
         return Job(
             TEXT_JOB,
-            lambda: {split: open_text(student, split).source_sha256() for split in splits},
+            lambda: {
+                split: student_text.open_text(student, split).source_sha256() for split in splits
+            },
             lambda: [*paths.values()],
-            prepare=partial(write_texts, student, paths),
+            prepare=partial(student_text.write_texts, student, paths),
         )
 
     def _texts(self, direction: Direction) -> Iterator[tuple[str, Path]]:
@@ -164,8 +163,6 @@ class DistillPlan(Plan):
         for number, path in enumerate(direction.settings.monolingual, start=1):
             name = path.stem if is_compressed(path) else path.name
             yield f"{number}-{Path(name).stem}", path
-
-    # --- translations -----------------------------------------------------------------------------
 
     def _translation_jobs(self, direction: Direction, name: str, text: Path) -> Iterator[Job]:
         """Yield the job that translates a text, and the one that chooses among candidates."""
@@ -184,6 +181,8 @@ class DistillPlan(Plan):
         options = [
             part for key, value in search.items() if value is not None for part in (key, str(value))
         ]
+        files = ["-i", str(text), "-o", str(output), "--resume"]
+        compute = [*self.binding, *self.threads]
 
         def inputs() -> dict[str, str]:
             self.check()  # tokenizers of teachers that were trained just now
@@ -194,7 +193,7 @@ class DistillPlan(Plan):
             f"translate {direction.name} {name}",
             inputs,
             lambda: [output],
-            command=translate_command(runs, text, output, [*options, *self.binding, *self.threads]),
+            command=["translate", *name_models(runs), *files, *options, *compute],
             needs=self._find_needs(direction),
             prepare=partial(output.parent.mkdir, exist_ok=True),
             discard=partial(discard_translation, output),
@@ -212,10 +211,8 @@ class DistillPlan(Plan):
             lambda: {"candidates": sha256(output), "references": sha256(reference)},
             lambda: [written],
             needs=(translate.name,),
-            prepare=partial(select_nearest, output, reference, written, lowercase),
+            prepare=partial(student_text.select_nearest, output, reference, written, lowercase),
         )
-
-    # --- the student ------------------------------------------------------------------------------
 
     def _synthetic(self) -> list[FilePair]:
         """Return the pairs of which models write a side."""
@@ -245,7 +242,7 @@ class DistillPlan(Plan):
             return {**describe_training(config), "references": str(keep_reference), **sums}
 
         def compose() -> None:
-            compose_student(
+            student_text.compose_student(
                 config,
                 self.distillation.student_file,
                 self.directory.student_config,
@@ -265,8 +262,6 @@ class DistillPlan(Plan):
             config=config,
         )
 
-    # --- scores -----------------------------------------------------------------------------------
-
     def models(self) -> dict[str, list[RunDirectory]]:
         """Return what is scored, by name: each teacher, all of them together, the student."""
         runs = [teacher.run for teacher in self.distillation.directions[0].teachers]
@@ -278,7 +273,8 @@ class DistillPlan(Plan):
     def _score_jobs(self) -> Iterator[Job]:
         needs = self._find_needs(self.distillation.directions[0])
         src, ref = (self.directory.text("val", side) for side in SIDES)
-        options = [*self.binding, *self.threads]
+        texts = ["--src", str(src), "--ref", str(ref)]
+        options = [*texts, "--json", *self.binding, *self.threads]
 
         def inputs(runs: Sequence[RunDirectory]) -> dict[str, str]:
             sums = {"text/val.src": sha256(src), "text/val.tgt": sha256(ref)}
@@ -290,7 +286,7 @@ class DistillPlan(Plan):
                 f"score {name}",
                 partial(inputs, runs),
                 partial(list[Path], [path]),
-                command=evaluate_command(runs, src, ref, options),
+                command=["evaluate", *name_models(runs), *options],
                 needs=[TEXT_JOB, STUDENT_JOB] if name == "student" else needs,
                 stdout=path,
                 prepare=partial(path.parent.mkdir, exist_ok=True),
@@ -301,23 +297,8 @@ def _training_name(run: RunDirectory) -> str:
     return f"train {run.path.as_posix()}"
 
 
-def translate_command(
-    runs: Sequence[RunDirectory], text: Path, output: Path, options: Sequence[str]
-) -> list[str]:
-    """Return the arguments that translate a file, and resume where that was stopped."""
-    files = ["-i", str(text), "-o", str(output), "--resume"]
-    return ["translate", *_ensemble(runs), *files, *options]
-
-
-def evaluate_command(
-    runs: Sequence[RunDirectory], src: Path, ref: Path, options: Sequence[str]
-) -> list[str]:
-    """Return the arguments that score models, as one ensemble, on a text."""
-    texts = ["--src", str(src), "--ref", str(ref)]
-    return ["evaluate", *_ensemble(runs), *texts, "--json", *options]
-
-
-def _ensemble(runs: Sequence[RunDirectory]) -> list[str]:
+def name_models(runs: Sequence[RunDirectory]) -> list[str]:
+    """Return the arguments of a command that has runs translate as one ensemble."""
     first, *others = (str(run.path) for run in runs)
     return [first, *(part for other in others for part in ("--ensemble", other))]
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from transformer_cli.config import yaml
 from transformer_cli.config.choices import LARGEST_BEAM
 from transformer_cli.config.data_schema import (
     CorpusData,
@@ -20,13 +21,6 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import FilePath, Section
 from transformer_cli.config.setting_tree import Keys, Node, find_place, setting_error
 from transformer_cli.config.validation import validate_as
-from transformer_cli.config.yaml import (
-    check_settings,
-    find_beside,
-    load_config,
-    read_mapping,
-    read_settings,
-)
 from transformer_cli.errors import ConfigError
 from transformer_cli.jobs.job import weights_record
 from transformer_cli.runs.directory import RunDirectory
@@ -116,7 +110,7 @@ class Teacher:
     @cached_property
     def config(self) -> Config:
         """Its settings."""
-        return self.run.load_config() if self.file is None else load_config(self.file)
+        return self.run.load_config() if self.file is None else yaml.load_config(self.file)
 
 
 @dataclass(frozen=True)
@@ -163,14 +157,14 @@ def load_distillation(path: Path) -> Distillation:
             is one line with the file and line.
         RunError, CheckpointError: a teacher is no run, or is not trained yet.
     """
-    root = read_mapping(path, "teachers and student")
+    root = yaml.read_mapping(path, "teachers and student")
     if isinstance(root.value, dict) and {"data", "tokenizer"} & root.value.keys():
         problem = f"write a file with student: {path.name}, and teachers: a list"
         raise setting_error(root.place, (), f"is a configuration; {problem}")
     settings = validate_as(DistillSettings, root)
-    student_file = find_beside(path, root, ("student",), "this file's")
-    student_root = read_settings(student_file)
-    student = check_settings(student_root)
+    student_file = yaml.find_beside(path, root, ("student",), "this file's")
+    student_root = yaml.read_settings(student_file)
+    student = yaml.check_settings(student_root)
     is_translated = settings.forward.corpus or (settings.back is not None and settings.back.corpus)
     _check_sources(student_root, student.data, is_translated)
     languages = [student.data.src_lang, student.data.tgt_lang]
@@ -237,7 +231,7 @@ def _find_teachers(
     for number, name in enumerate(names):
         teacher = Teacher(RunDirectory(Path(name).expanduser()), None)
         if name.endswith((".yaml", ".yml")):
-            file = find_beside(path, root, (*keys, number), "this file's")
+            file = yaml.find_beside(path, root, (*keys, number), "this file's")
             teacher = Teacher(RunDirectory(Path("runs") / file.stem), file)
         if problem := _find_problem(teacher, teachers, languages, files):
             raise _setting_error(root, (*keys, number), f"{name} {problem}")

@@ -1,14 +1,13 @@
 """Forecast what jobs take, without writing anything that stays."""
 
+import json
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
-
-from pydantic import BaseModel
+from typing import Any, NamedTuple
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import stream_lines
@@ -68,18 +67,6 @@ class Forecast(NamedTuple):
     """Lines to translate."""
 
 
-class _DryRun(BaseModel):
-    """What ``train --dry-run --json`` prints."""
-
-    steps: int
-    steps_done: int
-    steps_per_epoch: int
-    seconds: float | None
-    """Of the steps that are left."""
-    memory: int | None
-    disk: int
-
-
 @dataclass
 class Forecaster:
     """Tries trainings, each by its own command's dry run, and equal ones once.
@@ -94,7 +81,7 @@ class Forecaster:
     log: Callable[[str], object]
     """Takes what the commands say, each line once."""
     _said: set[str] = field(default_factory=set)
-    _tried: dict[str, _DryRun] = field(default_factory=dict)
+    _tried: dict[str, dict[str, Any]] = field(default_factory=dict)
     _prepared: dict[str, Path] = field(default_factory=dict)
 
     def forecast(self, training: Training, growth: float = 1.0) -> Forecast:
@@ -107,16 +94,16 @@ class Forecaster:
             run = training.run.path if training.run.config.is_file() else self._prepare(training)
             # Of two directories, the last one counts.
             said = self._run([*training.command, _RUN_DIR, str(run), "--dry-run", "--json"])
-            self._tried[training.settings] = _DryRun.model_validate_json(said)
+            self._tried[training.settings] = json.loads(said)
         tried = self._tried[training.settings]
-        steps = last_step(training.config.training, round(tried.steps_per_epoch * growth))
+        steps = last_step(training.config.training, round(tried["steps_per_epoch"] * growth))
         left = max(0, steps - newest_step(training.run.checkpoints))
         seconds = None
         if not left:
             seconds = 0.0
-        elif tried.seconds is not None:
-            seconds = tried.seconds / max(1, tried.steps - tried.steps_done) * left
-        return Forecast(seconds, tried.disk, tried.memory)
+        elif tried["seconds"] is not None:  # of the steps that were left there
+            seconds = tried["seconds"] / max(1, tried["steps"] - tried["steps_done"]) * left
+        return Forecast(seconds, tried["disk"], tried["memory"])
 
     def _prepare(self, training: Training) -> Path:
         """Return a run directory with the data that several trainings share, or a new one."""

@@ -7,19 +7,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
+from transformer_cli import files
 from transformer_cli.artifact import Artifact, FileRecord, write_record
 from transformer_cli.compression import write_text
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import TransformerCliError, UsageError
-from transformer_cli.files import (
-    TEMPORARY_MARK,
-    check_no_links,
-    read_small,
-    remove_leftovers,
-    sha256,
-)
 from transformer_cli.packages import __version__
 from transformer_cli.runs.checkpoint import MANIFEST, find_checkpoint
 from transformer_cli.runs.directory import LOCK, RunDirectory
@@ -83,8 +77,6 @@ class JobDirectory:
     """Messages of jobs that have failed since this object was made; the next one tries again."""
     _begun: dict[str, tuple[JobRecord, float | None]] = field(default_factory=dict)
 
-    # --- the directory ----------------------------------------------------------------------------
-
     @property
     def mark(self) -> Path:
         """Path of the file that marks the directory."""
@@ -97,7 +89,7 @@ class JobDirectory:
             UsageError: another version has marked it.
         """
         try:
-            mark = json.loads(read_small(self.mark))
+            mark = json.loads(files.read_small(self.mark))
         except (OSError, ValueError, RecursionError):
             return None
         if not isinstance(mark, dict) or mark.get("program") != f"transformer-cli {self.kind}":
@@ -119,14 +111,14 @@ class JobDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise self._refusal("cannot be made (File exists);")
         # What another process, or a killed one, has just begun.
-        beginning = (LOCK, f"{self.mark.name}{TEMPORARY_MARK}")
+        beginning = (LOCK, f"{self.mark.name}{files.TEMPORARY_MARK}")
         is_foreign = self.path.is_dir() and any(
             not path.name.startswith(beginning) for path in self.path.iterdir()
         )
         if is_foreign and self.read_mark() is None:
             mark = f"no {self.mark.name} of transformer-cli's"
             raise self._refusal(f"holds files but no {self.noun} ({mark});")
-        check_no_links(self.path)
+        files.check_no_links(self.path)
 
     def create(self, **values: object) -> None:
         """Create the directory unless it is there, and mark it; raise what ``check`` does."""
@@ -145,12 +137,10 @@ class JobDirectory:
 
     def remove_leftovers(self) -> None:
         """Remove what killed processes have left unfinished, but for that in runs."""
-        remove_leftovers(self.path)
+        files.remove_leftovers(self.path)
         for name in ("jobs", "scores", "text", "forward", "back"):
             for directory, _, _ in os.walk(self.path / name):
-                remove_leftovers(Path(directory))
-
-    # --- its jobs ---------------------------------------------------------------------------------
+                files.remove_leftovers(Path(directory))
 
     def file(self, job: str, ending: str) -> Path:
         """Return the path of a job's file: .json, its record; .log or .stop."""
@@ -218,7 +208,7 @@ class JobDirectory:
         record.files = {
             # The directory may be a link, behind which .. leads elsewhere.
             Path(os.path.relpath(path.resolve(), self.path.resolve())).as_posix(): FileRecord(
-                size=path.stat().st_size, sha256=sha256(path)
+                size=path.stat().st_size, sha256=files.sha256(path)
             )
             for path in job.outputs()
         }
@@ -227,16 +217,10 @@ class JobDirectory:
         self._write(job.name, record)
         self.done.add(job.name)
 
-    def fail(self, job: Job, message: str) -> None:
-        """Record that a job has failed."""
-        self.failed[job.name] = message
-        self._end(job, "failed", message)
-
-    def prune(self, job: Job) -> None:
-        """Record that a job was given up early."""
-        self._end(job, "pruned")
-
-    def _end(self, job: Job, state: str, message: str = "") -> None:
+    def end(self, job: Job, state: Literal["failed", "pruned"], message: str = "") -> None:
+        """Record that a job has failed, or was given up early."""
+        if state == "failed":
+            self.failed[job.name] = message
         if record := self.read(job.name):
             self._write(job.name, record.model_copy(update={"state": state, "message": message}))
 
@@ -272,7 +256,7 @@ def weights_record(run: RunDirectory) -> Path:
 def describe_model(run: RunDirectory) -> str:
     """Return the sum of a run's weights and of how it searches."""
     decoding = run.load_config().decoding.model_dump(mode="json")
-    return sum_text(sha256(weights_record(run)) + json.dumps(decoding, sort_keys=True))
+    return sum_text(files.sha256(weights_record(run)) + json.dumps(decoding, sort_keys=True))
 
 
 # Whose bytes count, and not where they lie: a project may be moved.
@@ -290,8 +274,9 @@ def describe_training(config: Config) -> dict[str, str]:
     """
     settings = config.model_dump(mode="json", exclude_defaults=True, exclude=_PATHS)
     init = {} if config.init is None else {"init": describe_model(RunDirectory(config.init))}
-    files = {f"tokenizer {side}": sha256(path) for side, path in config.tokenizer.files.items()}
-    return {"settings": sum_text(json.dumps(settings, sort_keys=True)), **init, **files}
+    paths = config.tokenizer.files.items()
+    tokenizer = {f"tokenizer {side}": files.sha256(path) for side, path in paths}
+    return {"settings": sum_text(json.dumps(settings, sort_keys=True)), **init, **tokenizer}
 
 
 def sum_text(text: str) -> str:

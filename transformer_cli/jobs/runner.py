@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -74,36 +74,23 @@ class _Running:
     given_up: Literal["pruned", "stopped"] | None = None
 
 
+@dataclass
 class Runner:
     """Runs the jobs of a plan, whose directory this process has locked."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        executor: Executor,
-        lock: int | None = None,
-        workers: Sequence[Mapping[str, str]] = ({},),
-        shows_output: bool = False,
-    ) -> None:
-        """Make a runner.
-
-        Args:
-            plan: gives the jobs.
-            executor: calls ``run_command``, with arguments and a result that can be pickled.
-            lock: the descriptor of the directory's lock; see ``Command.lock``.
-            workers: one for each job at a time: what its command has in its environment besides.
-            shows_output: whether commands write to this process' stderr, and not to their logs.
-        """
-        self.plan = plan
-        self._directory = plan.directory
-        self._executor = executor
-        self._lock = lock
-        self._workers = workers
-        self._shows_output = shows_output
-        self._running: dict[str, _Running] = {}
-        self._may_start = True
-        """Whether a job might be found to start: one has ended since none was."""
-        self._looked_at = time.monotonic()
+    plan: Plan
+    executor: Executor
+    """Calls ``run_command``, with arguments and a result that can be pickled."""
+    lock: int | None = None
+    """The descriptor of the directory's lock; see ``Command.lock``."""
+    workers: Sequence[Mapping[str, str]] = ({},)
+    """One for each job at a time: what its command has in its environment besides."""
+    shows_output: bool = False
+    """Whether commands write to this process' stderr, and not to their logs."""
+    _running: dict[str, _Running] = field(default_factory=dict)
+    _may_start: bool = True
+    """Whether a job might be found to start: one has ended since none was."""
+    _looked_at: float = field(default_factory=time.monotonic)
 
     @property
     def running(self) -> list[Job]:
@@ -118,9 +105,10 @@ class Runner:
         """
         try:
             while not should_stop():
-                yield from self._reap()
+                for running in [each for each in self._running.values() if each.future.done()]:
+                    yield self._end(running)
                 self._give_up()
-                if self._may_start and len(self._running) < len(self._workers):
+                if self._may_start and len(self._running) < len(self.workers):
                     self._may_start = yield from self._start_next()
                 elif self._running:
                     yield None
@@ -135,18 +123,18 @@ class Runner:
         """Start the first job that can be, or have more planned; return whether it was done."""
         is_blocked = has_failed = False
         for job in self.plan.jobs():
-            if job.name in self._running or job.name in self._directory.failed:
+            if job.name in self._running or job.name in self.plan.directory.failed:
                 continue
-            failed = [need for need in job.needs if need in self._directory.failed]
+            failed = [need for need in job.needs if need in self.plan.directory.failed]
             if failed:
-                self._directory.fail(job, self._directory.failed[failed[0]])
+                self.plan.directory.end(job, "failed", self.plan.directory.failed[failed[0]])
                 has_failed = True
                 continue
-            if any(need not in self._directory.done for need in job.needs):
+            if any(need not in self.plan.directory.done for need in job.needs):
                 is_blocked = True
                 continue
             try:
-                if self._directory.is_done(job):
+                if self.plan.directory.is_done(job):
                     continue
             except (TransformerCliError, OSError) as error:
                 yield self._fail(job, str(error))
@@ -158,18 +146,18 @@ class Runner:
         return has_failed or (not is_blocked and self.plan.extend())
 
     def _fail(self, job: Job, message: str, code: int = 1) -> Event:
-        self._directory.fail(job, message)
+        self.plan.directory.end(job, "failed", message)
         return Event("failed", job, message, code)
 
     def _start(self, job: Job) -> Iterator[Event]:
         """Prepare a job, and submit its command if it has one."""
-        stop = self._directory.file(job.name, ".stop")
+        stop = self.plan.directory.file(job.name, ".stop")
         try:
-            is_new, news = self._directory.begin(job)
+            is_new, news = self.plan.directory.begin(job)
             yield Event("started" if is_new else "going on", job, news)
             job.prepare()
             if not job.command:
-                self._directory.finish(job)
+                self.plan.directory.finish(job)
                 yield Event("done", job)
                 return
             stop.unlink(missing_ok=True)
@@ -177,17 +165,12 @@ class Runner:
             yield self._fail(job, str(error))
             return
         used = {running.worker for running in self._running.values()}
-        worker = next(number for number in range(len(self._workers)) if number not in used)
-        log = None if self._shows_output else self._directory.file(job.name, ".log")
-        variables = dict(self._workers[worker])
-        command = Command(job.command, stop, job.stdout, log, variables, self._lock)
-        future = self._executor.submit(run_command, command)
+        worker = next(number for number in range(len(self.workers)) if number not in used)
+        log = None if self.shows_output else self.plan.directory.file(job.name, ".log")
+        variables = dict(self.workers[worker])
+        command = Command(job.command, stop, job.stdout, log, variables, self.lock)
+        future = self.executor.submit(run_command, command)
         self._running[job.name] = _Running(job, worker, future)
-
-    def _reap(self) -> Iterator[Event]:
-        for running in list(self._running.values()):
-            if running.future.done():
-                yield self._end(running)
 
     def _end(self, running: _Running) -> Event:
         """Record how a job ended."""
@@ -199,7 +182,7 @@ class Runner:
         try:
             ended = running.future.result()
             if ended.code == 0:
-                self._directory.finish(job)
+                self.plan.directory.finish(job)
                 return Event("done", job)
         except (TransformerCliError, OSError) as error:
             return self._fail(job, str(error))
@@ -228,7 +211,7 @@ class Runner:
                     self._end(running)
 
     def _request_stop(self, job: Job) -> None:
-        self._directory.file(job.name, ".stop").touch()
+        self.plan.directory.file(job.name, ".stop").touch()
 
 
 class Command(NamedTuple):

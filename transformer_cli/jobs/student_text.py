@@ -70,11 +70,11 @@ def compose_student(
     synthetic: Sequence[FilePair],
     keep_reference: bool,
 ) -> None:
-    """Write the student's configuration: the settings of its file, and more text.
+    """Write the student's configuration: the settings of its file, ``base``, and more text.
 
     Args:
-        config: what its file says.
-        base: that file.
+        config: those settings.
+        base: the file.
         output: where to.
         text_path: gives the path of the text of a split and a side.
         synthetic: the pairs that models have made.
@@ -133,13 +133,7 @@ def _quote(value: object) -> str:
 def select_nearest(
     candidates: Path, references: Path, output: Path, lowercase: bool = False
 ) -> None:
-    """Write the candidate nearest to its reference, line by line.
-
-    Args:
-        candidates: n-best lists, as ``translate --n-best`` writes them.
-        references: a line each.
-        output: where to; it appears when it is whole.
-        lowercase: whether case is ignored: candidates may have none.
+    """Write the nearest candidate of each n-best list of ``translate``, by ``nearest``.
 
     Raises:
         InputError: the numbers of lines differ.
@@ -161,10 +155,7 @@ def nearest(
 ) -> Iterator[str]:
     """Yield the candidate of each line with the highest chrF; of equal ones, the likeliest.
 
-    Args:
-        candidates: of each line, the likeliest first.
-        references: a line each.
-        lowercase: whether case is ignored.
+    Candidates are in this order. Case is ignored where they have none.
     """
     for texts, reference in zip(candidates, references, strict=True):
         # Two segmentations of one text are two hypotheses.

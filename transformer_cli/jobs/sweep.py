@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 from transformer_cli.compression import write_text
 from transformer_cli.config.differences import differences
@@ -55,19 +55,15 @@ def scores_name(split: str, point: str, seed: int) -> str:
     return f"scores/{split}/{point}/seed-{seed}"
 
 
-class Progress:
+class Progress(NamedTuple):
     """What a run has reached, whether it is finished or not."""
 
-    def __init__(self, run: RunDirectory, metric: str) -> None:
-        records = read_records(run.metrics)
-        found = (validation[metric] for validation in validations(records))
-        self.scores = [score for score in found if score is not None]
-        """The metric at each validation, in their order."""
-        self.best = METRICS[metric].best(self.scores)
-        """In points; None: it was not validated."""
-        seconds = (number(record, "seconds") for record in records)
-        self.seconds = max((each for each in seconds if each is not None), default=0.0)
-        """Time of its training."""
+    scores: list[float]
+    """The metric at each validation, in their order."""
+    best: float | None
+    """None: it was not validated."""
+    seconds: float
+    """Time of its training."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +129,6 @@ class SweepPlan(Plan):
     num_jobs: int = 1
     """How many run at a time, among which a search's budget is divided."""
     _runs: dict[str, Run] = field(default_factory=dict)
-    _configs: dict[str, Config] = field(default_factory=dict)
     _finished: dict[str, Progress] = field(default_factory=dict)
 
     @cached_property
@@ -166,8 +161,6 @@ class SweepPlan(Plan):
             return "bleu_lc"
         return wanted or metric_for_best(self.sweep.config_of(Point(BASE_POINT)))
 
-    # --- jobs -------------------------------------------------------------------------------------
-
     def jobs(self) -> Iterator[Job]:
         """Yield what is to be trained, or once nothing is, what is to be scored."""
         if isinstance(self.trials, Search):
@@ -193,16 +186,15 @@ class SweepPlan(Plan):
     def _run(self, point: Point, seed: int) -> Run:
         name = run_name(point.name, seed)
         if name not in self._runs:
-            config = self._config_of(point).model_copy(update={SEED: seed})
+            config = self.sweep.config_of(point).model_copy(update={SEED: seed})
             directory = self.directory.run(point.name, seed)
             data = self._data_job(point, config)
-            settings = _set([*point.overrides, f"seed={seed}"])
-            train = ("train", str(self.sweep.base), *settings, "--run-dir", str(directory.path))
+            train = ("train", str(self.sweep.base), *point.options, "--set", f"seed={seed}")
             job = Job(
                 name,
                 partial(describe_training, config),
                 lambda: [directory.metrics],
-                command=(*train, *self.options),
+                command=(*train, "--run-dir", str(directory.path), *self.options),
                 needs=(data.name,),
                 prepare=partial(share_data, self.directory.path / data.name, directory.path),
                 config=config,
@@ -216,12 +208,12 @@ class SweepPlan(Plan):
         key = sum_text(json.dumps(shaping, sort_keys=True))
         name = f"data/{key[:12]}"
         run = RunDirectory(self.directory.path / name)
-        settings = _set(point.overrides)
+        vocab = ("vocab", str(self.sweep.base), *point.options)
         return Job(
             name,
             lambda: {"settings": key},
             lambda: sorted(path for path in run.tokenizer.iterdir() if path.is_file()),
-            command=("vocab", str(self.sweep.base), *settings, "--run-dir", str(run.path)),
+            command=(*vocab, "--run-dir", str(run.path)),
         )
 
     def _score_job(self, run: Run, split: str) -> Job:
@@ -239,11 +231,6 @@ class SweepPlan(Plan):
             prepare=partial(directory.mkdir, parents=True, exist_ok=True),
         )
 
-    def _config_of(self, point: Point) -> Config:
-        if point.name not in self._configs:
-            self._configs[point.name] = self.sweep.config_of(point)
-        return self._configs[point.name]
-
     def check_trained_alike(self) -> None:
         """Check that the runs that are there have the settings of their points.
 
@@ -260,8 +247,6 @@ class SweepPlan(Plan):
                     f"{run.directory.path}: trained with other settings ({listed}); sweep into "
                     "another directory with --sweep-dir, or delete this run to train it again"
                 )
-
-    # --- a search ---------------------------------------------------------------------------------
 
     def extend(self) -> bool:
         """Add a point if this is a search that goes on; return whether one was added.
@@ -291,7 +276,7 @@ class SweepPlan(Plan):
         is_news = search.report(point.number, self._read_progress(run).scores)
         if not is_news or not search.should_prune(point.number):
             return None
-        self.directory.prune(job)
+        self.directory.end(job, "pruned")
         search.end(point.number, "pruned")
         return "pruned"
 
@@ -311,16 +296,18 @@ class SweepPlan(Plan):
                 scores = [progress.best for progress in reached if progress.best is not None]
                 search.complete(point, scores)
 
-    # --- how far it is ----------------------------------------------------------------------------
-
     def _read_progress(self, run: Run) -> Progress:
         name = run.job.name
-        if name in self._finished:
-            return self._finished[name]
-        progress = Progress(run.directory, self.metric)
-        if name in self.directory.done:
+        if name not in self._finished:
+            records = read_records(run.directory.metrics)
+            found = [validation[self.metric] for validation in validations(records)]
+            scores = [score for score in found if score is not None]
+            seconds = max((number(record, "seconds") or 0.0 for record in records), default=0.0)
+            progress = Progress(scores, METRICS[self.metric].best(scores), seconds)
+            if name not in self.directory.done:
+                return progress
             self._finished[name] = progress
-        return progress
+        return self._finished[name]
 
     def read_status(self) -> list[PointStatus]:
         """Return what has become of each point, in their order."""
@@ -369,10 +356,11 @@ class SweepPlan(Plan):
     @property
     def reference(self) -> str:
         """Name of the point that others are compared with: the base's settings, or the first."""
-        base = self.sweep.config_of(Point(BASE_POINT))
-        names = [point.name for point in self.trials.points]
-        same = [point.name for point in self.trials.points if self._config_of(point) == base]
-        return (same or names or [BASE_POINT])[0]
+        seed = self.seeds[0]
+        base = self.sweep.config_of(Point(BASE_POINT)).model_copy(update={SEED: seed})
+        points = self.trials.points
+        same = [point for point in points if self._run(point, seed).config == base]
+        return (same or points or [Point(BASE_POINT)])[0].name
 
     def record(self) -> None:
         """Record what is planned, for commands that read the directory without the sweep's file."""
@@ -384,10 +372,6 @@ class SweepPlan(Plan):
             "evaluate": self.sweep.settings.evaluate,
         }
         write_text(self.directory.path / SWEEP_PLAN, json.dumps(plan, ensure_ascii=False) + "\n")
-
-
-def _set(overrides: Sequence[str]) -> list[str]:
-    return [part for override in overrides for part in ("--set", override)]
 
 
 def share_data(data: Path, run: Path) -> None:

@@ -13,18 +13,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from transformer_cli.config import yaml
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Count, Section
 from transformer_cli.config.setting_tree import BASE, Node, Place, find_place, setting_error, values
 from transformer_cli.config.validation import validate_as
-from transformer_cli.config.yaml import (
-    check_settings,
-    find_beside,
-    read_mapping,
-    read_settings,
-    set_node,
-)
 from transformer_cli.data.sources import check_split
 from transformer_cli.errors import CorpusError
 from transformer_cli.jobs.space import Space, read_space
@@ -120,12 +114,11 @@ class Point:
     """Of a search's trial."""
 
     @property
-    def overrides(self) -> list[str]:
-        """What it changes as ``--set`` takes it; JSON is YAML."""
-        return [
-            f"{key}={json.dumps(values(node), ensure_ascii=False)}"
-            for key, node in self.nodes.items()
-        ]
+    def options(self) -> list[str]:
+        """What it changes as options of ``train``; JSON is YAML."""
+        changes = {key: values(node) for key, node in self.nodes.items()}
+        texts = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in changes.items()]
+        return [part for text in texts for part in ("--set", text)]
 
 
 def as_node(value: object, place: Place) -> Node:
@@ -239,8 +232,8 @@ class Sweep:
         """
         root = deepcopy(self.tree)
         for keys, node in point.nodes.items():
-            set_node(root, tuple(keys.split(".")), deepcopy(node))
-        return check_settings(root)
+            yaml.set_node(root, tuple(keys.split(".")), deepcopy(node))
+        return yaml.check_settings(root)
 
 
 def load_sweep(path: Path) -> Sweep:
@@ -250,13 +243,13 @@ def load_sweep(path: Path) -> Sweep:
         ConfigError: a file cannot be read, is not YAML, or a key or value does not fit. The message
             is one line with the file and line.
     """
-    root = read_mapping(path, "base")
+    root = yaml.read_mapping(path, "base")
     assert isinstance(root.value, dict)
     if root.value.keys() & Config.model_fields.keys():
         problem = f"write a file with base: {path.name}, and grid: settings' values"
         raise setting_error(root.place, (), f"is a configuration; {problem}")
     settings = validate_as(SweepSettings, root)
-    base = find_beside(path, root, (BASE,), "the sweep file's")
+    base = yaml.find_beside(path, root, (BASE,), "the sweep file's")
     grid = root.value.get("grid")
     search = root.value["search"] if settings.search else None
     for section in (grid, search):
@@ -264,7 +257,7 @@ def load_sweep(path: Path) -> Sweep:
             _check_keys(section)
     space = read_space(search) if search else None
     points = [] if search else grid_points(grid)
-    sweep = Sweep(settings, base, read_settings(base), points, space)
+    sweep = Sweep(settings, base, yaml.read_settings(base), points, space)
     for point in sweep.samples:
         _check_scored(root, settings, sweep.config_of(point))
     return sweep

@@ -63,7 +63,7 @@ class RunGroup:
 
 
 def read_sweep_plan(sweep: Path) -> dict[str, Any]:
-    """Return what a sweep has recorded of its points; see jobs/sweep_results.py."""
+    """Return what a sweep has recorded of its points; see ``SweepPlan.record``."""
     path = sweep / SWEEP_PLAN
     try:
         return _Plan.model_validate_json(read_small(path)).model_dump()

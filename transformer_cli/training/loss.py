@@ -142,9 +142,7 @@ class _LabelSmoothedLoss(torch.autograd.Function):
                 grad_weight += linear_no_grad(real_rows_hidden.t(), gradient.t())
             grad_bias += real_rows[None].to(dtype).mm(gradient)[0]
         grad_hidden.sub_(uniform * weight_sum).mul_(real[:, None])
-        uniform_row = torch.full_like(bias, uniform)
-        uniform_row[pad_id] = 0.0
-        uniform_part = (uniform_row, real_hidden, passes * real.sum())
+        uniform_part = (uniform, pad_id, real_hidden, passes * real.sum())
         grad_weight = _add_uniform_part(grad_weight, grad_bias, *uniform_part)
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         ctx.passes = passes
@@ -164,11 +162,14 @@ class _LabelSmoothedLoss(torch.autograd.Function):
 def _add_uniform_part(
     grad_weight: Float[Tensor, "d_model tgt_size"] | None,
     grad_bias: Float[Tensor, " tgt_size"],
-    uniform_row: Float[Tensor, " tgt_size"],
+    uniform: float,
+    pad_id: int,
     real_hidden: Float[Tensor, "pass token d_model"],
     count: Float[Tensor, ""],
 ) -> Float[Tensor, "tgt_size d_model"] | None:
     """Add the gradients of the target's uniform part; return the weight's, not transposed."""
+    uniform_row = torch.full_like(grad_bias, uniform)
+    uniform_row[pad_id] = 0.0
     grad_bias -= uniform_row * count
     if grad_weight is None:
         return None

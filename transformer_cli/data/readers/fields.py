@@ -2,13 +2,12 @@
 
 import json
 import re
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from transformer_cli.compression import is_compressed, open_text
 from transformer_cli.config.choices import DecodingErrors
@@ -43,26 +42,38 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class FieldsReader(UnitReader):
-    """Files in which a record is a pair."""
+    """Files of JSON objects or of rows of Parquet, in which two fields are a pair."""
 
     fields: tuple[str, str]
-    place: ClassVar[str]  # where a record is, for messages, given file and number
-
-    @abstractmethod
-    def records(self, file: Path) -> Numbered[dict[str, Any]]:
-        """Yield the records of a file."""
+    is_parquet: bool
 
     def units(self, file: Path) -> Iterator[Unit]:
         """Yield the pair of each record."""
         src_field, tgt_field = self.fields
-        for number, record in self.records(file):
+        for number, record in self._records(file):
             if isinstance(record, CorpusError):
                 yield record
                 continue
             try:
                 yield get_text(record, src_field), get_text(record, tgt_field)
             except InvalidTextError as error:
-                yield CorpusError(f"{self.place.format(file, number)}: {error}")
+                yield CorpusError(f"{file}:{' row ' * self.is_parquet}{number}: {error}")
+
+    def _records(self, file: Path) -> Numbered[dict[str, Any]]:
+        if not self.is_parquet:
+            with open_text(file) as raw:
+                yield from read_jsonl(raw, str(file))
+            return
+        if is_compressed(file):
+            raise CorpusError(f"{file}: Parquet has its own compression; decompress it first")
+        with open_parquet(file) as parquet:
+            types = dict(_field_types(parquet.schema_arrow))
+        for field in self.fields:
+            if field not in types:
+                raise CorpusError(f"{file}: {no_such('field', field, types)}")
+            if types[field] not in _TEXT_TYPES:
+                raise CorpusError(f"{file}: field '{field}' is of type {types[field]}, not text")
+        yield from read_parquet(file, list(self.fields))
 
 
 def get_text(record: dict[str, Any], field: str) -> str:
@@ -108,24 +119,8 @@ def type_name(value: Any) -> str:
 # --- JSONL ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class JsonlReader(FieldsReader):
-    """Pairs in two fields of the objects."""
-
-    place = "{}:{}"
-
-    def records(self, file: Path) -> Numbered[dict[str, Any]]:
-        """Yield the objects."""
-        with open_text(file) as raw:
-            yield from read_jsonl(raw, str(file))
-
-
 def read_jsonl(file: BinaryIO, name: str) -> Numbered[dict[str, Any]]:
-    """Yield the objects of a file with their line numbers; blank lines are left out.
-
-    Raises:
-        CorpusError: the file is damaged, or has a line without end.
-    """
+    """Yield the objects of a file with their line numbers; blank lines are left out."""
     for number, line in numbered_lines(bounded_lines(file, name), name):
         if isinstance(line, CorpusError):
             yield number, line
@@ -199,20 +194,6 @@ def _parse(line: str, place: str, decoder: json.JSONDecoder) -> dict[str, Any] |
 # --- Parquet --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ParquetReader(FieldsReader):
-    """Pairs in two fields of the rows."""
-
-    place = "{}: row {}"
-
-    def records(self, file: Path) -> Numbered[dict[str, Any]]:
-        """Yield the rows, with the fields of the pair alone."""
-        if is_compressed(file):
-            raise CorpusError(f"{file}: Parquet has its own compression; decompress it first")
-        check_text_fields(file, self.fields)
-        return read_parquet(file, list(self.fields))
-
-
 def read_parquet(path: Path, columns: list[str] | None = None) -> Numbered[dict[str, Any]]:
     """Yield the rows of a file, numbered from 1, a structure being a dict.
 
@@ -273,17 +254,6 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, (list, tuple)):  # tuples are entries of maps
         return [_without_nan(inner) for inner in value]
     return value
-
-
-def check_text_fields(path: Path, fields: Iterable[str]) -> None:
-    """Check that a file has fields of text; raise what ``read_parquet`` does."""
-    with open_parquet(path) as file:
-        types = dict(_field_types(file.schema_arrow))
-    for field in fields:
-        if field not in types:
-            raise CorpusError(f"{path}: {no_such('field', field, types)}")
-        if types[field] not in _TEXT_TYPES:
-            raise CorpusError(f"{path}: field '{field}' is of type {types[field]}, not text")
 
 
 def _field_types(fields: Iterable[Any], prefix: str = "") -> Iterator[tuple[str, str]]:

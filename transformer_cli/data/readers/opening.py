@@ -5,7 +5,7 @@ from pathlib import Path
 
 from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
-from transformer_cli.data.readers.fields import JsonlReader, ParquetReader
+from transformer_cli.data.readers.fields import FieldsReader
 from transformer_cli.data.readers.po import PoReader
 from transformer_cli.data.readers.tmx import TmxReader
 from transformer_cli.data.readers.tsv import TsvReader
@@ -56,8 +56,7 @@ def open_source(
         case SourceConfig(src_column=int() | str() as src, tgt_column=int() | str() as tgt):
             return TsvReader(*files, (src, tgt))
         case SourceConfig(src_field=str(src), tgt_field=str(tgt)):
-            reader = JsonlReader if source.format == "jsonl" else ParquetReader
-            return reader(*files, (src, tgt))
+            return FieldsReader(*files, (src, tgt), is_parquet=source.format == "parquet")
     return (TmxReader if source.format == "tmx" else PoReader)(*files, (src_lang, tgt_lang))
 
 

@@ -58,13 +58,8 @@ class Occurrences:
 class SplitCheck:
     """Checks a split.
 
-    Args:
-        name: what it is called.
-        source: its text.
-        config: the experiment's settings.
-        tokenizers: those that it is to be trained with; None: not known yet.
-        unit: what lengths are counted in: tokens, if there are tokenizers.
-        training: what is trained on, checked before; None for that itself.
+    ``tokenizers`` are None before they are known: lengths are in words or characters then.
+    ``training`` is what is trained on, checked before; None for that itself.
     """
 
     def __init__(

@@ -43,11 +43,9 @@ _SHIFT_PAIRS = 1_000_000
 class TextAudit:
     """Checks an experiment's text while it is prepared, and collects notes.
 
-    Args:
-        data: where the text comes from.
-        allow: whether to note what can only be a mistake, and not to refuse it.
-        is_begun: whether the run has been trained before, so that a test split may be missing.
-        earlier: where the run found Multi30k before.
+    What can only be a mistake is refused by a SuspectTextError, or noted: if ``allow`` says so, or
+    training ``is_begun``; then a test split may be missing, too. ``earlier`` is where the run found
+    Multi30k before.
     """
 
     def __init__(
@@ -67,9 +65,7 @@ class TextAudit:
     def look_at_scored(self) -> None:
         """Check all files' names, and read the splits to validate and evaluate on.
 
-        Raises:
-            CorpusError: a split is missing, misaligned, damaged or blank.
-            SuspectTextError: something can only be a mistake.
+        A CorpusError is raised if one is missing, misaligned, damaged or blank.
         """
         if isinstance(self._data, CopyData):  # made as it has to be
             return
@@ -117,11 +113,7 @@ class TextAudit:
         return ConcatenatedSources((first, *more)) if more else first
 
     def conclude(self, text_sha256: str) -> None:
-        """Say what was found in the training text, if it has been gone through, and is its sum.
-
-        Raises:
-            SuspectTextError: something can only be a mistake.
-        """
+        """Note what was found in the training text, if it has been gone through, and is its sum."""
         for name, other in self._text_sha256s.items():
             if other == text_sha256:
                 self._refuse(TRAINED_TEXT.format(name))
@@ -193,11 +185,7 @@ class _Watched:
 
 
 def find_mistaken_files(data: DataConfig, training: Sources, scored: Sources) -> Iterator[str]:
-    """Yield a message for each file that is used twice, and each text whose sides are swapped.
-
-    Raises:
-        CorpusError: the first lines of a text cannot be read.
-    """
+    """Yield a message for each file that is used twice, and each text whose sides are swapped."""
     more_training, more_scored = {}, {}
     if isinstance(data, CorpusData):  # whose splits are made of other files
         numbered = enumerate(data.sources)

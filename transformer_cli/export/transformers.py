@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from transformer_cli.config.choices import LONGEST_SOURCE
-from transformer_cli.config.schema import Config, DecodingConfig
+from transformer_cli.config.schema import Config
 from transformer_cli.errors import UsageError
 from transformer_cli.export.card import write_card
 from transformer_cli.export.formats import write_json
@@ -60,9 +60,10 @@ def write_transformers(run: RunDirectory, trained: TrainedModel, directory: Path
             weights[f"model.{stack}.embed_positions.weight"] = table
     (directory / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
     write_json(directory / "config.json", _model_config(config, tokenizers))
-    write_json(directory / "generation_config.json", _generation_config(config))
+    penalty = to_transformers_penalty(config.decoding.length_penalty)
+    beam_options = {"early_stopping": True, "length_penalty": penalty}
+    write_json(directory / "generation_config.json", _generation_config(config, beam_options))
     _write_tokenizers(config, tokenizers, directory)
-    penalty = _beam_options(config.decoding)["length_penalty"]
     use = _USE.format(name=run.path.resolve().name, length_penalty=penalty)
     write_card(run, trained, directory, "transformers", use)
 
@@ -124,7 +125,7 @@ def _model_config(config: Config, tokenizers: Tokenizers) -> dict[str, Any]:
     }
 
 
-def _generation_config(config: Config) -> dict[str, Any]:
+def _generation_config(config: Config, beam_options: dict[str, Any]) -> dict[str, Any]:
     """Return the content of generation_config.json, which ``generate`` takes its defaults from."""
     decoding = config.decoding
     longest = int(config.training.max_length * decoding.max_length_ratio) + 10
@@ -134,14 +135,8 @@ def _generation_config(config: Config) -> dict[str, Any]:
         "max_length": min(longest, _POSITIONS) + 1,  # BOS counts there
         "num_beams": decoding.beam_size,
         # With a beam of 1 they would have no effect, and transformers would say so each time.
-        **(_beam_options(decoding) if decoding.beam_size > 1 else {}),
+        **(beam_options if decoding.beam_size > 1 else {}),
     }
-
-
-def _beam_options(decoding: DecodingConfig) -> dict[str, Any]:
-    """Return what ``generate`` needs, beside ``num_beams``, to search as we do."""
-    penalty = to_transformers_penalty(decoding.length_penalty)
-    return {"early_stopping": True, "length_penalty": penalty}
 
 
 def _write_tokenizers(config: Config, tokenizers: Tokenizers, directory: Path) -> None:

@@ -125,11 +125,7 @@ class ModelForm(_Keys):
 
 
 def read_form(files: SourceFiles) -> ModelForm:
-    """Read a model's form.
-
-    Raises:
-        ImportedModelError: our model cannot have it; the key and what was found are named.
-    """
+    """Read a model's form; an ImportedModelError names the key that our model cannot have."""
     if files.has(MARK):
         raise ImportedModelError(f"{files.directory}: is a run of transformer-cli already; use it")
     if not files.has(CONFIG):
@@ -171,14 +167,8 @@ def find_languages(
 ) -> tuple[str, str]:
     """Return a model's source and target language.
 
-    Args:
-        src: what --src-lang says.
-        tgt: what --tgt-lang says.
-        tokenizer: its file may tell.
-        name: the model's, which may tell, as in 'opus-mt-de-en'.
-
-    Raises:
-        UsageError: an option gives no language's code, or nothing tells a language.
+    ``src`` and ``tgt`` are what the options say; else the tokenizer's file may tell, or the model's
+    name, as in 'opus-mt-de-en'. A UsageError is raised if nothing does.
     """
     opus = _OPUS_NAME.fullmatch(PurePath(name).name)
     languages: dict[str, str | None] = {}

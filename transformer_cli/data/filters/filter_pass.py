@@ -101,8 +101,12 @@ class FilterPass:
     def rejected(self) -> Iterator[np.ndarray]:
         """Yield for each filter a mask of the pairs that it rejects."""
         left = np.ones(self._count, bool)
+        ends = [first for first, _ in self._sources[1:]] + [self._count]
         for place, column in enumerate(self._columns):
-            mask = column.rejects(left, left & self._is_active(self.filters[place].name))
+            active = np.zeros(self._count, bool)
+            for (first, names), end in zip(self._sources, ends, strict=True):
+                active[first:end] = self.filters[place].name in names
+            mask = column.rejects(left, left & active)
             if not place or not self._alone:
                 left = left & ~mask
             yield mask
@@ -117,14 +121,6 @@ class FilterPass:
         column = self._columns[[filter_.name for filter_ in self.filters].index(name)]
         assert isinstance(column, _Keys)
         return column.digests
-
-    def _is_active(self, name: FilterName) -> np.ndarray:
-        """Return a mask of the pairs of sources that have this filter."""
-        mask = np.zeros(self._count, bool)
-        ends = [first for first, _ in self._sources[1:]] + [self._count]
-        for (first, names), end in zip(self._sources, ends, strict=True):
-            mask[first:end] = name in names
-        return mask
 
 
 # --- what each kind of filter has to know of a pair: ----------------------------------------------

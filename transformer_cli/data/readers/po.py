@@ -87,12 +87,12 @@ class PoReader(UnitReader):
         return "there are no translated entries in it"
 
     def _is_swapped(self, language: str, name: str) -> bool:
-        """Return whether the messages are in the target language.
-
-        ``language`` is that of the translations, as the header has it; '' if it has none.
-        """
+        """Return whether the messages are in the target language, given that of the header."""
         src, tgt = map(primary_language, self.languages)
-        code = _language_code(language)
+        code = primary_language(language)
+        if len(code) > 3:  # as 'Portuguese' or 'Brazilian Portuguese (pt)'
+            words = re.split(r"[(,;/]", language)[0].lower().split()
+            code = _CODES.get(words[-1], "") if words else ""
         if code not in ("", src, tgt):
             raise CorpusError(
                 f"{name}: the header says 'Language: {language[:40]}', which is neither the source "
@@ -100,15 +100,6 @@ class PoReader(UnitReader):
             )
         # Messages are in English, but in a few programs.
         return code == src if code else tgt == "en"
-
-
-def _language_code(language: str) -> str:
-    """Return the code of 'pt_BR', 'Portuguese' or 'Brazilian Portuguese (pt)'; '' if unknown."""
-    code = primary_language(language)
-    if len(code) <= 3:
-        return code
-    words = re.split(r"[(,;/]", language)[0].lower().split()
-    return _CODES.get(words[-1], "") if words else ""
 
 
 # --- files ----------------------------------------------------------------------------------------

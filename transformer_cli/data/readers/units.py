@@ -66,11 +66,7 @@ class UnitReader(ABC):
 
     @abstractmethod
     def units(self, file: Path) -> Iterable[Unit]:
-        """Yield the units of a file.
-
-        Raises:
-            CorpusError: the file cannot be read on. One of several counts as a damaged unit.
-        """
+        """Yield the units of a file; raise a CorpusError if it cannot be read on."""
 
     def nothing_found(self) -> str:
         """Return why there may be no pairs."""
@@ -124,10 +120,8 @@ class InvalidTextError(ValueError):
 def one_line(text: str, what: str) -> str:
     """Return a side of a pair on one line; ``what`` is its column or field, for messages.
 
-    White space with a line break or a tab in it becomes a space, or nothing at either end.
-
-    Raises:
-        InvalidTextError: it is longer than ``MAX_SIDE_CHARACTERS``, or has half a surrogate pair.
+    White space with a line break or a tab in it becomes a space, or nothing at either end. What is
+    longer than ``MAX_SIDE_CHARACTERS``, or has half a surrogate pair, is an InvalidTextError.
     """
     if len(text) > MAX_SIDE_CHARACTERS:
         raise InvalidTextError(f"{what}: longer than {MAX_SIDE_CHARACTERS:,} characters")

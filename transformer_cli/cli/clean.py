@@ -42,7 +42,13 @@ def clean(
         )
     options.check_new(directory, "-o")
     if report is not None:
-        _check_report(report, directory)
+        place, new = report.resolve(), directory.resolve()
+        if place == new:
+            raise UsageError(f"--report {report}: is the directory of -o; give the name of a file")
+        if place.parent != new:
+            options.check_output(report, "--report")
+        elif preparing.is_written(place.name):
+            raise UsageError(f"--report {report}: clean writes text there; name it otherwise")
         import_extra("jinja2", "report", "--report")
     result = preparing.clean_corpus(data, directory, pair_bar)
     say("\n".join(_lines(result)))
@@ -51,17 +57,6 @@ def clean(
             "cleaning", None, {}, cleaning=result, data=data, title=config.stem
         )
         compression.write_text(report, page, is_named=True)
-
-
-def _check_report(report: Path, directory: Path) -> None:
-    """Make sure that the page can be written beside the text, or anywhere else."""
-    place, new = report.resolve(), directory.resolve()
-    if place == new:
-        raise UsageError(f"--report {report}: is the directory of -o; give the name of a file")
-    if place.parent != new:
-        options.check_output(report, "--report")
-    elif preparing.is_written(place.name):
-        raise UsageError(f"--report {report}: clean writes text there; name it otherwise")
 
 
 def _lines(result: "preparing.Cleaning") -> Iterator[str]:

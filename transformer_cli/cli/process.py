@@ -5,12 +5,11 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from importlib.machinery import ModuleSpec
 from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from transformer_cli.errors import is_out_of_memory
@@ -150,70 +149,16 @@ def exit_code(number: int) -> int:
     return 128 + (number if number == signal.SIGINT else signal.SIGTERM)
 
 
-# --- Memory, address space (`ulimit -v`) and threads that run out ------------------------------
-# Where a library does not find the address space that it needs, it raises errors of any kind, ends
-# the process, or works in part.
-
-# Bytes of address space that libraries need on a CPU, or abort the process.
-_NEEDS = {"torch": 640 << 20, "pydantic_core": 64 << 20}
-_LITTLE = 1 << 30
-
-
-class _RefuseLibraries:
-    """Refuses libraries where they would abort the process."""
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if name in _NEEDS and _is_left_less_than(_NEEDS[name]):
-            raise ImportError(f"too little address space for {name}", name=name)
-        return None
-
-
-def keep_libraries_out() -> None:
-    """Refuse to import, from here on, what there is too little address space for."""
-    if _address_space() is not None:
-        sys.meta_path.insert(0, _RefuseLibraries())
-
-
 def find_shortage(error: BaseException) -> str | None:
     """Return a message if an error is, or may be, for want of memory or threads, else None."""
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
         chain.append(cause)
-    if is_address_space_short():
-        reason = "" if isinstance(error, MemoryError) else f" ({type(error).__name__}: {error})"
-        return f"out of memory{reason}; raise the limit of the address space (ulimit -v)"
     if any("can't start new thread" in str(link) for link in chain):
         return "no thread can be started; raise the limit of processes (ulimit -u)"
     if any(map(is_out_of_memory, chain)):
-        return "out of memory; lower training.batch_tokens or --batch-tokens"
+        return (
+            "out of memory; lower training.batch_tokens or --batch-tokens, or raise the limit of "
+            "the address space, if there is one (ulimit -v)"
+        )
     return None
-
-
-def is_address_space_short() -> bool:
-    """Return whether this process' address space is limited, and little of it is left."""
-    return _is_left_less_than(_LITTLE)
-
-
-def _is_left_less_than(size: int) -> bool:
-    if (limit := _address_space()) is None:
-        return False
-    try:
-        with Path("/proc/self/statm").open("rb", buffering=0) as file:
-            pages = int(file.read(64).split()[0])
-    except OSError:  # not on this system
-        return False
-    except MemoryError:
-        return True
-    return limit - pages * os.sysconf("SC_PAGESIZE") < size
-
-
-def _address_space() -> int | None:
-    """Return the limit of this process' address space in bytes; None: there is none."""
-    try:
-        import resource
-    except ImportError:  # not on this system
-        return None
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    return None if limit == resource.RLIM_INFINITY else limit

@@ -1,5 +1,6 @@
 """``transformer-cli report``."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -48,51 +49,56 @@ def report(
     Example:
       transformer-cli report runs/toy --sentence 'Ein Hund schläft.'
     """
-    if sweep.SweepDirectory(run).read_mark() is not None:
-        say(str(_report_sweep(sweep.SweepDirectory(run), output)))
-        return
-    directory = directories.RunDirectory(run)
-    directory.check_not_hub_model()
-    settings = directory.load_config()
-    page = output or directory.report
-    options.check_output(page)
-    if output is None:
-        files.check_replaceable(page)
-    for text in sentence or []:
+    swept = sweep.SweepDirectory(run)
+    if swept.read_mark() is not None:
+        page = output or swept.report
+        options.check_output(page)
+        html = sweep_results.render_sweep(swept, sweep_results.read_results(swept))
+    else:
+        directory = directories.RunDirectory(run)
+        directory.check_not_hub_model()
+        directory.load_config()  # or it is no run
+        page = output or directory.report
+        options.check_output(page)
+        if output is None:
+            files.check_replaceable(page)
+        compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
+        html = _render_run(directory, split, checkpoint, compute, sentence or [])
+    compression.write_text(page, html, is_named=output is not None)
+    say(str(page))
+
+
+def _render_run(
+    run: "directories.RunDirectory",
+    split: str | None,
+    checkpoint: str,
+    compute: "loading.ComputeOptions",
+    texts: Sequence[str],
+) -> str:
+    """Return the page about a run, with the attention of these sentences."""
+    for text in texts:
         options.check_sentence(text, "--sentence")
     plotly = rendering.plotly_script()  # before long work
-    advice = f"score it on yours with: transformer-cli evaluate {run} --src FILE --ref FILE"
-    name, pairs = options.load_split(directory, split, advice)
+    advice = f"score it on yours with: transformer-cli evaluate {run.path} --src FILE --ref FILE"
+    name, pairs = options.load_split(run, split, advice)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
-    weights = checkpoints.find_checkpoint(directory.checkpoints, checkpoint)
-    compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
-    translator, searcher = options.load_models(directory, str(weights), compute)
-    opened = checkpoints.Checkpoint.open(weights, tokenizer.fingerprint(directory.tokenizer))
+    weights = checkpoints.find_checkpoint(run.checkpoints, checkpoint)
+    translator, searcher = options.load_models(run, str(weights), compute)
+    opened = checkpoints.Checkpoint.open(weights, tokenizer.fingerprint(run.tokenizer))
     subject = run_page.Subject(
-        run.absolute().name,
-        directory,
+        run.path.absolute().name,
+        run,
         translator,
         checkpoint,
         opened.load_state().step,
         name,
         pairs,
         searcher,
-        best_checkpoint.metrics_of_runs(settings, [directory], log),
+        best_checkpoint.metrics_of_runs(run.load_config(), [run], log),
     )
     with options.prefix_errors("--sentence: "):
-        sentences = [run_page.pack_sentence(translator, text) for text in sentence or []]
+        sentences = [run_page.pack_sentence(translator, text) for text in texts]
     with scoring_bar(len(pairs), name) as count_translated:
-        html = run_page.make_run_page(
+        return run_page.make_run_page(
             subject, sentences, plotly, line_bar, count_translated, partial(warn, name)
         )
-    compression.write_text(page, html, is_named=output is not None)
-    say(str(page))
-
-
-def _report_sweep(directory: "sweep.SweepDirectory", output: Path | None) -> Path:
-    """Write the page about a sweep; return its path."""
-    page = output or directory.report
-    options.check_output(page)
-    text = sweep_results.render_sweep(directory, sweep_results.read_results(directory))
-    compression.write_text(page, text, is_named=output is not None)
-    return page

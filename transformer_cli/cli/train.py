@@ -210,7 +210,14 @@ def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
         for line in (*job.notes, *job.summarize(data, trainer, validator)):
             log(line)
         with stop_requests() as should_stop:
-            _log_start(session, job.previous not in (None, config))
+            for message in session.damaged_checkpoints:
+                log(message)
+            if session.is_finished:
+                log(f"nothing left to train: {trainer.step} steps are done")
+                if job.previous not in (None, config):
+                    log(f"{run.config}: has the changed settings, for commands that read the run")
+            elif trainer.step:
+                log(f"resuming from step {trainer.step}")
             # Tokens per second replace steps per second, so that the bar fits 80 columns.
             with bar(trainer.total_steps, "", "step", initial=trainer.step) as shown:
                 shown.bar_format = (
@@ -221,30 +228,15 @@ def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
                     lambda: should_stop.signal is not None, display.show_step, display.show_record
                 )
             if job.ranks.is_main:
-                _draw(run, job.select)
+                try:
+                    curves.draw_curves(run.metrics, run.curves, str(run.path), job.select)
+                except Exception as error:  # a training is no worse for lacking them
+                    reason = " ".join(str(error).split()) or type(error).__name__
+                    warn(str(run.curves), f"not drawn: {reason}")
             job.ranks.barrier()  # when the first process ends, torchrun may end the others
     is_cut_off = session.stopped and not session.is_finished
     # The signal may have reached another rank only.
     return session, (should_stop.signal or signal.SIGTERM) if is_cut_off else None
-
-
-def _log_start(session: "sessions.Session", is_changed: bool) -> None:
-    for message in session.damaged_checkpoints:
-        log(message)
-    step = session.trainer.step
-    if session.is_finished:
-        log(f"nothing left to train: {step} steps are done")
-        if is_changed:
-            log(f"{session.run.config}: has the changed settings, for commands that read the run")
-    elif step:
-        log(f"resuming from step {step}")
-
-
-def _draw(run: "directory.RunDirectory", select: str) -> None:
-    try:
-        curves.draw_curves(run.metrics, run.curves, str(run.path), select)
-    except Exception as error:  # a training is no worse for lacking them
-        warn(str(run.curves), f"not drawn: {' '.join(str(error).split()) or type(error).__name__}")
 
 
 def _describe_end(session: "sessions.Session", select: str) -> str:

@@ -247,7 +247,7 @@ def _load_text_of_run(runs: Sequence[ComparedRun], split: str) -> ParallelText:
     candidates = [(RunDirectory(Path(split[:at])), split[at + 1 :]) for at in reversed(colons)]
     if not candidates:
         raise UsageError(f"--split {split}: expected RUN:NAME, a run and one of its splits")
-    owner, name = next((each for each in candidates if _has_split(*each)), candidates[0])
+    owner, name = next((place for place in candidates if _has_split(*place)), candidates[0])
     data = owner.load_config().data
     for run in runs:
         if _languages(data) != _languages(run.config.data):

@@ -62,10 +62,7 @@ def score_systems(
 
 
 def measure(
-    metric: SacreMetric,
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    resample: bool = True,
+    metric: SacreMetric, hypotheses: Sequence[str], references: Sequence[str], resample: bool = True
 ) -> Score:
     """Return a score, with its 95 % interval if that is asked for and sentences are not too many.
 

@@ -155,11 +155,12 @@ def _sum(values: Any) -> str:
 
 def hash_files(paths: Iterable[Path]) -> str:
     """Return a SHA-256 of the files' decompressed bytes; CorpusError: one cannot be read."""
-    hashes = []
-    for path in paths:
-        with open_text(path) as file:
-            hashes.append(hashlib.file_digest(file, "sha256"))
-    return combine_hashes(hashes)
+    return combine_hashes(map(_hash_file, paths))
+
+
+def _hash_file(path: Path) -> "hashlib._Hash":
+    with open_text(path) as file:
+        return hashlib.file_digest(file, "sha256")
 
 
 def combine_hashes(sides: "Iterable[hashlib._Hash]") -> str:

@@ -217,14 +217,10 @@ def _write(
 @contextmanager
 def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
     """Open a file that appears only if the block succeeds; yield None without a path."""
-    if path is None:
-        yield None
-        return
-    with (
-        whole_file(path, is_named=True) as temporary,
-        text_writer(temporary, path) as file,
-    ):
-        yield file
+    with ExitStack() as stack:
+        if path is not None:
+            temporary = stack.enter_context(whole_file(path, is_named=True))
+        yield None if path is None else stack.enter_context(text_writer(temporary, path))
 
 
 @contextmanager

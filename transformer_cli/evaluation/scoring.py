@@ -165,9 +165,6 @@ def _sum_nll(
     return total
 
 
-# --- in training ----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Validator:
     """Evaluates a trainer's ``eval_model`` on the validation split, by greedy search."""

@@ -4,7 +4,7 @@ Only names and layout change: CTranslate2 has all that our models are made of. I
 have another layout than the paper's, so positions always go as a table, the learned ones' or ours.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +40,8 @@ def write_model(
 ) -> None:
     """Write the model and its vocabularies into ``directory``, which is empty.
 
-    Args:
-        trained: what is written.
-        quantization: type of the weights; sums stay float32 with int8 and int16.
-        directory: exists.
-        never_written: ids whose logits are so low that no search writes them.
+    With int8 and int16, sums stay float32. ``never_written`` are ids whose logits are so low that
+    no search writes them.
 
     Raises:
         MissingExtraError: CTranslate2 is not installed.
@@ -152,15 +149,10 @@ def _copy(weight: Tensor) -> Tensor:
 
 def _names(tokenizer: Tokenizer) -> list[str]:
     """Return the tokens in the order of their ids, none twice: CTranslate2 knows no ids."""
-    return list(
-        _make_distinct([*SPECIALS, *map(tokenizer.token, range(len(SPECIALS), tokenizer.size))])
-    )
-
-
-def _make_distinct(tokens: list[str]) -> Iterator[str]:
-    seen: set[str] = set()
-    for number, token in enumerate(tokens):
-        while token in seen:
-            token = f"{token}<{number}>"
-        seen.add(token)
-        yield token
+    names: dict[str, None] = {}
+    for number in range(tokenizer.size):
+        name = SPECIALS[number] if number < len(SPECIALS) else tokenizer.token(number)
+        while name in names:
+            name = f"{name}<{number}>"
+        names[name] = None
+    return list(names)

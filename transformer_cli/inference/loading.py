@@ -56,12 +56,7 @@ def load_translator(
 ) -> TextTranslator[SearchEngine]:
     """Load a run, or a model as it is shared or exported, with the engine of ``choose_engine``.
 
-    Args:
-        run: its directory.
-        checkpoint: 'best', 'last' or 'average', or a checkpoint's path.
-        options: the user's.
-        ranks: the processes that translate together.
-        others: runs that make an ensemble with it.
+    ``checkpoint`` is 'best', 'last', 'average' or a path; ``others`` make an ensemble with the run.
 
     Raises:
         UsageError: the options do not go together, or the device cannot compute like that.

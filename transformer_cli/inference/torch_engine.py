@@ -142,12 +142,7 @@ def load_torch_translator(
 ) -> TorchTranslator:
     """Load a trained run, or a model as it is shared; see ``load_trained_model``.
 
-    Args:
-        run: its directory.
-        checkpoint: 'best', 'last' or 'average' of each run, or a checkpoint's path.
-        device: where to compute.
-        precision: of matrix products.
-        others: runs that make an ensemble with it; settings of search are those of ``run``.
+    ``others`` make an ensemble with it, of which settings of search are those of ``run``.
 
     Raises:
         UsageError: runs do not go together in an ensemble.

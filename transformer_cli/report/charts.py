@@ -108,7 +108,7 @@ def make_length_chart(
         end = side.lengths[99] + 1
         counts = side.counts[:end].tolist()
         series.append(Series(f"{name} ({language})", role, list(range(end)), counts))
-    medians = " and ".join(f"{side.lengths[50]}" for side in trained)
+    medians = f"{trained[0].lengths[50]} and {trained[1].lengths[50]}"
     says = f"Lines by length: the middle ones have {medians} tokens, source and target."
     title = "Length of training lines"
     return [Chart("lengths", title, "tokens in a line", "lines", series, says, kind="area")]
@@ -122,7 +122,9 @@ def make_breakdown_charts(
     notes = [f"{bucket.sentences:,} sentences" for bucket in lengths]
     metrics = [METRICS[name] for name in lengths[0].scores][:2]
     bars = [
-        Series(metric.label, role, labels, [each.scores[metric.name] for each in lengths], notes)
+        Series(
+            metric.label, role, labels, [bucket.scores[metric.name] for bucket in lengths], notes
+        )
         for metric, role in zip(metrics, _TWO_ROLES, strict=True)
     ]
     names = " and ".join(metric.label for metric in metrics)

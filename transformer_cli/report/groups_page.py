@@ -48,14 +48,12 @@ def describe_groups(
     legend = [index for index in order if index != reference]
     legend.insert(min(order.index(reference), DRAWN - 1), reference)
     columns = [column for split in evaluated for column in _columns(split, results)]
-    # The best group's difference from the reference, on the first split that has it.
-    scores = [
-        (each["split"], each["scores"][order[0]]) for each in columns if each["metric"] == metric
-    ]
-    differences = [
-        (split, score.difference) for split, score in scores if score and score.difference
-    ]
-    differing = [_find_differing(split, results, order, reference) for split in evaluated]
+    differences = []  # of the best group from the reference, by the metric
+    for column in columns:
+        score = column["scores"][order[0]]
+        if column["metric"] == metric and score and score.difference:
+            differences.append((column["split"], score.difference))
+    pairs = [_find_differing(split, results, order, reference) for split in evaluated]
     runs = [run for group in (groups[reference], *groups) for run in group.runs]
     begun = next((run for run in runs if run.config.is_file()), None)
     return {
@@ -73,7 +71,7 @@ def describe_groups(
         "setting_charts": group_charts.make_setting_charts(results, legend, settings, metric),
         "importance": explain(settings, [group.scores for group in results]),
         "columns": columns,
-        "differing": [each for each in differing if each is not None],
+        "differing": [pair for pair in pairs if pair is not None],
         "begun": begun,  # the reference group's first run that has; None: no run has
     }
 

@@ -145,9 +145,6 @@ def _score_by_rarity(
     return statistics.score_by_rarity(seen, hypotheses, references)
 
 
-# --- attention ------------------------------------------------------------------------------------
-
-
 def _attend(subject: Subject, lengths: Sequence[int]) -> list[dict[str, Any]]:
     """Return the attention of random sentences, if possible of a length that fits a screen."""
     translator, text = subject.translator, subject.text

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import psutil
 import torch
 
@@ -162,14 +163,11 @@ def predict_numbers(config: Config, sizes: tuple[int, int]) -> Numbers:
         model.freeze(config.training.freeze)
         return count_numbers(model, config)
 
-    more_encoder = config.model.num_encoder_layers - 1
-    more_decoder = config.model.num_decoder_layers - 1
-    return Numbers(
-        *(
-            base + more_encoder * (encoder - base) + more_decoder * (decoder - base)
-            for base, encoder, decoder in zip(count(1, 1), count(2, 1), count(1, 2), strict=True)
-        )
-    )
+    # By difference, as a model of very many layers takes long to make.
+    base, encoder, decoder = (np.array(count(*layers)) for layers in ((1, 1), (2, 1), (1, 2)))
+    more_encoder = (config.model.num_encoder_layers - 1) * (encoder - base)
+    more_decoder = (config.model.num_decoder_layers - 1) * (decoder - base)
+    return Numbers(*(base + more_encoder + more_decoder).tolist())
 
 
 def check_memory(

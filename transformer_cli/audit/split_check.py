@@ -124,9 +124,8 @@ class SplitCheck:
                     self._look_at(src, tgt)
                 self.pairs += 1
         if self._blank == self.pairs:
-            raise CorpusError(
-                f"split '{self.name}': every pair has a blank side; nothing is left of it"
-            )
+            problem = "every pair has a blank side; nothing is left of it"
+            raise CorpusError(f"split '{self.name}': {problem}")
 
     def _look_at(self, src: str, tgt: str) -> None:
         self.src_digests.add(src)
@@ -144,8 +143,7 @@ class SplitCheck:
     def known_digests(self) -> np.ndarray:
         """Return the digests of all pairs but blank ones."""
         digests = self.pair_digests.numbers
-        known: np.ndarray = digests[digests != NO_DIGEST]
-        return known
+        return np.asarray(digests[digests != NO_DIGEST])
 
     @property
     def is_all_copied(self) -> bool:

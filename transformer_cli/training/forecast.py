@@ -38,12 +38,10 @@ _LOADED = 0.75
 class Forecast:
     """Expected cost of the steps that are left."""
 
-    seconds: float
-    """Training time at the present load, without validations and checkpoints."""
+    seconds: float  # training time at the present load, without validations and checkpoints
     idle_seconds: float
     """The same on an idle machine; equals ``seconds`` if the machine is idle now."""
-    memory: int
-    """Bytes: peak of the tensors on a GPU, else of the process."""
+    memory: int  # bytes: peak of the tensors on a GPU, else of the process
 
 
 def forecast(trainer: Trainer, sample: EpochSample) -> Forecast | None:
@@ -132,11 +130,9 @@ def _peak_memory(device: torch.device) -> int:
 class Numbers(NamedTuple):
     """How many numbers, of four bytes, a training holds at least."""
 
-    weights: int
-    """Those of the moving average included."""
+    weights: int  # those of the moving average included
     gradients: int
-    state: int
-    """The optimizer's."""
+    state: int  # the optimizer's
 
 
 def count_numbers(model: Transformer, config: Config) -> Numbers:

@@ -75,12 +75,9 @@ class Session:
         self.run = run
         self.trainer = trainer
         self.validate = validate
-        self.state = State(step=0)
-        """As of the last checkpoint, apart from what the trainer counts."""
-        self.damaged_checkpoints: list[str] = []
-        """A message for each that was passed over."""
-        self.stopped = False
-        """Whether the session ended because a rank was asked to stop."""
+        self.state = State(step=0)  # as of the last checkpoint, apart from what the trainer counts
+        self.damaged_checkpoints: list[str] = []  # a message for each that was passed over
+        self.stopped = False  # whether the session ended because a rank was asked to stop
         self._tokenizer = tokenizer_fingerprint
         self._ranks = trainer.ranks
         self._show_record: Callable[[metrics_log.Record], object] = lambda record: None

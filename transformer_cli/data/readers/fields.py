@@ -275,9 +275,8 @@ def open_parquet(path: Path) -> Iterator[Any]:
     from pyarrow import ArrowException
 
     if not path.is_file():
-        raise CorpusError(
-            f"{path}: there is no such file, or it is none; Parquet is read from files"
-        )
+        problem = "there is no such file, or it is none; Parquet is read from files"
+        raise CorpusError(f"{path}: {problem}")
     try:
         # Pages are read as they are needed, so that a row group need not fit into memory.
         with parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:

@@ -65,13 +65,6 @@ class Artifact(Generic[AnyRecord]):
         """Return the record; None: there is none, or it is damaged or of another version."""
         return read_record(self.path / self.name, self.kind)
 
-    def read_if_made_of(self, made_of: dict[str, str]) -> AnyRecord | None:
-        """Return the record if the artifact was made of these inputs, and its files are there."""
-        record = self.read()
-        if record is None or record.made_of != made_of or self.find_damage(record):
-            return None
-        return record
-
     def make(self, write: Callable[[Path], AnyRecord]) -> AnyRecord:
         """Make the artifact, whose directory must not exist yet; of a failure nothing is left.
 

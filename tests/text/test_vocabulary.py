@@ -19,7 +19,7 @@ COUNTS = {"der": 3, "Hund": 1, "ein": 5, "Ball": 3, "und": 1}
 def test_specials_have_fixed_ids() -> None:
     vocabulary = Vocabulary(["Hund"])
     assert (UNK_ID, BOS_ID, EOS_ID, PAD_ID) == (0, 1, 2, 3)
-    assert [vocabulary.token(number) for number in range(5)] == [
+    assert [*vocabulary.tokens[:5]] == [
         "<unk>",
         "<BOS>",
         "<EOS>",

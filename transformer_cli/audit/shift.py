@@ -125,9 +125,9 @@ class ShiftCheck:
             fit[:, column] = -np.abs(off).clip(max=_FARTHEST)
         for row, index in enumerate(inner):
             if marks := self._marks[index][0]:
-                shared = [len(marks & self._marks[index + offset][1]) for offset in _OFFSETS]
-                if any(shared):
-                    fit[row] += _SHARED * np.minimum(shared, _MAX_SHARED)
+                for column, offset in enumerate(_OFFSETS):
+                    if shared := len(marks & self._marks[index + offset][1]):
+                        fit[row, column] += _SHARED * min(shared, _MAX_SHARED)
         return fit - fit[:, :1]
 
     def find_shifts(self) -> list[Shift]:

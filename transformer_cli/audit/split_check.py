@@ -113,11 +113,7 @@ class SplitCheck:
         return lambda character: not any(character in characters for characters in seen)
 
     def read(self, progress: PairProgress) -> None:
-        """Read and check the split.
-
-        Raises:
-            CorpusError: it is missing, misaligned, not UTF-8, or every pair has a blank side.
-        """
+        """Read and check the split; raise a CorpusError if every pair has a blank side."""
         for batch in in_batches(progress(self.source.pairs(), self.name)):
             self._shift.add(batch)
             for src, tgt in batch:
@@ -128,17 +124,14 @@ class SplitCheck:
                     self._look_at(src, tgt)
                 self.pairs += 1
         if self._blank == self.pairs:
-            raise CorpusError(
-                f"split '{self.name}': every pair has a blank side; nothing is left of it"
-            )
+            problem = "every pair has a blank side; nothing is left of it"
+            raise CorpusError(f"split '{self.name}': {problem}")
 
     def _look_at(self, src: str, tgt: str) -> None:
         self.src_digests.add(src)
         self._copies += src == tgt and not self._one_language and any(map(str.isalpha, src))
-        tokens = max(
-            side.check_line(self.pairs, line)
-            for side, line in zip(self.sides, (src, tgt), strict=True)
-        )
+        sides = zip(self.sides, (src, tgt), strict=True)
+        tokens = max(side.check_line(self.pairs, line) for side, line in sides)
         if tokens > self.max_length:
             self.long.add(self.pairs, f"{tokens:,}")
 
@@ -150,8 +143,7 @@ class SplitCheck:
     def known_digests(self) -> np.ndarray:
         """Return the digests of all pairs but blank ones."""
         digests = self.pair_digests.numbers
-        known: np.ndarray = digests[digests != NO_DIGEST]
-        return known
+        return np.asarray(digests[digests != NO_DIGEST])
 
     @property
     def is_all_copied(self) -> bool:
@@ -161,16 +153,14 @@ class SplitCheck:
     def find_by_rules(self) -> Iterator[tuple[FilterName, str, Occurrences]]:
         """Yield name, summary and faults of each rule that filters go by as well."""
         for place, mask in enumerate(self.rules.rejected()):
-            rule = self.rules.filters[place]
-            indices = np.flatnonzero(mask).tolist()
-            details = self.rules.details(place)
+            rule, details = self.rules.filters[place], self.rules.details(place)
+            indices = np.flatnonzero(mask)
+            shown = indices[: Occurrences.SHOWN].tolist()
             if isinstance(rule, RepeatFilter):
                 digests = self.pair_digests.numbers
-                details = {
-                    index: f"as line {int(np.argmax(digests == digests[index])) + 1}"
-                    for index in indices[: Occurrences.SHOWN]
-                }
-            first = [(index, details.get(index, "")) for index in indices[: Occurrences.SHOWN]]
+                like = {index: int(np.argmax(digests == digests[index])) for index in shown}
+                details = {index: f"as line {like[index] + 1}" for index in shown}
+            first = [(index, details.get(index, "")) for index in shown]
             yield rule.name, rule.summary, Occurrences(len(indices), first)
 
     def find_shifted(self) -> Occurrences:
@@ -187,10 +177,9 @@ class SplitCheck:
         for part in self.training or ():
             for index, like in find_in(digests(self), digests(part)).items():
                 first.setdefault(index, (part, like))
-        faults = Occurrences()
-        for index, (part, like) in sorted(first.items(), key=lambda item: item[0]):
-            faults.add(index, f"as line {like + 1} of {part.name}")
-        return faults
+        shown = sorted(first.items(), key=lambda item: item[0])[: Occurrences.SHOWN]
+        places = [(index, f"as line {like + 1} of {part.name}") for index, (part, like) in shown]
+        return Occurrences(len(first), places)
 
 
 class SideCheck:

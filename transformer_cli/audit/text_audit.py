@@ -122,9 +122,8 @@ class TextAudit:
         for scored in self._scored:
             count, trained = len(scored.seen), scored.trained
             if trained and trained >= LARGE_OVERLAP * count:
-                self.notes.append(
-                    f"{scored.name}: {trained:,} of {count:,} pairs are trained on too"
-                )
+                shared = f"{trained:,} of {count:,} pairs are trained on too"
+                self.notes.append(f"{scored.name}: {shared}")
 
     def _check_pairs(self, watched: "_Watched") -> None:
         if watched.count and watched.copies == watched.count and not self._one_language:
@@ -134,10 +133,8 @@ class TextAudit:
 
     def _refuse(self, mistake: str) -> None:
         if not self._allow:
-            raise SuspectTextError(
-                f"{mistake}; that can only be a mistake: name other files, or insist with "
-                "--allow-suspect-data"
-            )
+            advice = "name other files, or insist with --allow-suspect-data"
+            raise SuspectTextError(f"{mistake}; that can only be a mistake: {advice}")
         if mistake not in self.notes:
             self.notes.append(mistake)
 
@@ -149,10 +146,10 @@ class _Watched:
         self.name, self.source = name, source
         self.shift = ShiftCheck()
         self.count = self.copies = self.trained = 0
+        # Of a split that is not trained on: its first different pairs, by a number each. The same
+        # of all such splits, with those that each is in, is given to what is trained on.
         self.seen: dict[int, None] = {}
-        """Of a split that is not trained on: its first different pairs, by a number each."""
         self.wanted: dict[int, list[_Watched]] | None = None
-        """The same of all such splits, with those that each is in; given to what is trained on."""
         self._is_fresh = True
 
     def pairs(self) -> Iterator[tuple[str, str]]:
@@ -192,11 +189,8 @@ def find_mistaken_files(data: DataConfig, training: Sources, scored: Sources) ->
         more_training = {f"data.sources[{number}]": source for number, source in numbered}
         more_scored = given_sources(data)
     one_language = data.src_lang == data.tgt_lang
-    yield from _same_files(
-        {**training, **_text_files(more_training)},
-        {**scored, **_text_files(more_scored)},
-        one_language,
-    )
+    all_training = {**training, **_text_files(more_training)}
+    yield from _same_files(all_training, {**scored, **_text_files(more_scored)}, one_language)
     yield from _swapped_sides({**training, **scored}, (data.src_lang, data.tgt_lang))
 
 
@@ -248,7 +242,6 @@ def _swapped_sides(sources: Sources, languages: tuple[str, str]) -> Iterator[str
             for check in map(ScriptCheck, languages)
         ]
         if foreign == [True, False, False, True]:
-            yield (
-                f"{name}: its source is in the script of '{languages[1]}' and its target in that "
-                f"of '{languages[0]}', so they are swapped"
-            )
+            src, tgt = languages
+            found = f"its source is in the script of '{tgt}' and its target in that of '{src}'"
+            yield f"{name}: {found}, so they are swapped"

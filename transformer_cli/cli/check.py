@@ -68,18 +68,18 @@ def check(
     path = _find_tokenizer(settings, directory.RunDirectory(run), run_dir is not None)
     tokenizers = None if path is None else tokenizer.load_tokenizers(path)
     report = findings.check_corpus(settings, tokenizers, pair_bar, ignore or [])
-    effects = None
+    effects = []
     if isinstance(settings.data, data_schema.CorpusData):  # others have nothing to filter
         effects = findings.find_filter_effects(settings.data, pair_bar)
     if json:
-        filters = {} if effects is None else {"filters": [asdict(effect) for effect in effects]}
+        filters = {"filters": [asdict(effect) for effect in effects]} if effects else {}
         about = {"config": str(config), "tokenizer": path and str(path)}
         content = {**about, "warnings": report.warnings, **asdict(report), **filters}
         say(json_format.dumps(content))
     else:
         of = f" of {path}" if path else ": no tokenizer yet (see vocab)"
         heading = f"{config}: lengths in {report.unit}{of}"
-        say("\n".join([heading, "", *_lines(report), *_filter_lines(effects or [])]))
+        say("\n".join([heading, "", *_lines(report), *_filter_lines(effects)]))
     if report.mistakes or (strict and report.warnings):
         raise typer.Exit(1)
 

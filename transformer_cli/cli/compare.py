@@ -202,8 +202,7 @@ def _describe_group(
         },
         "runs": [
             _describe_run(
-                run,
-                {name: metric.groups[number].scores[at] for name, metric in by_metric.items()},
+                run, {name: metric.groups[number].scores[at] for name, metric in by_metric.items()}
             )
             for at, run in enumerate(group.runs)
         ],

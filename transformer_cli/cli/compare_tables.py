@@ -35,7 +35,7 @@ def format_reports(reports: Sequence[Mapping[str, Any]], kind: str) -> str:
     entries, settings = reports[0][kind], reports[0]["settings"]
     names = [entry["name"] for entry in entries]
     lines += [
-        *(_group_notes(names) if kind == "groups" else _run_notes(names)),
+        *_notes(kind, names),
         "",
         *(_format_differences("setting", names, settings) or ["no setting differs"]),
     ]
@@ -110,14 +110,6 @@ def _run_table(runs: Sequence[Entry]) -> Iterator[str]:
     yield from (*align_columns([heads, *rows]), "")
 
 
-def _run_notes(names: Sequence[str]) -> list[str]:
-    return [
-        "±: half of the 95 % interval. "
-        f"p: how likely chance makes such a difference from {names[0]}.",
-        "step: of the weights that were scored. steps, seconds: of the whole training.",
-    ]
-
-
 # --- groups ---------------------------------------------------------------------------------------
 
 
@@ -165,7 +157,13 @@ def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> li
     return align_columns(table)
 
 
-def _group_notes(names: Sequence[str]) -> list[str]:
+def _notes(kind: str, names: Sequence[str]) -> list[str]:
+    if kind == "runs":
+        return [
+            "±: half of the 95 % interval. "
+            f"p: how likely chance makes such a difference from {names[0]}.",
+            "step: of the weights that were scored. steps, seconds: of the whole training.",
+        ]
     mean = "mean: over seeds, ± their standard deviation. interval: of the mean, by Student's t."
     if len(names) == 1:
         return [mean]

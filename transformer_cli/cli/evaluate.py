@@ -120,10 +120,7 @@ def _find_column(
 
 
 def _evaluate(
-    run: "directories.RunDirectory",
-    given: EvaluateOptions,
-    name: str,
-    text: "corpus.ParallelText",
+    run: "directories.RunDirectory", given: EvaluateOptions, name: str, text: "corpus.ParallelText"
 ) -> tuple[dict[str, Any], list[str]]:
     """Translate and score a text; return the report and the translations."""
     metrics = best_checkpoint.metrics_of_runs(run.load_config(), [run], log)

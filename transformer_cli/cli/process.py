@@ -96,36 +96,34 @@ _ECHO_SECONDS = 1.0
 class StopRequest:
     """The signal that has requested a stop, if any."""
 
-    def __init__(self, message: str) -> None:
-        self.signal: int | None = None
-        self._requested_at = 0.0
-        self._message = message
-        # torchrun and a sweep forward signals that their processes may have received as well: Slurm
-        # sends its own to all of a job.
-        is_forwarded = Ranks.from_env().size > 1 or "SLURM_JOB_ID" in os.environ
-        self._echo = _ECHO_SECONDS if is_forwarded else 0.0
+    signal: int | None = None
 
     def __call__(self) -> bool:
         """Return whether to stop."""
         return self.signal is not None
 
-    def handle(self, number: int, frame: FrameType | None) -> None:
-        """Request a stop at the first signal; exit at the second."""
-        if self.signal is not None:
-            if time.monotonic() - self._requested_at > self._echo:
-                os._exit(exit_code(number))
-            return
-        self.signal, self._requested_at = number, time.monotonic()
-        # Not print, which is not reentrant.
-        with suppress(OSError):  # the pipe may be closed, as after Ctrl-C with `2>&1 | tee`
-            os.write(2, f"\n{self._message}\n".encode())
-
 
 @contextmanager
 def stop_requests(message: str = _STOPPING) -> Iterator[StopRequest]:
-    """Turn signals into a request to stop, answered by ``message``, while the block runs."""
-    request = StopRequest(message)
-    before = {number: signal.signal(number, request.handle) for number in stop_signals()}
+    """Take signals for a request to stop, answered by ``message``; the second one exits at once."""
+    request, requested_at = StopRequest(), 0.0
+    # torchrun and a sweep forward signals that their processes may have received as well: Slurm
+    # sends its own to all of a job.
+    is_forwarded = Ranks.from_env().size > 1 or "SLURM_JOB_ID" in os.environ
+    echo = _ECHO_SECONDS if is_forwarded else 0.0
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal requested_at
+        if request.signal is not None:
+            if time.monotonic() - requested_at > echo:
+                os._exit(exit_code(number))
+            return
+        request.signal, requested_at = number, time.monotonic()
+        # Not print, which is not reentrant.
+        with suppress(OSError):  # the pipe may be closed, as after Ctrl-C with `2>&1 | tee`
+            os.write(2, f"\n{message}\n".encode())
+
+    before = {number: signal.signal(number, handle) for number in stop_signals()}
     try:
         yield request
     finally:

@@ -161,10 +161,7 @@ class _Job(NamedTuple):
 
 @contextmanager
 def _open_job(
-    request: "texts.TrainRequest",
-    device: DeviceName,
-    precision: PrecisionName,
-    threads: int | None,
+    request: "texts.TrainRequest", device: DeviceName, precision: PrecisionName, threads: int | None
 ) -> Iterator[_Job]:
     """Choose the device, check its memory and connect the ranks while the block runs."""
     devices.use_threads(threads)

@@ -132,15 +132,23 @@ def _run(job: _Translating) -> None:
     with (
         _open_alignments(options.alignments) as alignments,
         output.output_file(options.output, _fingerprint(job), chunk_lines, keep) as file,
-        _hint_at_resuming(file),
     ):
-        if options.resume:
-            with prefix_errors("--resume: ", "; start anew without --resume"):
-                file.resume(row.source for row in job.rows)
-        else:
-            file.begin()
-        ranks.sum([file.kept])
-        _write(job, file.write, alignments, file.kept)
+        try:
+            if options.resume:
+                with prefix_errors("--resume: ", "; start anew without --resume"):
+                    file.resume(row.source for row in job.rows)
+            else:
+                file.begin()
+            ranks.sum([file.kept])
+            _write(job, file.write, alignments, file.kept)
+        except BaseException as error:
+            if not file.kept:
+                raise
+            hint = f"{file.kept:,} lines are kept; to go on, add --resume to the same command"
+            if isinstance(error, TransformerCliError):
+                raise type(error)(f"{error}; {hint}") from error
+            log(hint)
+            raise
 
 
 def _translate(job: _Translating, done: int) -> Iterator[tuple[Row, output.TranslatedLine]]:
@@ -209,29 +217,10 @@ def _write(
 @contextmanager
 def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
     """Open a file that appears only if the block succeeds; yield None without a path."""
-    if path is None:
-        yield None
-        return
-    with (
-        whole_file(path, is_named=True) as temporary,
-        text_writer(temporary, path) as file,
-    ):
-        yield file
-
-
-@contextmanager
-def _hint_at_resuming(file: output.Output) -> Iterator[None]:
-    """Add a hint at --resume to an error that ends the block, if any lines are kept."""
-    try:
-        yield
-    except BaseException as error:
-        if not file.kept:
-            raise
-        hint = f"{file.kept:,} lines are kept; to go on, add --resume to the same command"
-        if isinstance(error, TransformerCliError):
-            raise type(error)(f"{error}; {hint}") from error
-        log(hint)
-        raise
+    with ExitStack() as stack:
+        if path is not None:
+            temporary = stack.enter_context(whole_file(path, is_named=True))
+        yield None if path is None else stack.enter_context(text_writer(temporary, path))
 
 
 @contextmanager

@@ -24,31 +24,27 @@ S = TypeVar("S", bound=Section)
 _MAX_KEYS_LISTED = 9
 _MAX_OTHER_ERRORS = 20
 
-# What the schema expects, by pydantic's error type. Language codes and tags have string limits.
-_LANGUAGE = "a language code such as 'de' or 'pt-BR'"
-_SECTION = "keys and values"
+# What the schema expects, by pydantic's error type. Only language codes and tags have patterns.
 _EXPECTED = {
     "int_type": "a whole number",
     "float_type": "a number",
     "finite_number": "a finite number",
     "bool_type": "true or false",
     "string_type": "text",
-    "string_too_short": _LANGUAGE,
-    "string_too_long": _LANGUAGE,
-    "string_pattern_mismatch": _LANGUAGE,
     "path_type": "a path",
     "greater_than": "more than {gt}",
     "greater_than_equal": "at least {ge}",
     "less_than": "less than {lt}",
     "less_than_equal": "at most {le}",
     "literal_error": "{expected}",
-    "list_type": "a list",
-    "tuple_type": "a list",
     "too_long": "a list of {max_length}",
     "too_short": "a list of at least {min_length}",
-    "dict_type": _SECTION,
-    "model_type": _SECTION,
-    "model_attributes_type": _SECTION,
+    **dict.fromkeys(("list_type", "tuple_type"), "a list"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "keys and values"),
+    **dict.fromkeys(
+        ("string_too_short", "string_too_long", "string_pattern_mismatch"),
+        "a language code such as 'de' or 'pt-BR'",
+    ),
 }
 # What the schema's own validators say: a key, and what is wrong with it.
 _VALIDATORS_MESSAGE = re.compile(r"([a-z_[].*?): (.*)", re.DOTALL)

@@ -9,8 +9,14 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 from transformer_cli.compression import is_compressed, open_text
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import ParallelText, stream_lines
-from transformer_cli.data.readers.fields import get_text, read_jsonl_table, read_parquet_table
-from transformer_cli.data.readers.tsv import TsvTable, read_tsv, too_few_columns
+from transformer_cli.data.readers.fields import (
+    TsvTable,
+    get_text,
+    read_jsonl_table,
+    read_parquet_table,
+    read_tsv,
+    too_few_columns,
+)
 from transformer_cli.data.readers.units import ROW_ADVICE, InvalidTextError, one_line
 from transformer_cli.errors import CorpusError, UsageError
 

@@ -13,7 +13,7 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import check_has_splits, default_split, load_split, split_names
 from transformer_cli.errors import CorpusError, RunError, UsageError
 from transformer_cli.inference.loading import ComputeOptions, load_translator
-from transformer_cli.inference.translator import LongLine, ignore
+from transformer_cli.inference.translator import LongLine
 from transformer_cli.packages import import_extra
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import SWEEP_MARK, SWEEP_RUNS, RunDirectory, is_run
@@ -44,8 +44,8 @@ class ComparedRun:
         self,
         text: ParallelText,
         computing: ComputeOptions,
-        progress: Callable[[int], object] = ignore,
-        on_long_line: Callable[[LongLine], object] = ignore,
+        progress: Callable[[int], object],
+        on_long_line: Callable[[LongLine], object],
     ) -> list[str]:
         """Return its translations, one a line, by a model that is loaded for them only."""
         translator = load_translator(self.directory, str(self.checkpoint), computing)

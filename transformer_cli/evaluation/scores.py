@@ -62,10 +62,7 @@ def score_systems(
 
 
 def measure(
-    metric: SacreMetric,
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    resample: bool = True,
+    metric: SacreMetric, hypotheses: Sequence[str], references: Sequence[str], resample: bool = True
 ) -> Score:
     """Return a score, with its 95 % interval if that is asked for and sentences are not too many.
 
@@ -101,15 +98,15 @@ def paired_bootstrap(
         if before is not None:
             os.environ[_SEED_VARIABLE] = before
     ((name, signature),) = signatures.items()
-    first, *others = (result for result in results[name] if isinstance(result, Result))
-    scores = [Score(_number(first.score), str(signature), _number(first.ci))]
-    for result in others:
+    tested = [result for result in results[name] if isinstance(result, Result)]
+    scores = []
+    for number, result in enumerate(tested):
         p_value = None
-        if len(references) > 1:
+        if number > 0 and len(references) > 1:
             # No difference is the least there can be, so all samples reach it. sacreBLEU counts
             # those that exceed it: none between equal outputs, which it would call different at
             # p = 0.001.
-            p_value = 1.0 if result.score == first.score else _number(result.p_value)
+            p_value = 1.0 if result.score == tested[0].score else _number(result.p_value)
         scores.append(Score(_number(result.score), str(signature), _number(result.ci), p_value))
     return scores
 

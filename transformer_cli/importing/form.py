@@ -129,17 +129,15 @@ def read_form(files: SourceFiles) -> ModelForm:
     if files.has(MARK):
         raise ImportedModelError(f"{files.directory}: is a run of transformer-cli already; use it")
     if not files.has(CONFIG):
-        raise ImportedModelError(
-            f"{files.directory}: has no {CONFIG}, so it is no model of transformers"
-        )
+        problem = f"has no {CONFIG}, so it is no model of transformers"
+        raise ImportedModelError(f"{files.directory}: {problem}")
     config, generation, tokenizer = (
         files.read_json(name) if files.has(name) else {}
         for name in (CONFIG, GENERATION, TOKENIZER_CONFIG)
     )
     if config.get("model_type") == hub_model.MODEL_TYPE:
-        raise ImportedModelError(
-            f"{files.directory}: is in the layout of export --format hub; use it as it is"
-        )
+        problem = "is in the layout of export --format hub; use it as it is"
+        raise ImportedModelError(f"{files.directory}: {problem}")
     try:
         form = ModelForm.model_validate({**config, **generation, "tokenizer": tokenizer})
         form.model  # noqa: B018, as its settings may not go together

@@ -38,14 +38,8 @@ def write_run(
 ) -> None:
     """Write a model of transformers as a run, which appears whole or not at all.
 
-    Args:
-        files: the model's directory.
-        form: what ``read_form`` returns for it.
-        languages: of its source and its target.
-        source: the model's directory or its name on the Hub, for the record.
-        revision: the Hub's commit; None: it is a directory.
-        run: where to; its parents need not be there.
-        log: shows a line.
+    ``source`` is the model's directory or its name on the Hub, and ``revision`` the Hub's commit,
+    for the record; the parents of ``run`` need not be there.
 
     Raises:
         ImportedModelError: it is damaged, or has a form that ours cannot have.

@@ -67,14 +67,11 @@ class SourceFiles:
         """
         path = self.directory / name
         if not _FILE_NAME.fullmatch(name):
-            raise ImportedModelError(
-                f"{self.directory}: names the file {name!r}, which cannot be one of this directory"
-            )
+            problem = f"names the file {name!r}, which cannot be one of this directory"
+            raise ImportedModelError(f"{self.directory}: {problem}")
         target = Path(os.path.realpath(path))  # resolve() raises other errors at links in a loop
         if not any(target.is_relative_to(root) for root in self._roots):
-            raise ImportedModelError(
-                f"{path}: is a link to a file elsewhere; copy that file into the directory"
-            )
+            raise self.error(name, "is a link to a file elsewhere; copy it into the directory")
         try:
             with open_regular(path) as file:
                 size = os.fstat(file.fileno()).st_size

@@ -61,11 +61,9 @@ def read_tokenizers(files: SourceFiles, form: ModelForm) -> ImportedTokenizers:
         tgt = _read_table(files, _TGT_TABLE, form, form.tgt_size, is_tgt=True)
         return ImportedTokenizers(models, {"src": src, "tgt": tgt})
     if form.src_size != form.tgt_size:
-        raise files.error(
-            TOKENIZER_CONFIG,
-            f"separate_vocabs: is not true, but the model has {form.src_size:,} rows for the "
-            f"source and {form.tgt_size:,} for the target",
-        )
+        rows = f"{form.src_size:,} rows for the source and {form.tgt_size:,} for the target"
+        problem = f"separate_vocabs: is not true, but the model has {rows}"
+        raise files.error(TOKENIZER_CONFIG, problem)
     table = _read_table(files, _TABLE, form, form.src_size, is_tgt=True)
     if models["src"] == models["tgt"]:
         models = {"joint": models["src"]}
@@ -101,11 +99,9 @@ def _read_table(files: SourceFiles, name: str, form: ModelForm, size: int, is_tg
     ordinary = [pieces[row] for row in rows[len(SPECIALS) :]]
     for piece in ordinary:
         if not piece or piece in SPECIALS or _UNUSABLE.search(piece):
-            raise files.error(
-                name,
-                f"the piece {piece[:60]!r} cannot be imported: one is not empty, is Unicode text, "
-                f"has no line break, and is none of {', '.join(SPECIALS)}",
-            )
+            rule = f"is Unicode text, has no line break, and is none of {', '.join(SPECIALS)}"
+            problem = f"the piece {piece[:60]!r} cannot be imported: one is not empty, {rule}"
+            raise files.error(name, problem)
     return Table(Vocabulary(ordinary), rows, copies_start=bos is None)
 
 

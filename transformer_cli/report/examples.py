@@ -79,7 +79,6 @@ def choose_differing(
     second: Sequence[Sequence[str]],
     src: Sequence[str],
     references: Sequence[str],
-    shown: int = SHOWN_EACH,
 ) -> tuple[list[TwoTranslations], list[TwoTranslations]]:
     """Return the sentences that one group translates better, and those that the other does.
 
@@ -101,8 +100,8 @@ def choose_differing(
         return TwoTranslations(1 + line, src[line], references[line], mean, marked)
 
     order = np.argsort(-difference, kind="stable")
-    better = [show(line) for line in order[:shown].tolist() if difference[line] > 0]
-    worse = [show(line) for line in order[::-1][:shown].tolist() if difference[line] < 0]
+    better = [show(line) for line in order[:SHOWN_EACH].tolist() if difference[line] > 0]
+    worse = [show(line) for line in order[::-1][:SHOWN_EACH].tolist() if difference[line] < 0]
     return better, worse
 
 

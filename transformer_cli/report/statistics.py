@@ -108,9 +108,10 @@ def score_by_rarity(
     for hypothesis, reference in zip(hypotheses, references, strict=True):
         of_reference = Counter(split_words(reference))
         of_both = of_reference & Counter(split_words(hypothesis))
-        for totals, counts in ((in_references, of_reference), (found_again, of_both)):
-            for word, count in counts.items():
-                totals[labels[bisect_right(FREQUENCIES, seen.get(word, 0)) - 1]] += count
+        for word, count in of_reference.items():
+            label = labels[bisect_right(FREQUENCIES, seen.get(word, 0)) - 1]
+            in_references[label] += count
+            found_again[label] += of_both[word]
     return [
         RarityBucket(label, in_references[label], found_again[label])
         for label in labels

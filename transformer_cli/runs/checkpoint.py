@@ -71,18 +71,14 @@ class State(BaseModel):
     micro_batches: PositiveInt = 1
     window: Annotated[list[float], Field(min_length=3, max_length=3)] = [0.0, 0.0, 0.0]
     """``Trainer.window``, summed over all ranks."""
-    seconds: FiniteFloat = 0.0
-    """Time spent training, in all sessions."""
-    unvalidated: bool = False
-    """Whether the step is to be validated, and is not yet."""
+    seconds: FiniteFloat = 0.0  # time spent training, in all sessions
+    unvalidated: bool = False  # whether the step is to be validated, and is not yet
     best_step: NonNegativeInt | None = None
     best_rank: float = -1.0
     """The best validation's ``Validation.rank``: a score, or the negative loss."""
     best_loss: float = 0.0
-    bad_validations: NonNegativeInt = 0
-    """Validations since the best one."""
-    averaged: list[str] = []
-    """Paths of the checkpoints that this one is the mean of."""
+    bad_validations: NonNegativeInt = 0  # validations since the best one
+    averaged: list[str] = []  # paths of the checkpoints that this one is the mean of
 
     def add_validation(self, step: int, rank: float, loss: float) -> bool:
         """Return whether a validation is the best so far: of the highest rank, then lowest loss."""
@@ -98,8 +94,7 @@ class Checkpoint:
     """A checkpoint whose manifest was read; other files are verified when they are loaded."""
 
     path: Path
-    files: Mapping[str, str]
-    """SHA-256 by file name."""
+    files: Mapping[str, str]  # SHA-256 by file name
     advice: str = "use another checkpoint, or delete this one"
     """To the user, if a file is damaged."""
 

@@ -107,11 +107,11 @@ class RunDirectory:
         if self.is_hub_model:
             return hub_model.read_hub_config(self.path)[1]
         if not self.config.is_file():
-            found = (
-                "it has no config.yaml" if self.path.exists() else "there is nothing of that name"
-            )
+            reason = "it has no config.yaml"
+            if not self.path.exists():
+                reason = "there is nothing of that name"
             raise RunError(
-                f"{self.path}: not a run directory, {found}; "
+                f"{self.path}: not a run directory, {reason}; "
                 "make one with: transformer-cli train CONFIG"
             )
         return load_config(self.config)

@@ -58,8 +58,7 @@ class RunGroup:
     """One setting, trained with several seeds."""
 
     name: str
-    runs: tuple[RunDirectory, ...]
-    """At least one."""
+    runs: tuple[RunDirectory, ...]  # at least one
 
 
 def read_sweep_plan(sweep: Path) -> dict[str, Any]:

@@ -26,13 +26,8 @@ def main() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
-    model = sys.stdin.buffer.read()
-    if sys.argv[1] == "tokenizers":
-        _use_tokenizers(model)
-    elif sys.argv[1] == "ctranslate2":
-        _use_ctranslate2(os.fsdecode(model))
-    else:
-        _use_sentencepiece(model)
+    use = {"tokenizers": _use_tokenizers, "ctranslate2": _use_ctranslate2}
+    use.get(sys.argv[1], _use_sentencepiece)(sys.stdin.buffer.read())
 
 
 def _texts() -> tuple[str, str, str]:
@@ -63,24 +58,25 @@ def _use_tokenizers(model: bytes) -> None:
     tokenizer = tokenizers.Tokenizer.from_buffer(model)
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    said = json.loads(tokenizer.to_str())
+    parts = json.loads(tokenizer.to_str())
     for part in ("normalizer", "decoder"):
-        if (growth := _growth(said[part])) > _MAX_GROWTH:
+        if (growth := _growth(parts[part])) > _MAX_GROWTH:
             raise ValueError(f"its {part} can make text {growth:,.0f} times as long")
     # Regular expressions may take forever on repetitions.
-    repeated = [f"{each * 2000}!" for each in ("a", "ab ", " ", "0", "'", "\t ")]
+    repeated = [f"{text * 2000}!" for text in ("a", "ab ", " ", "0", "'", "\t ")]
     for text in (*_texts(), *repeated):
         tokenizer.encode(text, add_special_tokens=False)
     tokenizer.decode(sorted(tokenizer.get_vocab(with_added_tokens=True).values()))
 
 
-def _use_ctranslate2(directory: str) -> None:
+def _use_ctranslate2(path: bytes) -> None:
     import ctranslate2
 
+    directory = os.fsdecode(path)
     translator = ctranslate2.Translator(directory, inter_threads=1, intra_threads=1)
     vocabularies = []
     for side in ("source", "target"):
-        own, shared = (Path(directory, f"{each}_vocabulary.json") for each in (side, "shared"))
+        own, shared = (Path(directory, f"{name}_vocabulary.json") for name in (side, "shared"))
         vocabularies.append(json.loads((own if own.is_file() else shared).read_bytes()))
     # The last tokens, of which too small tables have no row.
     src, tgt = ([names[0], names[-1]] for names in vocabularies)

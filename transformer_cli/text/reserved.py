@@ -299,7 +299,7 @@ class ReservedTokenizers(Tokenizers):
 
     def encode_pair(self, src: str, tgt: str) -> tuple[list[int], list[int]]:
         """Return the ids of a pair; placeholders that are on both sides are slots."""
-        of_src, of_tgt = self._find(src), self._find(tgt)
+        of_src, of_tgt = (find_placeholders(line, self.protect) for line in (src, tgt))
         slots = _number(of_src, {match[0] for match in of_tgt})
         return (
             _ids(self.src.encode_parts(split_parts(src, of_src, slots))),
@@ -312,7 +312,7 @@ class ReservedTokenizers(Tokenizers):
 
     def encode_source(self, line: str) -> EncodedSource:
         """Return the ids of a source alone; all placeholders are slots."""
-        placeholders = self._find(line)
+        placeholders = find_placeholders(line, self.protect)
         slots = _number(placeholders)
         ids = _ids(self.src.encode_parts(split_parts(line, placeholders, slots)))
         return EncodedSource(ids, tuple(slots))
@@ -320,11 +320,12 @@ class ReservedTokenizers(Tokenizers):
     def encode_target(self, line: str, values: Sequence[str]) -> list[int]:
         """Return the ids of a target; placeholders that its source has are slots."""
         slots = {value: number for number, value in enumerate(values)}
-        return _ids(self.tgt.encode_parts(split_parts(line, self._find(line), slots)))
+        placeholders = find_placeholders(line, self.protect)
+        return _ids(self.tgt.encode_parts(split_parts(line, placeholders, slots)))
 
     def source_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
         """Return the tokens of a source; those of slots are the placeholders, of tags empty."""
-        placeholders = self._find(line)
+        placeholders = find_placeholders(line, self.protect)
         parts = split_parts(line, placeholders, _number(placeholders))
         tags = frozenset(self.src.tag_ids.values())
         tokens = (
@@ -333,9 +334,6 @@ class ReservedTokenizers(Tokenizers):
             for token in self.src.line_tokens(text, part)
         )
         return ["" if number in tags else next(tokens) for number in ids]
-
-    def _find(self, line: str) -> list[re.Match[str]]:
-        return find_placeholders(line, self.protect)
 
 
 @dataclass(frozen=True)

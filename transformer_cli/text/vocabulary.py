@@ -53,10 +53,6 @@ class Vocabulary:
         """Return the id of a token of text; 0 if it is unknown or spelled like a special token."""
         return self._ids.get(token, UNK_ID)
 
-    def token(self, number: int) -> str:
-        """Return the token of an id, 0 to len - 1."""
-        return self.tokens[number]
-
     def save(self, path: Path) -> None:
         r"""Write one token per line, line n (from 0) being id n; UTF-8, ended by '\n' alone."""
         write_text(path, "".join(f"{token}\n" for token in self.tokens))

@@ -123,8 +123,7 @@ class EventLog:
     """
 
     path: Path
-    start_time: float
-    """When the training began, less all pauses, in seconds since 1970."""
+    start_time: float  # when the training began, less all pauses, in seconds since 1970
 
     @classmethod
     def open(cls, directory: Path, metrics: Path, start_time: float) -> "EventLog":

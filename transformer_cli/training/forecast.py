@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import psutil
 import torch
 
@@ -37,12 +38,10 @@ _LOADED = 0.75
 class Forecast:
     """Expected cost of the steps that are left."""
 
-    seconds: float
-    """Training time at the present load, without validations and checkpoints."""
+    seconds: float  # training time at the present load, without validations and checkpoints
     idle_seconds: float
     """The same on an idle machine; equals ``seconds`` if the machine is idle now."""
-    memory: int
-    """Bytes: peak of the tensors on a GPU, else of the process."""
+    memory: int  # bytes: peak of the tensors on a GPU, else of the process
 
 
 def forecast(trainer: Trainer, sample: EpochSample) -> Forecast | None:
@@ -131,11 +130,9 @@ def _peak_memory(device: torch.device) -> int:
 class Numbers(NamedTuple):
     """How many numbers, of four bytes, a training holds at least."""
 
-    weights: int
-    """Those of the moving average included."""
+    weights: int  # those of the moving average included
     gradients: int
-    state: int
-    """The optimizer's."""
+    state: int  # the optimizer's
 
 
 def count_numbers(model: Transformer, config: Config) -> Numbers:
@@ -162,14 +159,11 @@ def predict_numbers(config: Config, sizes: tuple[int, int]) -> Numbers:
         model.freeze(config.training.freeze)
         return count_numbers(model, config)
 
-    more_encoder = config.model.num_encoder_layers - 1
-    more_decoder = config.model.num_decoder_layers - 1
-    return Numbers(
-        *(
-            base + more_encoder * (encoder - base) + more_decoder * (decoder - base)
-            for base, encoder, decoder in zip(count(1, 1), count(2, 1), count(1, 2), strict=True)
-        )
-    )
+    # By difference, as a model of very many layers takes long to make.
+    base, encoder, decoder = (np.array(count(*layers)) for layers in ((1, 1), (2, 1), (1, 2)))
+    more_encoder = (config.model.num_encoder_layers - 1) * (encoder - base)
+    more_decoder = (config.model.num_decoder_layers - 1) * (decoder - base)
+    return Numbers(*(base + more_encoder + more_decoder).tolist())
 
 
 def check_memory(

@@ -229,8 +229,7 @@ class GradientAccumulator:
         ranks: Ranks,
         execution: Execution,
     ) -> None:
-        self.micro_batches = 1
-        """Number of parts that each batch is split into to fit into memory."""
+        self.micro_batches = 1  # number of parts that each batch is split into to fit into memory
         self._model = model
         self._autocast = autocast(next(model.parameters()).device, precision)
         self._seed = seed

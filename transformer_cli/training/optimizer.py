@@ -28,8 +28,7 @@ class OptimizerKind(NamedTuple):
     """Its tensors of each weight, as torch calls them; a checkpoint has them by these names."""
     updates: Callable[[str, Tensor], bool]
     """Whether it updates the weight of a name; Adam updates the others."""
-    skips_itself: bool
-    """Whether, fused, it reads on the device that a step is not to be taken."""
+    skips_itself: bool  # whether, fused, it reads on the device that a step is not to be taken
 
 
 def _build_adam(

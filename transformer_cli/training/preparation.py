@@ -57,8 +57,7 @@ class PreparedData:
     tokenizers: Tokenizers
     train: EncodedStore
     val: EncodedText
-    mix: TrainingMix | None = None
-    """None: all sources of the training text are alike."""
+    mix: TrainingMix | None = None  # None: all sources of the training text are alike
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from transformer_cli.errors import CheckpointError, TrainingError
 from transformer_cli.files import remove_directory, sync
 from transformer_cli.metrics import METRICS
 from transformer_cli.model.transformer import load_weights, weights_of
+from transformer_cli.runs import metrics_log
 from transformer_cli.runs.checkpoint import (
     Checkpoint,
     State,
@@ -21,13 +22,6 @@ from transformer_cli.runs.checkpoint import (
     save_checkpoint,
 )
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.metrics_log import (
-    SESSION_KIND,
-    MetricsLog,
-    Record,
-    describe_environment,
-    perplexity,
-)
 from transformer_cli.training.curves import EventLog
 from transformer_cli.training.trainer import StepResult, Trainer
 
@@ -81,19 +75,18 @@ class Session:
         self.run = run
         self.trainer = trainer
         self.validate = validate
-        self.state = State(step=0)
-        """As of the last checkpoint, apart from what the trainer counts."""
-        self.damaged_checkpoints: list[str] = []
-        """A message for each that was passed over."""
-        self.stopped = False
-        """Whether the session ended because a rank was asked to stop."""
+        self.state = State(step=0)  # as of the last checkpoint, apart from what the trainer counts
+        self.damaged_checkpoints: list[str] = []  # a message for each that was passed over
+        self.stopped = False  # whether the session ended because a rank was asked to stop
         self._tokenizer = tokenizer_fingerprint
         self._ranks = trainer.ranks
-        self._show_record: Callable[[Record], object] = lambda record: None
+        self._show_record: Callable[[metrics_log.Record], object] = lambda record: None
         self._resume()
         if self._ranks.is_main:
             # An interrupted validation may have been recorded already.
-            self._metrics = MetricsLog.open(run.metrics, trainer.step, not self.state.unvalidated)
+            self._metrics = metrics_log.MetricsLog.open(
+                run.metrics, trainer.step, not self.state.unvalidated
+            )
             start_time = time.time() - self.state.seconds
             self._tensorboard = EventLog.open(run.tensorboard, run.metrics, start_time)
 
@@ -109,7 +102,7 @@ class Session:
         self,
         should_stop: ShouldStop,
         show_step: Callable[[StepResult], object],
-        show_record: Callable[[Record], object],
+        show_record: Callable[[metrics_log.Record], object],
     ) -> None:
         """Train, showing each step, and each record once it is in metrics.jsonl.
 
@@ -125,7 +118,7 @@ class Session:
         if self.is_finished:
             return
         computing = (self.trainer.device, self.trainer.precision, self._ranks.size)
-        self._record(SESSION_KIND, **describe_environment(*computing))
+        self._record(metrics_log.SESSION_KIND, **metrics_log.describe_environment(*computing))
         if self.state.unvalidated:
             self._validate(should_stop)
         while not (self.stopped or self.is_finished):
@@ -194,7 +187,7 @@ class Session:
         self._record(
             "train",
             loss=loss / tgt_tokens,
-            perplexity=perplexity(nll_loss / tgt_tokens),
+            perplexity=metrics_log.perplexity(nll_loss / tgt_tokens),
             learning_rate=result.learning_rate,
             # A skipped step's is no number that JSON can have.
             grad_norm=norm if math.isfinite(norm) else None,
@@ -211,7 +204,7 @@ class Session:
         self._record(
             "validation",
             loss=validation.loss,
-            perplexity=perplexity(validation.loss),
+            perplexity=metrics_log.perplexity(validation.loss),
             **validation.scores,
             tokenize=validation.tokenize,
             select=validation.select,
@@ -225,7 +218,7 @@ class Session:
         if self._ranks.is_main:
             self._metrics.append(record)
             self._tensorboard.append(record)
-        if kind != SESSION_KIND:
+        if kind != metrics_log.SESSION_KIND:
             self._show_record(record)
 
     @property

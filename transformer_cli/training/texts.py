@@ -58,8 +58,7 @@ class TrainRequest(NamedTuple):
     config: Config
     origins: Origins
     run: RunDirectory
-    overwrite: bool
-    """Whether to rename an earlier run, and begin anew."""
+    overwrite: bool  # whether to rename an earlier run, and begin anew
     allow_suspect_data: bool
 
 
@@ -67,8 +66,7 @@ class Callbacks(NamedTuple):
     """Callbacks that tell the user what happens while data is prepared."""
 
     progress: ProgressBar
-    warn: Callable[[str, str], None]
-    """Shows a warning, given what it is about and the finding."""
+    warn: Callable[[str, str], None]  # shows a warning, given what it is about and the finding
     pairs: PairProgress
     log: Callable[[str], object]
 

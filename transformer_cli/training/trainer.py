@@ -52,8 +52,7 @@ class _Report(NamedTuple):
     """What ``Optimizer.step`` has returned, on its way to the host."""
 
     step: int
-    where: str
-    """The step and its batches, for a message."""
+    where: str  # the step and its batches, for a message
     tgt_tokens: int
     results: Float[Tensor, "5"]
     copied: torch.cuda.Event | None
@@ -214,7 +213,9 @@ class Trainer:
         should_stop: Callable[[], bool],
     ) -> StepResult:
         own_tokens = sum(batch.tgt_tokens for batch in batches)
-        tgt_tokens, stop = self.ranks.sum([own_tokens, should_stop()])
+        tgt_tokens, stop = float(own_tokens), float(should_stop())
+        if self.ranks.size > 1:
+            tgt_tokens, stop = self.ranks.sum([tgt_tokens, stop])
         self.model.train()
         self.optimizer.prepare()
         losses = self._gradients.accumulate(self.step, batches, int(tgt_tokens))

@@ -5,8 +5,13 @@ from typing import Any
 import pytest
 
 from transformer_cli.data.corpus import MAX_LINE_BYTES
-from transformer_cli.data.readers.fields import field_names, get_field, read_jsonl, read_parquet
-from transformer_cli.data.readers.tsv import read_tsv
+from transformer_cli.data.readers.fields import (
+    field_names,
+    get_field,
+    read_jsonl,
+    read_parquet,
+    read_tsv,
+)
 from transformer_cli.errors import CorpusError
 
 

@@ -148,8 +148,7 @@ class _Flags:
         self._flags.append(False)
 
     def rejects(self, left: np.ndarray, active: np.ndarray) -> np.ndarray:
-        mask: np.ndarray = active & np.frombuffer(self._flags, bool)
-        return mask
+        return np.asarray(active & np.frombuffer(self._flags, bool))
 
 
 class _Measures:
@@ -169,8 +168,7 @@ class _Measures:
         measures = np.frombuffer(self.values)
         usual = measures[active] if self.typical is None else np.frombuffer(self.typical)
         low, high = self._filter.bounds(usual[~np.isnan(usual)])
-        mask: np.ndarray = active & ((measures < low) | (measures > high))
-        return mask
+        return np.asarray(active & ((measures < low) | (measures > high)))
 
 
 class _Keys:
@@ -187,12 +185,11 @@ class _Keys:
 
     def rejects(self, left: np.ndarray, active: np.ndarray) -> np.ndarray:
         digests = self.digests.numbers
-        mask: np.ndarray = left & is_among(digests, find_repeated(digests[left]))
+        mask = left & is_among(digests, find_repeated(digests[left]))
         places = np.flatnonzero(mask)
         _, first = np.unique(digests[places], return_index=True)
         mask[places[first]] = False
-        mask &= active
-        return mask
+        return np.asarray(mask & active)
 
 
 _Column = _Flags | _Measures | _Keys

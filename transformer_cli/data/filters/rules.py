@@ -30,20 +30,17 @@ if TYPE_CHECKING:
 
 # --- thresholds -----------------------------------------------------------------------------------
 
-MIN_TELLING_LETTERS = 20
-"""A line of fewer letters may be anything, as 'GNU General Public', which has 16."""
+MIN_TELLING_LETTERS = 20  # fewer may be anything, as 'GNU General Public', which has 16
 MIN_SCRIPT_LETTERS = 5  # a line of fewer letters, an abbreviation say, tells no script
 MAX_FOREIGN_SHARE = 0.5  # of a line's letters, in other scripts than its language's
 MAX_NUMBER_IN_WORDS = 12  # a number that one side may spell out, as it may round ones
+# How much likelier another language is than a side's own, if the side counts as in that.
 MIN_LIKELIHOOD_RATIO = 100.0
-"""How much likelier another language is than a side's own, if the side counts as in that."""
-MAX_LENGTH_SPREAD = 3.0
-MAX_LENGTH_RATIO_SPREAD = 2.5
-"""Times as far from the median as the 5th or 95th percentile, which itself would always reject its
-share."""
+# Times as far from the median as the 5th or 95th percentile, which itself would always reject its
+# share.
+MAX_LENGTH_SPREAD, MAX_LENGTH_RATIO_SPREAD = 3.0, 2.5
 _SPREAD_PERCENTILES = (5, 50, 95)
-_MIN_SPREAD = 0.1
-"""Least distance of a percentile from the median, in logarithms: of a corpus of equal lengths."""
+_MIN_SPREAD = 0.1  # of a percentile from the median, in logarithms: of a corpus of equal lengths
 # So that short lines, whose ratios vary most, are not odd: 'Ja.' beside 'Yes, indeed.'.
 _SMOOTHING = 10
 

@@ -5,10 +5,9 @@ from pathlib import Path
 
 from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
-from transformer_cli.data.readers.fields import FieldsReader
+from transformer_cli.data.readers.fields import FieldsReader, TsvReader
 from transformer_cli.data.readers.po import PoReader
 from transformer_cli.data.readers.tmx import TmxReader
-from transformer_cli.data.readers.tsv import TsvReader
 from transformer_cli.data.readers.units import BadUnits, UnitReader, matching_files
 from transformer_cli.errors import CorpusError
 

@@ -35,8 +35,8 @@ class TmxReader(UnitReader):
     """Translation memories; each pair of translations of a unit is a pair."""
 
     languages: tuple[str, str]
+    # Of the latest pass, in order.
     languages_met: dict[str, None] = field(default_factory=dict, compare=False, kw_only=True)
-    """The languages of the latest pass, in order."""
 
     def units(self, file: Path) -> Iterator[Unit]:
         """Yield the pairs of each unit in both languages."""
@@ -63,7 +63,7 @@ class _Parser:
         self._since_tag = 0
         self._line = 0
         self._characters = 0
-        self._variants: tuple[list[str], list[str]] = [], []
+        self._variants: dict[str, list[str]] = {}  # by language, of those asked for
         self._wrong: str | None = None
         self._language: str | None = None
         self._segment: list[str] | None = None
@@ -103,18 +103,16 @@ class _Parser:
         return CorpusError(f"{self._name}:{line}: {what}")
 
     def _refuse_entity(self, name: str, *_: object) -> None:
-        raise self._error(
-            f"the entity '{name[:40]}'; a TMX file with entities of its own is not read"
-        )
+        what = f"the entity '{name[:40]}'"
+        raise self._error(f"{what}; a TMX file with entities of its own is not read")
 
     def _check_default(
         self, _element: str, name: str, _type: str, default: str | None, _: int
     ) -> None:
         # It would be in each element.
         if default is not None and len(default) > _MAX_DEFAULT:
-            raise self._error(
-                f"a default of the attribute '{name[:40]}' of {len(default)} characters"
-            )
+            what = f"a default of the attribute '{name[:40]}'"
+            raise self._error(f"{what} of {len(default)} characters")
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._since_tag = 0
@@ -130,7 +128,7 @@ class _Parser:
         if tag == "tu":
             self._line = self._parser.CurrentLineNumber
             self._characters = 0
-            self._variants = [], []
+            self._variants = {}
             self._wrong = None
         elif tag == "tuv":
             self._language = attributes.get("xml:lang") or attributes.get("lang")
@@ -164,16 +162,16 @@ class _Parser:
         language = primary_language(self._language)
         if len(self._languages_met) < _LANGUAGES_SHOWN:
             self._languages_met[language] = None
-        for side, variants in zip(self._sides, self._variants, strict=True):
-            if language != side:
-                continue
-            if len(variants) == _MAX_VARIANTS:
-                self._wrong = f"more than {_MAX_VARIANTS} translations"
-                return
-            try:
-                variants.append(one_line(text, f"'{language}'"))
-            except InvalidTextError as error:
-                self._wrong = str(error)
+        if language not in self._sides:
+            return
+        variants = self._variants.setdefault(language, [])
+        if len(variants) == _MAX_VARIANTS:
+            self._wrong = f"more than {_MAX_VARIANTS} translations"
+            return
+        try:
+            variants.append(one_line(text, f"'{language}'"))
+        except InvalidTextError as error:
+            self._wrong = str(error)
 
     def _end_unit(self) -> None:
         if self._characters > 2 * MAX_SIDE_CHARACTERS:
@@ -181,5 +179,5 @@ class _Parser:
         if self._wrong is not None:
             self._done.append(CorpusError(f"{self._name}:{self._line}: unit: {self._wrong}"))
         else:
-            src, tgt = self._variants
+            src, tgt = (self._variants.get(side, []) for side in self._sides)
             self._done += product(src, tgt)

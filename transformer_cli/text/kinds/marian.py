@@ -32,7 +32,7 @@ class MarianTokenizer(SentencePieceTokenizer):
 
     def token(self, number: int) -> str:
         """Return an id's subword; '▁' stands for a space before it."""
-        return self.vocabulary.token(number)
+        return self.vocabulary.tokens[number]
 
     def _encode(self, text: str, **options: object) -> list[int]:
         end = text.find("<<") if text.startswith(">>") else -1

@@ -51,16 +51,15 @@ def learn_wordpiece(
     library = import_tokenizers()
     normalizer = _normalizer(library, config)
     characters = _characters(config, normalizer, lines, label, progress)
-    tokenizer = _tokenizer(library, {SPECIALS[UNK_ID]: UNK_ID}, characters)
-    tokenizer.normalizer = normalizer
+    tokenizer = _tokenizer(library, normalizer, {SPECIALS[UNK_ID]: UNK_ID}, characters)
     # The library numbers symbols in the order in which it meets them, which differs from run to
     # run, and breaks ties between pairs by number. So the initial symbols are passed as special
     # tokens, in order. Only the vocabulary is kept, in which they are ordinary tokens.
-    given = [*SPECIALS, *(_CONTINUATION + each for each in characters)]
+    initial = [*SPECIALS, *(_CONTINUATION + character for character in characters)]
     trainer = library.trainers.WordPieceTrainer(
         vocab_size=config.vocab_size,
         min_frequency=config.min_frequency,
-        special_tokens=given,
+        special_tokens=initial,
         initial_alphabet=characters,
         limit_alphabet=len(characters),
         continuing_subword_prefix=_CONTINUATION,
@@ -74,8 +73,8 @@ def learn_wordpiece(
             raise text.failure from None
         reason = " ".join(str(error).split())
         raise TokenizerError(f"tokenizer: cannot learn from the {label} ({reason})") from error
-    made = _tokenizer(library, tokenizer.get_vocab(with_added_tokens=False), characters)
-    made.normalizer = normalizer
+    vocabulary = tokenizer.get_vocab(with_added_tokens=False)
+    made = _tokenizer(library, normalizer, vocabulary, characters)
     data = str(made.to_str(pretty=True)).encode()
     mark_checked(data)
     return data
@@ -89,7 +88,7 @@ def _characters(
     text = TrainerInput(progress(lines, f"{label}, characters"), len(lines), lowercase=False)
     for line in text:
         seen.update(normalizer.normalize_str(line).replace(" ", _SPACE))
-    kept = {each for each, count in seen.items() if count >= config.min_frequency}
+    kept = {character for character, count in seen.items() if count >= config.min_frequency}
     characters = sorted({*kept, _SPACE})
     needed = len(SPECIALS) + 2 * len(characters)
     if needed > config.vocab_size:
@@ -118,7 +117,9 @@ def _normalizer(library: Any, config: WordPieceConfig) -> Any:
     )
 
 
-def _tokenizer(library: Any, vocabulary: dict[str, int], characters: Sequence[str]) -> Any:
+def _tokenizer(
+    library: Any, normalizer: Any, vocabulary: dict[str, int], characters: Sequence[str]
+) -> Any:
     pre_tokenizers, decoders = library.pre_tokenizers, library.decoders
     tokenizer = library.Tokenizer(
         library.models.WordPiece(
@@ -128,7 +129,8 @@ def _tokenizer(library: Any, vocabulary: dict[str, int], characters: Sequence[st
             max_input_chars_per_word=_MAX_WORD_LENGTH,
         )
     )
-    known = "".join(f"\\x{{{ord(each):x}}}" for each in characters)
+    tokenizer.normalizer = normalizer
+    known = "".join(f"\\x{{{ord(character):x}}}" for character in characters)
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Metaspace(_SPACE),

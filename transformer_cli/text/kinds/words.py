@@ -46,11 +46,11 @@ class WordsTokenizer(Tokenizer):
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of ids, without BOS, EOS and PAD; unknown words are written '<unk>'."""
         shown = (number for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID))
-        return self._words.join([self._vocabulary.token(number) for number in shown])
+        return self._words.join([self._vocabulary.tokens[number] for number in shown])
 
     def token(self, number: int) -> str:
         """Return an id's word."""
-        return self._vocabulary.token(number)
+        return self._vocabulary.tokens[number]
 
     def word_starts(self, ids: Sequence[int]) -> list[bool]:
         """Return True for each id."""

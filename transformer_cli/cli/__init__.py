@@ -17,6 +17,8 @@ from transformer_cli.cli.display import print_error
 from transformer_cli.cli.process import (
     exit_code,
     find_shortage,
+    is_address_space_short,
+    keep_libraries_out,
     open_closed_streams,
     settle_output,
     stop_signals,
@@ -142,6 +144,7 @@ def main() -> NoReturn:
         # libgomp reads it once, when torch is loaded.
         os.environ.setdefault("GOMP_SPINCOUNT", SPIN_COUNT)
     leave_out_working_directory()
+    keep_libraries_out()
     use_utf8()
     for number in stop_signals():
         signal.signal(number, _exit_on_signal)
@@ -158,6 +161,8 @@ def main() -> NoReturn:
     for number in stop_signals():
         if number != signal.SIGINT:
             signal.signal(number, signal.SIG_DFL)
+    if code and is_address_space_short():
+        os._exit(code)  # what libraries do when Python ends would fail as well
     sys.exit(code)
 
 

@@ -42,7 +42,7 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Training:
     config, ended = directory / "tiny.yaml", directory / "finished.json"
     with FileLock(f"{directory}.lock"):
         if not ended.exists():
-            directory.mkdir()
+            directory.mkdir(exist_ok=True)  # another worker may have failed, and says why
             config.write_text(TINY)
             finished = process.run_anew("train", config, cwd=directory)
             assert finished.code == 0, finished.err

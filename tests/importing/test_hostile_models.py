@@ -93,6 +93,10 @@ def header(content: object) -> Change:
     return change
 
 
+def empty(*shape: int) -> dict[str, object]:
+    return {"dtype": "F32", "shape": list(shape), "data_offsets": [0, 0]}
+
+
 def resize_sparsely(name: str, size: int) -> Change:
     return lambda path: os.truncate(path / name, size)
 
@@ -181,6 +185,11 @@ WEIGHTS = [
     (header({"model.shared.weight": HUGE}), "is not a safetensors file"),
     (header({"final_logits_bias": SHORT}), "is not a safetensors file"),
     (header({"model.shared.weight": {"shape": ["x"]}}), "is not a safetensors file"),
+    (header({"model.shared.weight": empty(0, 2**63)}), "is not a safetensors file"),
+    (header({"model.shared.weight": empty(0, 2**62, 2**62)}), "is not a safetensors file"),
+    (header({"model.shared.weight": empty(*[0] * 10_000)}), "has the shape (0, 0, "),
+    (header({f"{n}": empty(0) for n in range(150_000)}), "a header of more than 8 MiB"),
+    (tensor("model.encoder.embed_positions.weight", torch.tensor(1.0)), "has the shape ()"),
     (resize_sparsely("model.safetensors", 10**12), "has 1,000,000,000,000 bytes"),
     (resize_sparsely("model.safetensors", 500), "is not a safetensors file"),
     (write("model.safetensors", LFS_POINTER), "a pointer of Git LFS; get the file with: git lfs"),

@@ -20,6 +20,8 @@ from transformer_cli.model.transformer import Transformer, sinusoids, weights_of
 
 # In bytes, of a whole file besides the weights: names, and the table of positions.
 _MAX_REST = 1 << 27
+# In bytes, of all names, types and shapes: each takes 30 times as much memory, if it is empty.
+_MAX_HEADER = 1 << 23
 _MAX_SHARDS = 1000
 _POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 _FLOATS = {torch.float64, torch.float32, torch.float16, torch.bfloat16}
@@ -110,18 +112,23 @@ def _convert(files: SourceFiles, max_size: int) -> bytes:
 def _load(files: SourceFiles, name: str, data: bytes, shapes: Shapes) -> dict[str, Tensor]:
     """Return the tensors of a safetensors file, all of names and shapes that the model has."""
     try:
+        if int.from_bytes(data[:8], "little") > _MAX_HEADER:
+            raise ValueError(f"a header of more than {_MAX_HEADER >> 20} MiB")
         tensors = load(data)
-    except (SafetensorError, KeyError, ValueError) as error:
+    # The last two: shapes of more dimensions or larger numbers than torch has.
+    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise files.error(name, f"is not a safetensors file, or damaged ({reason})") from None
     for key, tensor in sorted(tensors.items()):
         shape, width = tuple(tensor.shape), shapes[SHARED][1]
-        # Of positions, there may be any number.
-        expected = (max(1, *shape[:1]), width) if key in _POSITIONS else shapes.get(key)
+        expected = shapes.get(key)
+        if key in _POSITIONS:  # of any number, but no more than comparing them has memory for
+            rows = shape[0] if shape else 0
+            expected = (min(max(1, rows), _MAX_REST // 16 // width), width)
         if expected is None:
             raise files.error(name, f"has the tensor {key[:80]!r}, which our models do not have")
         if shape != expected:
-            problem = f"{key} has the shape {shape}, which is {expected} by {CONFIG}"
+            problem = f"{key} has the shape {str(shape)[:60]}, which is {expected} by {CONFIG}"
             raise files.error(name, problem)
         if tensor.dtype not in _FLOATS:
             raise files.error(name, f"{key} has the type {tensor.dtype}, not float32")

@@ -43,7 +43,8 @@ def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, 
     ]
     checkpoints = [checkpoint for of_run in newest for checkpoint in of_run]
     averaged = [checkpoint.path for checkpoint in checkpoints]
-    state = {"step": newest[0][-1].step, "averaged": [path.as_posix() for path in averaged]}
+    step = newest[0][-1].load_state().step
+    state = {"step": step, "averaged": [path.as_posix() for path in averaged]}
     weights, tokenizer = mean(checkpoints), fingerprint(first.tokenizer)
     return save_average(first.checkpoints, weights, state, tokenizer), averaged
 

@@ -253,7 +253,7 @@ def learning_rate(schedule: ScheduleConfig, d_model: int, step: int, total_steps
 
     At ``total_steps``, linear and cosine schedules reach zero.
     """
-    if isinstance(schedule, NoamSchedule):  # Vaswani et al. 2017, equation 3
+    if isinstance(schedule, NoamSchedule):  # NoamOpt: Vaswani et al. 2017, equation 3
         scale = schedule.factor / math.sqrt(d_model)
         return scale * min(1.0 / math.sqrt(step), step / math.sqrt(schedule.warmup) ** 3)
     warmup = schedule.warmup

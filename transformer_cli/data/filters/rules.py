@@ -37,7 +37,7 @@ MAX_NUMBER_IN_WORDS = 12  # a number that one side may spell out, as it may roun
 # How much likelier another language is than a side's own, if the side counts as in that.
 MIN_LIKELIHOOD_RATIO = 100.0
 # Times as far from the median as the 5th or 95th percentile, which itself would always reject its
-# share.
+# share. These are the filters' thresholds; from what share of such pairs ``check`` warns is below.
 MAX_LENGTH_SPREAD, MAX_LENGTH_RATIO_SPREAD = 3.0, 2.5
 _SPREAD_PERCENTILES = (5, 50, 95)
 _MIN_SPREAD = 0.1  # of a percentile from the median, in logarithms: of a corpus of equal lengths

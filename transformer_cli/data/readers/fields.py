@@ -185,7 +185,9 @@ def _parse(line: str, place: str, decoder: json.JSONDecoder) -> dict[str, Any] |
     except json.JSONDecodeError as error:
         return CorpusError(f"{place}: invalid JSON at column {error.colno} ({error.msg})")
     except (ValueError, RecursionError) as error:  # numbers of too many digits, say
-        return CorpusError(f"{place}: JSON that cannot be used: {str(error).partition(':')[0]}")
+        return CorpusError(
+            f"{place}: JSON that cannot be used: {str(error).partition(': value')[0]}"
+        )
     if not isinstance(value, dict):
         return CorpusError(f"{place}: not a JSON object, but {type_name(value)}")
     return value

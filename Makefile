@@ -4,7 +4,7 @@
 # make docs: the documents as a site with search, in .site.
 # make bench: how fast we are beside other programs, into .bench.
 # make best: our best models of Multi30k, both ways; about 2½ hours on 2 CPU cores that
-# multiply in bfloat16. It goes on where it was stopped.
+# multiply in bfloat16. Run it again to resume.
 # make test-torchtext: vocabulary files read by torchtext, in an environment of its own (5 GB).
 # make test-argos: an .argosmodel in Argos Translate, in an environment of its own.
 # PYTHON=python3.12 make …: with another interpreter.

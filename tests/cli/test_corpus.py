@@ -1,4 +1,4 @@
-"""A corpus of several sources: trained on, killed and gone on with, scored, and checked."""
+"""A corpus of several sources: trained on, killed and resumed, scored, and checked."""
 
 import re
 import signal

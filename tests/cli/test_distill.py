@@ -1,4 +1,4 @@
-"""``distill``: stages with real commands, each killed and gone on with."""
+"""``distill``: stages with real commands, each killed and resumed."""
 
 import hashlib
 import json
@@ -202,7 +202,7 @@ def test_a_half_done_translation_that_is_refused_is_named(
     (tmp_path / "train.tgt.partial").touch()
     job = Job("translate forward train", dict, lambda: [output], text=tmp_path / "train.src")
     report_failure(Event("failed", job, code=2))
-    assert f"; if {output.as_posix()}.partial cannot be gone on with" in capsys.readouterr().err
+    assert f"; if {output.as_posix()}.partial cannot be resumed" in capsys.readouterr().err
     report_failure(Event("failed", job, code=1))
     assert "partial" not in capsys.readouterr().err
 
@@ -345,7 +345,7 @@ def test_ctrl_c_and_kills_with_processes_of_its_own(tmp_path: Path) -> None:
     worker.send_signal(signal.SIGINT)
     out, err = worker.communicate()
     assert (worker.returncode, out) == (130, b"")
-    assert b"the same command goes on from there" in err
+    assert b"run it again to resume" in err
     for line_start in KILLED_AT:
         worker = start_and_wait_for(line_start)
         worker.kill()

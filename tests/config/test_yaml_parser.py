@@ -130,6 +130,10 @@ def test_aliases_are_refused_so_that_they_cannot_loop_or_swell() -> None:
 def test_deep_nesting_is_refused() -> None:
     assert _refusal(f"a: {'[' * 900}{']' * 900}") == "x.yaml:1: a: nested too deeply"
     assert _refusal("".join(f"{' ' * n}- \n" for n in range(5000))).endswith("nested too deeply")
+    for key in ("? ", "{", "{? "):
+        assert _refusal(f"{key * 5000}a").endswith(
+            "a list or mapping cannot be a key; keys are text"
+        )
 
 
 def test_tabs_are_told_what_to_be() -> None:

@@ -73,8 +73,8 @@ def blocks(text: str) -> Iterator[Block]:
 
 def commands(path: Path) -> Iterator[Command]:
     """Yield the program's calls in a document, in order, with or without a prompt sign."""
-    found = list(blocks(path.read_text(encoding="utf-8")))
-    for block, output in zip_longest(found, found[1:], fillvalue=Block("", ("",))):
+    page = list(blocks(path.read_text(encoding="utf-8")))
+    for block, output in zip_longest(page, page[1:], fillvalue=Block("", ("",))):
         if block.language in ("python", "yaml", "json"):
             continue
         joined = "\n".join(block.lines).replace("\\\n", " ").splitlines()

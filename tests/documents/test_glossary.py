@@ -51,10 +51,10 @@ def _is_setting(key: str) -> bool:
     """Whether the schema has a key, given as ``training.epochs``."""
     kinds: list[Any] = [Config]
     for name in key.split("."):
-        models = [each for kind in kinds for each in _models(kind) if name in each.model_fields]
+        models = [model for kind in kinds for model in _models(kind) if name in model.model_fields]
         if not models:
             return False
-        kinds = [each.model_fields[name].annotation for each in models]
+        kinds = [model.model_fields[name].annotation for model in models]
     return True
 
 

@@ -103,11 +103,11 @@ def test_command_has_options_that_there_are(command: Command) -> None:
     name, *arguments = command.arguments
     if name.startswith("-"):
         return
-    found = load_command(name)
-    while hasattr(found, "resolve_command"):
-        name, found, arguments = found.resolve_command(typer.Context(found), arguments)
+    group = load_command(name)
+    while hasattr(group, "resolve_command"):
+        name, group, arguments = group.resolve_command(typer.Context(group), arguments)
     with suppress(typer.TyperException) if command.refused else nullcontext():
-        found.make_context(name, arguments)
+        group.make_context(name, arguments)
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ import children
 import pytest
 
 from transformer_cli.config.setting_tree import parse
-from transformer_cli.errors import ConfigError
+from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.jobs import search as study_module
 from transformer_cli.jobs.search import Prune, Sampler, Study, Trial
 from transformer_cli.jobs.space import Space, read_space
@@ -232,3 +232,12 @@ def test_another_search_is_refused_in_the_same_place(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"began with search\.b \{uniform.*\}, not left out"):
         Study(tmp_path, space_of("{a: {log: [5e-4, 5e-1]}}"), "tpe", 1, "none")
     open_study(tmp_path, prune="median")
+
+
+@pytest.mark.parametrize("line", ["junk", "[]", '{"op_code": 99}', "{}"])
+def test_a_damaged_journal_is_named_in_one_line(tmp_path: Path, line: str) -> None:
+    open_study(tmp_path)
+    with (tmp_path / study_module.JOURNAL).open("a") as journal:
+        journal.write(f"{line}\n")
+    with pytest.raises(RunError, match=r"study\.journal: damaged \(.*\); restore it, or give"):
+        open_study(tmp_path)

@@ -47,7 +47,7 @@ The default, 300,000, blocks a core that others could use; see docs/benchmarks.m
 COMMANDS = {
     "init": "Write a configuration to start from, and what it needs.",
     "check": "Check an experiment's text before training on it.",
-    "clean": "Write what the filters of a corpus keep, and what they take.",
+    "clean": "Write what the filters of a corpus keep, and what they reject.",
     "vocab": "Build the vocabularies or subword models of an experiment.",
     "train": "Train a model, or resume an earlier training.",
     "sweep": "Train many variations of a configuration, each with several seeds, and compare them.",

@@ -51,7 +51,7 @@ def check(
     them. What can only be a mistake, such as training text to test on, makes the exit code 1; with
     --strict, a warning does too. Lengths are in tokens if `vocab` has run before, otherwise in
     words, or in characters where there are no spaces between words. Of data.kind corpus, it also
-    says what each filter would take of the sources, on or off.
+    says what each filter, on or off, would reject.
 
     \b
     Example:
@@ -135,7 +135,7 @@ def _filter_lines(effects: "Sequence[findings.FilterEffect]") -> Iterable[str]:
     """Format what each filter would reject of the sources, on or off."""
     if not effects:
         return
-    rows = [("filter", "on", "would take", "share", "first pair")]
+    rows = [("filter", "on", "would reject", "share", "first pair")]
     for effect in effects:
         cells = ("not tried", "-", "-")
         if effect.count is not None:

@@ -22,10 +22,10 @@ def clean(
     directory: Annotated[Path, option("DIR", "Where to write; new or empty.", "--output", "-o")],
     set_: options.Set = None,
     report: Annotated[
-        Path | None, option("FILE", "Also write a page with examples of what was taken.")
+        Path | None, option("FILE", "Also write a page with examples of what was rejected.")
     ] = None,
 ) -> None:
-    """Write what the filters of a corpus keep, and what they take.
+    """Write what the filters of a corpus keep, and what they reject.
 
     For data.kind corpus. DIR gets the pairs that are kept, by split (train.src, train.tgt, …), and
     dropped.tsv: each pair that is left out, with its number, source and filter. Which filters are

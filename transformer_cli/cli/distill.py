@@ -57,8 +57,8 @@ def distill(
     """Train a student on what its teachers translate.
 
     Trains the teachers that are not trained yet, has them translate the student's training text and
-    monolingual text, and trains and scores the student. The same command goes on where an earlier
-    one was stopped or killed, and does again what depends on something that has changed.
+    monolingual text, and trains and scores the student. Run the same command again to resume; what
+    depends on something that has changed is done again.
 
     \b
     Example:
@@ -139,15 +139,15 @@ def report_failure(event: "runner.Event") -> None:
     """Say what to do about a job that has failed."""
     name = event.job.name
     if event.message:
-        print_error(f"{name}: {event.message}; the same command goes on from there")
+        print_error(f"{name}: {event.message}; run it again to resume")
         return
     # Its command has said why.
-    advice = "once that is mended, the same command goes on from there"
+    advice = "once that is mended, run it again to resume"
     if event.job.text is not None:
         output = event.job.outputs()[0]
         partial = output.with_name(f"{output.name}.partial")
         if event.code == 2 and partial.exists():  # perhaps it is of another engine or device
-            advice += f"; if {partial.as_posix()} cannot be gone on with, delete it"
+            advice += f"; if {partial.as_posix()} cannot be resumed, delete it"
     log(f"{name}: failed; {advice}")
 
 

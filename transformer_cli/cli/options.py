@@ -92,9 +92,7 @@ Set = Annotated[
 ]
 Overwrite = Annotated[
     bool,
-    flag(
-        "Start anew; the earlier run is discarded at the new one's first checkpoint.", "--overwrite"
-    ),
+    flag("Start anew; an earlier run is renamed to its name and the date.", "--overwrite"),
 ]
 Checkpoint = Annotated[
     str, option("best|last|average|PATH", "Checkpoint to load.", autocompletion=complete_checkpoint)

@@ -69,8 +69,7 @@ def sweep(
 ) -> None:
     """Train many variations of a configuration, each with several seeds, and compare them.
 
-    The same command goes on where an earlier one was stopped or killed. Without --threads, each run
-    has its share of the cores.
+    Run the same command again to resume. Without --threads, each run has its share of the cores.
 
     \b
     Example:
@@ -149,7 +148,7 @@ def run_jobs(
             show(event, runner.running)
     if should_stop.signal is None:
         return None
-    log("stopped; the same command goes on from there")
+    log("stopped; run it again to resume")
     return exit_code(should_stop.signal)
 
 

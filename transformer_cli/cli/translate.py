@@ -40,7 +40,7 @@ class TranslateOptions:
         int | None, option("N", "Source tokens a batch, times beam.  [default: the run's]", min=1)
     ] = None
     max_length: Annotated[
-        int | None, option("N", "Most tokens in a translation.  [default: by its source]", min=1)
+        int | None, option("N", "Maximum tokens of a translation.  [default: by its source]", min=1)
     ] = None
     length_penalty: Annotated[
         float | None,
@@ -72,7 +72,7 @@ class TranslateOptions:
     tag: options.Tag = None
     engine: Annotated[
         EngineName,
-        option(None, "Search engine; auto is CTranslate2 on a CPU if its output is torch's."),
+        option(None, "Search engine; auto is CTranslate2 where it writes torch's text."),
     ] = "auto"
     device: options.Device = "auto"
     precision: options.SearchPrecision = "auto"

@@ -138,6 +138,10 @@ class _Reader(yaml.SafeLoader):
         if index is not None:
             self.keys = (*outer, index.value if isinstance(index, yaml.Node) else index)
         self._check(event)
+        is_key = parent is not None and index is None
+        if is_key and not isinstance(event, yaml.ScalarEvent):  # PyYAML goes deeper by recursion
+            problem = "a list or mapping cannot be a key; keys are text"
+            raise self._error_at(event, outer, problem)
         self.anchors.clear()  # without aliases they mean nothing, and may be written twice
         node = super().compose_node(parent, index)
         # Here, as PyYAML would complain of the next line, which it takes for the same value.
@@ -186,9 +190,7 @@ class _Reader(yaml.SafeLoader):
             raise self._error_at(node, keys, problem)
         return parse_scalar(node.value) if node.style is None else node.value
 
-    def _key(self, node: yaml.Node, keys: Keys) -> str:
-        if not isinstance(node, yaml.ScalarNode):
-            raise self._error_at(node, keys, "a list or mapping cannot be a key; keys are text")
+    def _key(self, node: yaml.ScalarNode, keys: Keys) -> str:
         key = self._scalar(node, keys)
         if not isinstance(key, str):
             as_text = f"; write '{node.value}'" if node.value else ""

@@ -91,6 +91,7 @@ class Study:
         Raises:
             MissingExtraError: Optuna is not installed.
             ConfigError: the study there has another space, sampler, seed or ``judged_by``.
+            RunError: its journal is damaged.
         """
         self._optuna = optuna = import_optuna()
         self.space, self._sampler, self._seed, self._sign = space, sampler, seed, sign
@@ -103,14 +104,20 @@ class Study:
         _drop_torn_line(directory / JOURNAL)
         journal = optuna.storages.journal
         backend = journal.JournalFileBackend(str(directory / JOURNAL), _NoLock())
-        self._storage = optuna.storages.JournalStorage(backend)
-        self._study = optuna.create_study(
-            study_name=_NAME,
-            storage=self._storage,
-            direction="maximize",
-            pruner=_pruner(prune, optuna.pruners),
-            load_if_exists=True,
-        )
+        try:
+            self._storage = optuna.storages.JournalStorage(backend)
+            self._study = optuna.create_study(
+                study_name=_NAME,
+                storage=self._storage,
+                direction="maximize",
+                pruner=_pruner(prune, optuna.pruners),
+                load_if_exists=True,
+            )
+        except (ValueError, LookupError, TypeError, AssertionError) as error:  # Optuna's
+            raise RunError(
+                f"{directory / JOURNAL}: damaged ({error}); restore it, or give the search a sweep "
+                "of its own"
+            ) from error
         ranges = {f"search.{key}": each.describe() for key, each in space.items()}
         settings = {"sampler": sampler, "seed": seed, **ranges, **judged_by}
         if _SETTINGS not in self._study.user_attrs:

@@ -146,7 +146,7 @@ def cut_short_at_rename(monkeypatch: pytest.MonkeyPatch, call: int) -> None:
 
 
 @pytest.mark.parametrize("call", [1, 2])
-def test_a_replacement_that_is_cut_short_leaves_the_old_one_or_none(
+def test_a_replacement_that_is_cut_short_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: int
 ) -> None:
     path = save(tmp_path, 3)
@@ -156,9 +156,24 @@ def test_a_replacement_that_is_cut_short_leaves_the_old_one_or_none(
     monkeypatch.undo()
     remove_leftovers(tmp_path)
     remove_leftovers(tmp_path, ours=["step-*"])
-    assert names(tmp_path) == ([path.name] if call == 1 else [])
-    if call == 1:
-        assert bits(load(path)[0]) == bits(WEIGHTS)
+    assert names(tmp_path) == [path.name]
+    assert bits(load(path)[0]) == bits(WEIGHTS)
+
+
+def test_a_disk_that_is_full_at_the_last_moment_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save(tmp_path, 3)
+
+    def full(entry: Path) -> None:
+        if entry.parent == tmp_path:  # the files are there, the older directory is set aside
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("transformer_cli.files.sync", full)
+    with pytest.raises(CheckpointError, match="step-00000003: cannot be written: No space left"):
+        save_checkpoint(tmp_path, MOMENTS, WEIGHTS, state_of(3, 2), TOKENIZER)
+    assert names(tmp_path) == [path.name]
+    assert bits(load(path)[0]) == bits(WEIGHTS)
 
 
 # --- a step saved again with another state --------------------------------------------------------

@@ -107,12 +107,6 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
     tokenizer = fingerprint(run.tokenizer)
     step = Checkpoint.open(path, tokenizer).load_state().step
     last = Checkpoint.open(find_checkpoint(run.checkpoints, "last"), tokenizer).load_state()
-    training = config.training
-    is_trained = (  # as ``Session.is_finished`` says of an open run
-        last.epoch >= training.epochs
-        or (training.max_steps is not None and last.step >= training.max_steps)
-        or (training.patience is not None and last.bad_validations >= training.patience)
-    )
     return ComparedRun(
         name,
         run,
@@ -122,7 +116,7 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
         last.step,
         last.seconds,
         environment_of_training(read_records(run.metrics), step),
-        is_trained and not last.unvalidated,
+        last.is_final(config.training),
     )
 
 

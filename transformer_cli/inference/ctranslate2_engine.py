@@ -294,8 +294,8 @@ def open_converted(
         MissingExtraError: CTranslate2 is not installed.
         OSError: there is no room for it.
     """
-    # The manifest also changes where the weights do not, as a step is validated; and what it says
-    # of them has to be true, or a run could claim to have the weights of another.
+    # What the manifest says of the weights has to be true, or a run could claim to have those of
+    # another.
     made_of = {
         "format": str(FORMAT),
         "transformer_cli": __version__,

@@ -28,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, 
 from safetensors import SafetensorError
 
 from transformer_cli.artifact import read_record, write_record
+from transformer_cli.config.schema import TrainingConfig
 from transformer_cli.errors import CheckpointError, DamagedCheckpointError
 from transformer_cli.files import (
     TEMPORARY_MARK,
@@ -87,6 +88,15 @@ class State(BaseModel):
             self.best_step, self.best_rank, self.best_loss = step, rank, loss
         self.bad_validations = 0 if is_best else self.bad_validations + 1
         return is_best
+
+    def is_final(self, training: TrainingConfig) -> bool:
+        """Return whether no step and no validation of the training is left."""
+        is_trained = (
+            self.epoch >= training.epochs
+            or (training.max_steps is not None and self.step >= training.max_steps)
+            or (training.patience is not None and self.bad_validations >= training.patience)
+        )
+        return is_trained and not self.unvalidated
 
 
 @dataclass(frozen=True)
@@ -241,8 +251,8 @@ def _save(
 ) -> None:
     from safetensors.torch import save_file  # imports torch
 
+    older = path.with_name(f"{path.name}{TEMPORARY_MARK}0")  # no process has this number
     try:
-        older = path.with_name(f"{path.name}{TEMPORARY_MARK}0")  # no process has this number
         with whole_directory(path) as temporary:
             files = {}
             for name, content in tensors.items():
@@ -260,6 +270,9 @@ def _save(
         shutil.rmtree(older, ignore_errors=True)
     except (OSError, SafetensorError) as error:
         raise _write_error(path, error) from error
+    finally:
+        if older.is_dir() and not path.is_dir():  # the disk was full, or Ctrl-C, at the last moment
+            older.rename(path)
 
 
 def _write_error(path: Path, error: Exception) -> CheckpointError:

@@ -75,7 +75,7 @@ class Session:
         self.run = run
         self.trainer = trainer
         self.validate = validate
-        self.state = State(step=0)  # as of the last checkpoint, apart from what the trainer counts
+        self.state = State(step=0)  # as of the last step at which something was due
         self.damaged_checkpoints: list[str] = []  # a message for each that was passed over
         self.stopped = False  # whether the session ended because a rank was asked to stop
         self._tokenizer = tokenizer_fingerprint
@@ -93,10 +93,7 @@ class Session:
     @property
     def is_finished(self) -> bool:
         """True if no step and no validation is left."""
-        patience = self.config.training.patience
-        is_out_of_patience = patience is not None and self.state.bad_validations >= patience
-        is_trained = self.trainer.step >= self.trainer.total_steps or is_out_of_patience
-        return is_trained and not self.state.unvalidated
+        return self.state.is_final(self.config.training)
 
     def train(
         self,
@@ -147,6 +144,7 @@ class Session:
             self.trainer.window.copy_(self.trainer.window.new_tensor(sums) * self._ranks.is_main)
         if recording:
             self._record_training(result)
+        self.state.step, self.state.epoch = result.step, result.epoch
         self.state.unvalidated = validating
         began = time.monotonic()
         if saving:

@@ -81,7 +81,11 @@ class Artifact(Generic[AnyRecord]):
         """Note these changes, and that the files are whole, so that they are not read again."""
         record = old.model_copy(update=changes)
         if record != old:
-            write_record(self.path / self.name, record)
+            path = self.path / self.name
+            # Keeps its time, as runs may share the files by hard links, each with its own record.
+            time = path.stat().st_mtime_ns
+            write_record(path, record)
+            os.utime(path, ns=(time, time))
         self._align_times(self.path, record)
         return record
 

@@ -234,7 +234,9 @@ def test_a_failed_stage_is_told(tmp_path: Path) -> None:
     (error,) = [line for line in lines if line.startswith("transformer-cli: error: ")]
     assert error.startswith("transformer-cli: error: split 'train': every pair is longer")
     assert "text: done" in lines  # which does not need it
-    assert lines[-1].startswith("train runs/teacher: failed; once that is mended, the same command")
+    assert lines[-1].startswith(
+        "train runs/teacher: failed; once that is mended, run it again to resume"
+    )
 
 
 def _name_commands() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from transformer_cli.artifact import write_record
 from transformer_cli.data import store as store_module
 from transformer_cli.data.batches import Batch
 from transformer_cli.data.corpus import TextStats
@@ -57,6 +58,8 @@ def described(
         src_tokens=src_tokens,
         tgt_tokens=tgt_tokens,
     )
+    directory.mkdir(exist_ok=True)
+    write_record(directory / "store.json", record)
     return EncodedStore(directory, record)
 
 

@@ -286,3 +286,16 @@ def test_reading_nothing_gives_nothing(tmp_path: Path) -> None:
     store = stored(tmp_path / "encoded")
     assert contents(store.read_pages([])) == []
     assert len(TokenArray.concatenate([])) == 0
+
+
+def test_runs_may_share_its_files(tmp_path: Path) -> None:
+    store = stored(tmp_path / "encoded")
+    before = (store.directory / "ids").stat().st_mtime_ns
+    (tmp_path / "copy").mkdir()
+    for name in NAMES:
+        os.link(store.directory / name, tmp_path / "copy" / name)
+    changed = store_artifact(tmp_path / "copy").update(store.record, tgt_tokens=0)
+    assert store_artifact(tmp_path / "copy").read() == changed
+    # Those of other times would be read as a whole whenever a run goes on.
+    for path in (*store.directory.iterdir(), *(tmp_path / "copy").iterdir()):
+        assert path.stat().st_mtime_ns == before

@@ -67,7 +67,8 @@ class FieldsReader(UnitReader):
         if is_compressed(file):
             raise CorpusError(f"{file}: Parquet has its own compression; decompress it first")
         with open_parquet(file) as parquet:
-            types = dict(_field_types(parquet.schema_arrow))
+            fields = dict(_field_types(parquet.schema_arrow))
+        types = {name: kind for name, kind in fields.items() if not kind.startswith("struct<")}
         for field in self.fields:
             if field not in types:
                 raise CorpusError(f"{file}: {no_such('field', field, types)}")

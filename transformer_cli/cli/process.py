@@ -148,8 +148,8 @@ def exit_code(number: int) -> int:
     return 128 + (number if number == signal.SIGINT else signal.SIGTERM)
 
 
-# Where a library does not find the address space that it needs (`ulimit -v`), it raises errors of any
-# kind, ends the process, or works in part. These, in bytes, end the process.
+# Where a library does not find the address space that it needs (`ulimit -v`), it raises errors of
+# any kind, ends the process, or works in part. These, in bytes, end the process.
 _NEEDS = {"torch": 640 << 20, "pydantic_core": 64 << 20}
 
 

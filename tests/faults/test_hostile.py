@@ -83,7 +83,7 @@ def make_sums_match(run_directory: Path) -> None:
     with_description(tokenizer, lambda it: {name: sha256(tokenizer.parent / name) for name in it})
     for path in (run_directory / "checkpoints").iterdir():
         file = path / checkpoint.MANIFEST
-        if (manifest := read_record(file, checkpoint.Manifest)) is not None:
+        if (manifest := read_record(file, checkpoint.CheckpointManifest)) is not None:
             manifest.tokenizer = sha256(tokenizer)
             manifest.files = {name: sha256(path / name) for name in manifest.files}
             write_record(file, manifest)

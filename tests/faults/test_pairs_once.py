@@ -68,7 +68,7 @@ def test_each_pair_is_seen_once_an_epoch(
     asked = {
         "mid-epoch": ("accumulate", epoch + 2),
         # before the second batch of the third step
-        "mid-accumulation": ("_seed_dropout", 2 * 2 + 2),
+        "mid-accumulation": ("_run", 2 * 2 + 2),
         "epoch's end": ("accumulate", epoch),
         "the end": ("accumulate", EPOCHS * epoch),
     }[where]

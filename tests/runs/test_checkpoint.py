@@ -19,7 +19,7 @@ from transformer_cli.model.transformer import Transformer, build_model, load_wei
 from transformer_cli.runs.checkpoint import (
     FORMAT,
     Checkpoint,
-    Manifest,
+    CheckpointManifest,
     State,
     find_checkpoint,
     list_checkpoints,
@@ -121,7 +121,7 @@ def test_the_manifest_holds_the_sums_of_the_tensors(tmp_path: Path) -> None:
     path = save(tmp_path, 1)
     assert names(path) == sorted([MODEL, OPTIMIZER, STATE, MANIFEST])
     files = {name: sha256(path / name) for name in (MODEL, OPTIMIZER)}
-    expected = Manifest(format=FORMAT, tokenizer=TOKENIZER, files=files)
+    expected = CheckpointManifest(format=FORMAT, tokenizer=TOKENIZER, files=files)
     assert read_manifest(path) == expected
 
 

@@ -258,7 +258,7 @@ def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
 
 def _forecast_points(
     plan: "plans.SweepPlan", points: Sequence[str]
-) -> "dict[str, forecast.Forecast]":
+) -> "dict[str, forecast.JobForecast]":
     """Forecast the run of each point's first seed."""
     trainings = {
         run.point.name: forecast.Training(run.job.command, run.config)

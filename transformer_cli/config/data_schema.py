@@ -264,7 +264,7 @@ class CopyData(DataSection):
         return self
 
 
-class OwnText(DataSection):
+class UserData(DataSection):
     """A corpus of the user's own files."""
 
     replay: Replay | None = setting(
@@ -272,7 +272,7 @@ class OwnText(DataSection):
     )
 
 
-class FilesData(Diversified, OwnText):
+class FilesData(Diversified, UserData):
     """Any parallel text, as pairs of files."""
 
     kind: Literal["files"]
@@ -298,7 +298,7 @@ class SplitConfig(Section):
     )
 
 
-class CorpusData(OwnText):
+class CorpusData(UserData):
     """Parallel text from sources of several formats, filtered and split."""
 
     kind: Literal["corpus"]
@@ -358,7 +358,7 @@ DataConfig = Annotated[
 
 def find_replay(data: DataConfig) -> Replay | None:
     """Return what is replayed, if anything."""
-    return data.replay if isinstance(data, OwnText) else None
+    return data.replay if isinstance(data, UserData) else None
 
 
 def added_sources(data: DataConfig) -> dict[str, SourceConfig]:

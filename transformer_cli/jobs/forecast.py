@@ -53,7 +53,7 @@ class Training(NamedTuple):
         return self.config.model_dump_json(include={"data", "tokenizer", "init"})
 
 
-class Forecast(NamedTuple):
+class JobForecast(NamedTuple):
     """What a job takes."""
 
     seconds: float | None = 0.0
@@ -84,7 +84,7 @@ class Forecaster:
     _tried: dict[str, dict[str, Any]] = field(default_factory=dict)
     _prepared: dict[str, Path] = field(default_factory=dict)
 
-    def forecast(self, training: Training, growth: float = 1.0) -> Forecast:
+    def forecast(self, training: Training, growth: float = 1.0) -> JobForecast:
         """Return what the rest of a training takes, with ``growth`` times the text that is tried.
 
         Raises:
@@ -103,7 +103,7 @@ class Forecaster:
             seconds = 0.0
         elif tried["seconds"] is not None:  # of the steps that were left there
             seconds = tried["seconds"] / max(1, tried["steps"] - tried["steps_done"]) * left
-        return Forecast(seconds, tried["disk"], tried["memory"])
+        return JobForecast(seconds, tried["disk"], tried["memory"])
 
     def _prepare(self, training: Training) -> Path:
         """Return a run directory with the data that several trainings share, or a new one."""
@@ -144,7 +144,7 @@ class DistillForecaster:
         self._jobs = list(plan.jobs())
         self._log = log
 
-    def forecast(self) -> dict[str, Forecast | None]:
+    def forecast(self) -> dict[str, JobForecast | None]:
         """Return the forecast of each job by its name; None: it is done."""
         undone: dict[str, Job] = {}
         for job in self._jobs:
@@ -156,7 +156,7 @@ class DistillForecaster:
             for name, job in undone.items()
             if job.config is not None
         }
-        forecasts: dict[str, Forecast | None] = dict.fromkeys(job.name for job in self._jobs)
+        forecasts: dict[str, JobForecast | None] = dict.fromkeys(job.name for job in self._jobs)
         with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
             forecaster = Forecaster(Path(directory), [*trainings.values()], self._log)
             for name in undone:
@@ -178,16 +178,16 @@ class DistillForecaster:
             command += ["--set", "init=null"]
         return Training(command, config)
 
-    def _forecast_text(self, job: Job) -> Forecast:
+    def _forecast_text(self, job: Job) -> JobForecast:
         if job.name == TEXT_JOB:
             disk = sum(size.bytes for size in self._corpus.values())
-            return Forecast(disk=disk)
+            return JobForecast(disk=disk)
         if job.text is None:
-            return Forecast(seconds=0.0 if job.command else None)
+            return JobForecast(seconds=0.0 if job.command else None)
         size = self._measure(job.text)
         seconds = size.lines / statistics.median(self._line_rates) if self._line_rates else None
         # A translation is about as long as its source.
-        return Forecast(seconds, size.bytes * job.candidates, lines=size.lines)
+        return JobForecast(seconds, size.bytes * job.candidates, lines=size.lines)
 
     @cached_property
     def _growth(self) -> float:

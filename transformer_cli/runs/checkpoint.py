@@ -49,7 +49,7 @@ AVERAGE = "average"
 _NAME = re.compile(r"step-(\d{8,})")
 
 
-class Manifest(BaseModel):
+class CheckpointManifest(BaseModel):
     """Schema of manifest.json."""
 
     model_config = ConfigDict(strict=True)
@@ -189,12 +189,12 @@ class Checkpoint:
         raise DamagedCheckpointError(f"{path}: {problem}; {self.advice}")
 
 
-def read_manifest(path: Path) -> Manifest:
+def read_manifest(path: Path) -> CheckpointManifest:
     """Return the verified manifest of the checkpoint ``path``."""
     file = path / MANIFEST
     if not file.is_file():
         raise DamagedCheckpointError(f"{file}: missing; is this a checkpoint's directory?")
-    manifest = read_record(file, Manifest)
+    manifest = read_record(file, CheckpointManifest)
     if manifest is None:
         raise DamagedCheckpointError(
             f"{file}: damaged, its checksum does not match; use another checkpoint"
@@ -262,7 +262,7 @@ def _save(
                 (temporary / name).chmod(temporary.stat().st_mode & 0o666)
                 files[name] = sha256(temporary / name)
             write_record(temporary / STATE, State(**state))
-            manifest = Manifest(format=FORMAT, tokenizer=tokenizer, files=files)
+            manifest = CheckpointManifest(format=FORMAT, tokenizer=tokenizer, files=files)
             write_record(temporary / MANIFEST, manifest)
             # Of a step there is none; an average can be made again if the process dies here.
             if path.is_dir():

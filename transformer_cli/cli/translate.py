@@ -72,7 +72,7 @@ class TranslateOptions:
     tag: options.Tag = None
     engine: Annotated[
         EngineName,
-        option(None, "Search engine; auto is CTranslate2 where it writes torch's text."),
+        option(None, "auto is CTranslate2 where its text is torch's."),
     ] = "auto"
     device: options.Device = "auto"
     precision: options.SearchPrecision = "auto"

@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple, TextIO
 from transformer_cli.cli.display import bar, log, warn
 from transformer_cli.cli.options import open_device, prefix_errors
 from transformer_cli.cli.process import discard_output
-from transformer_cli.cli.translate import TranslateOptions
+from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.compression import is_compressed, open_text, text_writer
 from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.errors import CorpusError, InputError, TransformerCliError, UsageError

@@ -33,7 +33,7 @@ from transformer_cli.errors import CheckpointError, UsageError
 from transformer_cli.files import read_small, remove_directory, remove_leftovers
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.packages import __version__, import_extra
-from transformer_cli.runs.trained_model import OpenedModel, load_weights_of
+from transformer_cli.runs.trained_model import OpenedModel
 from transformer_cli.text.model_check import find_fault
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
@@ -282,6 +282,7 @@ def _read_json(path: Path, kind: type[_Content], what: str) -> _Content:
 def open_converted(
     opened: OpenedModel,
     quantization: Quantization,
+    write_model: Callable[[OpenedModel, Quantization, Path], None],
     open_directory: Callable[[Path], CTranslate2Engine],
 ) -> CTranslate2Engine:
     """Open the converted model that is kept, or one that is made now.
@@ -307,9 +308,7 @@ def open_converted(
     }
 
     def write(directory: Path) -> Record:
-        from transformer_cli.inference.ctranslate2_spec import write_model  # imports torch
-
-        write_model(load_weights_of(opened), quantization, directory)
+        write_model(opened, quantization, directory)
         return Record(made_of=made_of)
 
     cache = _open_cache()

@@ -10,7 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from transformer_cli.config.choices import MOST_THREADS, DeviceName, EngineName, SearchPrecisionName
+from transformer_cli.config.choices import (
+    MOST_THREADS,
+    DeviceName,
+    EngineName,
+    Quantization,
+    SearchPrecisionName,
+)
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
@@ -29,7 +35,7 @@ from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks, count_cores
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.trained_model import open_trained_model
+from transformer_cli.runs.trained_model import OpenedModel, load_weights_of, open_trained_model
 from transformer_cli.text.tokenizer import load_tokenizers
 
 
@@ -216,9 +222,18 @@ def load_ctranslate2_translator(
     precision = _choose_precision(options)
     settings = config.model, tokenizers, *_choose_device(options, ranks)
     engine = open_converted(
-        opened, precision, lambda path: CTranslate2Engine.open(path, *settings, precision)
+        opened,
+        precision,
+        _write_ctranslate2_model,
+        lambda path: CTranslate2Engine.open(path, *settings, precision),
     )
     return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=opened.sum)
+
+
+def _write_ctranslate2_model(opened: OpenedModel, quantization: Quantization, path: Path) -> None:
+    from transformer_cli.inference.ctranslate2_spec import write_model  # imports torch
+
+    write_model(load_weights_of(opened), quantization, path)
 
 
 def _load_exported(

@@ -1,0 +1,179 @@
+"""The options of ``translate``, and which of them go together."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from transformer_cli.cli import options
+from transformer_cli.cli.options import flag, option
+from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors, EngineName
+from transformer_cli.errors import UsageError
+from transformer_cli.packages import lazy_imports
+from transformer_cli.ranks import Ranks
+
+with lazy_imports():
+    from transformer_cli import files
+    from transformer_cli.data import tables
+    from transformer_cli.inference import loading
+
+_STREAM = Path("-")
+
+
+@dataclass(frozen=True)
+class TranslateOptions:
+    """What ``translate`` is given; '-' is standard input or output."""
+
+    run: options.Run
+    input_: Annotated[
+        Path, option("FILE", "Text, one sentence a line; or a table.", "--input", "-i")
+    ] = _STREAM
+    output: Annotated[Path, option("FILE", "Translations, line by line.", "--output", "-o")] = (
+        _STREAM
+    )
+    src_column: options.SourceColumn = None
+    src_field: options.SourceField = None
+    checkpoint: options.Checkpoint = "best"
+    ensemble: options.Ensemble = None
+    beam_size: options.BeamSize = None
+    batch_tokens: Annotated[
+        int | None, option("N", "Source tokens a batch, times beam.  [default: the run's]", min=1)
+    ] = None
+    max_length: Annotated[
+        int | None, option("N", "Maximum tokens of a translation.  [default: by its source]", min=1)
+    ] = None
+    length_penalty: Annotated[
+        float | None,
+        option(
+            "A",
+            "Higher favours longer translations.  [default: the run's]",
+            min=0.0,
+            max=HIGHEST_PENALTY,
+        ),
+    ] = None
+    errors: Annotated[DecodingErrors, option(None, "What is not UTF-8: an error, or U+FFFD.")] = (
+        "strict"
+    )
+    resume: Annotated[bool, flag("Resume an interrupted translation of files.", "--resume")] = False
+    n_best: Annotated[
+        int | None, option("N", "Write the N best with scores, as JSON; widens the beam.", min=1)
+    ] = None
+    scores: Annotated[bool, flag("Write its score too, as JSON.", "--scores")] = False
+    prefix_file: Annotated[Path | None, option("FILE", "Forced target prefixes, one a line.")] = (
+        None
+    )
+    alignments: Annotated[Path | None, option("FILE", "Write word alignments, as in 0-0 1-2.")] = (
+        None
+    )
+    replace_unk: Annotated[bool, flag("Copy source words for unknown ones.", "--replace-unk")] = (
+        False
+    )
+    sample: Annotated[int | None, option("SEED", "Sample tokens, with this seed.", min=0)] = None
+    tag: options.Tag = None
+    engine: Annotated[
+        EngineName,
+        option(None, "auto is CTranslate2 where its text is torch's."),
+    ] = "auto"
+    device: options.Device = "auto"
+    precision: options.SearchPrecision = "auto"
+    threads: options.Threads = None
+
+    @property
+    def compute(self) -> "loading.ComputeOptions":
+        """How to search."""
+        return loading.ComputeOptions(
+            self.engine, self.device, self.precision, self.threads, self.beam_size
+        )
+
+    @property
+    def input_name(self) -> str:
+        """Name of the input in messages."""
+        return "standard input" if str(self.input_) == "-" else str(self.input_)
+
+    @property
+    def table(self) -> "tables.TextColumn | None":
+        """Where the text is in a table; None: the input is text."""
+        return tables.find_text(self.input_, self.src_column, self.src_field)
+
+    @property
+    def table_output(self) -> Literal["tsv", "jsonl"]:
+        """Format that a table is written in: by the output's name, or else that of the input."""
+        name = tables.format_of(self.output) or (self.table and self.table.format)
+        return "tsv" if name == "tsv" else "jsonl"
+
+    @property
+    def line_offset(self) -> int:
+        """What to add to the number of a line of the output, for that of its line of the input."""
+        if self.table is None:
+            return 0
+        is_tsv = self.table.format == "tsv"
+        in_header = is_tsv and isinstance(self.table.key, str)
+        out_header = self.table_output == "tsv" and (in_header or not is_tsv)
+        return in_header - out_header
+
+    @property
+    def writes_stream(self) -> bool:
+        """True if translations are written as they come."""
+        return _is_stream(self.output)
+
+    @property
+    def are_files(self) -> bool:
+        """True if all text can be read and written again."""
+        paths = [self.input_, self.output, *([self.prefix_file] if self.prefix_file else [])]
+        return not any(map(_is_stream, paths))
+
+    @property
+    def n_best_written(self) -> int | None:
+        """Number of translations a line that are written with scores; None: one without."""
+        return self.n_best or (1 if self.scores else None)
+
+    def check(self, ranks: Ranks) -> None:
+        """Make sure, before long work, that the options go together."""
+        n_best, beam_size = self.n_best, self.beam_size
+        is_tsv = self.table is not None and self.table_output == "tsv"
+        needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
+        problems = [
+            (
+                n_best is not None and beam_size is not None and n_best > beam_size,
+                f"a beam of {beam_size} does not hold the {n_best} best; raise --beam-size, or "
+                "leave it out",
+            ),
+            (
+                self.sample is not None and max(n_best or 1, beam_size or 1) > 1,
+                "--sample draws one translation of a line; leave out --beam-size and --n-best",
+            ),
+            (
+                self.table is not None and tables.format_of(self.output) == "parquet",
+                "writes TSV and JSONL, not Parquet; rename -o",
+            ),
+            (
+                is_tsv and self.n_best_written is not None,
+                "--n-best and --scores write JSON, not TSV; give -o a name that ends with .jsonl",
+            ),
+            (str(self.alignments) == "-", "--alignments needs the name of a file"),
+            (
+                self.alignments is not None and self.alignments.resolve() == self.output.resolve(),
+                f"-o and --alignments are both {self.output}",
+            ),
+            (
+                self.resume and self.alignments is not None,
+                "--resume does not go on with --alignments; leave one of them out",
+            ),
+            (
+                str(self.input_) == str(self.prefix_file) == "-",
+                "-i and --prefix-file are both standard input; name a file",
+            ),
+            (self.resume and not self.are_files, f"--resume needs files; {needs}"),
+            (ranks.size > 1 and not self.are_files, f"several processes need files; {needs}"),
+        ]
+        for is_there, problem in problems:
+            if is_there:
+                raise UsageError(f"translate: {problem}")
+        inputs = {"-i": self.input_, "--prefix-file": self.prefix_file}
+        if str(self.output) != "-":
+            options.check_output(self.output, inputs=inputs)
+        if self.alignments is not None:
+            options.check_output(self.alignments, "--alignments", inputs)
+
+
+def _is_stream(path: Path) -> bool:
+    return str(path) == "-" or files.is_stream(path)

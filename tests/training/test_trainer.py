@@ -241,6 +241,15 @@ def test_the_loss_is_a_mean_over_the_target_tokens_of_the_step(cut: dict[str, An
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
 
 
+def test_losses_are_not_lost_to_rounding_in_a_large_sum() -> None:
+    large = 2.0**30  # beside which float32 would lose a fraction of a loss
+    trainer, other = (trainer_of(config()) for _ in range(2))
+    other.window += large
+    for each in (trainer, other):
+        each.train_until(2, lambda: False, lambda _: None)
+    torch.testing.assert_close(other.window - large, trainer.window, rtol=1e-6, atol=0.0)
+
+
 def test_gradients_are_clipped_to_the_norm() -> None:
     free = first_gradient(config(clip_norm=None))
     length = norm(free)

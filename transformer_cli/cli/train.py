@@ -221,9 +221,7 @@ def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
                     "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
                 )
                 display = _Display(shown)
-                session.train(
-                    lambda: should_stop.signal is not None, display.show_step, display.show_record
-                )
+                session.train(should_stop, display.show_step, display.show_record)
             if job.ranks.is_main:
                 try:
                     curves.draw_curves(run.metrics, run.curves, str(run.path), job.select)

@@ -202,7 +202,8 @@ class Runner:
     def _stop(self) -> None:
         """Stop all jobs, each with a checkpoint where it is a training."""
         for running in self._running.values():
-            self._request_stop(running.job)
+            with suppress(OSError):  # on a full disk; the others are asked all the same
+                self._request_stop(running.job)
         wait([running.future for running in self._running.values()])
         for running in list(self._running.values()):
             # What cannot be kept now is kept by the next session.

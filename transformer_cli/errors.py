@@ -70,6 +70,10 @@ class DamagedCheckpointError(CheckpointError):
     """A checkpoint that is not as it was written."""
 
 
+class WorkerError(TransformerCliError):
+    """A worker process that is gone."""
+
+
 class RunError(TransformerCliError):
     """A run directory that is missing, cannot be written or holds a different run."""
 

@@ -98,6 +98,10 @@ class TrainingError(TransformerCliError):
     """Training cannot continue, for instance because the loss is not finite."""
 
 
+class ClusterError(TransformerCliError):
+    """A cluster that cannot be reached, or whose workers cannot do the work."""
+
+
 class RanksError(TransformerCliError):
     """Another process of the same job is gone, or was never there."""
 

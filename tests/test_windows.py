@@ -21,7 +21,7 @@ from cli.conftest import TINY, config
 
 from transformer_cli.cli import options, process as processes
 from transformer_cli.config.data_schema import FilePair
-from transformer_cli.data import encode_workers
+from transformer_cli.data import workers
 from transformer_cli.errors import TokenizerError, UsageError
 from transformer_cli.files import find_unusable_on_windows
 from transformer_cli.text import model_check, model_check_script
@@ -170,13 +170,13 @@ def test_what_a_reader_no_longer_wants_is_no_error(windows: None) -> None:
 
 def test_ctrl_c_is_left_to_the_main_process(windows: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(signal, "pthread_sigmask")
-    with encode_workers._block_sigint():
+    with workers._block_sigint():
         pass  # nothing can be blocked: a worker ignores it
     monkeypatch.setitem(sys.modules, "torch", sys.modules["torch"])  # put back: workers hide it
-    monkeypatch.setattr(encode_workers, "_end_with_parent", lambda: None)
+    monkeypatch.setattr(workers, "_end_with_parent", lambda: None)
     before = signal.getsignal(signal.SIGINT)
     try:
-        encode_workers._begin_worker()
+        workers._begin_worker()
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)

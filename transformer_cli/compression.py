@@ -24,11 +24,12 @@ _CHUNK_BYTES = 1 << 17
 _MEMBER_BYTES = 1 << 20
 
 
-def open_text(path: Path, once: bool = False) -> io.BufferedReader:
+def open_text(path: Path, once: bool = False, start: int = 0) -> io.BufferedReader:
     """Open a text file to read its bytes, decompressed as its name's ending says.
 
     If a user has named it to be read ``once``, a pipe or a device will do. CorpusError may be
-    raised now or later, as it is read and found damaged or cut off.
+    raised now or later, as it is read and found damaged or cut off. Of plain text, bytes before
+    ``start`` are left out.
     """
     codec = _codec(path)
     try:
@@ -47,6 +48,8 @@ def open_text(path: Path, once: bool = False) -> io.BufferedReader:
         raise CorpusError(f"{path}: this is a directory; give the path of a text file") from None
     except OSError as error:
         raise _unreadable(path, error) from error
+    if start:
+        file.seek(start)
     chunks = _read(path, file)
     if codec is not None:
         chunks = _decompress(path, chunks, codec[1])

@@ -70,6 +70,10 @@ class DamagedCheckpointError(CheckpointError):
     """A checkpoint that is not as it was written."""
 
 
+class WorkerError(TransformerCliError):
+    """A worker process that is gone."""
+
+
 class RunError(TransformerCliError):
     """A run directory that is missing, cannot be written or holds a different run."""
 
@@ -92,6 +96,10 @@ class OutputError(TransformerCliError):
 
 class TrainingError(TransformerCliError):
     """Training cannot continue, for instance because the loss is not finite."""
+
+
+class ClusterError(TransformerCliError):
+    """A cluster that cannot be reached, or whose workers cannot do the work."""
 
 
 class RanksError(TransformerCliError):

@@ -94,6 +94,10 @@ Overwrite = Annotated[
     bool,
     flag("Start anew; an earlier run is renamed to its name and the date.", "--overwrite"),
 ]
+Cluster = Annotated[
+    str | None,
+    option("ADDRESS|FILE", "Dask cluster: tcp://HOST:8786, or a YAML file that names one."),
+]
 Checkpoint = Annotated[
     str, option("best|last|average|PATH", "Checkpoint to load.", autocompletion=complete_checkpoint)
 ]

@@ -90,12 +90,16 @@ class ParallelFiles:
             count += 1
             yield src, tgt
         tgt_rest = sum(1 for _ in tgt_lines)
-        if src_rest or tgt_rest:
+        self.check_counts(count + src_rest, count + tgt_rest)
+
+    def check_counts(self, src_lines: int, tgt_lines: int) -> None:
+        """Raise CorpusError unless both sides have as many lines, and one at least."""
+        if src_lines != tgt_lines:
             raise CorpusError(
-                f"{self.src} has {count + src_rest} lines but {self.tgt} has {count + tgt_rest}; "
-                "line n of one must translate line n of the other, so make their numbers equal"
+                f"{self.src} has {src_lines} lines but {self.tgt} has {tgt_lines}; line n of one "
+                "must translate line n of the other, so make their numbers equal"
             )
-        if not count:
+        if not src_lines:
             raise CorpusError(
                 f"{self.src} and {self.tgt} are empty; give files with at least one line"
             )
@@ -145,9 +149,13 @@ def stream_lines(path: Path, once: bool = False) -> Iterator[str]:
         yield from decode_lines(bounded_lines(file, str(path)), str(path))
 
 
-def bounded_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield the lines of a binary file; raise CorpusError at one longer than ``MAX_LINE_BYTES``."""
-    for number, line in enumerate(iter(partial(file.readline, MAX_LINE_BYTES + 1), b""), start=1):
+def bounded_lines(file: BinaryIO, name: str, first: int = 1) -> Iterator[bytes]:
+    """Yield the lines of a binary file; raise CorpusError at one longer than ``MAX_LINE_BYTES``.
+
+    ``first`` is the number of the first one, for messages.
+    """
+    lines = iter(partial(file.readline, MAX_LINE_BYTES + 1), b"")
+    for number, line in enumerate(lines, start=first):
         if len(line) > MAX_LINE_BYTES:
             raise CorpusError(
                 f"{name}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB; this is not one "
@@ -157,9 +165,9 @@ def bounded_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def decode_lines(
-    raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict"
+    raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict", first: int = 1
 ) -> Iterator[str]:
-    r"""Decode the lines of the binary file ``name`` one by one.
+    r"""Decode the lines of the binary file ``name`` one by one, from line ``first`` on.
 
     Only ``\n`` ends a line, so that both sides of a corpus are cut alike by every program: other
     characters that Python's ``splitlines`` breaks at stay in their line. One ``\r`` before the line
@@ -169,7 +177,7 @@ def decode_lines(
     Raises:
         CorpusError: a line is not UTF-8, and ``errors`` is 'strict'.
     """
-    for number, raw in enumerate(raw_lines, start=1):
+    for number, raw in enumerate(raw_lines, start=first):
         if number == 1:
             raw = without_byte_order_mark(raw, name)
             if not raw:

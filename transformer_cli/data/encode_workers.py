@@ -1,20 +1,14 @@
 """Encode a text in one worker process per core."""
 
-import multiprocessing
-import os
-import signal
-import sys
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable
+from concurrent.futures import Future
 from functools import cache
 from pathlib import Path
-from threading import Thread
 
 from transformer_cli.data.store import PageEncoder, encode_serially
 from transformer_cli.data.token_arrays import EncodedText, Pairs, encode_pairs
+from transformer_cli.data.workers import open_pool
 from transformer_cli.errors import TokenizerError, TransformerCliError
 from transformer_cli.ranks import count_cores
 from transformer_cli.text.protocol import Tokenizers
@@ -38,65 +32,17 @@ def encode_in_workers(
     """Yield pages encoded in worker processes, with one page each and one more in memory.
 
     Raises:
-        TokenizerError: the tokenizers in ``directory`` cannot be loaded, or a worker has died.
+        TokenizerError: the tokenizers in ``directory`` cannot be loaded.
+        WorkerError: a worker has died.
     """
-    others = set(multiprocessing.active_children())
-    # Where this process is killed, the one that cleans up after it would warn of semaphores.
-    sys.warnoptions.append("ignore:resource_tracker")
-    # Not forked: the parent has threads, and torch.
-    spawn = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(workers, spawn, initializer=_begin_worker)
     pending: deque[Future[EncodedText]] = deque()
-    try:
+    with open_pool(workers) as executor:
         for pairs in pages:
-            with _block_sigint():  # a worker may be started
-                pending.append(executor.submit(_encode_in_worker, directory, pairs))
+            pending.append(executor.submit(_encode_in_worker, directory, pairs))
             if len(pending) > workers:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
-    except BrokenProcessPool:
-        raise TokenizerError(
-            "a process that encodes the training text was killed, or has crashed; start again, "
-            "with more memory free if it was short"
-        ) from None
-    finally:
-        # Ended first, as the executor would wait for pages that nobody needs any more.
-        for worker in set(multiprocessing.active_children()) - others:
-            worker.kill()
-        executor.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _block_sigint() -> Iterator[None]:
-    """Block Ctrl-C for the processes that are started inside the block.
-
-    It signals all processes, but only this one handles it and ends the others. They keep it
-    blocked; on Windows, which blocks no signals, they ignore it once they run.
-    """
-    if sys.platform == "win32":
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _begin_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # spaCy imports torch where it is installed: seconds and 200 MB per process, and never used.
-    sys.modules["torch"] = None  # type: ignore[assignment]
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent has ended, of which the executor's queues do not tell."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
 
 
 _load = cache(load_tokenizers)

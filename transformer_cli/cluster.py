@@ -1,0 +1,302 @@
+"""Work on other machines: a Dask cluster as an executor of ``concurrent.futures``.
+
+Code elsewhere submits functions to an executor, and does not know whether they run in processes of
+this machine or of a cluster. Dask is imported where a user asks for a cluster, and nowhere else.
+"""
+
+import hashlib
+import pickle
+import re
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import ExitStack, contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_version
+from typing import Any, TypeVar
+
+from transformer_cli.config.cluster_schema import QUEUES, ClusterSettings, QueueCluster
+from transformer_cli.config.validation import validate_as
+from transformer_cli.config.yaml import read_mapping
+from transformer_cli.errors import ClusterError, UsageError
+from transformer_cli.packages import __version__, import_extra
+from transformer_cli.ranks import count_cores
+
+T = TypeVar("T")
+_EXTRA = "cluster"
+_CONNECT_SECONDS = 10
+_RECONNECT_SECONDS = 600
+"""How long a scheduler that was reached may be away before a command gives up."""
+_POLL_SECONDS = 0.1
+# What decides the bytes that come out, or whether a task can be understood at all.
+_COMPARED = ("torch", "numpy", "sentencepiece", "tokenizers", "ctranslate2", "distributed")
+
+
+def read_cluster(given: str) -> ClusterSettings:
+    """Return the cluster that ``--cluster`` names: a scheduler's address, or a YAML file.
+
+    Raises:
+        UsageError: it is neither.
+        ConfigError: the file cannot be read, or a key or value in it does not fit.
+    """
+    if not re.match(r"\w+://", given):
+        return validate_as(ClusterSettings, read_mapping(Path(given), "address, local or slurm"))
+    try:
+        return ClusterSettings(address=given)
+    except ValueError:
+        raise UsageError(
+            f"--cluster {given}: is no address such as tcp://HOST:8786; give the one that dask "
+            "scheduler prints, or a YAML file"
+        ) from None
+
+
+class ClusterExecutor(Executor):
+    """Runs calls on the workers of a Dask cluster, again on another where one is lost.
+
+    Functions, arguments and results are pickled on their way. A call may run twice, even at once:
+    a worker that was cut off does not know that its task was given to another.
+    """
+
+    def __init__(self, client: Any, settings: ClusterSettings) -> None:
+        self._client = client
+        self._settings = settings
+        self._is_closed = False
+        per_host = self.run_everywhere(_describe_host)
+        hosts = [host for host, _ in per_host.values()]
+        shares = [cores // hosts.count(host) for host, cores in per_host.values()]
+        self.threads = max(1, min(shares))
+        """Cores for each worker, if all of a machine's have as many."""
+
+    @property
+    def num_workers(self) -> int:
+        """Number of workers now."""
+        return len(self._client.scheduler_info(n_workers=-1)["workers"])
+
+    def run_everywhere(self, function: Callable[..., T], *args: object) -> dict[str, T]:
+        """Call a function on each worker; return what it returns, by the worker's address."""
+        results: dict[str, T] = self._client.run(function, *args)
+        return results
+
+    def check_shared(self, directory: Path) -> None:
+        """Check that all workers see a directory of this machine; ClusterError: one does not."""
+        mark = directory.absolute() / f".transformer-cli-{uuid.uuid4().hex}"
+        mark.touch()
+        try:
+            blind = [name for name, sees in self.run_everywhere(mark.exists).items() if not sees]
+        finally:
+            mark.unlink(missing_ok=True)
+        if blind:
+            raise ClusterError(
+                f"{directory}: worker {blind[0]} does not see it; work in a directory on a disk "
+                "that all workers share, under one path"
+            )
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Submit a call; see ``Executor``. Its future cannot be cancelled."""
+        return self._submit({"pure": False}, fn, *args, **kwargs)
+
+    def lasting(self) -> Executor:
+        """Return an executor whose calls go on without this client, which the same call finds.
+
+        They take the resources that a job needs.
+        """
+        return _LastingExecutor(self, self._settings.resources)
+
+    def _submit(
+        self, how: Mapping[str, Any], fn: Callable[..., T], /, *args: Any, **kwargs: Any
+    ) -> Future[T]:
+        result: Future[T] = Future()
+        result.set_running_or_notify_cancel()
+
+        def start() -> None:
+            task = self._client.submit(fn, *args, **how, **kwargs)
+            if "key" in how:
+                import_extra("distributed", _EXTRA, "--cluster").fire_and_forget(task)
+            task.add_done_callback(end)
+
+        def end(task: Any) -> None:
+            try:
+                if task.status == "finished":
+                    result.set_result(task.result())
+                elif task.status == "error":
+                    result.set_exception(_explain(task.exception()))
+                else:  # lost, with the scheduler or by a worker that cannot be reached
+                    self._wait_for_scheduler()
+                    start()
+            except BaseException as error:
+                result.set_exception(error)
+
+        start()
+        return result
+
+    def _wait_for_scheduler(self) -> None:
+        # Before it is connected again, Dask's client forgets all that it is given.
+        while self._client.status == "connecting" and not self._is_closed:
+            time.sleep(_POLL_SECONDS)
+        if self._client.status != "running":
+            raise ClusterError(
+                "the cluster's scheduler has ended, or could not be reached for "
+                f"{_RECONNECT_SECONDS // 60} minutes; once it runs, run the command again to resume"
+            )
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Accept no more calls; what nobody waits for is not started."""
+        self._is_closed = True
+
+
+class _LastingExecutor(Executor):
+    def __init__(self, cluster: ClusterExecutor, resources: Mapping[str, float]) -> None:
+        self._cluster, self._resources = cluster, resources
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        call = pickle.dumps((fn, args, kwargs), protocol=4)
+        key = f"{fn.__name__}-{hashlib.sha256(call).hexdigest()}"
+        how = {"key": key, "resources": dict(self._resources) or None}
+        return self._cluster._submit(how, fn, *args, **kwargs)
+
+
+def _explain(error: BaseException) -> BaseException:
+    if type(error).__name__ == "KilledWorker":
+        return ClusterError(
+            "the workers that this was given to have died, one after another (out of memory?); "
+            "see their logs"
+        )
+    return error
+
+
+# --- connecting -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def open_cluster(
+    settings: ClusterSettings, say: Callable[[str], object]
+) -> Iterator[ClusterExecutor]:
+    """Connect to a cluster, or start one that ends with the block; ``say`` what is waited for.
+
+    Raises:
+        MissingExtraError: Dask, or the package of this kind of cluster, is not installed.
+        ClusterError: it cannot be reached or started, or a worker has another version.
+    """
+    dask = import_extra("dask", _EXTRA, "--cluster")
+    # What goes wrong is said by this program; workers' own logs are where they were started.
+    dask.config.set({"logging.distributed": "critical"})
+    distributed = import_extra("distributed", _EXTRA, "--cluster")
+    with ExitStack() as stack:
+        where: Any = settings.address
+        if settings.address is None:
+            where = stack.enter_context(_start(settings))
+        else:
+            _check_reachable(settings.address)
+        try:
+            client = distributed.Client(where, timeout=_RECONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ClusterError(f"--cluster {settings.address}: cannot be used: {error}") from error
+        stack.enter_context(client)
+        _wait_for_worker(client, say)
+        executor = ClusterExecutor(client, settings)
+        _compare_environments(executor, say)
+        with executor:
+            yield executor
+
+
+def _check_reachable(address: str) -> None:
+    host, _, port = address.partition("://")[2].partition("/")[0].rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ClusterError(
+            f"--cluster {address}: no scheduler answers ({error.strerror or error}); start one "
+            "with dask scheduler, or mend the address"
+        ) from error
+
+
+@contextmanager
+def _start(settings: ClusterSettings) -> Iterator[Any]:
+    """Start a cluster with its scheduler in this process, or where its kind has it."""
+    try:
+        with _create(settings) as cluster:
+            jobs = getattr(settings, settings.kind)
+            if isinstance(jobs, QueueCluster):
+                cluster.scale(jobs=jobs.jobs)
+            yield cluster
+    except (OSError, TypeError, ValueError, RuntimeError) as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ClusterError(f"--cluster: {settings.kind} cannot be started: {reason}") from error
+
+
+def _create(settings: ClusterSettings) -> Any:
+    distributed = import_extra("distributed", _EXTRA, "--cluster")
+    if local := settings.local:
+        options = {"n_workers": local.workers, "threads_per_worker": 1, "dashboard_address": ":0"}
+        return distributed.LocalCluster(**options | local.options)
+    if ssh := settings.ssh:
+        import_extra("asyncssh", None, "--cluster with ssh")
+        return distributed.SSHCluster(
+            [ssh.hosts[0], *ssh.hosts],
+            worker_options={"nthreads": 1, "n_workers": ssh.workers},
+            remote_python=ssh.python,
+            **ssh.options,
+        )
+    if pods := settings.kubernetes:
+        operator = import_extra("dask_kubernetes.operator", None, "--cluster with kubernetes")
+        name = f"transformer-cli-{uuid.uuid4().hex[:8]}"
+        return operator.KubeCluster(
+            name=name, image=pods.image, n_workers=pods.workers, **pods.options
+        )
+    jobs = getattr(settings, settings.kind)
+    jobqueue = import_extra("dask_jobqueue", _EXTRA, f"--cluster with {settings.kind}")
+    named = {"walltime": jobs.walltime, "queue": jobs.queue, "account": jobs.account}
+    options = {key: value for key, value in named.items() if value is not None} | jobs.options
+    if jobs.gres is not None:
+        given = options.get("job_extra_directives", [])
+        options["job_extra_directives"] = [*given, f"--gres={jobs.gres}"]
+    return getattr(jobqueue, QUEUES[settings.kind])(
+        cores=jobs.cores,
+        memory=jobs.memory,
+        processes=1,
+        worker_extra_args=["--nthreads", "1", *options.pop("worker_extra_args", [])],
+        python=jobs.python,
+        **options,
+    )
+
+
+def _wait_for_worker(client: Any, say: Callable[[str], object]) -> None:
+    with suppress(TimeoutError):
+        client.wait_for_workers(1, timeout=2)
+        return
+    say(f"waiting for a worker of {client.scheduler.address}")
+    client.wait_for_workers(1)
+
+
+# --- what is called on workers --------------------------------------------------------------------
+
+
+def _describe_host() -> tuple[str, int]:
+    return socket.gethostname(), count_cores()
+
+
+def _describe_environment() -> dict[str, str]:
+    found = {"transformer-cli": __version__, "Python": python_version()}
+    for package in _COMPARED:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def _compare_environments(executor: ClusterExecutor, say: Callable[[str], object]) -> None:
+    """Say in one line what differs on workers; ClusterError: it is this program's version."""
+    ours = _describe_environment()
+    for worker, theirs in executor.run_everywhere(_describe_environment).items():
+        differing = [
+            f"{name} {theirs.get(name, 'missing')} (here {ours.get(name, 'missing')})"
+            for name in {**ours, **theirs}
+            if ours.get(name) != theirs.get(name)
+        ]
+        if ours["transformer-cli"] != theirs["transformer-cli"]:
+            raise ClusterError(f"worker {worker} has {differing[0]}; install the same version")
+        if differing:
+            say(f"worker {worker} differs: {', '.join(differing)}; results may differ, too")
+            return

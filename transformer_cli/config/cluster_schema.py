@@ -1,0 +1,105 @@
+"""The settings of a cluster file, which ``--cluster`` names: a Dask cluster, and what jobs need."""
+
+import re
+from typing import Annotated, Any, Self
+
+from pydantic import Field, model_validator
+
+from transformer_cli.config.sections import Count, Section, setting
+
+Name = Annotated[str, Field(min_length=1)]
+_ADDRESS = re.compile(r"(tcp|tls|ucx|wss?)://.+:[0-9]+")
+_OPTIONS = "other arguments of Dask's class, passed as they are"
+
+
+class LocalCluster(Section):
+    """Processes of this machine (distributed.LocalCluster)."""
+
+    workers: Count = Field(description="processes")
+    options: dict[str, Any] = setting({}, _OPTIONS)
+
+
+class SshCluster(Section):
+    """Machines reached by SSH (distributed.SSHCluster, which needs asyncssh)."""
+
+    hosts: Annotated[list[Name], Field(min_length=1)] = Field(
+        description="machines with workers; the scheduler runs on the first"
+    )
+    workers: Count = setting(1, "processes on each host")
+    python: Name | None = setting(None, "interpreter there; null: the one here")
+    options: dict[str, Any] = setting({}, _OPTIONS)
+
+
+class QueueCluster(Section):
+    """Jobs of a batch system, each with one worker (dask-jobqueue)."""
+
+    jobs: Count = Field(description="jobs that are submitted")
+    cores: Count = Field(description="cores of each")
+    memory: Name = Field(description="memory of each, as in 16GB")
+    gres: Name | None = setting(None, "slurm's --gres, as in gpu:1")
+    walltime: Name | None = setting(None, "time limit of each, as in 08:00:00")
+    queue: Name | None = setting(None, "queue, or partition")
+    account: Name | None = setting(None, "account that pays")
+    python: Name | None = setting(None, "interpreter there; null: the one here")
+    options: dict[str, Any] = setting({}, _OPTIONS)
+
+
+class KubernetesCluster(Section):
+    """Pods (dask_kubernetes.operator.KubeCluster, which needs dask-kubernetes and its operator)."""
+
+    workers: Count = Field(description="pods")
+    image: Name = Field(description="image with this program and distributed, of these versions")
+    options: dict[str, Any] = setting({}, _OPTIONS)
+
+
+QUEUES = {
+    "slurm": "SLURMCluster",
+    "pbs": "PBSCluster",
+    "sge": "SGECluster",
+    "lsf": "LSFCluster",
+    "htcondor": "HTCondorCluster",
+}
+"""Batch systems: their keys, and the classes of dask-jobqueue."""
+
+
+class ClusterSettings(Section):
+    """A cluster: one that runs, or one that is started for a command and ended with it."""
+
+    address: str | None = setting(None, "a scheduler that runs, as in tcp://HOST:8786")
+    local: LocalCluster | None = setting(None, "processes of this machine")
+    ssh: SshCluster | None = setting(None, "machines reached by SSH")
+    slurm: QueueCluster | None = setting(None, "jobs of Slurm")
+    pbs: QueueCluster | None = setting(None, "jobs of PBS")
+    sge: QueueCluster | None = setting(None, "jobs of Grid Engine")
+    lsf: QueueCluster | None = setting(None, "jobs of LSF")
+    htcondor: QueueCluster | None = setting(None, "jobs of HTCondor")
+    kubernetes: KubernetesCluster | None = setting(None, "pods of Kubernetes")
+    resources: dict[Name, Annotated[float, Field(gt=0)]] = setting(
+        {},
+        "what a job of sweep and distill takes of a worker's resources, as in {GPU: 1}; workers "
+        "have what they were started with",
+    )
+
+    @property
+    def kind(self) -> str:
+        """The key of the cluster."""
+        return next(key for key in self._kinds() if getattr(self, key) is not None)
+
+    @model_validator(mode="after")
+    def _is_one_cluster(self) -> Self:
+        given = [key for key in self._kinds() if getattr(self, key) is not None]
+        if not given:
+            raise ValueError(f"address: missing; give it, or one of {', '.join(self._kinds()[1:])}")
+        if len(given) > 1:
+            raise ValueError(f"{given[1]}: {given[0]} is given, too; leave one of them out")
+        if self.address is not None and not _ADDRESS.fullmatch(self.address):
+            found = repr(self.address)
+            raise ValueError(f"address: expected one such as tcp://HOST:8786, found {found}")
+        settings = getattr(self, given[0])
+        if isinstance(settings, QueueCluster) and settings.gres and given[0] != "slurm":
+            raise ValueError(f"{given[0]}.gres: is of slurm; use options.job_extra_directives")
+        return self
+
+    @classmethod
+    def _kinds(cls) -> list[str]:
+        return [key for key in cls.model_fields if key != "resources"]

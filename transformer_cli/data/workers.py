@@ -1,0 +1,101 @@
+"""Executors of this machine: worker processes that end with their parent, or none for small work.
+
+What is submitted is a function of a module and small arguments; text and ids lie in files.
+"""
+
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from threading import Thread
+from typing import Any
+
+from transformer_cli.errors import WorkerError
+
+
+@contextmanager
+def open_pool(workers: int) -> Iterator[Executor]:
+    """Yield an executor of so many processes, or of this one; they are killed at the end.
+
+    Raises:
+        WorkerError: a worker process has died.
+    """
+    if workers == 1:
+        yield SerialExecutor()
+        return
+    others = set(multiprocessing.active_children())
+    # Where this process is killed, the one that cleans up after it would warn of semaphores.
+    sys.warnoptions.append("ignore:resource_tracker")
+    # Not forked: the parent has threads, and torch.
+    pool = _Pool(workers, multiprocessing.get_context("spawn"), initializer=_begin_worker)
+    try:
+        yield pool
+    except BrokenProcessPool:
+        raise WorkerError(
+            "a worker process was killed, or has crashed; start again, with more memory free if "
+            "it was short"
+        ) from None
+    finally:
+        # Ended first, as the pool would wait for results that nobody needs any more.
+        for worker in set(multiprocessing.active_children()) - others:
+            worker.kill()
+        pool.shutdown(cancel_futures=True)
+
+
+class SerialExecutor(Executor):
+    """Calls each function in this process: ``submit`` at once, ``map`` as a result is asked for."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Call ``fn``; an error is raised by the future's ``result``."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **_: Any) -> Iterator[Any]:
+        """Yield each result, so that one who shows progress has some to show."""
+        return map(fn, *iterables)
+
+
+class _Pool(ProcessPoolExecutor):
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        with _block_sigint():  # a worker may be started
+            return super().submit(fn, *args, **kwargs)
+
+
+@contextmanager
+def _block_sigint() -> Iterator[None]:
+    """Block Ctrl-C for the processes that are started inside the block.
+
+    It signals all processes, but only this one handles it and ends the others. They keep it
+    blocked; on Windows, which blocks no signals, they ignore it once they run.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin_worker() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # spaCy imports torch where it is installed: seconds and 200 MB per process, and never used.
+    sys.modules["torch"] = None  # type: ignore[assignment]
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent has ended, of which the executor's queues do not tell."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -171,13 +171,29 @@ def _write(
     """Write each remaining row under a bar, and tell what the user should know of them."""
     warn_of_long = partial(_warn_of_long_line, job.options)
     with bar(None, "translating", " lines", done, hidden) as lines_bar:
-        differing = write_rows(job, write, lines_bar.update, warn_of_long, done, alignments)
-    if differing and not job.interactive:
-        log(differing)
+        written = write_rows(job, write, lines_bar.update, warn_of_long, done, alignments)
+    if not job.interactive:
+        for message in written.told():
+            log(message)
 
 
 def _warn_of_long_line(options: TranslateOptions, long: LongLine) -> None:
     warn(options.input_name, replace(long, line=long.line + options.line_offset))
+
+
+class Written(NamedTuple):
+    """How many lines were written, and those with other placeholders than their source."""
+
+    lines: int = 0
+    differing: int = 0
+    first: int = 0
+    """Number of the first that differs."""
+
+    def told(self) -> list[str]:
+        """Return a line about those that differ if there are any."""
+        of_all = f"{self.differing:,} of {self.lines:,} lines"
+        found = f"{of_all}: placeholders differ; first: line {self.first:,}"
+        return [found] if self.differing else []
 
 
 def write_rows(
@@ -187,27 +203,20 @@ def write_rows(
     on_long_line: Callable[[LongLine], object],
     done: int = 0,
     alignments: TextIO | None = None,
-) -> str:
-    """Call ``write(source, line)`` for each remaining row, after the first ``done``.
-
-    Return a line about those whose placeholders differ, or an empty one.
-    """
-    differing = first = 0
-    number = done
-    translations = _translate(job, done, on_long_line)
-    for number, (row, translated) in enumerate(translations, start=done + 1):
+) -> Written:
+    """Call ``write(source, line)`` for each remaining row, after the first ``done``."""
+    lines = differing = first = 0
+    for lines, (row, translated) in enumerate(_translate(job, done, on_long_line), start=1):
         write(row.source, row.to_line(translated.text))
         if alignments is not None:
             alignments.write(translated.alignment + "\n")
         if translated.difference:
-            line = number + job.options.line_offset
+            line = done + lines + job.options.line_offset
             differing, first = differing + 1, first or line
             if job.interactive:
                 warn(f"line {line:,}", f"placeholders differ: {translated.difference}")
         progress(1)
-    if not differing:
-        return ""
-    return f"{differing:,} of {number - done:,} lines: placeholders differ; first: line {first:,}"
+    return Written(lines, differing, first)
 
 
 def _translate(

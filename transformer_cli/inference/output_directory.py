@@ -100,10 +100,10 @@ def check_directory(path: Path, inputs: Collection[Path]) -> None:
         return
     if any(path.samefile(directory) for directory in {each.parent for each in inputs}):
         raise UsageError(f"-o {path}: is the directory of the files that -i reads; {_ADVICE}")
-    others = (each.name for each in path.iterdir() if each.name not in (RECORD, LOCK))
-    if not (path / RECORD).exists() and (other := next(others, None)) is not None:
+    others = sorted({each.name for each in path.iterdir()} - {RECORD, LOCK})
+    if others and not (path / RECORD).exists():
         raise UsageError(
-            f"-o {path}: {other} is there, and no record of earlier translations; {_ADVICE}"
+            f"-o {path}: {others[0]} is there, and no record of earlier translations; {_ADVICE}"
         )
 
 

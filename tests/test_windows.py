@@ -19,6 +19,7 @@ import stand_in_windows
 from cli import process
 from cli.conftest import TINY, config
 
+from transformer_cli import child
 from transformer_cli.cli import options, process as processes
 from transformer_cli.config.data_schema import FilePair
 from transformer_cli.data import workers
@@ -170,7 +171,7 @@ def test_what_a_reader_no_longer_wants_is_no_error(windows: None) -> None:
 
 def test_ctrl_c_is_left_to_the_main_process(windows: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(signal, "pthread_sigmask")
-    with workers._block_sigint():
+    with child.block_sigint():
         pass  # nothing can be blocked: a worker ignores it
     monkeypatch.setitem(sys.modules, "torch", sys.modules["torch"])  # put back: workers hide it
     monkeypatch.setattr(workers, "_end_with_parent", lambda: None)

@@ -18,6 +18,7 @@ from pathlib import Path
 from platform import python_version
 from typing import Any, TypeVar
 
+from transformer_cli.child import block_sigint
 from transformer_cli.config.cluster_schema import QUEUES, ClusterSettings, QueueCluster
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import read_mapping
@@ -75,9 +76,13 @@ class ClusterExecutor(Executor):
         """Number of workers now."""
         return len(self._client.scheduler_info(n_workers=-1)["workers"])
 
-    def run_everywhere(self, function: Callable[..., T], *args: object) -> dict[str, T]:
-        """Call a function on each worker; return what it returns, by the worker's address."""
-        results: dict[str, T] = self._client.run(function, *args)
+    def run_everywhere(
+        self, function: Callable[[], T], and_scheduler: bool = False
+    ) -> dict[str, T]:
+        """Call a function on each worker; return what it returns, by who has."""
+        results = {f"worker {name}": found for name, found in self._client.run(function).items()}
+        if and_scheduler:  # which unpickles what is submitted
+            results["the scheduler"] = self._client.run_on_scheduler(function)
         return results
 
     def check_shared(self, directory: Path) -> None:
@@ -90,7 +95,7 @@ class ClusterExecutor(Executor):
             mark.unlink(missing_ok=True)
         if blind:
             raise ClusterError(
-                f"{directory}: worker {blind[0]} does not see it; work in a directory on a disk "
+                f"{directory}: {blind[0]} does not see it; work in a directory on a disk "
                 "that all workers share, under one path"
             )
 
@@ -230,8 +235,14 @@ def _start(settings: ClusterSettings) -> Iterator[Any]:
 def _create(settings: ClusterSettings) -> Any:
     distributed = import_extra("distributed", _EXTRA, "--cluster")
     if local := settings.local:
-        options = {"n_workers": local.workers, "threads_per_worker": 1, "dashboard_address": ":0"}
-        return distributed.LocalCluster(**options | local.options)
+        options = {
+            "n_workers": local.workers,
+            "threads_per_worker": 1,
+            "dashboard_address": ":0",
+            "env": {"DASK_LOGGING__DISTRIBUTED": "critical"},  # their stderr is ours
+        }
+        with block_sigint():  # for the thread that starts workers, too
+            return distributed.LocalCluster(**options | local.options)
     if ssh := settings.ssh:
         import_extra("asyncssh", None, "--cluster with ssh")
         return distributed.SSHCluster(
@@ -289,14 +300,21 @@ def _describe_environment() -> dict[str, str]:
 def _compare_environments(executor: ClusterExecutor, say: Callable[[str], object]) -> None:
     """Say in one line what differs on workers; ClusterError: it is this program's version."""
     ours = _describe_environment()
-    for worker, theirs in executor.run_everywhere(_describe_environment).items():
+    try:
+        found = executor.run_everywhere(_describe_environment, and_scheduler=True)
+    except ModuleNotFoundError as error:
+        raise ClusterError(
+            f"--cluster: {error}, on a worker or where the scheduler runs; install there what is "
+            "installed here"
+        ) from error
+    for worker, theirs in found.items():
         differing = [
             f"{name} {theirs.get(name, 'missing')} (here {ours.get(name, 'missing')})"
             for name in {**ours, **theirs}
             if ours.get(name) != theirs.get(name)
         ]
         if ours["transformer-cli"] != theirs["transformer-cli"]:
-            raise ClusterError(f"worker {worker} has {differing[0]}; install the same version")
+            raise ClusterError(f"{worker} has {differing[0]}; install the same version")
         if differing:
-            say(f"worker {worker} differs: {', '.join(differing)}; results may differ, too")
+            say(f"{worker} differs: {', '.join(differing)}; results may differ, too")
             return

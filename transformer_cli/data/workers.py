@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any
 
+from transformer_cli.child import block_sigint
 from transformer_cli.errors import WorkerError
 
 
@@ -65,25 +66,8 @@ class SerialExecutor(Executor):
 
 class _Pool(ProcessPoolExecutor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        with _block_sigint():  # a worker may be started
+        with block_sigint():  # a worker may be started
             return super().submit(fn, *args, **kwargs)
-
-
-@contextmanager
-def _block_sigint() -> Iterator[None]:
-    """Block Ctrl-C for the processes that are started inside the block.
-
-    It signals all processes, but only this one handles it and ends the others. They keep it
-    blocked; on Windows, which blocks no signals, they ignore it once they run.
-    """
-    if sys.platform == "win32":
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin_worker() -> None:

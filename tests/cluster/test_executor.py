@@ -1,0 +1,121 @@
+"""Calls on a Dask cluster end with the same result, whatever is lost on the way."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from dask_cluster import DaskCluster, wait_until
+
+from transformer_cli.cluster import ClusterExecutor, open_cluster, read_cluster
+from transformer_cli.errors import ClusterError, CorpusError
+
+
+def _note_and_wait(directory: Path, name: str, seconds: float) -> str:
+    (directory / f"{name}-{os.getpid()}").touch()
+    time.sleep(seconds)
+    return name
+
+
+@pytest.fixture(autouse=True)
+def _workers_import_this_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = Path(__file__).parent
+    monkeypatch.setenv("PYTHONPATH", f"{here}{os.pathsep}{here.parent}")
+
+
+def _fail() -> None:
+    raise CorpusError("train.de:7: not UTF-8")
+
+
+def _die() -> None:
+    os._exit(1)
+
+
+def test_what_is_lost_is_done_again(tmp_path: Path) -> None:
+    said: list[str] = []
+    with DaskCluster(tmp_path) as dask:
+        first = dask.start_worker()
+        with open_cluster(read_cluster(dask.address), said.append) as cluster:
+            assert cluster.num_workers == 1
+            cluster.check_shared(tmp_path)
+            with pytest.raises(CorpusError, match=r"train\.de:7"):
+                cluster.submit(_fail).result()
+            call = cluster.submit(_note_and_wait, tmp_path, "killed", 1.0)
+            wait_until(lambda: [*tmp_path.glob("killed-*")], first.describe)
+            dask.start_worker()
+            first.kill()
+            assert call.result(60) == "killed"
+            call = cluster.submit(_note_and_wait, tmp_path, "restarted", 1.0)
+            wait_until(lambda: [*tmp_path.glob("restarted-*")], first.describe)
+            dask.scheduler.kill()
+            dask.start_scheduler()
+            dask.start_worker()
+            assert call.result(60) == "restarted"
+    assert len([*tmp_path.glob("killed-*")]) == len([*tmp_path.glob("restarted-*")]) == 2
+    assert not said
+
+
+def test_a_lasting_call_is_found_again(tmp_path: Path) -> None:
+    with DaskCluster(tmp_path) as dask:
+        worker = dask.start_worker()
+        settings = read_cluster(dask.address)
+        with open_cluster(settings, print) as cluster:
+            cluster.lasting().submit(_note_and_wait, tmp_path, "lasting", 3.0)
+            wait_until(lambda: [*tmp_path.glob("lasting-*")], worker.describe)
+        dask.start_worker()
+        with open_cluster(settings, print) as cluster:
+            again = cluster.lasting().submit(_note_and_wait, tmp_path, "lasting", 3.0)
+            assert again.result(60) == "lasting"
+    assert len([*tmp_path.glob("lasting-*")]) == 1
+
+
+@pytest.mark.long
+def test_what_kills_every_worker_is_given_up(tmp_path: Path) -> None:
+    with DaskCluster(tmp_path) as dask:
+        dask.start_worker("--nanny")
+        with (
+            open_cluster(read_cluster(dask.address), print) as cluster,
+            pytest.raises(ClusterError, match="have died, one after another"),
+        ):
+            cluster.submit(_die).result(120)
+
+
+def test_nobody_answers() -> None:
+    with (
+        pytest.raises(
+            ClusterError, match=r"no scheduler answers .*; start one with dask scheduler"
+        ),
+        open_cluster(read_cluster("tcp://127.0.0.1:9"), print),
+    ):
+        pass
+
+
+_SBATCH = """#!/bin/sh
+# Slurm's, of one machine: starts the script, and says its number.
+echo "$@" >> {log}; grep -- '#SBATCH' "$1" >> {log}
+sh "$1" > {directory}/job.log 2>&1 < /dev/null &
+echo $!
+"""
+
+
+@pytest.mark.long
+def test_jobs_of_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, commands = tmp_path / "log", tmp_path / "bin"
+    commands.mkdir()
+    (commands / "sbatch").write_text(_SBATCH.format(log=log, directory=tmp_path))
+    (commands / "scancel").write_text('#!/bin/sh\nkill "$@"\n')
+    for command in commands.iterdir():
+        command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "cluster.yaml"
+    file.write_text("slurm: {jobs: 1, cores: 2, memory: 2GB, gres: 'gpu:1', walltime: '01:00:00'}")
+
+    def work(cluster: ClusterExecutor) -> int:
+        return cluster.submit(os.getpid).result(60)
+
+    with open_cluster(read_cluster(str(file)), print) as cluster:
+        assert work(cluster) != os.getpid()
+    directives = log.read_text()
+    for wanted in ("--gres=gpu:1", "-t 01:00:00", "--cpus-per-task=2", "--mem=2G"):
+        assert wanted in directives

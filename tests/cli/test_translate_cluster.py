@@ -145,13 +145,13 @@ def test_whatever_is_lost_the_bytes_are_the_same(
     with DaskCluster(tmp_path) as dask:
         workers = [dask.start_worker(), dask.start_worker(apart=needs_network)]
         work = Work(text, dask, workers)
-        wait_until(lambda: [*work.out.glob("*.partial-*")], work.log.read_text)
+        wait_until(lambda: [*work.out.glob("*.txt.partial-*")], work.log.read_text)
         for misfortune in misfortunes:
             misfortune(work)
         assert work.client.wait(PATIENCE) == 0, work.log.read_text()
         made, alone = (_visible(each) for each in (work.out, text.directory / "alone"))
     assert len(alone) == files
-    assert made == alone
+    assert made == alone  # and nothing is left of what was begun
 
 
 def _visible(directory: Path) -> dict[str, bytes]:

@@ -76,7 +76,7 @@ def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
         text = stack.enter_context(open_text(path))
         copy = None if plain == path else stack.enter_context(plain.open("wb"))
         while block := text.read(_BLOCK_BYTES):
-            head, last = head or block[:4], block[-1:]
+            head, last = (head + block[:4])[:4], block[-1:]
             if copy is not None:
                 copy.write(block)
             ends = block.count(b"\n")

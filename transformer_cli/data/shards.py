@@ -32,8 +32,8 @@ class LineRange:
 
     def raw_lines(self) -> Iterator[bytes]:
         """Yield the lines as they are; raise CorpusError if there are fewer than there were."""
+        left = self.count
         with open_text(self.path, start=self.start) as file:
-            left = self.count
             for line in islice(bounded_lines(file, self.name, self.first), self.count):
                 left -= 1
                 yield line

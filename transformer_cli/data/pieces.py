@@ -1,6 +1,6 @@
 """A source in pieces, which several workers read: some small files, or a range of a large one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +11,7 @@ from transformer_cli.data.readers.opening import SourceReader, TextReader
 from transformer_cli.data.readers.units import Unit, UnitReader
 from transformer_cli.data.shards import LineRange, PairRange, cut_lines, cut_pairs
 from transformer_cli.errors import CorpusError
+from transformer_cli.objects import ObjectPath, object_sizes
 
 PIECE_BYTES = 1 << 23
 """A file of fewer is read as a whole, and with others."""
@@ -90,7 +91,7 @@ class Piece:
 
 def count_bytes(reader: SourceReader) -> int:
     """Return the size of a source's files, compressed as they are."""
-    return sum(map(_size, _files(reader)))
+    return sum(_sizes(_files(reader)))
 
 
 def cut_source(
@@ -104,11 +105,12 @@ def cut_source(
         CorpusError: aligned text cannot be read, or is not aligned.
     """
     items = _files(reader)
+    sizes = _sizes(items)
     is_only = len(items) == 1
     cuts = {
         place: executor.submit(_cut, item, piece_pairs, work)
         for place, item in enumerate(items)
-        if _size(item) >= PIECE_BYTES and _can_be_cut(item, is_only)
+        if sizes[place] >= PIECE_BYTES and _can_be_cut(item, is_only)
     }
     pieces: list[Piece] = []
     small: list[_Item] = []
@@ -116,7 +118,7 @@ def cut_source(
     for place, item in enumerate(items):
         if place not in cuts:
             small.append(item)
-            size += _size(item)
+            size += sizes[place]
         if small and (place in cuts or size >= PIECE_BYTES):
             pieces.append(Piece(tuple(small), is_only))
             small, size = [], 0
@@ -133,8 +135,12 @@ def _files(reader: SourceReader) -> list[_Whole]:
     return [ParallelFiles(each.src, each.tgt) for each in both if isinstance(each, ParallelFiles)]
 
 
-def _size(item: _Whole) -> int:
-    return sum(path.stat().st_size for path in item.paths if path.is_file())
+def _sizes(items: Sequence[_Whole]) -> list[int]:
+    paths = [path for item in items for path in item.paths]
+    objects = [path for path in paths if isinstance(path, ObjectPath)]
+    sizes: dict[Path, int] = dict(zip(objects, object_sizes(objects), strict=True))
+    sizes |= {path: path.stat().st_size for path in paths if path not in sizes and path.is_file()}
+    return [sum(sizes.get(path, 0) for path in item.paths) for item in items]
 
 
 def _can_be_cut(item: _Whole, is_only: bool) -> bool:

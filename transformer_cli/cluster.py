@@ -90,8 +90,8 @@ class ClusterExecutor(Executor):
             if missing is None:  # Dask may say it in an Exception of its own
                 raise
             raise ClusterError(
-                f"--cluster: {missing[0]} on a worker or where the scheduler runs; install there what "
-                "is installed here"
+                f"--cluster: {missing[0]} on a worker or where the scheduler runs; install there "
+                "what is installed here"
             ) from error
         return results
 

@@ -10,6 +10,7 @@ says, and the rest comes out as it would have done.
 import hashlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,13 +19,15 @@ from io import FileIO
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Annotated, NamedTuple
+from uuid import uuid4
 
 from filelock import lock_descriptor
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from transformer_cli import fence
 from transformer_cli.compression import compressor
 from transformer_cli.errors import InputError, OutputError, UsageError
-from transformer_cli.files import is_at, open_checked, read_small, sync
+from transformer_cli.files import is_at, open_checked, read_small, sync, whole_file
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import LongLine, TextTranslator, Translation, ignore
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
@@ -179,9 +182,15 @@ class Output:
         self._bytes = 0
         self._waiting: list[bytes] = []
 
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of what has been brought to disk."""
+        return self._output.hexdigest()
+
     def begin(self) -> None:
         """Start with nothing."""
         self.begun = True
+        self._input, self._output, self._bytes = hashlib.sha256(), hashlib.sha256(), 0
         self._write_journal()
         self._file.seek(0)
         self._file.truncate()
@@ -234,6 +243,7 @@ class Output:
         if data or not self._bytes:  # a compressed file of nothing has a member too
             data = self._compress(data)
         with _naming_errors(self._partial):
+            fence.check()
             written = 0
             while written < len(data):
                 written += self._file.write(data[written:])
@@ -256,6 +266,7 @@ class Output:
             new.unlink(missing_ok=True)  # it might be a link
             new.write_bytes(journal.model_dump_json(indent=1).encode() + b"\n")
             sync(new)
+            fence.check()
             new.replace(path)
             sync(path.parent)
 
@@ -304,8 +315,10 @@ def output_file(
             output.commit()
             _close_to_move(file)
             with _naming_errors(path):
+                fence.check()
                 partial.replace(path)
         except BaseException:
+            fence.check()
             # What this process was not fit to resume is another's.
             if not keep or (output.begun and not output.kept):
                 _close_to_move(file)
@@ -317,10 +330,39 @@ def output_file(
 
 
 @contextmanager
+def shared_file(path: Path, chunk_lines: int) -> Iterator[Output]:
+    """Write ``path``, which others may be writing at the same time, with the same bytes.
+
+    A worker that was held for lost may go on, on another machine: so each writes a file of its own,
+    and the last to rename it wins. Otherwise as ``output_file``; there is nothing to resume.
+    """
+    partial = path.with_name(f"{path.name}.partial-{uuid4().hex}")
+    with _naming_errors(path):
+        file = FileIO(partial, "x+")
+    with file:
+        output = Output(file, partial, {}, chunk_lines, keep=False, compress=compressor(path))
+        try:
+            yield output
+            output.commit()
+            _close_to_move(file)
+            with _naming_errors(path):
+                partial.replace(path)
+        except BaseException:
+            _close_to_move(file)
+            partial.unlink(missing_ok=True)
+            raise
+        sync(path.parent)
+
+
+@contextmanager
 def _open_locked(partial: Path) -> Iterator[FileIO]:
     """Open the file of unfinished translations, and keep other processes from doing so."""
     while True:
         with _naming_errors(partial):
+            if fence.job_file() is not None and partial.exists():
+                # A process that this one has replaced may have it open, or locked.
+                with whole_file(partial) as copy:
+                    shutil.copyfile(partial, copy)
             file = FileIO(
                 partial, "r+", opener=lambda path, flags: open_checked(path, flags | os.O_CREAT)
             )

@@ -15,8 +15,6 @@ CLI := $(BIN)/transformer-cli
 DEMO := runs/demo
 # One process a core, and one thread each; who is done first takes over half of what another has.
 SIDE_BY_SIDE := -n auto --dist worksteal
-# Some containers set it: every process then compiles what it imports.
-export PYTHONDONTWRITEBYTECODE :=
 # Of the order of tests; all workers have the same, and make shows the command with it.
 SEED ?= $(shell date +%s)
 # The numbers that tests draw stay as they are.

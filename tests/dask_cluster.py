@@ -26,7 +26,7 @@ import psutil
 
 LOST_AFTER = 3
 """Seconds without a sign of life after which a worker's tasks are given to others."""
-PATIENCE = 60.0
+PATIENCE = 600.0
 _CONFIG = {
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": f"{LOST_AFTER}s",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s",
@@ -193,7 +193,7 @@ def _ip(*arguments: str) -> None:
 
 
 def wait_until(condition: Callable[[], object], describe: Callable[[], str]) -> None:
-    """Wait until a condition holds, which it has to within a minute."""
+    """Wait until a condition holds, which it has to in time."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, describe()

@@ -201,7 +201,10 @@ def open_cluster(
     """
     dask = import_extra("dask", _EXTRA, "--cluster")
     # What goes wrong is said by this program; workers' own logs are where they were started.
-    dask.config.set({"logging.distributed": "critical"})
+    quiet = {"logging.distributed": "critical"}
+    # Of workers that are started here, whose stderr is ours.
+    quiet |= {"distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical"}
+    dask.config.set(quiet)
     distributed = import_extra("distributed", _EXTRA, "--cluster")
     with ExitStack() as stack:
         where: Any = settings.address
@@ -254,7 +257,6 @@ def _create(settings: ClusterSettings) -> Any:
             "n_workers": local.workers,
             "threads_per_worker": 1,
             "dashboard_address": ":0",
-            "env": {"DASK_LOGGING__DISTRIBUTED": "critical"},  # their stderr is ours
         }
         with block_sigint():  # for the thread that starts workers, too
             return distributed.LocalCluster(**options | local.options)

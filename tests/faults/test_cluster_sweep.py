@@ -132,8 +132,8 @@ _RUNS = 8
 
 
 def sweep(directory: Path, *options: str) -> "subprocess.Popen[bytes]":
-    """Start a sweep of 2 x 2 points and 2 seeds, of 100 steps each."""
-    (directory / "tiny.yaml").write_text(TINY.replace("epochs: 12", "epochs: 20"))
+    """Start a sweep of 2 x 2 points and 2 seeds, of 300 steps each."""
+    (directory / "tiny.yaml").write_text(TINY.replace("epochs: 12", "epochs: 60"))
     (directory / "grid.yaml").write_text(_GRID)
     command = [sys.executable, "-m", "transformer_cli", "sweep", "grid.yaml", *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
@@ -181,72 +181,72 @@ class Sweeping:
         wait_until(lambda: owner.exists() and owner.read_text() != owned, self.describe)
 
 
-def killed(sweeping: Sweeping, worker: Worker) -> None:
+def killed(sweeping: Sweeping, worker: Worker) -> Worker:
     worker.kill()
-    sweeping.cluster.start_worker()
+    return sweeping.cluster.start_worker()
 
 
-def stopped(sweeping: Sweeping, worker: Worker, with_family: bool = False) -> None:
+def stopped(sweeping: Sweeping, worker: Worker, with_family: bool = False) -> Worker:
     owner = sweeping.wait_for_training(worker)
     worker.stop(with_family)
-    sweeping.cluster.start_worker()
+    other = sweeping.cluster.start_worker(apart=worker.network is not None)
     sweeping.wait_for_takeover(owner)
     worker.go_on()
+    return other
 
 
-def frozen(sweeping: Sweeping, worker: Worker) -> None:
-    stopped(sweeping, worker, with_family=True)
+def frozen(sweeping: Sweeping, worker: Worker) -> Worker:
+    return stopped(sweeping, worker, with_family=True)
 
 
-def cut_off(sweeping: Sweeping, worker: Worker) -> None:
+def cut_off(sweeping: Sweeping, worker: Worker) -> Worker:
     owner = sweeping.wait_for_training(worker)
     worker.cut()
-    sweeping.cluster.start_worker()
+    other = sweeping.cluster.start_worker()
     sweeping.wait_for_takeover(owner)
     worker.mend()
+    return other
 
 
-def without_scheduler(sweeping: Sweeping, worker: Worker) -> None:
+def without_scheduler(sweeping: Sweeping, worker: Worker) -> Worker:
     sweeping.cluster.scheduler.kill()
     sweeping.cluster.start_scheduler()
     sweeping.cluster.start_worker()
-    sweeping.cluster.start_worker()
+    return sweeping.cluster.start_worker()
 
 
-def without_client(sweeping: Sweeping, worker: Worker) -> None:
+def without_client(sweeping: Sweeping, worker: Worker) -> Worker:
     owner = sweeping.wait_for_training(worker)
     sweeping.process.kill()
+    name = owner.with_suffix("").relative_to(sweeping.out / "jobs")
     owned = owner.read_text()
     sweeping.process = sweep(sweeping.directory, "--cluster", sweeping.cluster.address)
-    name = owner.with_suffix("").relative_to(sweeping.out / "jobs")
     wait_until(lambda: f"{name}: going on" in sweeping.describe(), sweeping.describe)
     assert not owner.exists() or owner.read_text() == owned
+    return worker
 
 
-_FAULTS = [
-    pytest.param(fault, apart, id=f"{fault.__name__}{'-elsewhere' * apart}")
-    for fault, apart in (
-        *((killed, False), (stopped, False), (frozen, False)),
-        *((stopped, True), (frozen, True), (cut_off, True)),
-        *((without_scheduler, False), (without_client, False)),
-    )
-]
+Fault = Callable[[Sweeping, Worker], Worker]
+_HERE: tuple[Fault, ...] = (killed, stopped, frozen, without_scheduler)
+_ELSEWHERE: tuple[Fault, ...] = (without_client, stopped, frozen, cut_off)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("fault", "apart"), _FAULTS)
+@pytest.mark.parametrize("faults", [_HERE, _ELSEWHERE], ids=["here", "elsewhere"])
 def test_a_sweep_ends_in_the_same_bytes(
-    alone: Path, tmp_path: Path, fault: Callable[[Sweeping, Worker], None], apart: bool
+    alone: Path, tmp_path: Path, faults: tuple[Fault, ...]
 ) -> None:
-    if apart and not CAN_CUT:
+    if faults is _ELSEWHERE and not CAN_CUT:
         pytest.skip("needs network namespaces, and to be root")
     with DaskCluster(tmp_path) as cluster:
-        worker = cluster.start_worker(apart=apart)
+        worker = cluster.start_worker(apart=faults is _ELSEWHERE)
         cluster.start_worker()
         sweeping = Sweeping(tmp_path, cluster)
-        sweeping.wait_for_training(worker)
-        fault(sweeping, worker)
+        for fault in faults:
+            sweeping.wait_for_training(worker)
+            worker = fault(sweeping, worker)
         assert sweeping.process.wait(1200) == 0, sweeping.describe()
+    assert "failed" not in sweeping.describe()
     runs = [path.relative_to(alone) for path in alone.glob("runs/*/*")]
     assert len(runs) == _RUNS
     for run in runs:

@@ -20,7 +20,9 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from transformer_cli.compression import open_text, write_text
+from transformer_cli.errors import CorpusError
 from transformer_cli.files import read_small, sha256, whole_directory
+from transformer_cli.objects import ObjectPath, object_keys
 
 Content = TypeVar("Content", bound=BaseModel)
 
@@ -166,20 +168,29 @@ def combine_hashes(sides: "Iterable[hashlib._Hash]") -> str:
 
 
 def mtime_key_of(paths: Iterable[Path]) -> str | None:
-    """Return sizes, modification times and inodes of files.
+    """Return sizes, modification times and inodes of files, and what objects have in their place.
 
     None: a file is not there, or was changed so recently that another change might leave its times
     as they are.
     """
-    keys = []
-    for path in paths:
-        try:
-            stat = path.stat()
-        except OSError:
-            return None
-        # Also changed where a file is put in another's place, with its old time.
-        changed = max(stat.st_mtime_ns, stat.st_ctime_ns)
-        if not S_ISREG(stat.st_mode) or time.time_ns() - changed < _SETTLED_NS:
-            return None
-        keys.append(f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}")
-    return ", ".join(keys)
+    paths = list(paths)
+    try:
+        of_objects = iter(object_keys([path for path in paths if isinstance(path, ObjectPath)]))
+    except CorpusError:
+        return None
+    keys = [
+        next(of_objects) if isinstance(path, ObjectPath) else _mtime_key(path) for path in paths
+    ]
+    return None if None in keys else ", ".join(map(str, keys))
+
+
+def _mtime_key(path: Path) -> str | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    # Also changed where a file is put in another's place, with its old time.
+    changed = max(stat.st_mtime_ns, stat.st_ctime_ns)
+    if not S_ISREG(stat.st_mode) or time.time_ns() - changed < _SETTLED_NS:
+        return None
+    return f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}"

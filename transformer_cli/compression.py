@@ -1,4 +1,4 @@
-"""Text files, compressed or not: a name's ending, .gz, .xz or .zst, says which.
+"""Text in files and objects, compressed or not: a name's ending, .gz, .xz or .zst, says which.
 
 All formats allow several compressed members one after another. What is written here ends a
 member at each flush, so that a file may be cut at a member's end and gone on with.
@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from transformer_cli.errors import CorpusError, MissingExtraError
 from transformer_cli.files import SpecialFileError, open_checked, whole_file
+from transformer_cli.objects import ObjectPath, open_object
 
 _FORMATS = {".gz": "gzip", ".xz": "xz", ".zst": "zstd"}
 _MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
@@ -25,15 +26,25 @@ _MEMBER_BYTES = 1 << 20
 
 
 def open_text(path: Path, once: bool = False, start: int = 0) -> io.BufferedReader:
-    """Open a text file to read its bytes, decompressed as its name's ending says.
+    """Open a file or an object of text to read its bytes, decompressed as its name's ending says.
 
     If a user has named it to be read ``once``, a pipe or a device will do. CorpusError may be
     raised now or later, as it is read and found damaged or cut off. Of plain text, bytes before
     ``start`` are left out.
     """
     codec = _codec(path)
+    file = open_object(path) if isinstance(path, ObjectPath) else _open_file(path, once)
+    if start:
+        file.seek(start)
+    chunks = _read(path, file)
+    if codec is not None:
+        chunks = _decompress(path, chunks, codec[1])
+    return io.BufferedReader(_Chunks(file, chunks), _CHUNK_BYTES)
+
+
+def _open_file(path: Path, once: bool) -> io.FileIO:
     try:
-        file = io.FileIO(path, opener=None if once else open_checked)
+        return io.FileIO(path, opener=None if once else open_checked)
     except SpecialFileError:
         raise CorpusError(
             f"{path}: a pipe or a device can be read only once, but training reads its text "
@@ -48,12 +59,6 @@ def open_text(path: Path, once: bool = False, start: int = 0) -> io.BufferedRead
         raise CorpusError(f"{path}: this is a directory; give the path of a text file") from None
     except OSError as error:
         raise _unreadable(path, error) from error
-    if start:
-        file.seek(start)
-    chunks = _read(path, file)
-    if codec is not None:
-        chunks = _decompress(path, chunks, codec[1])
-    return io.BufferedReader(_Chunks(file, chunks), _CHUNK_BYTES)
 
 
 def compressor(path: Path) -> Callable[[bytes], bytes]:
@@ -121,7 +126,7 @@ def _unreadable(path: Path, error: OSError) -> CorpusError:
     )
 
 
-def _read(path: Path, file: io.FileIO) -> Iterator[bytes]:
+def _read(path: Path, file: BinaryIO | io.FileIO) -> Iterator[bytes]:
     try:
         while data := file.read(_CHUNK_BYTES):
             yield data
@@ -170,7 +175,7 @@ def _damage_error(path: Path, reason: str) -> CorpusError:
 class _Chunks(io.RawIOBase):
     """A file whose bytes come in chunks."""
 
-    def __init__(self, file: io.FileIO, chunks: Iterator[bytes]) -> None:
+    def __init__(self, file: BinaryIO | io.FileIO, chunks: Iterator[bytes]) -> None:
         self._file = file
         self._chunks = chunks
         self._left = memoryview(b"")

@@ -161,6 +161,14 @@ def make_visible(text: str, is_sentence: bool = False) -> str:
     return re.sub(f"[{hidden}]", lambda match: ascii(match[0])[1:-1], text)
 
 
+_CREDENTIALS = re.compile(r"(://)[^/\s]*:[^/\s]*@|([?&][\w-]+=)[^\s&]+")
+
+
+def hide_credentials(text: str) -> str:
+    """Return text without the passwords and the values of queries in its URLs."""
+    return _CREDENTIALS.sub(lambda match: f"{match[1]}…@" if match[1] else f"{match[2]}…", text)
+
+
 def shorten_middle(text: str, max_length: int) -> str:
     """Return ``text``, without its middle if it is too long: a message ends with what to do."""
     head = max_length * 3 // 4

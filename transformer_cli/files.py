@@ -20,6 +20,7 @@ from pathlib import Path, PurePath
 from typing import IO, BinaryIO, Literal
 
 from transformer_cli.errors import RunError, UsageError
+from transformer_cli.objects import ObjectPath, whole_object
 
 # Of manifests, states and records: a thousand times ours. Parsed, JSON may take 20 times as much
 # memory.
@@ -170,7 +171,7 @@ def _temporary(path: Path) -> Path:
 
 @contextmanager
 def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
-    """Give a temporary path to write to; it becomes ``path`` when the block ends well.
+    """Give a temporary path to write to; it becomes ``path``, a file or an object, at a good end.
 
     If the block raises, nothing is left behind and an older ``path`` is as it was. An OSError names
     ``path``, not the temporary one.
@@ -181,6 +182,10 @@ def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
             replaced, and a device or a pipe, such as /dev/null, is written to as it is. Otherwise
             they raise RunError.
     """
+    if isinstance(path, ObjectPath):
+        with whole_object(path) as temporary:
+            yield temporary
+        return
     if is_named and is_stream(path):
         with name_path_in_error(path):
             yield path

@@ -137,7 +137,11 @@ OPTIONS = {
         "--sample",
         "--tag",
         "--engine",
-        *SHARED,
+        "--device",
+        "--precision",
+        "--threads",
+        "--cluster",
+        "--version",
     ],
 }
 CONFIG_OPTIONS = {

@@ -1,66 +1,118 @@
-"""Ranges of lines: together they are the file, wherever it is cut."""
+"""Shards: every short pair is in one of them, and their batches are counted once."""
 
-import gzip
-import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import example, given, settings, strategies as st
+from hypothesis import given, strategies as st
+from stored_corpus import (
+    BATCH_TOKENS,
+    HUNDRED,
+    PairLengths,
+    corpus,
+    numbers,
+    sharded_store,
+    some_lengths,
+)
 
-from transformer_cli.data import shards
-from transformer_cli.data.corpus import ParallelFiles, stream_lines
-from transformer_cli.data.shards import PairRange, cut_lines, cut_pairs
-from transformer_cli.errors import CorpusError
+from transformer_cli.data.batches import EpochBatches
+from transformer_cli.data.mixing import TrainingMix
+from transformer_cli.data.store import EncodedStore, ShardedStore, store_artifact
 
-texts = st.text(st.sampled_from("ab\n\n\r\ufeffé\u2028"), max_size=30)
+# --- shards --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
-@given(texts, st.integers(1, 5), st.integers(1, 9), st.booleans())
-@example("\ufeff", 1, 9, False)
-@example("\ufeff\n", 1, 1, True)
-@example("a\nb", 2, 1, False)
-def test_the_ranges_of_a_file_are_its_lines(
-    text: str, size: int, block: int, is_packed: bool
+def test_shards_are_even_samples_of_whole_pages(tmp_path: Path) -> None:
+    shards = sharded_store(tmp_path, HUNDRED, 99, shard_pairs=30, page_pairs=10)
+    assert (len(shards), shards.num_shards) == (100, 4)
+    pages = [[page * 10 + place for place in range(10)] for page in range(10)]
+    found = [numbers(shards.shard(number)) for number in range(4)]
+    assert found[0] == pages[0] + pages[4] + pages[8]
+    assert found[1] == pages[1] + pages[5] + pages[9]
+    assert found[3] == pages[3] + pages[7]
+
+
+def test_the_last_page_may_be_short(tmp_path: Path) -> None:
+    shards = sharded_store(tmp_path, some_lengths(23), 99, 10, 5)
+    assert [numbers(shards.shard(number)) for number in range(shards.num_shards)] == [
+        [0, 1, 2, 3, 4, 15, 16, 17, 18, 19],
+        [5, 6, 7, 8, 9, 20, 21, 22],
+        [10, 11, 12, 13, 14],
+    ]
+
+
+def test_one_shard_is_the_corpus_in_its_order(tmp_path: Path) -> None:
+    text, store = corpus(tmp_path, HUNDRED, page_pairs=10).both
+    shards = ShardedStore(store, 99, BATCH_TOKENS, shard_pairs=100)
+    assert shards.num_shards == 1
+    assert numbers(shards.shard(0)) == list(range(100))
+    assert shards.shard(0).src.ids.tolist() == text.src.ids.tolist()
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=60),
+    st.integers(1, 4),
+    st.integers(1, 5),
+    st.integers(1, 7),
+)
+def test_every_pair_that_is_short_enough_is_in_one_shard(
+    tmp_path_factory: pytest.TempPathFactory,
+    lengths: PairLengths,
+    page_pairs: int,
+    pages: int,
+    max_length: int,
 ) -> None:
-    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards, "_BLOCK_BYTES", block)
-        path = Path(name) / ("a.gz" if is_packed else "a")
-        path.write_bytes(gzip.compress(text.encode()) if is_packed else text.encode())
-        expected = list(stream_lines(path))
-        ranges = cut_lines(path, size, Path(name))
-        found = [list(each.lines()) for each in ranges]
-        assert [line for lines in found for line in lines] == expected
-        assert [len(lines) for lines in found] == [each.count for each in ranges]
-        assert all(each.count == size for each in ranges[:-1])
-        assert [each.first for each in ranges] == list(range(1, len(expected) + 1, size))
+    directory = tmp_path_factory.mktemp("store")
+    shards = sharded_store(directory, lengths, max_length, pages * page_pairs, page_pairs)
+    texts = [shards.shard(number) for number in range(shards.num_shards)]
+    assert all(len(text) <= pages * page_pairs for text in texts)
+    short = [number for number, pair in enumerate(lengths) if max(pair) <= max_length]
+    assert sorted(number for text in texts for number in numbers(text)) == short
+    assert len(shards) == len(short)
+    for number, text in enumerate(texts):
+        (src_lengths, tgt_lengths), _ = shards._short_pairs(number)
+        assert src_lengths.tolist() == text.src.lengths.tolist()
+        assert tgt_lengths.tolist() == text.tgt.lengths.tolist()
 
 
-def cut(directory: Path, src: bytes, tgt: bytes, size: int = 2) -> list[PairRange]:
-    (directory / "a").write_bytes(src)
-    (directory / "b").write_bytes(tgt)
-    return cut_pairs(ParallelFiles(directory / "a", directory / "b"), size, directory)
+# --- counts ---------------------------------------------------------------------------------------
 
 
-def test_pairs_stay_aligned(tmp_path: Path) -> None:
-    ranges = cut(tmp_path, b"a\n\nccc\n", b"1\r\n2\n3")
-    assert [list(each.pairs()) for each in ranges] == [[("a", "1"), ("", "2")], [("ccc", "3")]]
+def test_noted_counts_are_taken_and_nothing_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = sharded_store(tmp_path, HUNDRED, 8, 20, 5)
+    counted.save_counts()
+    record = store_artifact(tmp_path).read()
+    assert record is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(EncodedStore, "read_lengths", lambda *_: pytest.fail("lengths are read"))
+        noted = ShardedStore(EncodedStore(tmp_path, record), 8, BATCH_TOKENS, 20)
+        batches = counted.count_batches(BATCH_TOKENS)
+        assert len(EpochBatches(noted, BATCH_TOKENS, seed=1)) == sum(batches)
+    assert (len(noted), noted.count_batches(BATCH_TOKENS)) == (len(counted), batches)
 
 
-def test_a_bad_line_is_named_by_its_number_in_the_file(tmp_path: Path) -> None:
-    ranges = cut(tmp_path, b"a\nb\nc\nd\xff\n", b"1\n2\n3\n4\n")
-    with pytest.raises(CorpusError, match=f"^{tmp_path / 'a'}:4: not UTF-8"):
-        list(ranges[1].pairs())
-
-
-@pytest.mark.parametrize(("src", "told"), [(b"a\n", "has 1 lines but"), (b"", "has 0 lines but")])
-def test_sides_of_different_length_are_told_at_once(tmp_path: Path, src: bytes, told: str) -> None:
-    with pytest.raises(CorpusError, match=told):
-        cut(tmp_path, src, b"1\n2\n")
-
-
-def test_a_file_that_becomes_shorter_is_noticed(tmp_path: Path) -> None:
-    ranges = cut(tmp_path, b"a\nb\nc\nd\n", b"1\n2\n3\n4\n")
-    (tmp_path / "a").write_bytes(b"a\nb\nc\n")
-    with pytest.raises(CorpusError, match="has become shorter while it was read"):
-        list(ranges[1].pairs())
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"max_length": 7},
+        {"batch_tokens": 23},
+        {"shard_pairs": 25},
+        {"mix": TrainingMix((100,), (1.0,), (7,))},
+    ],
+)
+def test_counts_of_something_else_are_not_taken(tmp_path: Path, other: dict[str, Any]) -> None:
+    store = corpus(tmp_path, HUNDRED, page_pairs=5).store
+    settings: dict[str, Any] = {"max_length": 8, "batch_tokens": 24, "shard_pairs": 20, "mix": None}
+    ShardedStore(store, **settings).save_counts()
+    noted = (tmp_path / "store.json").read_bytes()
+    changed = settings | other
+    second = ShardedStore(store, **changed)
+    assert (tmp_path / "store.json").read_bytes() == noted
+    second.save_counts()
+    assert (tmp_path / "store.json").read_bytes() != noted
+    epochs = EpochBatches(second, changed["batch_tokens"], seed=1)
+    batches = list(epochs.iter_epoch(0))
+    assert len(batches) == len(epochs)
+    assert sum(len(batch.src) for batch in batches) == len(second)

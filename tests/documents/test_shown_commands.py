@@ -192,7 +192,9 @@ def _make_runs(arguments: list[str], directory: Path, trained: Path) -> None:
 
 def _make_inputs(arguments: list[str], directory: Path) -> None:
     for option, name in pairwise(arguments):
-        path = directory / name
+        path = directory / name.replace("*", "1")
+        if option == "--cluster":
+            path.write_text("local: {workers: 1}\n")
         if option in INPUTS and not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             side = "de" if option in ("-i", "--input", "--src") else "en"

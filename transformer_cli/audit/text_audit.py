@@ -43,6 +43,7 @@ from transformer_cli.data.training_text import (
     pick_executor,
 )
 from transformer_cli.errors import CorpusError, SuspectTextError
+from transformer_cli.objects import ObjectPath
 from transformer_cli.text.scripts import scripts_of
 
 Sources = Mapping[str, PairSource]
@@ -292,6 +293,8 @@ def _sides(source: PairSource) -> tuple[Path, ...]:
 
 
 def _is_same(path: Path, other: Path) -> bool:
+    if isinstance(path, ObjectPath) or isinstance(other, ObjectPath):
+        return path == other
     try:
         return path.samefile(other)
     except OSError:  # what is not there is found out when it is read

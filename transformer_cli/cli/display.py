@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from transformer_cli.errors import make_visible, shorten_middle
+from transformer_cli.errors import hide_credentials, make_visible, shorten_middle
 from transformer_cli.ranks import Ranks
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _write(message: str) -> None:
 
 
 def _printable(line: str) -> str:
-    return shorten_middle(make_visible(line), _MAX_LINE)
+    return shorten_middle(hide_credentials(make_visible(line)), _MAX_LINE)
 
 
 def bar(

@@ -1,6 +1,7 @@
 """The options of ``translate``, and which of them go together."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,7 +15,7 @@ from transformer_cli.ranks import Ranks
 with lazy_imports():
     from transformer_cli import files
     from transformer_cli.data import tables
-    from transformer_cli.inference import loading
+    from transformer_cli.inference import loading, output_directory
 
 _STREAM = Path("-")
 
@@ -25,9 +26,9 @@ class TranslateOptions:
 
     run: options.Run
     input_: Annotated[
-        Path, option("FILE", "Text, one sentence a line; or a table.", "--input", "-i")
+        Path, option("FILE|DIR", "Text, one sentence a line; or tables.", "--input", "-i")
     ] = _STREAM
-    output: Annotated[Path, option("FILE", "Translations, line by line.", "--output", "-o")] = (
+    output: Annotated[Path, option("FILE|DIR", "Translations, line by line.", "--output", "-o")] = (
         _STREAM
     )
     src_column: options.SourceColumn = None
@@ -39,13 +40,13 @@ class TranslateOptions:
         int | None, option("N", "Source tokens a batch, times beam.  [default: the run's]", min=1)
     ] = None
     max_length: Annotated[
-        int | None, option("N", "Maximum tokens of a translation.  [default: by its source]", min=1)
+        int | None, option("N", "Most tokens of a translation.  [default: by its source]", min=1)
     ] = None
     length_penalty: Annotated[
         float | None,
         option(
             "A",
-            "Higher favours longer translations.  [default: the run's]",
+            "Higher favours length.  [default: the run's]",
             min=0.0,
             max=HIGHEST_PENALTY,
         ),
@@ -53,7 +54,9 @@ class TranslateOptions:
     errors: Annotated[DecodingErrors, option(None, "What is not UTF-8: an error, or U+FFFD.")] = (
         "strict"
     )
-    resume: Annotated[bool, flag("Resume an interrupted translation of files.", "--resume")] = False
+    resume: Annotated[bool, flag("Resume an interrupted translation of a file.", "--resume")] = (
+        False
+    )
     n_best: Annotated[
         int | None, option("N", "Write the N best with scores, as JSON; widens the beam.", min=1)
     ] = None
@@ -76,6 +79,19 @@ class TranslateOptions:
     device: options.Device = "auto"
     precision: options.SearchPrecision = "auto"
     threads: options.Threads = None
+    cluster: options.Cluster = None
+
+    @property
+    def are_many(self) -> bool:
+        """True if ``input_`` is a directory, or a pattern of names: each file is translated."""
+        if self.input_.is_dir():
+            return True
+        return any(sign in str(self.input_) for sign in "*?") and not self.input_.exists()
+
+    def of_file(self, path: Path) -> "TranslateOptions":
+        """Return the options for one of many files."""
+        output = self.output / output_directory.output_name(path)
+        return replace(self, input_=path, output=output)
 
     @property
     def compute(self) -> "loading.ComputeOptions":
@@ -122,31 +138,31 @@ class TranslateOptions:
         return not any(map(_is_stream, paths))
 
     @property
+    def writes_scored_tsv(self) -> bool:
+        """True if JSON would have to go into a column of TSV."""
+        is_tsv = self.table is not None and self.table_output == "tsv"
+        return is_tsv and self.n_best_written is not None
+
+    @property
     def n_best_written(self) -> int | None:
         """Number of translations a line that are written with scores; None: one without."""
         return self.n_best or (1 if self.scores else None)
 
     def check(self, ranks: Ranks) -> None:
         """Make sure, before long work, that the options go together."""
-        n_best, beam_size = self.n_best, self.beam_size
-        is_tsv = self.table is not None and self.table_output == "tsv"
         needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
         problems = [
+            *self._search_problems(),
             (
-                n_best is not None and beam_size is not None and n_best > beam_size,
-                f"a beam of {beam_size} does not hold the {n_best} best; raise --beam-size, or "
-                "leave it out",
-            ),
-            (
-                self.sample is not None and max(n_best or 1, beam_size or 1) > 1,
-                "--sample draws one translation of a line; leave out --beam-size and --n-best",
+                self.cluster is not None,
+                "--cluster translates many files; name a directory or a pattern with -i",
             ),
             (
                 self.table is not None and tables.format_of(self.output) == "parquet",
                 "writes TSV and JSONL, not Parquet; rename -o",
             ),
             (
-                is_tsv and self.n_best_written is not None,
+                self.writes_scored_tsv,
                 "--n-best and --scores write JSON, not TSV; give -o a name that ends with .jsonl",
             ),
             (str(self.alignments) == "-", "--alignments needs the name of a file"),
@@ -165,14 +181,51 @@ class TranslateOptions:
             (self.resume and not self.are_files, f"--resume needs files; {needs}"),
             (ranks.size > 1 and not self.are_files, f"several processes need files; {needs}"),
         ]
-        for is_there, problem in problems:
-            if is_there:
-                raise UsageError(f"translate: {problem}")
+        _check_none(problems)
         inputs = {"-i": self.input_, "--prefix-file": self.prefix_file}
         if str(self.output) != "-":
             options.check_output(self.output, inputs=inputs)
         if self.alignments is not None:
             options.check_output(self.alignments, "--alignments", inputs)
+
+    def check_many(self, ranks: Ranks, inputs: Sequence[Path]) -> None:
+        """Make sure, before long work, that the options go with these files."""
+        of_one = "is for one file, but -i names many; leave it out"
+        problems = [
+            *self._search_problems(),
+            (self.prefix_file is not None, f"--prefix-file {of_one}"),
+            (self.alignments is not None, f"--alignments {of_one}"),
+            (self.resume, "many files are resumed without --resume; leave it out"),
+            (ranks.size > 1, "torchrun's processes share one file; give many files to --cluster"),
+        ]
+        _check_none(problems)
+        output_directory.check_directory(self.output, inputs)
+        for path in inputs:
+            if self.of_file(path).writes_scored_tsv:
+                raise UsageError(
+                    f"{path}: --n-best and --scores write JSON, which TSV cannot hold; save it as "
+                    "JSONL"
+                )
+
+    def _search_problems(self) -> list[tuple[bool, str]]:
+        n_best, beam_size = self.n_best, self.beam_size
+        return [
+            (
+                n_best is not None and beam_size is not None and n_best > beam_size,
+                f"a beam of {beam_size} does not hold the {n_best} best; raise --beam-size, or "
+                "leave it out",
+            ),
+            (
+                self.sample is not None and max(n_best or 1, beam_size or 1) > 1,
+                "--sample draws one translation of a line; leave out --beam-size and --n-best",
+            ),
+        ]
+
+
+def _check_none(problems: Sequence[tuple[bool, str]]) -> None:
+    for is_there, problem in problems:
+        if is_there:
+            raise UsageError(f"translate: {problem}")
 
 
 def _is_stream(path: Path) -> bool:

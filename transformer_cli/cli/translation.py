@@ -20,21 +20,21 @@ from transformer_cli.files import sha256, whole_file
 from transformer_cli.inference import loading, output
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.rows import Row, read_rows
-from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.ranks import Ranks
+from transformer_cli.inference.translator import LongLine, TextTranslator
+from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.directory import RunDirectory
 
 
-class _Translating(NamedTuple):
+class Translating(NamedTuple):
     """Text to translate, and its translator."""
 
     options: TranslateOptions
     translator: TextTranslator[SearchEngine]
     rows: Iterator[Row]
-    prefixes: Iterator[str] | None
-    interactive: bool
+    prefixes: Iterator[str] | None = None
+    interactive: bool = False
     """Whether a person types the lines, and waits for each translation."""
-    ranks: Ranks
+    ranks: Ranks = SINGLE_PROCESS
 
     @property
     def chunk_lines(self) -> int:
@@ -47,7 +47,7 @@ def translate_text(options: TranslateOptions) -> None:
     ranks = Ranks.from_env()
     options.check(ranks)
     with ExitStack() as stack:
-        source = stack.enter_context(_open_input(options.input_))
+        rows, interactive = stack.enter_context(open_rows(options))
         prefixes = None
         if options.prefix_file is not None:
             raw = stack.enter_context(_open_input(options.prefix_file, "--prefix-file"))
@@ -56,20 +56,30 @@ def translate_text(options: TranslateOptions) -> None:
         if ranks.size > 1 or options.compute.device == "mps":
             device = open_device(options.compute.device, ranks)
             ranks = stack.enter_context(ranks.init(device))
-        translator = _load_translator(options, ranks)
-        name, interactive = options.input_name, source.isatty()
-        rows: Iterator[Row]
+        translator = load_translator(options, ranks)
+        _run(Translating(options, translator, rows, prefixes, interactive, ranks))
+
+
+@contextmanager
+def open_rows(options: TranslateOptions) -> Iterator[tuple[Iterator[Row], bool]]:
+    """Open the input; yield its rows, and whether a person types them."""
+    name = options.input_name
+    with _open_input(options.input_) as source:
+        interactive = source.isatty()
         if options.table is not None:
             is_json, written = options.n_best_written is not None, options.table_output
             rows = read_rows(options.table, source, name, written, options.errors, is_json)
-        else:
-            raw_lines = _prompt_for_lines(source) if interactive else bounded_lines(source, name)
-            lines = decode_lines(raw_lines, name, options.errors)
-            rows = (Row(text=line, source=line, to_line=str) for line in lines)
-        _run(_Translating(options, translator, rows, prefixes, interactive, ranks))
+            yield rows, interactive
+            return
+        raw_lines = _prompt_for_lines(source) if interactive else bounded_lines(source, name)
+        lines = decode_lines(raw_lines, name, options.errors)
+        yield (Row(text=line, source=line, to_line=str) for line in lines), interactive
 
 
-def _load_translator(options: TranslateOptions, ranks: Ranks) -> TextTranslator[SearchEngine]:
+def load_translator(
+    options: TranslateOptions, ranks: Ranks = SINGLE_PROCESS
+) -> TextTranslator[SearchEngine]:
+    """Load the run's model, to search as the options say."""
     run, checkpoint, compute = RunDirectory(options.run), options.checkpoint, options.compute
     has_scores = options.n_best_written is not None
     engine = loading.choose_engine(run, compute, _needing_torch(options), prefers_torch=has_scores)
@@ -107,13 +117,13 @@ def _needing_torch(options: TranslateOptions) -> list[str]:
     return [option for option, is_needed in needs.items() if is_needed]
 
 
-def _run(job: _Translating) -> None:
+def _run(job: Translating) -> None:
     options, ranks = job.options, job.ranks
     if not ranks.is_main:
         # lines already translated, as the main rank read in the journal
         (kept,) = ranks.sum([0])
         done = sum(1 for _ in islice(job.rows, int(kept)))
-        for _ in _translate(job, done):
+        for _ in _translate(job, done, partial(_warn_of_long_line, options)):
             pass
         return
     if options.writes_stream:
@@ -131,7 +141,7 @@ def _run(job: _Translating) -> None:
     chunk_lines = job.chunk_lines * ranks.size
     with (
         _open_alignments(options.alignments) as alignments,
-        output.output_file(options.output, _fingerprint(job), chunk_lines, keep) as file,
+        output.output_file(options.output, fingerprint(job), chunk_lines, keep) as file,
     ):
         try:
             if options.resume:
@@ -151,7 +161,67 @@ def _run(job: _Translating) -> None:
             raise
 
 
-def _translate(job: _Translating, done: int) -> Iterator[tuple[Row, output.TranslatedLine]]:
+def _write(
+    job: Translating,
+    write: Callable[[str, str], object],
+    alignments: TextIO | None,
+    done: int = 0,
+    hidden: bool = False,
+) -> None:
+    """Write each remaining row under a bar, and tell what the user should know of them."""
+    warn_of_long = partial(_warn_of_long_line, job.options)
+    with bar(None, "translating", " lines", done, hidden) as lines_bar:
+        written = write_rows(job, write, lines_bar.update, warn_of_long, done, alignments)
+    if not job.interactive:
+        for message in written.told():
+            log(message)
+
+
+def _warn_of_long_line(options: TranslateOptions, long: LongLine) -> None:
+    warn(options.input_name, replace(long, line=long.line + options.line_offset))
+
+
+class Written(NamedTuple):
+    """How many lines were written, and those with other placeholders than their source."""
+
+    lines: int = 0
+    differing: int = 0
+    first: int = 0
+    """Number of the first that differs."""
+
+    def told(self) -> list[str]:
+        """Return a line about those that differ if there are any."""
+        of_all = f"{self.differing:,} of {self.lines:,} lines"
+        found = f"{of_all}: placeholders differ; first: line {self.first:,}"
+        return [found] if self.differing else []
+
+
+def write_rows(
+    job: Translating,
+    write: Callable[[str, str], object],
+    progress: Callable[[int], object],
+    on_long_line: Callable[[LongLine], object],
+    done: int = 0,
+    alignments: TextIO | None = None,
+) -> Written:
+    """Call ``write(source, line)`` for each remaining row, after the first ``done``."""
+    lines = differing = first = 0
+    for lines, (row, translated) in enumerate(_translate(job, done, on_long_line), start=1):
+        write(row.source, row.to_line(translated.text))
+        if alignments is not None:
+            alignments.write(translated.alignment + "\n")
+        if translated.difference:
+            line = done + lines + job.options.line_offset
+            differing, first = differing + 1, first or line
+            if job.interactive:
+                warn(f"line {line:,}", f"placeholders differ: {translated.difference}")
+        progress(1)
+    return Written(lines, differing, first)
+
+
+def _translate(
+    job: Translating, done: int, on_long_line: Callable[[LongLine], object]
+) -> Iterator[tuple[Row, output.TranslatedLine]]:
     """Yield each remaining row with its translation.
 
     The caller has already taken ``done`` rows from ``job.rows``, but no prefixes.
@@ -168,14 +238,14 @@ def _translate(job: _Translating, done: int) -> Iterator[tuple[Row, output.Trans
         options.alignments is not None,
         job.chunk_lines,
         done + 1,
-        lambda long: warn(options.input_name, replace(long, line=long.line + options.line_offset)),
+        on_long_line,
         job.ranks,
     )
     # The translations first, so that they are asked for until the prefixes' end is checked.
     return ((row, line) for line, row in zip(translated, remembered, strict=False))
 
 
-def _fingerprint(job: _Translating) -> dict[str, str]:
+def fingerprint(job: Translating) -> dict[str, str]:
     """Return every setting that decides the output, by name."""
     settings = {**job.translator.settings_fingerprint, "errors": job.options.errors}
     if (n_best := job.options.n_best_written) is not None:
@@ -187,31 +257,6 @@ def _fingerprint(job: _Translating) -> dict[str, str]:
     if is_compressed(job.options.output):
         settings["compression"] = job.options.output.suffix
     return settings
-
-
-def _write(
-    job: _Translating,
-    write: Callable[[str, str], object],
-    alignments: TextIO | None,
-    done: int = 0,
-    hidden: bool = False,
-) -> None:
-    """Call ``write(source, line)`` for each remaining row, after the first ``done``."""
-    differing = first = 0
-    number = done
-    with bar(None, "translating", " lines", done, hidden) as lines_bar:
-        for number, (row, translated) in enumerate(_translate(job, done), start=done + 1):
-            write(row.source, row.to_line(translated.text))
-            if alignments is not None:
-                alignments.write(translated.alignment + "\n")
-            if translated.difference:
-                line = number + job.options.line_offset
-                differing, first = differing + 1, first or line
-                if job.interactive:
-                    warn(f"line {line:,}", f"placeholders differ: {translated.difference}")
-            lines_bar.update()
-    if differing and not job.interactive:
-        log(f"{differing:,} of {number - done:,} lines: placeholders differ; first: line {first:,}")
 
 
 @contextmanager

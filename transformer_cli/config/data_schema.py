@@ -58,7 +58,8 @@ TagName = Annotated[str, Field(pattern=TAG_PATTERN)]
 class FilePair(Section):
     """Two aligned text files: line n of one translates line n of the other; .gz, .xz, .zst too.
 
-    Relative paths start from the directory that the command is run in.
+    Relative paths start from the directory that the command is run in. A path may be the URL of an
+    object, as in s3://bucket/train.de.zst.
     """
 
     src: FilePath = Field(description="path of the source side")
@@ -69,7 +70,8 @@ class SourceConfig(Section):
     """Parallel text in one format, compressed (.gz, .xz, .zst) or not.
 
     Exactly one of tmx, tsv, jsonl, parquet and po, or src and tgt. Paths may have the wildcards *
-    and ?, and start from the directory that the command is run in.
+    and ?, and start from the directory that the command is run in. A path may be a URL of objects,
+    as in s3://bucket/web-*.tsv.zst.
     """
 
     model_config = ConfigDict(

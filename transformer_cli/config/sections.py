@@ -1,10 +1,14 @@
 """What all sections of the settings share: their base class, and the types of their values."""
 
 import os.path
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WrapValidator
+from pydantic_core import PydanticCustomError
+
+from transformer_cli.objects import ObjectPath, text_path
 
 # Bounds far beyond what can be computed with, below those of the numbers that libraries take.
 Count = Annotated[int, Field(gt=0, lt=2**31)]
@@ -30,12 +34,26 @@ class Section(BaseModel):
     )
 
 
-# A run remembers where its files lie, whatever directory it is used from.
+def _read_path(value: object, as_path: Callable[[object], Path]) -> Path:
+    if isinstance(value, str) and "://" in value:
+        try:
+            return text_path(value)
+        except ValueError as error:
+            # Not a ValueError, beside which the value would be shown, with its credentials.
+            raise PydanticCustomError("url", "{problem}", {"problem": str(error)}) from None
+    path = as_path(value)
+    if isinstance(path, ObjectPath):
+        return path
+    # Not Path.expanduser, which raises where there is no such user.
+    return Path(os.path.expanduser(path)).absolute()  # noqa: PTH111
+
+
+# A run remembers where its files lie, whatever directory it is used from. Text may lie in a store,
+# as an object; what needs a file says so.
 FilePath = Annotated[
     Path,
     Field(strict=False),
-    # Not Path.expanduser, which raises where there is no such user.
-    AfterValidator(lambda path: Path(os.path.expanduser(path)).absolute()),  # noqa: PTH111
+    WrapValidator(_read_path),
     # A run's records are the same on Windows.
     PlainSerializer(lambda path: path.as_posix(), return_type=str, when_used="json"),
 ]

@@ -96,6 +96,8 @@ def _explain(schema: type[Section], error: ErrorDetails) -> tuple[tree.Keys, str
             below = re.findall(r"\[\d+\]|[^.[\]]+", message[1])
             steps = (int(key[1:-1]) if key.startswith("[") else key for key in below)
             return (*keys, *steps), message[2]
+        case "url":
+            return keys, error["msg"]
         case "string_pattern_mismatch" if context["pattern"] == TAG_PATTERN:
             return keys, f"expected at most 32 letters, digits, - and _, found {found}"
         case name if name in _EXPECTED:

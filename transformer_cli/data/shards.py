@@ -13,6 +13,7 @@ import numpy as np
 from transformer_cli.compression import is_compressed, open_text
 from transformer_cli.data.corpus import ParallelFiles, bounded_lines, decode_lines
 from transformer_cli.errors import CorpusError
+from transformer_cli.objects import ObjectPath
 
 _BLOCK_BYTES = 1 << 20
 
@@ -66,10 +67,11 @@ class PairRange:
 def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
     """Cut a text file into ranges of ``size`` lines, of which the last may have fewer.
 
-    Of a compressed file, a plain copy is written into the directory ``work``, for as long as the
-    ranges are read. Raises what ``open_text`` does.
+    Of a compressed file and of an object, a plain copy is written into the directory ``work``, for
+    as long as the ranges are read. Raises what ``open_text`` does.
     """
-    plain = work / uuid4().hex if is_compressed(path) else path  # two workers may do this at once
+    is_plain = not is_compressed(path) and not isinstance(path, ObjectPath)
+    plain = path if is_plain else work / uuid4().hex  # two workers may do this at once
     starts, lines, end = [0], 0, 0
     head = last = b""
     with ExitStack() as stack:

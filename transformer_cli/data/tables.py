@@ -19,6 +19,7 @@ from transformer_cli.data.readers.fields import (
 )
 from transformer_cli.data.readers.units import ROW_ADVICE, InvalidTextError, one_line
 from transformer_cli.errors import CorpusError, UsageError
+from transformer_cli.objects import text_path
 
 TableFormat = Literal["tsv", "jsonl", "parquet"]
 _FORMATS: dict[str, TableFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".parquet": "parquet"}
@@ -137,7 +138,7 @@ def read_table(
             lines = read_jsonl_table(file, name, errors)
             return None, _json_records(lines, f"{name}:", str(where.key))
         case "parquet":
-            rows = read_parquet_table(Path(name))
+            rows = read_parquet_table(text_path(name))
             return None, _json_records(rows, f"{name}: row ", str(where.key))
 
 

@@ -18,6 +18,7 @@ from io import FileIO
 from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Annotated, NamedTuple
+from uuid import uuid4
 
 from filelock import lock_descriptor
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -179,9 +180,15 @@ class Output:
         self._bytes = 0
         self._waiting: list[bytes] = []
 
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of what has been brought to disk."""
+        return self._output.hexdigest()
+
     def begin(self) -> None:
         """Start with nothing."""
         self.begun = True
+        self._input, self._output, self._bytes = hashlib.sha256(), hashlib.sha256(), 0
         self._write_journal()
         self._file.seek(0)
         self._file.truncate()
@@ -313,6 +320,31 @@ def output_file(
                 partial.unlink(missing_ok=True)
             raise
         _remove_journal(partial)
+        sync(path.parent)
+
+
+@contextmanager
+def shared_file(path: Path, chunk_lines: int) -> Iterator[Output]:
+    """Write ``path``, which others may be writing at the same time, with the same bytes.
+
+    A worker that was held for lost may go on, on another machine: so each writes a file of its own,
+    and the last to rename it wins. Otherwise as ``output_file``; there is nothing to resume.
+    """
+    partial = path.with_name(f"{path.name}.partial-{uuid4().hex}")
+    with _naming_errors(path):
+        file = FileIO(partial, "x+")
+    with file:
+        output = Output(file, partial, {}, chunk_lines, keep=False, compress=compressor(path))
+        try:
+            yield output
+            output.commit()
+            _close_to_move(file)
+            with _naming_errors(path):
+                partial.replace(path)
+        except BaseException:
+            _close_to_move(file)
+            partial.unlink(missing_ok=True)
+            raise
         sync(path.parent)
 
 

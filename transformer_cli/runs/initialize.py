@@ -26,6 +26,7 @@ from transformer_cli.errors import (
     TokenizerError,
 )
 from transformer_cli.files import TEMPORARY_MARK, read_small, remove_leftovers
+from transformer_cli.objects import ObjectPath, object_keys, text_path
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import (
     ALL,
@@ -206,9 +207,13 @@ def _has_moved(difference: Difference) -> bool:
         return False
     for path in old:
         with suppress(CorpusError):  # no file matches its wildcards
-            if any(file.exists() for file in matching_files(Path(path))):
+            if any(map(_is_there, matching_files(text_path(path)))):
                 return False
     return True
+
+
+def _is_there(path: Path) -> bool:
+    return bool(object_keys([path])) if isinstance(path, ObjectPath) else path.exists()
 
 
 def _split_paths(value: object) -> tuple[list[str], object]:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -23,6 +23,7 @@ from transformer_cli.data.readers.units import (
     one_line,
 )
 from transformer_cli.errors import CorpusError
+from transformer_cli.objects import ObjectPath, open_object
 from transformer_cli.packages import import_extra
 
 # Few, as a file of some kilobytes may hold the same long text in all its rows.
@@ -277,13 +278,18 @@ def open_parquet(path: Path) -> Iterator[Any]:
     parquet = import_extra("pyarrow.parquet", "parquet", str(path))
     from pyarrow import ArrowException
 
-    if not path.is_file():
+    if not isinstance(path, ObjectPath) and not path.is_file():
         problem = "there is no such file, or it is none; Parquet is read from files"
         raise CorpusError(f"{path}: {problem}")
     try:
-        # Pages are read as they are needed, so that a row group need not fit into memory.
-        with parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
-            yield file
+        with ExitStack() as stack:
+            source: Path | BinaryIO = path
+            if isinstance(path, ObjectPath):
+                source = stack.enter_context(open_object(path))
+            # Pages are read as they are needed, so that a row group need not fit into memory.
+            yield stack.enter_context(
+                parquet.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+            )
     except (ArrowException, OSError, MemoryError, ValueError) as error:
         reason = " ".join(str(error).split())[:200]
         raise CorpusError(f"{path}: cannot be read as Parquet ({reason})") from error

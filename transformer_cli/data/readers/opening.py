@@ -10,6 +10,7 @@ from transformer_cli.data.readers.po import PoReader
 from transformer_cli.data.readers.tmx import TmxReader
 from transformer_cli.data.readers.units import BadUnits, UnitReader, matching_files
 from transformer_cli.errors import CorpusError
+from transformer_cli.objects import ObjectPath
 
 MAX_BAD_UNITS = 0.01
 """Share of a source's units that may be damaged, where no setting says otherwise."""
@@ -46,7 +47,7 @@ def open_source(
     """
     if source.src is not None and source.tgt is not None:
         return _open_text_files(source.src, source.tgt)
-    if source.path.is_dir():
+    if not isinstance(source.path, ObjectPath) and source.path.is_dir():
         endings = ["mo", "po"] if source.format == "po" else [source.format]
         names = " or ".join(str(source.path / f"*.{ending}") for ending in endings)
         raise CorpusError(f"{source.path}: this is a directory; name its files, as in {names}")

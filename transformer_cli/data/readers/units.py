@@ -12,6 +12,7 @@ from transformer_cli.artifact import hash_files, mtime_key_of
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import decode_line, without_byte_order_mark
 from transformer_cli.errors import CorpusError, did_you_mean
+from transformer_cli.objects import ObjectPath, match_objects
 
 MAX_SIDE_CHARACTERS = 1 << 20
 """Longest text of a side: what is longer is damage, and might not fit into memory."""
@@ -142,12 +143,16 @@ def primary_language(code: str) -> str:
 
 
 def matching_files(path: Path) -> tuple[Path, ...]:
-    """Return the files that match a path, sorted; raise a CorpusError if there are none.
+    """Return the files or objects that match a path, sorted; raise a CorpusError if there are none.
 
     A path without the wildcards * and ?, or of a file that has them, is returned unseen.
     """
     pattern = str(path)
-    if not any(wildcard in pattern for wildcard in "*?") or path.exists():
+    if not any(wildcard in pattern for wildcard in "*?"):
+        return (path,)
+    if isinstance(path, ObjectPath):
+        return match_objects(path)
+    if path.exists():
         return (path,)
     names = glob.glob(pattern.replace("[", "[[]"))  # noqa: PTH207, as the pattern may be absolute
     files = tuple(file for file in map(Path, sorted(names)) if not file.is_dir())

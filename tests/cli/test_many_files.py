@@ -1,0 +1,343 @@
+"""Many files translated into a directory: each as it would be alone, and none of them twice."""
+
+import gzip
+import json
+import os
+import re
+import signal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.conftest import Training
+from cli.process import Finished, assert_refused, run, run_ranks, signal_at
+from transformer_cli.cli import many_files, translation
+from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.errors import UsageError
+from transformer_cli.inference.output_directory import RECORD
+
+MANY = "transformer_cli.cli.many_files"
+TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
+TEXTS = {
+    "a.txt": "1 2 3 4\n\n4 3 2\n5\n6 1 1 2\n",
+    "b.txt": "",
+    "c.txt": "2 2\n3 4 5 6\n1\n",
+    "d.txt": "6 6\n5 4\n",
+}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    directory = tmp_path / "in"
+    directory.mkdir()
+    for name, text in TEXTS.items():
+        (directory / name).write_text(text)
+    (directory / "e.txt.gz").write_bytes(gzip.compress(TEXTS["a.txt"].encode()))
+    (directory / ".hidden").write_text("1\n")
+    (directory / "below").mkdir()
+    return tmp_path
+
+
+def in_small_chunks() -> None:
+    from transformer_cli.inference import output
+
+    output.CHUNK_LINES = 2
+
+
+def without_waiting() -> None:
+    """Take files for settled however new they are."""
+    from transformer_cli import artifact
+
+    in_small_chunks()
+    artifact._SETTLED_NS = 0
+
+
+def signalled_at(where: str, attribute: str, call: int, number: int = signal.SIGKILL) -> None:
+    without_waiting()
+    signal_at(where, attribute, call, number)
+
+
+def translate(
+    training: Training,
+    here: Path,
+    *options: str | Path,
+    inputs: str = "in",
+    before: object = in_small_chunks,
+) -> Finished:
+    return run(
+        "translate",
+        training.run,
+        "-i",
+        inputs,
+        "-o",
+        "out",
+        *options,
+        cwd=here,
+        before=before,  # type: ignore[arg-type]
+    )
+
+
+def killed_before(training: Training, here: Path, attribute: str, call: int = 1) -> Finished:
+    """Run again; reaching a call of a function of many_files would kill it."""
+    return translate(training, here, before=partial(signalled_at, MANY, attribute, call))
+
+
+def visible(directory: Path) -> dict[str, bytes]:
+    names = sorted(path.name for path in directory.iterdir())
+    return {name: (directory / name).read_bytes() for name in names if not name.startswith(".")}
+
+
+@pytest.fixture(scope="module")
+def expected(training: Training, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What ``translate`` writes of each file alone."""
+    directory = tmp_path_factory.mktemp("alone")
+    data = {}
+    for name, text in {**TEXTS, "e.txt.gz": TEXTS["a.txt"]}.items():
+        is_plain = name.endswith(".txt")
+        (directory / name).write_bytes(
+            text.encode() if is_plain else gzip.compress(text.encode(), mtime=0)
+        )
+        target = directory / f"out-{name}"
+        alone = run(
+            "translate", training.run, "-i", directory / name, "-o", target, before=in_small_chunks
+        )
+        assert alone.code == 0, alone.err
+        data[name] = target.read_bytes()
+    return data
+
+
+# --- what is made ---------------------------------------------------------------------------------
+
+
+def test_each_file_is_what_it_would_be_alone(
+    training: Training, here: Path, expected: dict[str, bytes]
+) -> None:
+    finished = translate(training, here)
+    assert (finished.code, finished.out) == (0, "")
+    assert finished.err == "5 of 5 files are translated, 5 of them now\n"
+    assert visible(here / "out") == expected
+    assert gzip.decompress(expected["e.txt.gz"]) == expected["a.txt"] != b""
+
+
+def test_a_pattern_names_some(training: Training, here: Path, expected: dict[str, bytes]) -> None:
+    assert translate(training, here, inputs="in/[ab]*.txt").code == 0
+    assert visible(here / "out") == {name: expected[name] for name in ("a.txt", "b.txt")}
+    # More of them, in the same directory.
+    assert translate(training, here, inputs=str(here / "i?" / "*")).code == 0
+    assert visible(here / "out") == expected
+
+
+def test_tables_have_a_new_column(training: Training, here: Path) -> None:
+    (here / "in" / "t.tsv").write_text("id\tde\n7\t1 2\n")
+    (here / "in" / "u.tsv").write_text("de\tid\n3 4\t8\n")
+    finished = translate(training, here, "--src-column", "de", inputs="in/*.tsv")
+    assert finished.code == 0, finished.err
+    made = visible(here / "out")
+    assert made.keys() == {"t.tsv", "u.tsv"}
+    assert made["u.tsv"].decode().splitlines()[0] == "de\tid\ttranslation"
+    assert made["t.tsv"].startswith(b"id\tde\ttranslation\n7\t1 2\t")
+
+
+def test_lines_that_are_cut_are_told_once_a_file(training: Training, here: Path) -> None:
+    long = " ".join(["1"] * 1100)
+    (here / "in" / "b.txt").write_text(f"1\n{long}\n{long}\n")
+    finished = translate(training, here, "--max-length", "2")
+    assert finished.code == 0
+    (line,) = [each for each in finished.err.splitlines() if each.startswith("warning: ")]
+    assert "b.txt: line 2: 1,100 tokens, translated in 2 pieces; 1 more" in line
+
+
+# --- run again ------------------------------------------------------------------------------------
+
+
+def test_what_is_there_is_neither_read_nor_translated_again(training: Training, here: Path) -> None:
+    assert translate(training, here, before=without_waiting).code == 0
+    before = visible(here / "out")
+    finished = killed_before(training, here, "sha256")
+    assert finished.err == "5 of 5 files are translated, 0 of them now\n"
+    # A copy has other times, and the same bytes: it is read.
+    os.utime(here / "in" / "a.txt", (1, 1))
+    os.utime(here / "out" / "c.txt", (1, 1))
+    assert killed_before(training, here, "sha256").code == -signal.SIGKILL
+    assert killed_before(training, here, "write_rows").code == 0
+    assert killed_before(training, here, "sha256").code == 0
+    assert visible(here / "out") == before
+
+
+def test_what_has_changed_is_translated_again(
+    training: Training, here: Path, expected: dict[str, bytes]
+) -> None:
+    assert translate(training, here).code == 0
+    (here / "in" / "a.txt").write_text(TEXTS["c.txt"])
+    (here / "out" / "c.txt").write_text("other\n")
+    (here / "out" / "d.txt").unlink()
+    # Three are written, and a fourth would kill it.
+    finished = killed_before(training, here, "write_rows", 4)
+    assert finished.code == 0, finished.err
+    assert visible(here / "out") == {**expected, "a.txt": expected["c.txt"]}
+
+
+@pytest.mark.parametrize(
+    ("where", "attribute", "call"),
+    [
+        (f"{MANY}:OutputDirectory", "note", 1),
+        (TRANSLATOR, "translate_lines", 3),
+        ("transformer_cli.inference.output:Output", "commit", 4),
+    ],
+)
+def test_what_was_killed_goes_on(
+    training: Training,
+    here: Path,
+    expected: dict[str, bytes],
+    where: str,
+    attribute: str,
+    call: int,
+) -> None:
+    killed = translate(training, here, before=partial(signalled_at, where, attribute, call))
+    assert killed.code == -signal.SIGKILL
+    for name, data in visible(here / "out").items():
+        assert ".partial" in name or data == expected[name]
+    assert translate(training, here).code == 0
+    assert visible(here / "out") == expected
+
+
+def test_chunks_of_a_file_are_not_translated_again(
+    training: Training, here: Path, expected: dict[str, bytes]
+) -> None:
+    kill = partial(signalled_at, TRANSLATOR, "translate_lines", 3)
+    assert translate(training, here, inputs="in/a.txt*", before=kill).code == -signal.SIGKILL
+    assert translate(training, here, inputs="in/a.txt*", before=kill).code == 0
+    assert visible(here / "out") == {"a.txt": expected["a.txt"]}
+
+
+def test_an_input_that_changed_after_an_interruption_is_begun_anew(
+    training: Training, here: Path, expected: dict[str, bytes]
+) -> None:
+    kill = partial(signalled_at, TRANSLATOR, "translate_lines", 3)
+    assert translate(training, here, before=kill).code == -signal.SIGKILL
+    (here / "in" / "a.txt").write_text(TEXTS["c.txt"])
+    assert translate(training, here).code == 0
+    assert visible(here / "out") == {**expected, "a.txt": expected["c.txt"]}
+
+
+def test_ctrl_c_says_how_to_go_on(training: Training, here: Path) -> None:
+    stop = partial(signalled_at, TRANSLATOR, "translate_lines", 4, signal.SIGINT)
+    finished = translate(training, here, before=stop)
+    assert finished.code == 130
+    assert "2 of 5 files are translated; run the same command again to go on\n" in finished.err
+
+
+# --- mistakes in files ----------------------------------------------------------------------------
+
+
+def test_a_bad_file_does_not_keep_others_from_being_translated(
+    training: Training, here: Path, expected: dict[str, bytes]
+) -> None:
+    (here / "in" / "a.txt").write_bytes(b"1\n2\n3\n\xff\n")
+    (here / "in" / "e.txt.gz").write_bytes(gzip.compress(b"1 2\n" * 100)[:-9])
+    finished = translate(training, here)
+    assert finished.code == 1
+    first, second, count, error = finished.err.splitlines()
+    assert first.startswith(f"error: {here / 'in' / 'a.txt'}:4: not UTF-8")
+    assert second.startswith(f"error: {here / 'in' / 'e.txt.gz'}: damaged or cut-off gzip file")
+    assert count == "3 of 5 files are translated, 3 of them now"
+    assert error.startswith("transformer-cli: error: 2 of 5 files could not be translated")
+    made = visible(here / "out")
+    assert {name: made[name] for name in expected if name in made} == {
+        name: expected[name] for name in ("b.txt", "c.txt", "d.txt")
+    }
+    (here / "in" / "a.txt").write_text(TEXTS["a.txt"])
+    (here / "in" / "e.txt.gz").write_bytes(gzip.compress(TEXTS["a.txt"].encode()))
+    assert translate(training, here).code == 0
+    assert visible(here / "out") == expected
+
+
+# --- mistakes of the command line -----------------------------------------------------------------
+
+
+def test_translations_made_otherwise_are_not_mixed(training: Training, here: Path) -> None:
+    assert translate(training, here).code == 0
+    refused = translate(training, here, "--beam-size", "2")
+    assert_refused(refused, 2, "-o", "beam_size 1, not 2; name a new or an empty directory")
+    refused = translate(training, here, "--scores")
+    assert_refused(refused, 2, "n_best none, not 1")
+    record = here / "out" / RECORD
+    content = json.loads(record.read_text())
+    content["content"]["settings"]["checkpoint"] = "f" * 64
+    record.write_text(json.dumps(content))
+    assert_refused(translate(training, here), 2, RECORD, "damaged, or of another version")
+
+
+@pytest.mark.parametrize(
+    ("given", "fragment"),
+    [
+        ({"prefix_file": Path("in/a.txt")}, "--prefix-file is for one file"),
+        ({"alignments": Path("links")}, "--alignments is for one file"),
+        ({"resume": True}, "many files are resumed without --resume; leave it out"),
+        ({"output": Path("-")}, "name the directory of their translations with -o"),
+        ({"output": Path("in/a.txt")}, "-o in/a.txt: is a file, but -i names many"),
+        ({"output": Path("in")}, "-o in: is the directory of the files that -i reads"),
+        ({"output": Path()}, "-o .: in is there, and no record of earlier translations"),
+        ({"output": Path("no/out")}, "-o no/out: there is no directory no; make it first"),
+        ({"input_": Path("no*")}, "-i no*: no file matches; name a directory, or a pattern"),
+        ({"input_": Path("in/below")}, "-i in/below: has no files"),
+        ({"input_": Path("*/a.txt")}, "in/a.txt and other/a.txt: both would become a.txt"),
+        ({"input_": Path("other")}, "other/t.tsv: is a table; say where its text is with --src"),
+        (
+            {"input_": Path("other/t*"), "src_column": "1", "scores": True},
+            "other/t.tsv: --n-best and --scores write JSON",
+        ),
+        ({"input_": Path("in/a.txt"), "cluster": "tcp://h:1"}, "--cluster translates many files"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    here: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], fragment: str
+) -> None:
+    (here / "other").mkdir()
+    (here / "other" / "a.txt").write_text("1\n")
+    (here / "other" / "t.tsv").write_text("1\t2\n")
+    before = sorted(here.rglob("*"))
+    monkeypatch.chdir(here)
+    paths = {"run": Path("run"), "input_": Path("in"), "output": Path("out")}
+    options = TranslateOptions(**{**paths, **given})
+    command = many_files.translate_files if options.are_many else translation.translate_text
+    with pytest.raises(UsageError, match=re.escape(fragment)):
+        command(options)
+    assert sorted(here.rglob("*")) == before
+
+
+def test_torchrun_is_for_one_file(training: Training, here: Path) -> None:
+    refused, _ = run_ranks(2, "translate", training.run, "-i", "in", "-o", "out", cwd=here)
+    assert_refused(refused, 2, "torchrun's processes share one file; give many files to --cluster")
+
+
+# --- a worker -------------------------------------------------------------------------------------
+
+
+def test_a_worker_keeps_its_model_and_tells_another_one_apart(
+    training: Training, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = []
+
+    def load(options: TranslateOptions) -> object:
+        loaded.append(options)
+        return translation.load_translator(options)
+
+    monkeypatch.setattr(many_files, "load_translator", load)
+    monkeypatch.setattr(many_files, "_loaded", None)
+    (here / "out").mkdir()
+    options = TranslateOptions(training.run, here / "in", here / "out", threads=1)
+    settings = many_files.describe_translator(options)
+    tasks = [
+        many_files.Task(options.of_file(here / "in" / name), settings, None, is_shared=True)
+        for name in ("a.txt", "c.txt")
+    ]
+    results = [many_files.translate_file(task) for task in tasks]
+    assert [result.lines for result in results] == [5, 3]
+    assert len(loaded) == 1
+    other = many_files.Task(tasks[0].options, {**settings, "checkpoint": "0"}, None, True)
+    with pytest.raises(UsageError, match=r"^checkpoint was 0 when this began, and is [0-9a-f]{12}"):
+        many_files.translate_file(other)
+    assert visible(here / "out").keys() == {"a.txt", "c.txt"}

@@ -1,0 +1,287 @@
+"""What ``translate`` does with many files: each is a task, for this process or a cluster's workers.
+
+A worker keeps the model that it has loaded, and gives back what is to be recorded and told.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, as_completed
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from threading import Lock
+
+from transformer_cli.artifact import mtime_key_of
+from transformer_cli.cli.display import bar, log
+from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translation import (
+    Translating,
+    fingerprint,
+    load_translator,
+    open_rows,
+    write_rows,
+)
+from transformer_cli.cluster import ClusterExecutor, open_cluster, read_cluster
+from transformer_cli.data.workers import SerialExecutor
+from transformer_cli.errors import CorpusError, InputError, UsageError
+from transformer_cli.files import sha256
+from transformer_cli.inference import output
+from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.output_directory import (
+    FileState,
+    OutputDirectory,
+    find_inputs,
+    open_directory,
+    output_key,
+)
+from transformer_cli.inference.translator import LongLine, TextTranslator, ignore
+from transformer_cli.ranks import Ranks
+from transformer_cli.runs.directory import RunDirectory
+
+
+@dataclass(frozen=True)
+class Task:
+    """A file to translate."""
+
+    options: TranslateOptions
+    """Of this file, with absolute paths."""
+    settings: dict[str, str]
+    """Of the translator, as ``describe_translator`` returns them."""
+    known: FileState | None
+    """What is recorded of an earlier translation."""
+    is_shared: bool
+    """Whether another process may have this task at the same time."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What has become of a task."""
+
+    output: Path
+    state: FileState | None = None
+    """None: it has failed."""
+    lines: int = 0
+    messages: tuple[str, ...] = ()
+
+
+# --- all files ------------------------------------------------------------------------------------
+
+
+def translate_files(options: TranslateOptions) -> None:
+    """Check the options, and translate each file whose translation is not there yet.
+
+    Raises:
+        InputError: files cannot be translated; the others are.
+    """
+    inputs = find_inputs(options.input_)
+    options.check_many(Ranks.from_env(), inputs)
+    options = _with_absolute_paths(options)
+    with ExitStack() as stack:
+        executor: Executor = SerialExecutor()
+        if options.cluster is not None:
+            cluster = stack.enter_context(open_cluster(read_cluster(options.cluster), log))
+            executor = cluster
+            options = replace(options, threads=options.threads or cluster.threads)
+        settings = executor.submit(describe_translator, options).result()
+        of_all = _settings_of_all(options, settings)
+        directory = stack.enter_context(open_directory(options.output, of_all))
+        if isinstance(executor, ClusterExecutor):
+            executor.check_shared(options.output)
+        tasks = []
+        for path in inputs:
+            of_file = options.of_file(path.absolute())
+            known = directory.state(of_file.output.name)
+            if known is None or not known.is_seen(of_file.input_, of_file.output):
+                tasks.append(Task(of_file, settings, known, options.cluster is not None))
+        _translate_all(tasks, executor, directory, len(inputs))
+
+
+def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
+    """Return the options as a worker needs them, which has another working directory."""
+    checkpoint = options.checkpoint
+    is_name = (RunDirectory(options.run).checkpoints / checkpoint).is_dir()
+    if checkpoint not in ("best", "last", "average") and not is_name:
+        checkpoint = str(Path(checkpoint).absolute())
+    return replace(
+        options,
+        run=options.run.absolute(),
+        output=options.output.absolute(),
+        checkpoint=checkpoint,
+        ensemble=[path.absolute() for path in options.ensemble or ()],
+    )
+
+
+def _settings_of_all(options: TranslateOptions, settings: dict[str, str]) -> dict[str, str]:
+    """Return what decides all translations beside their inputs, by name."""
+    given = {
+        "n_best": options.n_best_written,
+        "src_column": options.src_column,
+        "src_field": options.src_field,
+    }
+    shown = {key: str(value) for key, value in given.items() if value is not None}
+    return {**settings, "errors": options.errors, **shown}
+
+
+def _translate_all(
+    tasks: Sequence[Task], executor: Executor, directory: OutputDirectory, total: int
+) -> None:
+    """Run the tasks, record what is whole, and tell what there is to tell in the files' order."""
+    done, failed = total - len(tasks), 0
+    untold = deque(task.options.output for task in tasks)
+    messages: dict[Path, tuple[str, ...]] = {}
+    try:
+        with bar(None, "translating", " lines") as lines_bar:
+            for result in _run(executor, tasks, lines_bar.update):
+                if result.state is None:
+                    failed += 1
+                else:
+                    done += 1
+                    directory.note(result.output.name, result.state)
+                messages[result.output] = result.messages
+                while untold and untold[0] in messages:
+                    for message in messages.pop(untold.popleft()):
+                        log(message)
+                lines_bar.set_postfix_str(f"{done + failed:,} of {total:,} files")
+    except BaseException:
+        log(f"{done:,} of {total:,} files are translated; run the same command again to go on")
+        raise
+    log(f"{done:,} of {total:,} files are translated, {len(tasks) - failed:,} of them now")
+    if failed:
+        raise InputError(
+            f"{failed:,} of {total:,} files could not be translated; mend them, and run the same "
+            "command again"
+        )
+
+
+def _run(
+    executor: Executor, tasks: Sequence[Task], progress: Callable[[int], object]
+) -> Iterator[Result]:
+    """Yield results as they come; of what runs elsewhere, ``progress`` is by whole files."""
+    waiting: list[Future[Result]] = []
+    for task in tasks:
+        if not task.is_shared:
+            yield executor.submit(translate_file, task, progress).result()
+        else:
+            waiting.append(executor.submit(translate_file, task))
+    for future in as_completed(waiting):
+        progress(future.result().lines)
+        yield future.result()
+
+
+# --- one file, in any process ---------------------------------------------------------------------
+
+_lock = Lock()
+"""A model translates one file at a time, however many threads a worker has."""
+_loaded: tuple[str, TextTranslator[SearchEngine]] | None = None
+"""The translator that this process keeps, and the options that it was loaded by."""
+
+
+def describe_translator(options: TranslateOptions) -> dict[str, str]:
+    """Load a translator anew; return the settings that decide its translations, by name."""
+    with _lock:
+        return _load(options).settings_fingerprint
+
+
+def translate_file(task: Task, progress: Callable[[int], object] = ignore) -> Result:
+    """Translate a file; a mistake in it is a result."""
+    with _lock:
+        translator = _find_translator(task)
+        try:
+            return _translate(task, translator, progress)
+        except (CorpusError, InputError) as error:
+            return Result(task.options.output, messages=(f"error: {error}",))
+
+
+def _find_translator(task: Task) -> TextTranslator[SearchEngine]:
+    """Return the loaded translator if it is the right one, and load it otherwise."""
+    if _loaded is not None:
+        key, translator = _loaded
+        if key == _key(task.options) and translator.settings_fingerprint == task.settings:
+            return translator
+    translator = _load(task.options)
+    found = translator.settings_fingerprint
+    for key in sorted({*found, *task.settings}):
+        was, now = task.settings.get(key, "none"), found.get(key, "none")
+        if was != now:
+            raise UsageError(
+                f"{key} was {was[:12]} when this began, and is {now[:12]} now: the run was trained "
+                "further, or workers differ; name --checkpoint, --device and --precision"
+            )
+    return translator
+
+
+def _load(options: TranslateOptions) -> TextTranslator[SearchEngine]:
+    global _loaded
+    _loaded = None  # or there would be two models in memory
+    translator = load_translator(options)
+    _loaded = _key(options), translator
+    return translator
+
+
+def _key(options: TranslateOptions) -> str:
+    return repr(replace(options, input_=Path(), output=Path()))
+
+
+def _translate(
+    task: Task, translator: TextTranslator[SearchEngine], progress: Callable[[int], object]
+) -> Result:
+    options, known = task.options, task.known
+
+    def result(output_sha256: str, lines: int = 0, messages: tuple[str, ...] = ()) -> Result:
+        state = FileState(
+            input_key=input_key,
+            input_sha256=input_sha256,
+            output_key=output_key(options.output),
+            output_sha256=output_sha256,
+        )
+        return Result(options.output, state, lines, messages)
+
+    with open_rows(options) as (rows, _):
+        # Before it is read, so that what changes it from here on is noticed the next time.
+        input_key, input_sha256 = mtime_key_of([options.input_]), sha256(options.input_)
+        if known is not None and known.is_of(input_sha256, options.output):
+            return result(known.output_sha256)
+        job, long_lines = Translating(options, translator, rows), _LongLines(options.line_offset)
+        with _open_output(task, job) as file:
+            written = write_rows(job, file.write, progress, long_lines, file.kept)
+    told = (*long_lines.told(), *written.told())
+    messages = tuple(f"warning: {options.input_}: {message}" for message in told)
+    return result(file.sha256, written.lines, messages)
+
+
+@contextmanager
+def _open_output(task: Task, job: Translating) -> Iterator[output.Output]:
+    """Open the file of translations; take from ``job`` the rows that are translated already."""
+    path = task.options.output
+    if task.is_shared:
+        with output.shared_file(path, job.chunk_lines) as file:
+            yield file
+        return
+    with output.output_file(path, fingerprint(job), job.chunk_lines, keep=True) as file:
+        with open_rows(task.options) as (rows, _):
+            try:
+                file.resume(row.source for row in rows)
+            except UsageError:  # what was begun is of another input
+                file.begin()
+        deque(islice(job.rows, file.kept), maxlen=0)
+        yield file
+
+
+@dataclass
+class _LongLines:
+    """Counts the lines of a file that are too long to be translated as one."""
+
+    offset: int
+    """What to add to their numbers."""
+    count: int = 0
+    first: str = ""
+
+    def __call__(self, long: LongLine) -> None:
+        self.count += 1
+        self.first = self.first or str(replace(long, line=long.line + self.offset))
+
+    def told(self) -> list[str]:
+        """Return a line about them if there are any."""
+        others = f"; {self.count - 1:,} more lines are too long" if self.count > 1 else ""
+        return [self.first + others] if self.count else []

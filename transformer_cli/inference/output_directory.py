@@ -1,0 +1,189 @@
+"""A directory of translations, one of each input file: which of them are whole, and of what.
+
+Its record says how all of them are made, and of each one which bytes it is made of and has. The
+record is there before the first translation. Inputs are found, and what is whole is told, here.
+"""
+
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from transformer_cli.artifact import mtime_key_of, read_record, write_record
+from transformer_cli.data.tables import format_of
+from transformer_cli.errors import UsageError
+from transformer_cli.files import sha256
+from transformer_cli.runs.directory import LOCK, lock_directory
+
+RECORD = ".translations.json"
+_ADVICE = "name a new or an empty directory"
+# Of many files the record is long. What a crash loses of it is translated again.
+_SECONDS_BETWEEN_WRITES = 2.0
+# Names of ``output.shared_file`` and ``output.output_file``.
+_BEGUN = re.compile(r"(?P<name>.+)\.partial((?P<unique>-[0-9a-f]{32})|\.json(\.new)?)?", re.DOTALL)
+
+
+class FileState(BaseModel):
+    """An input and its translation, as they were when that was finished."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    input_key: str | None
+    """Changes with the input; None: it was so new that it could change unnoticed."""
+    input_sha256: str
+    output_key: str
+    output_sha256: str
+
+    def is_seen(self, input_: Path, output: Path) -> bool:
+        """Return whether both files are as they were, by what tells it without reading them."""
+        is_same = self.input_key is not None and self.input_key == mtime_key_of([input_])
+        return is_same and self.output_key == output_key(output)
+
+    def is_of(self, input_sha256: str, output: Path) -> bool:
+        """Return whether both files have the bytes that they had."""
+        is_same = self.input_sha256 == input_sha256 and output.is_file()
+        return is_same and self.output_sha256 == sha256(output)
+
+
+def output_key(path: Path) -> str:
+    """Return size and time of a translation; an empty text: there is none.
+
+    Whoever replaces one writes the same bytes, so no time is too new to tell it from another.
+    """
+    try:
+        stat = path.stat()
+    except OSError:
+        return ""
+    return f"{stat.st_size} {stat.st_mtime_ns}"
+
+
+def find_inputs(given: Path) -> list[Path]:
+    """Return the files of a directory, or those that match a pattern, sorted; no hidden ones.
+
+    Raises:
+        UsageError: there are none, or two of the same name.
+    """
+    if given.is_dir():
+        paths = given.iterdir()
+    else:
+        paths = Path(given.anchor).glob(str(given.relative_to(given.anchor)))
+    found = sorted(path for path in paths if path.is_file() and not path.name.startswith("."))
+    if not found:
+        where = "has no files" if given.is_dir() else "no file matches"
+        raise UsageError(f"-i {given}: {where}; name a directory, or a pattern in quotes")
+    by_name: dict[str, Path] = {}
+    for path in found:
+        if (other := by_name.setdefault(output_name(path), path)) != path:
+            raise UsageError(
+                f"{other} and {path}: both would become {output_name(path)}; rename one of them"
+            )
+    return found
+
+
+def output_name(path: Path) -> str:
+    """Return the name of a file's translation: its own, but for Parquet, written as JSONL."""
+    return path.with_suffix(".jsonl").name if format_of(path) == "parquet" else path.name
+
+
+def check_directory(path: Path, inputs: Collection[Path]) -> None:
+    """Check, before long work, that translations of these files can be written into ``path``."""
+    if str(path) == "-":
+        raise UsageError("-i names many files; name the directory of their translations with -o")
+    if not path.is_dir():
+        if path.exists():
+            raise UsageError(f"-o {path}: is a file, but -i names many; {_ADVICE}")
+        if not path.absolute().parent.is_dir():
+            raise UsageError(f"-o {path}: there is no directory {path.parent}; make it first")
+        return
+    if any(path.samefile(directory) for directory in {each.parent for each in inputs}):
+        raise UsageError(f"-o {path}: is the directory of the files that -i reads; {_ADVICE}")
+    others = sorted({each.name for each in path.iterdir()} - {RECORD, LOCK})
+    if others and not (path / RECORD).exists():
+        raise UsageError(
+            f"-o {path}: {others[0]} is there, and no record of earlier translations; {_ADVICE}"
+        )
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    settings: dict[str, str]
+    files: dict[str, FileState] = {}
+
+
+class OutputDirectory:
+    """A directory that this process has locked; ``open_directory`` makes it."""
+
+    def __init__(self, path: Path, record: _Record) -> None:
+        self._path, self._record = path, record
+        self._written_at = 0.0
+
+    def state(self, name: str) -> FileState | None:
+        """Return what is recorded of a translation."""
+        return self._record.files.get(name)
+
+    def note(self, name: str, state: FileState) -> None:
+        """Record that a translation is whole."""
+        self._record.files[name] = state
+        if time.monotonic() - self._written_at > _SECONDS_BETWEEN_WRITES:
+            self.write()
+
+    def write(self) -> None:
+        """Bring the record to disk."""
+        write_record(self._path / RECORD, self._record)
+        self._written_at = time.monotonic()
+
+    def remove_leftovers(self) -> None:
+        """Remove what lost workers have begun, and of what is whole what was begun before.
+
+        A lost worker that goes on finds no file to rename.
+        """
+        for path in self._path.iterdir():
+            begun = _BEGUN.fullmatch(path.name)
+            if begun is None or path.name in self._record.files:
+                continue
+            if begun["unique"] or begun["name"] in self._record.files:
+                path.unlink(missing_ok=True)
+
+
+@contextmanager
+def open_directory(path: Path, settings: Mapping[str, str]) -> Iterator[OutputDirectory]:
+    """Open a directory of translations, made if it is not there, in which nobody else works.
+
+    Args:
+        path: passed by ``check_directory``.
+        settings: what all translations depend on beside their inputs, each by its name.
+
+    Raises:
+        UsageError: those that are there depend on other settings, or nobody knows on which.
+        RunError: another process works there, or it cannot be written.
+    """
+    with lock_directory(path):
+        record = _read_record(path, settings)
+        directory = OutputDirectory(path, record)
+        directory.write()
+        try:
+            yield directory
+        finally:
+            directory.write()
+            directory.remove_leftovers()
+
+
+def _read_record(path: Path, settings: Mapping[str, str]) -> _Record:
+    """Return the record of a directory, or a new one."""
+    file = path / RECORD
+    if not file.exists():
+        return _Record(settings=dict(settings))
+    record = read_record(file, _Record)
+    if record is None:
+        raise UsageError(f"{file}: damaged, or of another version of transformer-cli; {_ADVICE}")
+    for key in sorted({*record.settings, *settings}):
+        was, now = record.settings.get(key, "none"), settings.get(key, "none")
+        if was != now:
+            raise UsageError(
+                f"-o {path}: its translations have {key} {was[:12]}, not {now[:12]}; {_ADVICE}"
+            )
+    return record

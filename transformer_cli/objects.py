@@ -1,0 +1,218 @@
+"""Objects: text in a store, as s3://bucket/name.zst, wherever a file of text may stand.
+
+fsspec knows the stores, takes credentials from each store's own settings, and tries again what
+fails. An object is read as a stream, by ranges, each time that its text is asked for: nothing of it
+is kept on a disk, and any number of machines reads at once. It is written as a local file first,
+and uploaded as a whole.
+"""
+
+import io
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from transformer_cli.errors import (
+    CorpusError,
+    MissingExtraError,
+    OutputError,
+    UsageError,
+    hide_credentials,
+    shorten_middle,
+)
+from transformer_cli.packages import import_extra
+
+# What is asked for at a time: enough to outweigh the way to the store and back.
+_BLOCK_BYTES = 16 << 20
+_REQUESTS = 16
+"""How many are under way at once, where each of many objects takes one."""
+_MAX_OBJECTS = 100_000
+_MAX_NAME = 2048
+_LOCAL = ("file", "local")
+
+
+class ObjectPath(type(Path())):  # type: ignore[misc]
+    """The URL of an object; ``text_path`` makes it.
+
+    It can do what any path can do without a disk. Where a file is needed, it is an error for the
+    user.
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        store, *names = self.parts
+        return f"{store}//{'/'.join(names)}"
+
+    def __fspath__(self) -> str:
+        raise UsageError(f"{self}: is an object in a store, where a file is needed; copy it to one")
+
+    def __reduce__(self) -> tuple[type["ObjectPath"], tuple[str]]:
+        return ObjectPath, (str(self),)
+
+    def as_posix(self) -> str:
+        """Return the URL, on Windows too."""
+        return str(self)
+
+    def absolute(self) -> "ObjectPath":
+        """Return itself."""
+        return self
+
+    def resolve(self, strict: bool = False) -> "ObjectPath":
+        """Return itself."""
+        return self
+
+
+def text_path(text: str) -> Path:
+    """Return the path of a file or of an object; raise ValueError for a URL that cannot be one."""
+    if "://" not in text:
+        return Path(text)
+    scheme, _, name = text.partition("://")
+    if hide_credentials(text) != text:  # first, as no other message may show them
+        problem = "has a password or a key, which records would keep; leave it to the store's own "
+        problem += "settings, such as ~/.aws or the environment"
+        raise ValueError(f"a URL that begins with {scheme[:20]}:// {problem}")
+    if "::" in text or not re.fullmatch("[a-z][a-z0-9+.-]*", scheme):
+        problem = "is no plain URL of an object, such as s3://bucket/name.zst"
+    elif scheme in _LOCAL:
+        problem = "is a file's; write its path alone"
+    elif len(text) > _MAX_NAME or not set(name.split("/")).isdisjoint(("", ".", "..")):
+        problem = "has a part that is empty, . or .., or is too long; name the object by its key"
+    else:
+        return ObjectPath(text)
+    raise ValueError(f"{shorten_middle(text, 200)}: {problem}")
+
+
+def open_object(path: ObjectPath) -> BinaryIO:
+    """Open an object to read it; it raises CorpusError whenever it cannot be read."""
+    with _naming_errors(path):
+        store, name = _find_store(path)
+        file = store.open(name, "rb", block_size=_BLOCK_BYTES, cache_type="readahead")
+    if getattr(file, "details", {}).get("type") == "directory":
+        raise CorpusError(f"{path}: is no object, but has some below it; name them, as {path}/*")
+    return io.BufferedReader(_Reader(path, file))
+
+
+def match_objects(pattern: ObjectPath) -> tuple[ObjectPath, ...]:
+    """Return the objects that match a URL with the wildcards * and ?, sorted.
+
+    Raises:
+        CorpusError: there are none, or too many.
+        MissingExtraError: the package that knows the store is not installed.
+    """
+    with _naming_errors(pattern):
+        store, name = _find_store(pattern)
+        found = store.glob(re.sub(r"\*+", "*", name).replace("[", "[[]"), detail=True)
+    scheme = str(pattern).partition("://")[0]
+    urls = [
+        name if "://" in name else f"{scheme}://{name.lstrip('/')}"
+        for name, info in found.items()
+        if info["type"] == "file"
+    ]
+    if len(urls) > _MAX_OBJECTS:
+        problem = f"{len(urls):,} objects match, more than {_MAX_OBJECTS:,}"
+        raise CorpusError(f"{pattern}: {problem}; join them to larger ones, or name fewer")
+    # A store's listing is not trusted: it might lead elsewhere.
+    wildcards = {"*": "[^/]*", "?": "[^/]"}
+    parts = re.split("([*?])", re.sub(r"\*+", "*", str(pattern)))
+    matching = re.compile("".join(wildcards.get(part) or re.escape(part) for part in parts))
+    try:
+        paths = [text_path(url) for url in sorted(urls) if matching.fullmatch(url)]
+    except ValueError as error:
+        raise CorpusError(f"{pattern}: matches what no file can be named like; {error}") from None
+    if not paths:
+        raise CorpusError(f"{pattern}: no object matches; check the URL")
+    return tuple(path for path in paths if isinstance(path, ObjectPath))
+
+
+def object_keys(paths: Sequence[ObjectPath]) -> list[str]:
+    """Return what changes with each object (its ETag, size and time), without reading it."""
+
+    def key(path: ObjectPath) -> str:
+        with _naming_errors(path):
+            return str(store.ukey(store._strip_protocol(str(path))))
+
+    if not paths:
+        return []
+    with _naming_errors(paths[0]):
+        store, _ = _find_store(paths[0])
+    with ThreadPoolExecutor(_REQUESTS) as requests:
+        return list(requests.map(key, paths))
+
+
+@contextmanager
+def whole_object(path: ObjectPath) -> Iterator[Path]:
+    """Give a temporary file to fill; it becomes the object when the block ends well."""
+    with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
+        temporary = Path(directory) / "object"
+        yield temporary
+        with _naming_errors(path, OutputError):
+            store, name = _find_store(path)
+            store.put_file(str(temporary), name)
+
+
+def _find_store(path: ObjectPath) -> tuple[Any, str]:
+    """Return a store, as it is now, and the object's name in it."""
+    fsspec = import_extra("fsspec", "objects", str(path))
+    store, name = fsspec.url_to_fs(str(path))
+    store.invalidate_cache()
+    return store, name
+
+
+@contextmanager
+def _naming_errors(
+    path: ObjectPath, kind: type[CorpusError | OutputError] = CorpusError
+) -> Iterator[None]:
+    """Turn errors of any store's library into one that names the object."""
+    try:
+        yield
+    except (CorpusError, MissingExtraError):
+        raise
+    except FileNotFoundError as error:
+        raise kind(f"{path}: there is no such object or bucket; check the URL") from error
+    except Exception as error:
+        missing = getattr(error.__cause__, "name", None)
+        if isinstance(error, ImportError) and missing:
+            problem = f"needs the package {missing}, which is not installed; pip install {missing}"
+            raise MissingExtraError(f"{path}: {problem}") from error
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        done = "read" if kind is CorpusError else "written"
+        raise kind(
+            f"{path}: cannot be {done} ({reason}); check the URL, the network, and the credentials "
+            "in the store's own settings or the environment"
+        ) from error
+
+
+class _Reader(io.RawIOBase):
+    """An open object whose errors name it."""
+
+    def __init__(self, path: ObjectPath, file: Any) -> None:
+        self._path = path
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._file.seekable())
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        with _naming_errors(self._path):
+            return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def readinto(self, buffer: Any) -> int:
+        with _naming_errors(self._path):
+            data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()

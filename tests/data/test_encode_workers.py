@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from children import start
+from transformer_cli.data.encode_workers import choose_encoder, encode_in_workers
 
 from transformer_cli.config.tokenizer_schema import (
     SentencePieceConfig,
@@ -17,10 +18,11 @@ from transformer_cli.config.tokenizer_schema import (
     WordsConfig,
 )
 from transformer_cli.data import encode_workers
-from transformer_cli.data.corpus import ParallelText, StreamedText
-from transformer_cli.data.encode_workers import choose_encoder, encode_in_workers
-from transformer_cli.data.store import encode_serially, write_store
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.encoding import write_store
+from transformer_cli.data.store import encode_serially
 from transformer_cli.data.token_arrays import EncodedText, Pairs
+from transformer_cli.data.training_text import StreamedText
 from transformer_cli.errors import TokenizerError, WorkerError
 from transformer_cli.text.tokenizer import learn_tokenizers, load_tokenizers
 

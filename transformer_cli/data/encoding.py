@@ -4,14 +4,15 @@ A part has a store's files for some neighbouring pages, as if its ids were the f
 """
 
 import shutil
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from itertools import accumulate, chain, islice, pairwise, repeat
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -37,6 +38,8 @@ from transformer_cli.errors import CorpusError, TokenizerError, TransformerCliEr
 from transformer_cli.text.protocol import ProgressBar, Tokenizers
 from transformer_cli.text.tokenizer import load_tokenizers
 
+_COPIED_BYTES = 1 << 20
+
 Load = Callable[[], Tokenizers]
 """Returns the tokenizers, where they are needed."""
 
@@ -52,8 +55,7 @@ class PartPlan(NamedTuple):
 class Part(NamedTuple):
     """A part that is encoded."""
 
-    name: str
-    """Of its files, before their endings."""
+    directory: Path
     pairs: int
     src_tokens: int
     tgt_tokens: int
@@ -91,9 +93,8 @@ def write_store(
         plans = list(_plan_parts(text, page_pairs, work))
         same = (repeat(load), repeat(page_pairs), repeat(work))
         parts = executor.map(_encode_part, plans, *same)
-        src_tokens, tgt_tokens = _join_parts(
-            made, work, _show(parts, len(text), progress), page_pairs
-        )
+        shown = _show(parts, len(text), progress)
+        src_tokens, tgt_tokens = _join_parts(made, shown, page_pairs)
         # A worker that was given up may still write there.
         shutil.rmtree(work, ignore_errors=True)
         mtime_key = text.source.mtime_key()
@@ -110,81 +111,82 @@ def write_store(
 
 
 def _plan_parts(text: StreamedText, page_pairs: int, work: Path) -> Iterator[PartPlan]:
-    """Yield the part of each range: the pages that begin in it, whose last may end in the next."""
+    """Yield a part for each range: the pages that begin there, whose last may end in the next."""
     ranges, counts = zip(*text.count_ranges(work), strict=True)
     ends = list(accumulate(counts, initial=0))
     last = 0
-    for number, (start, end) in enumerate(pairwise(ends)):
-        first, after = (min(-(-place // page_pairs) * page_pairs, len(text)) for place in (start, end))
+    for number, bounds in enumerate(pairwise(ends)):
+        pages = (-(-bound // page_pairs) for bound in bounds)
+        first, after = (min(page * page_pairs, len(text)) for page in pages)
         while ends[last] < after:
             last += 1
-        if after > first:
-            yield PartPlan(list(ranges[number:last]), first - start, after - first)
+        if first < after:
+            yield PartPlan(list(ranges[number:last]), first - bounds[0], after - first)
 
 
-def _show(parts: Iterator[Part], pairs: int, progress: ProgressBar) -> Iterator[Part]:
+def _show(parts: Iterable[Part], pairs: int, progress: ProgressBar) -> Iterator[Part]:
     """Yield the parts, and show how many of the pairs they have."""
     bar = iter(progress(StreamedLines(lambda: repeat("", pairs), pairs), "encoding"))
     for part in parts:
         yield part
-        for _ in islice(bar, part.pairs):
-            pass
+        deque(islice(bar, part.pairs), maxlen=0)
     next(bar, None)  # which ends it
 
 
-def _join_parts(directory: Path, work: Path, parts: Iterable[Part], page_pairs: int) -> tuple[int, int]:
+def _join_parts(directory: Path, parts: Iterable[Part], page_pairs: int) -> tuple[int, int]:
     """Write the files of a store; return how many tokens the sources and the targets have."""
     src_tokens = tgt_tokens = 0
-    with ExitStack() as stack:
-        ids, table, lines = (
-            stack.enter_context((directory / name).open("wb")) for name in (IDS, PAGES, LINES)
-        )
+    with _open_files(directory) as (ids, pages, lines):
         for part in parts:
-            own_ids, own_table, own_lines = (work / f"{part.name}.{end}" for end in (IDS, PAGES, LINES))
-            for path, file in ((own_ids, ids), (own_lines, lines)):
-                with path.open("rb") as source:
-                    shutil.copyfileobj(source, file, 1 << 20)
-            table.write(move_pages(own_table.read_bytes(), page_pairs, src_tokens + tgt_tokens))
-            for path in (own_ids, own_table, own_lines):
-                path.unlink()
+            entries = (part.directory / PAGES).read_bytes()
+            pages.write(move_pages(entries, page_pairs, src_tokens + tgt_tokens))
+            for name, file in ((IDS, ids), (LINES, lines)):
+                with (part.directory / name).open("rb") as source:
+                    shutil.copyfileobj(source, file, _COPIED_BYTES)
+            shutil.rmtree(part.directory)
             src_tokens += part.src_tokens
             tgt_tokens += part.tgt_tokens
     return src_tokens, tgt_tokens
 
 
-# --- a task --------------------------------------------------------------------------------------
+@contextmanager
+def _open_files(directory: Path) -> Iterator[list[BinaryIO]]:
+    with ExitStack() as stack:
+        paths = (directory / name for name in (IDS, PAGES, LINES))
+        yield [stack.enter_context(path.open("xb")) for path in paths]
 
 
 def _encode_part(plan: PartPlan, load: Load, page_pairs: int, work: Path) -> Part:
-    """Encode a part into files of a new name, as two workers may do so at once."""
+    """Encode a part into a directory of a new name, as two workers may do so at once."""
+    directory = work / uuid4().hex
     try:
-        part = _write_part(plan, load(), page_pairs, work / uuid4().hex)
+        tokenizers = load()
+        directory.mkdir()
+        part = _write_part(directory, plan, tokenizers, page_pairs)
     except (TransformerCliError, OSError):
         raise
-    except Exception as error:  # which may not be one that can be sent
-        raise TokenizerError(f"cannot encode ({type(error).__name__}: {error})") from None
+    except Exception as error:  # others may not be such as can be sent
+        reason = f"{type(error).__name__}: {error}"
+        raise TokenizerError(f"the training text cannot be encoded ({reason})") from None
     if part.pairs < plan.pairs:
         raise CorpusError(CHANGED)
     return part
 
 
-def _write_part(plan: PartPlan, tokenizers: Tokenizers, page_pairs: int, path: Path) -> Part:
-    pairs = src_tokens = tgt_tokens = 0
-    full = keep_full(chain.from_iterable(part.pairs() for part in plan.ranges))
+def _write_part(directory: Path, plan: PartPlan, tokenizers: Tokenizers, page_pairs: int) -> Part:
+    """Write the files of a part, a page at a time."""
+    count = src_tokens = tgt_tokens = 0
+    full = keep_full(chain.from_iterable(each.pairs() for each in plan.ranges))
     own = islice(full, plan.skipped, plan.skipped + plan.pairs)
-    with ExitStack() as stack:
-        ids, table, lines = (
-            stack.enter_context(path.with_suffix(f".{end}").open("xb")) for end in (IDS, PAGES, LINES)
-        )
-        while page_of := list(islice(own, page_pairs)):
-            folded = (fold_side(side) for pair in page_of for side in pair)
-            lines.write(digest_lines(folded).tobytes())
-            page = encode_pairs(page_of, tokenizers)
+    with _open_files(directory) as (ids, pages, lines):
+        while pairs := list(islice(own, page_pairs)):
+            lines.write(digest_lines(map(fold_side, chain.from_iterable(pairs))).tobytes())
+            page = encode_pairs(pairs, tokenizers)
             lengths = np.concatenate(page.lengths).astype(ID).tobytes()
             page_ids = np.concatenate((page.src.ids, page.tgt.ids)).astype(ID).tobytes()
-            table.write(page_entry(src_tokens + tgt_tokens, lengths, page_ids))
+            pages.write(page_entry(src_tokens + tgt_tokens, lengths, page_ids))
             ids.write(page_ids)
-            pairs += len(page)
+            count += len(pairs)
             src_tokens += len(page.src.ids)
             tgt_tokens += len(page.tgt.ids)
-    return Part(path.name, pairs, src_tokens, tgt_tokens)
+    return Part(directory, count, src_tokens, tgt_tokens)

@@ -1,5 +1,6 @@
 """The training text: checked once, by shards of its lines, and read again as often as it takes."""
 
+import codecs
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -12,16 +13,16 @@ from uuid import uuid4
 import numpy as np
 
 from transformer_cli.artifact import combine_hashes
-from transformer_cli.compression import is_compressed
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
     PairSource,
     ParallelFiles,
     ParallelText,
 )
-from transformer_cli.data.shards import PairRange, cut_pairs
+from transformer_cli.data.shards import PairRange, cut_pairs, is_plain
 from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.errors import CorpusError
+from transformer_cli.objects import ObjectPath
 from transformer_cli.text.protocol import draw_places
 
 T = TypeVar("T")
@@ -161,7 +162,7 @@ class StreamedText:
 
     def _count(self, files: Sequence[Sequence[AnyShard]]) -> list[tuple[AnyShard, int]]:
         """Return each shard of all files with the number of its pairs with text on both sides."""
-        counted = []
+        counted: list[tuple[AnyShard, int]] = []
         for shards, blocks in zip_longest(files, self.stats.blocks, fillvalue=()):
             sizes = (_count_blocks(shard) or len(blocks) for shard in shards)
             ends = list(accumulate(sizes, initial=0))
@@ -216,7 +217,7 @@ def cut_source(source: PairSource) -> list[list[Shard]]:
     """Cut each file, or pair of files, into shards; CorpusError: plain text cannot be read."""
     if isinstance(source, ConcatenatedSources):
         return [shards for part in source.sources for shards in cut_source(part)]
-    if isinstance(source, ParallelFiles) and not any(map(is_compressed, (source.src, source.tgt))):
+    if isinstance(source, ParallelFiles) and all(map(is_plain, (source.src, source.tgt))):
         return [[*_cut_files(source, Path())]]
     return [[source]]
 
@@ -228,6 +229,8 @@ def _as_ranges(shards: Sequence[Shard], work: Path) -> list[PairRange]:
     if not isinstance(source, ParallelFiles):
         pairs, source = source.pairs(), ParallelFiles(work / uuid4().hex, work / uuid4().hex)
         with source.src.open("wb") as src_file, source.tgt.open("wb") as tgt_file:
+            for file in (src_file, tgt_file):
+                file.write(codecs.BOM_UTF8)  # or one of the text's own would be dropped
             for src, tgt in pairs:
                 src_file.write(f"{src}\n".encode())
                 tgt_file.write(f"{tgt}\n".encode())
@@ -235,7 +238,8 @@ def _as_ranges(shards: Sequence[Shard], work: Path) -> list[PairRange]:
 
 
 def _cut_files(files: ParallelFiles, work: Path) -> list[PairRange]:
-    size = files.src.stat().st_size if files.src.is_file() else 0
+    is_file = not isinstance(files.src, ObjectPath) and files.src.is_file()
+    size = files.src.stat().st_size if is_file else 0
     return cut_pairs(files, BLOCK_PAIRS * (1 + size // _BYTES_FOR_EACH_BLOCK_OF_A_RANGE), work)
 
 

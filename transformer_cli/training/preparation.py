@@ -250,34 +250,39 @@ def open_data_dry(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Ite
 
     Unless the run's data can be reused as a whole, it is prepared in a temporary directory.
     """
-    config, _, run, overwrite, *_ = request
-    data: PreparedData | None = None
+    data, run = None, request.run
     with ExitStack() as stack:
-        directory = run.path
         if ranks.is_main:
-            executor = stack.enter_context(request.open_executor())
-            check_init(config, run, overwrite)
-            can_reuse = run.config.is_file() and not overwrite
-            if can_reuse:
-                initialize.check_resumable(run, config)
-                can_reuse = not initialize.is_data_outdated(run, config)
-            is_of_sources = isinstance(config.data, CorpusData)
-            texts = None
-            if not is_of_sources or (can_reuse and has_sources(config.data, run)):
-                texts = audit_texts(request, run, report, executor)
-                can_reuse = can_reuse and _is_prepared(config, texts, run)
-            if texts is None or not can_reuse:
-                temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
-                directory = Path(stack.enter_context(temporary))
-                trial = RunDirectory(directory)
-                if texts is None or is_of_sources:
-                    prepare_sources(config.data, trial, report.pairs, report.log)
-                    texts = audit_texts(request, trial, report, executor)
-                data = prepare_data(config, texts, trial, report.progress, executor)
+            data, run = _prepare_dry(request, report, stack)
         ranks.barrier()  # preparing may take hours, and a broadcast times out after minutes
-        directory = Path(ranks.broadcast(str(directory)))
-        yield data or open_prepared_data(config, RunDirectory(directory), report.progress)
+        run = RunDirectory(Path(ranks.broadcast(str(run.path))))
+        yield data or open_prepared_data(request.config, run, report.progress)
         ranks.barrier()  # before the temporary directory is removed
+
+
+def _prepare_dry(
+    request: TrainRequest, report: Callbacks, stack: ExitStack
+) -> tuple[PreparedData | None, RunDirectory]:
+    """Prepare data in a directory that ends with ``stack``, unless all is in the run itself."""
+    config, _, run, overwrite, *_ = request
+    check_init(config, run, overwrite)
+    can_reuse = run.config.is_file() and not overwrite
+    if can_reuse:
+        initialize.check_resumable(run, config)
+        can_reuse = not initialize.is_data_outdated(run, config)
+    is_of_sources = isinstance(config.data, CorpusData)
+    texts = None
+    with request.open_executor() as executor:
+        if not is_of_sources or (can_reuse and has_sources(config.data, run)):
+            texts = audit_texts(request, run, report, executor)
+            if can_reuse and _is_prepared(config, texts, run):
+                return None, run
+        temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
+        trial = RunDirectory(Path(stack.enter_context(temporary)))
+        if texts is None or is_of_sources:
+            prepare_sources(config.data, trial, report.pairs, report.log)
+            texts = audit_texts(request, trial, report, executor)
+        return prepare_data(config, texts, trial, report.progress, executor), trial
 
 
 def _is_prepared(config: Config, texts: Texts, run: RunDirectory) -> bool:

@@ -37,7 +37,6 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.protocol import ProgressBar, Tokenizers
 
-
 OpenExecutor = Callable[[], AbstractContextManager[Executor]]
 
 

@@ -13,12 +13,12 @@ from transformer_cli import files
 from transformer_cli.compression import write_text
 from transformer_cli.errors import RunError, UsageError
 from transformer_cli.files import (
-    TEMPORARY_MARK,
     add_files,
     remove_directory,
     remove_leftovers,
     sha256,
     sync,
+    temporary_path,
     whole_directory,
     whole_file,
 )
@@ -121,7 +121,7 @@ def test_a_device_stays_a_device() -> None:
 @pytest.mark.posix
 def test_a_link_in_the_temporary_files_place_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("precious")
-    (tmp_path / f"final{TEMPORARY_MARK}{os.getpid()}").symlink_to("precious")
+    temporary_path(tmp_path / "final").symlink_to("precious")
     write_text(tmp_path / "final", "new")
     assert (tmp_path / "precious").read_text() == "precious"
     assert names(tmp_path) == ["final", "precious"]
@@ -251,8 +251,11 @@ def test_leftovers_of_what_nobody_else_writes_go_whoever_has_the_number_now(tmp_
     for name in ("mine", "theirs"):
         (tmp_path / f"{name}.partial-{os.getppid()}").touch()
         (tmp_path / f"{name}-of-nobody.partial-99999999").touch()
+    (tmp_path / "theirs.partial-99999999@elsewhere").touch()
+    (tmp_path / "mine.partial-99999999@elsewhere").touch()
     remove_leftovers(tmp_path, ["mine", "step-*"])
-    assert names(tmp_path) == [f"theirs.partial-{os.getppid()}"]
+    left = [f"theirs.partial-{os.getppid()}", "theirs.partial-99999999@elsewhere"]
+    assert names(tmp_path) == sorted(left)
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EFBIG, errno.EDQUOT])

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from transformer_cli import fence
+
 PYTHON = (sys.executable, "-P")
 """Starts an interpreter, best in ``environment()``."""
 
@@ -103,6 +105,9 @@ def main() -> None:
     import runpy
 
     threading.Thread(target=_end_with_starter, daemon=True).start()
+    if fence.job_file() is not None:
+        fence.check()
+        threading.Thread(target=fence.watch, daemon=True).start()
     runpy.run_module("transformer_cli", run_name="__main__", alter_sys=True)
 
 

@@ -5,6 +5,7 @@ this machine or of a cluster. Dask is imported where a user asks for a cluster, 
 """
 
 import hashlib
+import io
 import pickle
 import re
 import socket
@@ -157,8 +158,11 @@ class _LastingExecutor(Executor):
         self._cluster, self._resources = cluster, resources
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        call = pickle.dumps((fn, args, kwargs), protocol=4)
-        key = f"{fn.__name__}-{hashlib.sha256(call).hexdigest()}"
+        call = io.BytesIO()
+        pickler = pickle.Pickler(call, protocol=4)
+        pickler.fast = True  # no references, which two equal calls might not have alike
+        pickler.dump((fn, args, kwargs))
+        key = f"{fn.__name__}-{hashlib.sha256(call.getvalue()).hexdigest()}"
         how = {"key": key, "resources": dict(self._resources) or None}
         return self._cluster._submit(how, fn, *args, **kwargs)
 
@@ -221,15 +225,16 @@ def _check_reachable(address: str) -> None:
 @contextmanager
 def _start(settings: ClusterSettings) -> Iterator[Any]:
     """Start a cluster with its scheduler in this process, or where its kind has it."""
-    try:
-        with _create(settings) as cluster:
+    with ExitStack() as stack:
+        try:
+            cluster = stack.enter_context(_create(settings))
             jobs = getattr(settings, settings.kind)
             if isinstance(jobs, QueueCluster):
                 cluster.scale(jobs=jobs.jobs)
-            yield cluster
-    except (OSError, TypeError, ValueError, RuntimeError) as error:
-        reason = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ClusterError(f"--cluster: {settings.kind} cannot be started: {reason}") from error
+        except (OSError, TypeError, ValueError, RuntimeError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ClusterError(f"--cluster: {settings.kind} cannot be started: {reason}") from error
+        yield cluster
 
 
 def _create(settings: ClusterSettings) -> Any:

@@ -9,6 +9,7 @@ import errno
 import filecmp
 import hashlib
 import os
+import platform
 import re
 import shutil
 import stat
@@ -19,16 +20,19 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import IO, BinaryIO, Literal
 
+from transformer_cli import fence
 from transformer_cli.errors import RunError, UsageError
 from transformer_cli.objects import ObjectPath, whole_object
 
 # Of manifests, states and records: a thousand times ours. Parsed, JSON may take 20 times as much
 # memory.
 MAX_SMALL_BYTES = 1 << 24
-# Temporary names carry this mark and the writer's process id, so that leftovers of a killed process
-# can be recognised.
+# Temporary names carry this mark, the writer's process id and its machine, so that leftovers of a
+# killed process can be recognised, and two machines have no name in common.
 TEMPORARY_MARK = ".partial-"
-_TEMPORARY_NAME = re.compile(r"(.*)" + re.escape(TEMPORARY_MARK) + r"(\d+)", re.DOTALL)
+TEMPORARY_END = re.escape(TEMPORARY_MARK) + r"(?P<process>\d+)(@(?P<host>.+))?"
+"""Pattern of what is added to a name."""
+_TEMPORARY_NAME = re.compile(rf"(.*){TEMPORARY_END}", re.DOTALL)
 _WINDOWS_DEVICE = re.compile(r"con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]", re.IGNORECASE)
 _NOT_IN_WINDOWS_NAMES = re.compile(r'[<>:"|?*\x00-\x1f]|[. ]$')
 # Write errors that the operating system raises without a file name.
@@ -45,6 +49,8 @@ def open_checked(path: str, flags: int) -> int:
     What is to be written to must be no link, and have no other name.
     """
     is_written = flags & (os.O_WRONLY | os.O_RDWR)
+    if is_written:
+        fence.check()
     flags |= getattr(os, "O_NONBLOCK", 0) | (is_written and getattr(os, "O_NOFOLLOW", 0))
     descriptor = os.open(path, flags, 0o666)
     # Of what was opened, which somebody may have replaced meanwhile.
@@ -165,8 +171,9 @@ def name_path_in_error(path: Path) -> Iterator[None]:
         raise
 
 
-def _temporary(path: Path) -> Path:
-    return path.with_name(f"{path.name}{TEMPORARY_MARK}{os.getpid()}")
+def temporary_path(path: Path) -> Path:
+    """Return the name under which this process writes ``path`` before it is whole."""
+    return path.with_name(f"{path.name}{TEMPORARY_MARK}{os.getpid()}@{platform.node()}")
 
 
 @contextmanager
@@ -193,12 +200,13 @@ def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
     if is_named:
         path = path.resolve()
     check_replaceable(path)
-    temporary = _temporary(path)
+    temporary = temporary_path(path)
     try:
         with name_path_in_error(path):
             temporary.unlink(missing_ok=True)  # it might be a link
             yield temporary
             sync(temporary)
+            fence.check()
             temporary.replace(path)
         sync(path.parent)
     finally:
@@ -211,7 +219,7 @@ def whole_directory(path: Path) -> Iterator[Path]:
 
     ``path`` must not exist yet, or be an empty directory; its parent must exist.
     """
-    temporary = _temporary(path)
+    temporary = temporary_path(path)
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         with name_path_in_error(path):
@@ -222,6 +230,7 @@ def whole_directory(path: Path) -> Iterator[Path]:
             sync(temporary)
             if sys.platform == "win32" and path.is_dir():
                 path.rmdir()  # a rename replaces nothing there
+            fence.check()
             temporary.rename(path)
         sync(path.parent)
     finally:
@@ -258,7 +267,8 @@ def add_files(made: Path, directory: Path) -> list[Path]:
 
 def remove_directory(path: Path) -> None:
     """Delete a directory, which is gone as a whole or still whole if the process dies midway."""
-    doomed = _temporary(path)
+    doomed = temporary_path(path)
+    fence.check()
     path.rename(doomed)
     shutil.rmtree(doomed)
 
@@ -270,8 +280,9 @@ def remove_leftovers(
 
     ``ours`` are patterns of names that nobody else can be writing now. Their leftovers go even
     where another process, or one on another machine, has the number of the one that was killed;
-    those of ``others`` go if no process has that number.
+    those of ``others`` go if they are this machine's, and no process has that number.
     """
+    fence.check()
     for entry in directory.iterdir():
         temporary = _TEMPORARY_NAME.fullmatch(entry.name)
         if temporary is None:
@@ -280,7 +291,9 @@ def remove_leftovers(
             any(fnmatchcase(temporary[1], pattern) for pattern in patterns)
             for patterns in (ours, others)
         )
-        if not is_ours and not (is_others and not _is_running(int(temporary[2]))):
+        is_elsewhere = temporary["host"] not in (None, platform.node())
+        is_left = not is_elsewhere and not _is_running(int(temporary["process"]))
+        if not is_ours and not (is_others and is_left):
             continue
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry, ignore_errors=True)

@@ -102,7 +102,9 @@ def attacked_workers() -> None:
 def run_a_stage() -> None:
     from transformer_cli.jobs.runner import Command, run_command
 
-    command = Command(["config", "schema"], Path("stop"), Path("schema.json"))
+    here = Path.cwd()
+    schema = ["config", "schema"]
+    command = Command(schema, here, here / "stop", here / "owner", here / "schema.json")
     assert run_command(command).code == 0
     assert Path("schema.json").stat().st_size
 

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import platform
 import pty
 import random
 import re
@@ -105,7 +106,7 @@ class Watched:
 
     def left(self, place: Path, name: str) -> bool:
         """Whether a temporary name that is this process' stands in ``place``."""
-        return (place / f"{name}.partial-{self.process.pid}").exists()
+        return (place / f"{name}.partial-{self.process.pid}@{platform.node()}").exists()
 
     def is_saving(self) -> bool:
         return any(number > self.saved for number in self._own_partial())
@@ -176,7 +177,7 @@ class Watched:
         return str(last["kind"]), int(last["step"])
 
     def _own_partial(self) -> list[int]:
-        return self._steps(rf"step-(\d+)\.partial-{self.process.pid}")
+        return self._steps(rf"step-(\d+)\.partial-{self.process.pid}@.+")
 
     def _steps(self, pattern: str) -> list[int]:
         paths = self.checkpoints.iterdir() if self.checkpoints.is_dir() else ()

@@ -8,7 +8,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 import pytest
 from cli.conftest import Training
@@ -125,12 +125,12 @@ def test_a_lock_whose_file_was_removed_meanwhile_is_taken_anew(
     run_directory = RunDirectory(tmp_path / "run")
     removed: list[Path] = []
 
-    def remove_and_lock(path: Path, file: BinaryIO, patience: float) -> None:
+    def remove_and_lock(path: Path, *others: Any) -> bool:
         if not removed:  # as a training does that fails at its beginning, after we opened the file
             (path / ".lock").unlink()
             path.rmdir()
             removed.append(path)
-        take(path, file, patience)
+        return take(path, *others)
 
     take = directory._lock
     monkeypatch.setattr(directory, "_lock", remove_and_lock)

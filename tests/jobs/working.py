@@ -28,7 +28,8 @@ def main() -> None:
         lock_directory(directory.path, PATIENCE) as lock,
         ThreadPoolExecutor(int(jobs)) as executor,
     ):
-        for event in Runner(plan, executor, lock, [{}] * int(jobs)).run(lambda: bool(stops)):
+        runner_ = Runner(plan, executor, lock, lambda: [{}] * int(jobs))
+        for event in runner_.run(lambda: bool(stops)):
             if event is not None:
                 print(event.kind, event.job.name, event.message, flush=True)
 

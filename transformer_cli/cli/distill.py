@@ -15,11 +15,10 @@ from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import SINGLE_PROCESS
 
 with lazy_imports():
-    from transformer_cli import errors, files
+    from transformer_cli import cluster as clusters, errors, files
     from transformer_cli.cli import sweep
     from transformer_cli.jobs import distill as plans, distill_file, forecast, runner
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import directory as directories
     from transformer_cli.training import execution
 
 if TYPE_CHECKING:
@@ -48,6 +47,7 @@ DryRun = Annotated[
 def distill(
     file: File,
     dir_: Dir = None,
+    cluster: options.Cluster = None,
     dry_run: DryRun = False,
     allow_suspect_data: AllowSuspectData = False,
     device: options.Device = "auto",
@@ -68,6 +68,7 @@ def distill(
     path = dir_ or Path("runs") / "distill" / file.stem
     options.check_name(path, "--dir")
     directory = plans.DistillDirectory(path)
+    settings = None if cluster is None else clusters.read_cluster(cluster)
     directory.check()
 
     def make_plan(training_precision: "PrecisionName | None") -> "plans.DistillPlan":
@@ -86,9 +87,11 @@ def distill(
     if dry_run:
         say("\n".join(preview_distillation(make_plan(directory.training_precision))))
         return
-    with directories.lock_directory(path, sweep.PATIENCE) as descriptor:
+    with sweep.lock_jobs(path, settings) as lock, sweep.open_engine(settings, lock) as engine:
+        if settings is not None:
+            threads = threads or engine.threads
         plan = make_plan(settle_precision(distillation, directory, device, precision, threads))
-        raise typer.Exit(run_distillation(plan, descriptor))
+        raise typer.Exit(run_distillation(plan, engine))
 
 
 def settle_precision(
@@ -114,7 +117,7 @@ def settle_precision(
     return measured if is_measured else None
 
 
-def run_distillation(plan: "plans.DistillPlan", descriptor: int) -> int:
+def run_distillation(plan: "plans.DistillPlan", engine: "sweep.Engine") -> int:
     """Run the jobs that are left, and say the scores; return the exit code."""
     plan.directory.remove_leftovers()
     failed: list[runner.Event] = []
@@ -124,7 +127,8 @@ def run_distillation(plan: "plans.DistillPlan", descriptor: int) -> int:
             log(event.describe())
             failed.extend([event] if event.kind == "failed" else [])
 
-    stop = sweep.run_jobs(plan, descriptor, STOPPING, show, shows_output=True)
+    # On a cluster, what jobs say is in their logs.
+    stop = sweep.run_jobs(plan, engine, STOPPING, show, shows_output=engine.lock is not None)
     if stop is not None:
         return stop
     for event in failed:

@@ -6,10 +6,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -22,7 +22,7 @@ from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import count_cores
 
 with lazy_imports():
-    from transformer_cli import child, compression, errors
+    from transformer_cli import child, cluster as clusters, compression, errors
     from transformer_cli.cli import sweep_results
     from transformer_cli.jobs import forecast, runner as runners, search, sweep as plans, sweep_file
     from transformer_cli.runs import directory as directories
@@ -30,6 +30,7 @@ with lazy_imports():
 if TYPE_CHECKING:
     from rich.console import Group
 
+    from transformer_cli.config import cluster_schema
     from transformer_cli.jobs.job import Job
 
 STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
@@ -62,6 +63,7 @@ def sweep(
     file: File,
     sweep_dir: SweepDir = None,
     jobs: Jobs = 1,
+    cluster: options.Cluster = None,
     dry_run: DryRun = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
@@ -70,6 +72,7 @@ def sweep(
     """Train many variations of a configuration, each with several seeds, and compare them.
 
     Run the same command again to resume. Without --threads, each run has its share of the cores.
+    With --cluster, each worker trains a run at a time; what runs goes on without this command.
 
     \b
     Example:
@@ -79,27 +82,70 @@ def sweep(
     path = sweep_dir or Path("sweeps") / file.stem
     options.check_name(path, "--sweep-dir")
     directory = plans.SweepDirectory(path)
-    threads = threads or max(1, count_cores() // jobs)
-    compute = ("--device", device, "--precision", precision, "--threads", str(threads))
-    plan = plans.SweepPlan(loaded, directory, compute, jobs)
+    settings = None if cluster is None else clusters.read_cluster(cluster)
+    if settings is not None and jobs > 1 and not dry_run:
+        log("--jobs is left out, as with --cluster each worker has a job at a time")
+
+    def make_plan(share: int, num_jobs: int) -> "plans.SweepPlan":
+        compute = ("--device", device, "--precision", precision, "--threads", str(threads or share))
+        return plans.SweepPlan(loaded, directory, compute, num_jobs)
+
     if dry_run:
-        say("\n".join(preview_sweep(plan)))
+        say("\n".join(preview_sweep(make_plan(max(1, count_cores() // jobs), jobs))))
         return
     directory.create()
-    with directories.lock_directory(path, PATIENCE) as descriptor:
-        raise typer.Exit(run_sweep(plan, descriptor, list_workers(device, jobs)))
+    with lock_jobs(path, settings) as lock, open_engine(settings, lock, device, jobs) as engine:
+        raise typer.Exit(run_sweep(make_plan(engine.threads, len(engine.places())), engine))
 
 
-def run_sweep(
-    plan: "plans.SweepPlan", descriptor: int, workers: Sequence[Mapping[str, str]]
-) -> int:
+class Engine(NamedTuple):
+    """What runs jobs."""
+
+    executor: Executor
+    places: Callable[[], Sequence[Mapping[str, str]]]
+    """See ``Runner.places``."""
+    threads: int
+    """Cores for each job."""
+    lock: int | None
+    """The directory's, which jobs hold as well; None: they are on a cluster."""
+
+
+@contextmanager
+def lock_jobs(path: Path, cluster: "cluster_schema.ClusterSettings | None") -> Iterator[int | None]:
+    """Lock a directory of jobs; give the lock's descriptor for jobs of this machine."""
+    is_cluster = cluster is not None
+    with directories.lock_directory(path, PATIENCE, is_fenced=is_cluster) as descriptor:
+        yield None if is_cluster else descriptor
+
+
+@contextmanager
+def open_engine(
+    cluster: "cluster_schema.ClusterSettings | None",
+    lock: int | None,
+    device: str = "cpu",
+    jobs: int = 1,
+) -> Iterator[Engine]:
+    """Open what runs jobs: a cluster's workers, or threads that start as many processes here."""
+    if cluster is None:
+        places = list_places(device, jobs)
+        with ThreadPoolExecutor(jobs) as executor:
+            yield Engine(executor, lambda: places, max(1, count_cores() // jobs), lock)
+        return
+    with clusters.open_cluster(cluster, log) as remote:
+        remote.check_shared(Path.cwd())
+        yield Engine(
+            remote.lasting(), lambda: [{}] * max(1, remote.num_workers), remote.threads, None
+        )
+
+
+def run_sweep(plan: "plans.SweepPlan", engine: Engine) -> int:
     """Train and score what is left, and say the results; return the exit code."""
     directory = plan.directory
     directory.remove_leftovers()
     plan.check_trained_alike()
     plan.record()
     with show_jobs(plan) as show:
-        stop = run_jobs(plan, descriptor, STOPPING_RUNS, show, workers)
+        stop = run_jobs(plan, engine, STOPPING_RUNS, show)
     if stop is not None:
         return stop
     plan.record()
@@ -125,10 +171,9 @@ def run_sweep(
 
 def run_jobs(
     plan: "runners.Plan",
-    descriptor: int,
+    engine: Engine,
     stopping: str,
     show: "Callable[[runners.Event | None, Sequence[Job]], object]",
-    workers: Sequence[Mapping[str, str]] = ({},),
     shows_output: bool = False,
 ) -> int | None:
     """Run the jobs of a plan until none is left or a signal comes, which ``stopping`` answers.
@@ -139,11 +184,8 @@ def run_jobs(
     Returns:
         the exit code after a signal, else None.
     """
-    with (
-        ThreadPoolExecutor(len(workers)) as executor,  # where jobs run
-        stop_requests(stopping) as should_stop,
-    ):
-        runner = runners.Runner(plan, executor, descriptor, workers, shows_output)
+    with stop_requests(stopping) as should_stop:
+        runner = runners.Runner(plan, engine.executor, engine.lock, engine.places, shows_output)
         for event in runner.run(should_stop):
             show(event, runner.running)
     if should_stop.signal is None:
@@ -152,7 +194,7 @@ def run_jobs(
     return exit_code(should_stop.signal)
 
 
-def list_workers(device: str, jobs: int) -> Sequence[Mapping[str, str]]:
+def list_places(device: str, jobs: int) -> Sequence[Mapping[str, str]]:
     """Return what the environment of each job at a time has besides: its GPU, if any."""
     gpus = list_gpus() if device in ("auto", "cuda") and jobs > 1 else []
     if not gpus:

@@ -10,6 +10,7 @@ says, and the rest comes out as it would have done.
 import hashlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,9 +24,10 @@ from uuid import uuid4
 from filelock import lock_descriptor
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from transformer_cli import fence
 from transformer_cli.compression import compressor
 from transformer_cli.errors import InputError, OutputError, UsageError
-from transformer_cli.files import is_at, open_checked, read_small, sync
+from transformer_cli.files import is_at, open_checked, read_small, sync, whole_file
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import LongLine, TextTranslator, Translation, ignore
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
@@ -241,6 +243,7 @@ class Output:
         if data or not self._bytes:  # a compressed file of nothing has a member too
             data = self._compress(data)
         with _naming_errors(self._partial):
+            fence.check()
             written = 0
             while written < len(data):
                 written += self._file.write(data[written:])
@@ -263,6 +266,7 @@ class Output:
             new.unlink(missing_ok=True)  # it might be a link
             new.write_bytes(journal.model_dump_json(indent=1).encode() + b"\n")
             sync(new)
+            fence.check()
             new.replace(path)
             sync(path.parent)
 
@@ -311,8 +315,10 @@ def output_file(
             output.commit()
             _close_to_move(file)
             with _naming_errors(path):
+                fence.check()
                 partial.replace(path)
         except BaseException:
+            fence.check()
             # What this process was not fit to resume is another's.
             if not keep or (output.begun and not output.kept):
                 _close_to_move(file)
@@ -353,6 +359,10 @@ def _open_locked(partial: Path) -> Iterator[FileIO]:
     """Open the file of unfinished translations, and keep other processes from doing so."""
     while True:
         with _naming_errors(partial):
+            if fence.job_file() is not None and partial.exists():
+                # A process that this one has replaced may have it open, or locked.
+                with whole_file(partial) as copy:
+                    shutil.copyfile(partial, copy)
             file = FileIO(
                 partial, "r+", opener=lambda path, flags: open_checked(path, flags | os.O_CREAT)
             )

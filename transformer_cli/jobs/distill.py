@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
+from transformer_cli import fence
 from transformer_cli.compression import is_compressed
 from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.data_schema import FilePair
@@ -317,6 +318,6 @@ def set_aside(run: RunDirectory) -> Path | None:
     """
     if not run.path.is_dir():
         return None
-    check_unlocked(run)
+    check_unlocked(run, fence.PATIENCE)  # by a process that has just been ended
     paths = (run.path.with_name(f"{run.path.name}-{number}") for number in count(1))
     return run.path.rename(next(path for path in paths if not os.path.lexists(path)))

@@ -118,9 +118,10 @@ class Forecaster:
 
     def _run(self, command: Sequence[str]) -> bytes:
         """Run a command; return its output."""
-        log, stdout = self.directory / "log", self.directory / "stdout"
+        names = ("stop", "owner", "out", "log")
+        stop, owner, stdout, log = (self.directory / name for name in names)
         log.unlink(missing_ok=True)
-        ended = run_command(Command(command, self.directory / "stop", stdout, log))
+        ended = run_command(Command(command, Path.cwd(), stop, owner, stdout, log))
         for line in read_small(log).decode(errors="replace").splitlines():
             if line and line not in self._said and not line.startswith(ERROR):
                 self._said.add(line)

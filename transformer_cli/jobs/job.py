@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from transformer_cli import files
+from transformer_cli import fence, files
 from transformer_cli.artifact import Artifact, FileRecord, write_record
 from transformer_cli.compression import write_text
 from transformer_cli.config.schema import Config
@@ -143,7 +143,7 @@ class JobDirectory:
                 files.remove_leftovers(Path(directory))
 
     def file(self, job: str, ending: str) -> Path:
-        """Return the path of a job's file: .json, its record; .log or .stop."""
+        """Return the path of a job's file: .json, its record; .log, .stop or .owner."""
         return job_file(self.path, job, ending)
 
     def _record_of(self, job: str) -> Artifact[JobRecord]:
@@ -191,6 +191,8 @@ class JobDirectory:
             reason is None or (known.made_of == inputs and job.config is not None)
         )
         news = [f"again, as {reason}"] if reason and not is_resumed else []
+        if not is_resumed:
+            fence.lift_fence(self.file(job.name, ".owner"))  # it may still run on a cluster
         if not is_resumed and (earlier := job.discard()):
             news.append(f"the earlier one is now {earlier.as_posix()}")
         record = JobRecord(made_of=inputs, options=list(job.resumes_with))

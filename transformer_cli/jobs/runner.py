@@ -1,5 +1,6 @@
-"""Run jobs, several at a time, each as a process of its own."""
+"""Run jobs, several at a time, each as a process of its own, here or on a cluster."""
 
+import platform
 import subprocess
 import sys
 import time
@@ -9,9 +10,9 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from transformer_cli import fence
 from transformer_cli.child import APART, CHILD, STOP, environment
 from transformer_cli.errors import TransformerCliError
 from transformer_cli.files import open_regular, whole_file
@@ -19,7 +20,11 @@ from transformer_cli.jobs.job import Job, JobDirectory
 
 _POLL_SECONDS = 0.1
 _LOOK_SECONDS = 2.0
-"""Between two looks at whether running jobs are worth their time."""
+"""Between two looks at whether running jobs are worth their time, and at how many may run."""
+_MAX_RESTARTS = 3
+"""How often a job is started again that was ended by others."""
+_TERMINATED = 143
+"""Exit code of a command that was asked to end; batch systems ask all processes of a worker."""
 ERROR = "transformer-cli: error: "
 
 
@@ -69,28 +74,34 @@ class Ended(NamedTuple):
 @dataclass
 class _Running:
     job: Job
-    worker: int
+    place: int
+    command: "Command"
     future: Future[Ended]
     given_up: Literal["pruned", "stopped"] | None = None
 
 
 @dataclass
 class Runner:
-    """Runs the jobs of a plan, whose directory this process has locked."""
+    """Runs the jobs of a plan, whose directory this process has locked.
+
+    An executor may go on with jobs without this process; where it finds them again by their
+    command, the next process sees them end.
+    """
 
     plan: Plan
     executor: Executor
     """Calls ``run_command``, with arguments and a result that can be pickled."""
     lock: int | None = None
     """The descriptor of the directory's lock; see ``Command.lock``."""
-    workers: Sequence[Mapping[str, str]] = ({},)
-    """One for each job at a time: what its command has in its environment besides."""
+    places: Callable[[], Sequence[Mapping[str, str]]] = lambda: ({},)
+    """Returns one for each job at a time: what its command has in its environment besides."""
     shows_output: bool = False
     """Whether commands write to this process' stderr, and not to their logs."""
     _running: dict[str, _Running] = field(default_factory=dict)
     _may_start: bool = True
     """Whether a job might be found to start: one has ended since none was."""
     _looked_at: float = field(default_factory=time.monotonic)
+    _places: Sequence[Mapping[str, str]] = ()
 
     @property
     def running(self) -> list[Job]:
@@ -103,12 +114,13 @@ class Runner:
         Yields:
             what happens, and None a few times a second.
         """
+        self._places = self.places()
         try:
             while not should_stop():
                 for running in [each for each in self._running.values() if each.future.done()]:
                     yield self._end(running)
-                self._give_up()
-                if self._may_start and len(self._running) < len(self.workers):
+                self._look()
+                if self._may_start and len(self._running) < len(self._places):
                     self._may_start = yield from self._start_next()
                 elif self._running:
                     yield None
@@ -151,29 +163,46 @@ class Runner:
 
     def _start(self, job: Job) -> Iterator[Event]:
         """Prepare a job, and submit its command if it has one."""
-        stop = self.plan.directory.file(job.name, ".stop")
         try:
+            command = self._make_command(job)
+            holder = fence.find_host(command.owner)
             is_new, news = self.plan.directory.begin(job)
+            if holder is not None and self.lock is not None:
+                news = "; ".join([*filter(None, [news]), f"taken over from {holder}"])
             yield Event("started" if is_new else "going on", job, news)
             job.prepare()
             if not job.command:
                 self.plan.directory.finish(job)
                 yield Event("done", job)
                 return
-            stop.unlink(missing_ok=True)
+            command.stop.unlink(missing_ok=True)
         except (TransformerCliError, OSError) as error:
             yield self._fail(job, str(error))
             return
-        used = {running.worker for running in self._running.values()}
-        worker = next(number for number in range(len(self.workers)) if number not in used)
-        log = None if self.shows_output else self.plan.directory.file(job.name, ".log")
-        variables = dict(self.workers[worker])
-        command = Command(job.command, stop, job.stdout, log, variables, self.lock)
+        used = {running.place for running in self._running.values()}
+        place = next(number for number in range(len(self._places)) if number not in used)
+        command = command._replace(variables=tuple(self._places[place].items()))
         future = self.executor.submit(run_command, command)
-        self._running[job.name] = _Running(job, worker, future)
+        self._running[job.name] = _Running(job, place, command, future)
 
-    def _end(self, running: _Running) -> Event:
-        """Record how a job ended."""
+    def _make_command(self, job: Job) -> "Command":
+        """Return what runs a job: the same for the same job, as it may be found again by that."""
+
+        def file(ending: str) -> Path:
+            return self.plan.directory.file(job.name, ending).absolute()
+
+        return Command(
+            tuple(job.command),
+            Path.cwd(),
+            file(".stop"),
+            file(".owner"),
+            job.stdout and job.stdout.absolute(),
+            None if self.shows_output else file(".log"),
+            lock=self.lock,
+        )
+
+    def _end(self, running: _Running) -> Event | None:
+        """Record how a job ended; None: it goes on."""
         job = running.job
         del self._running[job.name]
         self._may_start = True
@@ -184,15 +213,27 @@ class Runner:
             if ended.code == 0:
                 self.plan.directory.finish(job)
                 return Event("done", job)
+            if self._is_ended_by_others(ended) and running.command.restarts < _MAX_RESTARTS:
+                restarts = running.command.restarts + 1
+                running.command = running.command._replace(restarts=restarts)
+                running.future = self.executor.submit(run_command, running.command)
+                self._running[job.name] = running
+                return None
         except (TransformerCliError, OSError) as error:
             return self._fail(job, str(error))
         return self._fail(job, ended.message, ended.code)
 
-    def _give_up(self) -> None:
+    def _is_ended_by_others(self, ended: Ended) -> bool:
+        """Return whether a worker that was thought lost took a job over, or is itself ended."""
+        is_elsewhere = self.lock is None
+        return ended.code == fence.EXIT_CODE or (is_elsewhere and ended.code == _TERMINATED)
+
+    def _look(self) -> None:
         """Stop the jobs that are not worth their time; what they have reached stays."""
         if time.monotonic() - self._looked_at < _LOOK_SECONDS:
             return
         self._looked_at = time.monotonic()
+        self._places = self.places()
         for running in self._running.values():
             if running.given_up is None:
                 running.given_up = self.plan.give_up(running.job)
@@ -216,28 +257,42 @@ class Runner:
 
 
 class Command(NamedTuple):
-    """A command of transformer-cli, to be run in a process of its own."""
+    """A command of transformer-cli, to be run in a process of its own; paths are absolute."""
 
     arguments: Sequence[str]
+    directory: Path
+    """Where it runs: its arguments may have paths from there."""
     stop: Path
     """Once there is this file, it is asked to end: so it can be stopped on another machine, too."""
+    owner: Path
+    """The file of its ``fence``, as several workers may run it at once."""
     stdout: Path | None = None
     """The file that its output becomes if it succeeds; None: it goes where stderr does."""
     log: Path | None = None
     """The file that stderr is appended to; None: this process' stderr."""
-    variables: Mapping[str, str] = MappingProxyType({})
+    variables: Sequence[tuple[str, str]] = ()
     """Of its environment, besides this process'."""
+    restarts: int = 0
+    """How often it was ended by others."""
     lock: int | None = None
     """A descriptor of this process that it keeps open, so that nobody else works on the directory
     until it has ended, which may be after its starter."""
 
 
 def run_command(command: Command) -> Ended:
-    """Run a command to its end."""
+    """Run a command to its end, instead of whoever runs it now."""
+    for path in (command.directory, command.owner.parent):
+        if not path.is_dir():
+            lacking = f"{platform.node()} has no directory {path}"
+            return Ended(1, f"{lacking}; work on a disk that all workers see under one path")
+    if command.stop.exists():  # the worker that was to see it has been lost
+        command.stop.unlink()
+        return Ended(_TERMINATED, "stopped")
+    inside = fence.raise_fence(command.owner)
     if command.stdout is None:
-        return _run(command, None)
+        return _run(command, inside, None)
     with suppress(_FailedError), whole_file(command.stdout) as new, new.open("wb") as file:
-        ended = _run(command, file.fileno())
+        ended = _run(command, inside, file.fileno())
         if ended.code:
             raise _FailedError  # so that the file does not appear
     return ended
@@ -247,7 +302,7 @@ class _FailedError(Exception):
     pass
 
 
-def _run(command: Command, stdout: int | None) -> Ended:
+def _run(command: Command, inside: str, stdout: int | None) -> Ended:
     log = command.log
     with ExitStack() as stack:
         stderr, log_start = sys.stderr.fileno(), 0
@@ -257,7 +312,8 @@ def _run(command: Command, stdout: int | None) -> Ended:
         kept_open = () if command.lock is None or sys.platform == "win32" else (command.lock,)
         process = subprocess.Popen(
             [*CHILD, *command.arguments],
-            env={**environment(), **command.variables},
+            cwd=command.directory,
+            env={**environment(), **dict(command.variables), fence.VARIABLE: inside},
             stdin=subprocess.PIPE,
             stdout=stderr if stdout is None else stdout,
             stderr=stderr,
@@ -273,7 +329,11 @@ def _run(command: Command, stdout: int | None) -> Ended:
                     process.send_signal(STOP)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_POLL_SECONDS)
-        command.stop.unlink(missing_ok=True)
+    if not fence.is_inside(inside):
+        # The other's are the record, and a request to stop.
+        return Ended(fence.EXIT_CODE, f"taken over by {fence.find_host(command.owner)}")
+    command.stop.unlink(missing_ok=True)
+    command.owner.unlink(missing_ok=True)
     code = process.returncode
     if code and log is not None:
         with open_regular(log) as file:

@@ -15,13 +15,14 @@ from typing import BinaryIO
 
 from filelock import lock_descriptor
 
+from transformer_cli import fence
 from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import SPLIT_NAME
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import is_resolved, load_config
 from transformer_cli.errors import ConfigError, RunError, RunInUseError
 from transformer_cli.files import (
-    TEMPORARY_MARK,
+    TEMPORARY_END,
     check_no_links,
     is_at,
     name_path_in_error,
@@ -55,7 +56,7 @@ WRITTEN_WHOLE = {
 }
 """Patterns of what is written under a temporary name first, by directory."""
 # Left by a process that died before the mark was written.
-_BEGINNING = re.compile(rf"{re.escape(LOCK)}|{re.escape(MARK)}{re.escape(TEMPORARY_MARK)}\d+")
+_BEGINNING = re.compile(rf"{re.escape(LOCK)}|{re.escape(MARK)}{TEMPORARY_END}")
 
 _FORMAT = 1
 
@@ -138,7 +139,7 @@ class RunDirectory:
         directories = directories or (self.tokenizer, self.encoded, self.corpus)
         present = [directory for directory in directories if directory.is_dir()]
         for directory in present:
-            ours = re.compile(rf"({_DATA[directory.name]})({re.escape(TEMPORARY_MARK)}\d+)?")
+            ours = re.compile(rf"({_DATA[directory.name]})({TEMPORARY_END})?")
             for path in sorted(directory.iterdir()):
                 if not ours.fullmatch(path.name):
                     raise RunError(
@@ -214,11 +215,11 @@ def find_import_source(run: RunDirectory) -> str | None:
 _RETRY_SECONDS = 0.2
 
 
-def check_unlocked(run: RunDirectory) -> None:
+def check_unlocked(run: RunDirectory, patience: float = _RETRY_SECONDS) -> None:
     """Check, before long work and without writing, that no other process writes to ``run``.
 
     This does not import torch, so that a second training fails at once. Of several ranks only the
-    main process, which will lock the directory, may call it.
+    main process, which will lock the directory, may call it. ``patience`` as in ``lock_directory``.
     """
     run.check_is_run_or_empty()
     try:
@@ -226,7 +227,7 @@ def check_unlocked(run: RunDirectory) -> None:
     except OSError:
         return  # there is no lock yet; ``lock_run`` reports if there cannot be one
     with file:
-        _lock(run.path, file)
+        _lock(run.path, file, patience)
 
 
 @contextmanager
@@ -238,19 +239,24 @@ def lock_run(run: RunDirectory) -> Iterator[None]:
 
 
 @contextmanager
-def lock_directory(path: Path, patience: float = _RETRY_SECONDS) -> Iterator[int]:
+def lock_directory(
+    path: Path, patience: float = _RETRY_SECONDS, is_fenced: bool = False
+) -> Iterator[int]:
     """Lock a directory, made if it is not there, while the block runs.
 
     The operating system releases the lock however the process ends. The lock file stays, and names
-    the last holder.
+    the last holder. A process that this one has replaced loses its lock.
 
     Args:
         path: the directory.
         patience: seconds to wait for another process to release it.
+        is_fenced: whether all that is written there is a job's, and a disk without locks will do.
 
     Yields:
         the lock's descriptor; a process that has it open holds the lock, too.
     """
+    job = fence.job_file()
+    whose = "" if job is None else f" ({job})"
     lock = path / LOCK
     while True:
         try:
@@ -260,33 +266,46 @@ def lock_directory(path: Path, patience: float = _RETRY_SECONDS) -> Iterator[int
             where = lock if error.errno == errno.EMLINK else path
             raise RunError(f"{where}: cannot be written: {error.strerror}") from error
         with file:
-            _lock(path, file, patience)
+            if not _lock(path, file, patience, is_fenced):
+                lock.unlink(missing_ok=True)  # so that the next try makes another file
             if not is_at(file, lock):
-                continue  # its holder has renamed the directory meanwhile
+                continue  # or its holder has renamed the directory meanwhile
             with name_path_in_error(lock):
                 # Unbuffered: a failed write to a full disk is not repeated when the file is closed.
                 os.ftruncate(file.fileno(), 0)
-                holder = f"\nprocess {os.getpid()} on {socket.gethostname()}\n"
+                holder = f"\nprocess {os.getpid()} on {socket.gethostname()}{whose}\n"
                 os.write(file.fileno(), holder.encode())
             yield file.fileno()
             return
 
 
-def _lock(path: Path, file: BinaryIO, patience: float = _RETRY_SECONDS) -> None:
+def _lock(path: Path, file: BinaryIO, patience: float, is_fenced: bool = False) -> bool:
+    """Lock a file; return False if its holder is one that this job's process has replaced.
+
+    Raises:
+        RunInUseError: it is another's.
+        RunError: this disk has no locks.
+    """
+    job = fence.job_file()
     # It may be held by a check, or by what a killed process had started.
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + (patience if job is None else fence.PATIENCE)
     try:
         is_ours = lock_descriptor(file.fileno(), blocking=False)
         while not is_ours and time.monotonic() < deadline:
             time.sleep(_RETRY_SECONDS)
             is_ours = lock_descriptor(file.fileno(), blocking=False)
     except OSError as error:
+        if is_fenced or job is not None:
+            return True  # the fence will do
         raise RunError(
             f"{path}: cannot be locked: {error.strerror}; choose a directory on a local disk"
         ) from error
     if is_ours:
-        return
+        return True
     # Windows lets nobody else read the first byte, which is locked.
     file.seek(1 if sys.platform == "win32" else 0)
-    holder = file.read(1000).decode(errors="replace").strip() or "another process"
+    holder = file.read(10_000).decode(errors="replace").strip() or "another process"
+    if job is not None and holder.endswith(f" ({job})"):
+        fence.check()
+        return False
     raise RunInUseError(f"{path}: in use by {holder}; wait for it, or use another directory")

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict
 from transformer_cli.artifact import mtime_key_of, read_record, write_record
 from transformer_cli.data.tables import format_of
 from transformer_cli.errors import UsageError
-from transformer_cli.files import sha256
-from transformer_cli.runs.directory import LOCK, lock_directory
+from transformer_cli.files import remove_leftovers, sha256
+from transformer_cli.runs.directory import lock_directory
 
 RECORD = ".translations.json"
 _ADVICE = "name a new or an empty directory"
@@ -100,7 +100,7 @@ def check_directory(path: Path, inputs: Collection[Path]) -> None:
         return
     if any(path.samefile(directory) for directory in {each.parent for each in inputs}):
         raise UsageError(f"-o {path}: is the directory of the files that -i reads; {_ADVICE}")
-    others = sorted({each.name for each in path.iterdir()} - {RECORD, LOCK})
+    others = sorted(each.name for each in path.iterdir() if not each.name.startswith("."))
     if others and not (path / RECORD).exists():
         raise UsageError(
             f"-o {path}: {others[0]} is there, and no record of earlier translations; {_ADVICE}"
@@ -141,6 +141,7 @@ class OutputDirectory:
 
         A lost worker that goes on finds no file to rename.
         """
+        remove_leftovers(self._path, ours=[RECORD], others=[])
         for path in self._path.iterdir():
             begun = _BEGUN.fullmatch(path.name)
             if begun is None or path.name in self._record.files:

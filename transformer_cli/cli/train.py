@@ -72,10 +72,10 @@ def train(
     dry_run: DryRun = False,
     json: options.Json = False,
     allow_suspect_data: AllowSuspectData = False,
+    cluster: PreparingCluster = None,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
-    cluster: PreparingCluster = None,
 ) -> None:
     """Train a model, or resume an earlier training.
 

@@ -119,7 +119,7 @@ class StreamedText:
         for part in source.sources if isinstance(source, ConcatenatedSources) else (source,):
             files = cut_source(part)
             shards = list(chain.from_iterable(files))
-            found = (check or check_shards)(part, shards, executor or SerialExecutor())
+            found = iter([*(check or check_shards)(part, shards, executor or SerialExecutor())])
             parts.append([[stats for _ in file for stats in next(found)] for file in files])
             all_shards += files
         return cls(source, TextStats.of(parts, mtime_key), all_shards)

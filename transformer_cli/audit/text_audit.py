@@ -129,7 +129,9 @@ class TextAudit:
         first, *more = (each.source for each in self._trained)
         source = ConcatenatedSources((first, *more)) if more else first
         text = StreamedText.of(source, known, executor, partial(self._check, self._trained))
-        self._conclude(text.stats.text_sha256)
+        self._refuse_trained_text(text.stats.text_sha256)
+        if known is None or known.text_sha256 != text.stats.text_sha256:  # not told yet
+            self._conclude()
         return text
 
     def _check(
@@ -151,10 +153,12 @@ class TextAudit:
             yield blocks
         audited.shifts = shifts.result()
 
-    def _conclude(self, text_sha256: str) -> None:
+    def _refuse_trained_text(self, text_sha256: str) -> None:
         for name, other in self._text_sha256s.items():
             if other == text_sha256:
                 self._refuse(TRAINED_TEXT.format(name))
+
+    def _conclude(self) -> None:
         for part in self._trained:
             self._conclude_pairs(part)
         splits = _number_pairs(self._wanted)[1] if self._found else ()

@@ -143,6 +143,21 @@ def object_keys(paths: Sequence[ObjectPath]) -> list[str]:
         return list(requests.map(key, paths))
 
 
+def object_sizes(paths: Sequence[ObjectPath]) -> list[int]:
+    """Return the bytes of each object, without reading it."""
+
+    def size(path: ObjectPath) -> int:
+        with _naming_errors(path):
+            return int(store.size(store._strip_protocol(str(path))) or 0)
+
+    if not paths:
+        return []
+    with _naming_errors(paths[0]):
+        store, _ = _find_store(paths[0])
+    with ThreadPoolExecutor(_REQUESTS) as requests:
+        return list(requests.map(size, paths))
+
+
 @contextmanager
 def whole_object(path: ObjectPath) -> Iterator[Path]:
     """Give a temporary file to fill; it becomes the object when the block ends well."""

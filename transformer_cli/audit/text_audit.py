@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
-from transformer_cli.audit.shift import ShiftCheck, in_batches
+from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, SourceConfig
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
     PairSource,
     ParallelFiles,
     ParallelText,
+    in_batches,
 )
 from transformer_cli.data.filters.rules import ScriptCheck
 from transformer_cli.data.prepared import given_sources

@@ -236,7 +236,7 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterato
         with initialize.begin_run(run, config, overwrite, origins, report.log):
             initialize.record_corpus_directory(run, config.data)
             if texts is None:
-                prepare_sources(config.data, run, report.pairs, report.log)
+                prepare_sources(config.data, run, report.pairs, report.log, executor)
                 texts = audit_texts(request, run, report, executor)
             data = prepare_data(config, texts, run, report.progress, executor)
             workers.close()  # before the model needs their memory
@@ -280,7 +280,7 @@ def _prepare_dry(
         temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
         trial = RunDirectory(Path(stack.enter_context(temporary)))
         if texts is None or is_of_sources:
-            prepare_sources(config.data, trial, report.pairs, report.log)
+            prepare_sources(config.data, trial, report.pairs, report.log, executor)
             texts = audit_texts(request, trial, report, executor)
         return prepare_data(config, texts, trial, report.progress, executor), trial
 

@@ -1,4 +1,4 @@
-# The program with what reports need, and torch's CPU build:
+# The program with what reports and clusters need, and torch's CPU build:
 #   docker build -t transformer-cli .
 # With CUDA, for a machine that has the NVIDIA Container Toolkit; `docker run` then needs `--gpus all`:
 #   docker build -t transformer-cli --build-arg TORCH=cu130 .
@@ -16,7 +16,7 @@ WORKDIR /source
 COPY constraints.txt ./
 RUN uv pip install --torch-backend "$TORCH" --constraint constraints.txt torch
 COPY . ./
-RUN uv pip install --torch-backend "$TORCH" --constraint constraints.txt '.[report]'
+RUN uv pip install --torch-backend "$TORCH" --constraint constraints.txt '.[report,cluster]'
 
 FROM python:${PYTHON}-slim
 COPY --from=build /opt/venv /opt/venv

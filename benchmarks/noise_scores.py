@@ -48,8 +48,7 @@ def score_filters(pairs: Sequence[tuple[str, str]], kinds: Sequence[str | None])
 def _taken(pairs: Sequence[tuple[str, str]], names: Collection[FilterName]) -> np.ndarray:
     judge = FilterPass(build_filters(names, "de", "en"))
     judge.begin_source(names)
-    for src, tgt in pairs:
-        judge.add(src, tgt)
+    judge.add(pairs)
     return judge.decide() >= 0
 
 

@@ -26,7 +26,7 @@ import psutil
 
 LOST_AFTER = 3
 """Seconds without a sign of life after which a worker's tasks are given to others."""
-PATIENCE = 60.0
+PATIENCE = 600.0
 _CONFIG = {
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": f"{LOST_AFTER}s",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s",
@@ -84,7 +84,7 @@ class Member:
 
 
 class Worker(Member):
-    """A worker; one that is ``apart`` is on a network of its own."""
+    """A worker; one that is ``apart`` is like another machine: on a network, with a name."""
 
     def __init__(
         self, name: str, directory: Path, port: int, apart: bool, options: Sequence[str]
@@ -161,14 +161,18 @@ class DaskCluster:
 
 
 class _Network:
-    """A network of one process, which reaches this machine as ``host``."""
+    """A network of one process, which reaches this machine as ``host``, and has a name there."""
 
     def __init__(self) -> None:
         number = random.SystemRandom().randrange(1 << 14)
         self.name = f"tcli{number}"
         high, low = divmod(number * 4, 256)
         self.host, inner = (f"10.{64 + high // 256}.{high % 256}.{low + each}" for each in (1, 2))
-        self.enter = ("nsenter", f"--net=/run/netns/{self.name}")
+        naming = f'hostname {self.name}; exec "$@"'
+        self.enter = (
+            *("nsenter", f"--net=/run/netns/{self.name}"),
+            *("unshare", "--uts", "sh", "-c", naming, "sh"),
+        )
         _ip("netns", "add", self.name)
         _ip("link", "add", self.name, "type", "veth", "peer", "name", "out", "netns", self.name)
         _ip("address", "add", f"{self.host}/30", "dev", self.name)
@@ -189,7 +193,7 @@ def _ip(*arguments: str) -> None:
 
 
 def wait_until(condition: Callable[[], object], describe: Callable[[], str]) -> None:
-    """Wait until a condition holds, which it has to within a minute."""
+    """Wait until a condition holds, which it has to in time."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, describe()

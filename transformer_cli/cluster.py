@@ -81,9 +81,19 @@ class ClusterExecutor(Executor):
         self, function: Callable[[], T], and_scheduler: bool = False
     ) -> dict[str, T]:
         """Call a function on each worker; return what it returns, by who has."""
-        results = {f"worker {name}": found for name, found in self._client.run(function).items()}
-        if and_scheduler:  # which unpickles what is submitted
-            results["the scheduler"] = self._client.run_on_scheduler(function)
+        try:
+            found = self._client.run(function)
+            results = {f"worker {name}": result for name, result in found.items()}
+            if and_scheduler:  # which unpickles what is submitted
+                results["the scheduler"] = self._client.run_on_scheduler(function)
+        except Exception as error:
+            missing = re.search("No module named '[^']*'", str(error))
+            if missing is None:  # Dask may say it in an Exception of its own
+                raise
+            raise ClusterError(
+                f"--cluster: {missing[0]} on a worker or where the scheduler runs; install there "
+                "what is installed here"
+            ) from error
         return results
 
     def check_shared(self, directory: Path) -> None:
@@ -191,7 +201,10 @@ def open_cluster(
     """
     dask = import_extra("dask", _EXTRA, "--cluster")
     # What goes wrong is said by this program; workers' own logs are where they were started.
-    dask.config.set({"logging.distributed": "critical"})
+    quiet = {"logging.distributed": "critical"}
+    # Of workers that are started here, whose stderr is ours.
+    quiet |= {"distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical"}
+    dask.config.set(quiet)
     distributed = import_extra("distributed", _EXTRA, "--cluster")
     with ExitStack() as stack:
         where: Any = settings.address
@@ -244,7 +257,6 @@ def _create(settings: ClusterSettings) -> Any:
             "n_workers": local.workers,
             "threads_per_worker": 1,
             "dashboard_address": ":0",
-            "env": {"DASK_LOGGING__DISTRIBUTED": "critical"},  # their stderr is ours
         }
         with block_sigint():  # for the thread that starts workers, too
             return distributed.LocalCluster(**options | local.options)
@@ -305,13 +317,7 @@ def _describe_environment() -> dict[str, str]:
 def _compare_environments(executor: ClusterExecutor, say: Callable[[str], object]) -> None:
     """Say in one line what differs on workers; ClusterError: it is this program's version."""
     ours = _describe_environment()
-    try:
-        found = executor.run_everywhere(_describe_environment, and_scheduler=True)
-    except ModuleNotFoundError as error:
-        raise ClusterError(
-            f"--cluster: {error}, on a worker or where the scheduler runs; install there what is "
-            "installed here"
-        ) from error
+    found = executor.run_everywhere(_describe_environment, and_scheduler=True)
     for worker, theirs in found.items():
         differing = [
             f"{name} {theirs.get(name, 'missing')} (here {ours.get(name, 'missing')})"

@@ -9,10 +9,10 @@ and uploaded as a whole.
 import io
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from transformer_cli.errors import (
     CorpusError,
@@ -23,6 +23,8 @@ from transformer_cli.errors import (
     shorten_middle,
 )
 from transformer_cli.packages import import_extra
+
+T = TypeVar("T")
 
 # What is asked for at a time: enough to outweigh the way to the store and back.
 _BLOCK_BYTES = 16 << 20
@@ -139,19 +141,37 @@ def object_key(path: ObjectPath) -> str | None:
 def object_keys(paths: Sequence[ObjectPath]) -> list[str | None]:
     """Return the keys of several objects; raise what ``match_objects`` does."""
 
-    def key(path: ObjectPath) -> str | None:
-        with _naming_errors(path), suppress(FileNotFoundError):
-            return str(store.ukey(store._strip_protocol(str(path))))
+    def key(store: Any, name: str) -> str | None:
+        with suppress(FileNotFoundError):
+            return str(store.ukey(name))
         return None
 
+    return _ask_of_all(paths, key)
+
+
+def object_sizes(paths: Sequence[ObjectPath]) -> list[int]:
+    """Return the bytes of each object, without reading it; CorpusError: there is none."""
+    return _ask_of_all(paths, lambda store, name: int(store.size(name) or 0))
+
+
+def _ask_of_all(paths: Sequence[ObjectPath], ask: Callable[[Any, str], T]) -> list[T]:
+    """Return ``ask(store, name)`` of each object, several of them at a time."""
     if not paths:
         return []
     from concurrent.futures import ThreadPoolExecutor  # with logging: 10 ms, which few need
 
-    with _naming_errors(paths[0]):
-        store, _ = _find_store(paths[0])
+    stores = {}
+    for place, path in {path.parts[:2]: path for path in paths}.items():
+        with _naming_errors(path):
+            stores[place], _ = _find_store(path)
+
+    def ask_of(path: ObjectPath) -> T:
+        store = stores[path.parts[:2]]
+        with _naming_errors(path):
+            return ask(store, store._strip_protocol(str(path)))
+
     with ThreadPoolExecutor(_REQUESTS) as requests:
-        return list(requests.map(key, paths))
+        return list(requests.map(ask_of, paths))
 
 
 @contextmanager

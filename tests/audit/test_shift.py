@@ -68,7 +68,7 @@ def test_what_stands_on_both_sides_tells_where_lengths_do_not() -> None:
 def test_longer_corpora_take_larger_blocks_and_no_more_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(shift, "_BATCH", 32)
+    monkeypatch.setattr(shift, "BATCH_PAIRS", 32)
     monkeypatch.setattr(shift, "_MAX_BLOCKS", 16)
     (found,) = find_shifts(slipped(CORPUS, 1500, 1))
     assert found.margin == 2 * 256

@@ -74,10 +74,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 KILLS = {
     "while the sources are read": partial(
-        signal_at, "transformer_cli.data.filters.filter_pass:FilterPass", "add", 150
+        signal_at, "transformer_cli.data.filters.filter_pass:FilterPass", "add", 2
     ),
     "while the splits are drawn": partial(
-        signal_at, "transformer_cli.data.preparing", "draw_splits", 1
+        signal_at, "transformer_cli.data.preparing", "hold_out", 1
     ),
     "while they are written": partial(
         signal_at, "transformer_cli.data.prepared", "SourceRecord", 1

@@ -67,10 +67,11 @@ OPTIONS = {
         "FILE",
         "--sweep-dir",
         "--jobs",
+        "--cluster",
         "--dry-run",
         *SHARED,
     ],
-    "distill": ["FILE", "--dir", "--dry-run", "--allow-suspect-data", *SHARED],
+    "distill": ["FILE", "--dir", "--cluster", "--dry-run", "--allow-suspect-data", *SHARED],
     "evaluate": [
         "RUN",
         "--split",

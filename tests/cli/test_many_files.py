@@ -17,6 +17,7 @@ from transformer_cli.cli import many_files, translation
 from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.errors import UsageError
 from transformer_cli.inference.output_directory import RECORD
+from transformer_cli.runs.directory import LOCK
 
 MANY = "transformer_cli.cli.many_files"
 TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
@@ -182,6 +183,7 @@ def test_what_has_changed_is_translated_again(
 @pytest.mark.parametrize(
     ("where", "attribute", "call"),
     [
+        ("transformer_cli.files", "sync", 1),  # the record is not in its place yet
         (f"{MANY}:OutputDirectory", "note", 1),
         (TRANSLATOR, "translate_lines", 3),
         ("transformer_cli.inference.output:Output", "commit", 4),
@@ -201,6 +203,7 @@ def test_what_was_killed_goes_on(
         assert ".partial" in name or data == expected[name]
     assert translate(training, here).code == 0
     assert visible(here / "out") == expected
+    assert {path.name for path in (here / "out").iterdir()} - {*expected} == {RECORD, LOCK}
 
 
 def test_chunks_of_a_file_are_not_translated_again(

@@ -17,7 +17,7 @@ texts = st.text(st.sampled_from("ab\n\n\r\ufeffé\u2028"), max_size=30)
 
 @settings(max_examples=60)
 @given(texts, st.integers(1, 5), st.integers(1, 9), st.booleans())
-@example("\ufeff", 1, 9, False)
+@example("\ufeff", 1, 1, False)
 @example("\ufeff\n", 1, 1, True)
 @example("a\nb", 2, 1, False)
 def test_the_ranges_of_a_file_are_its_lines(

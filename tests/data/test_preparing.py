@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.config.data_schema import CorpusData
+from transformer_cli.data.cleaning import clean_corpus
 from transformer_cli.data.corpus import StreamedText
 from transformer_cli.data.prepared import (
     find_damage,
@@ -21,11 +22,8 @@ from transformer_cli.data.prepared import (
     split_path,
     update_given_splits,
 )
-from transformer_cli.data.preparing import (
-    DroppedPair,
-    is_prepared,
-    prepare_corpus,
-)
+from transformer_cli.data.preparing import is_prepared, prepare_corpus
+from transformer_cli.data.sorting import DROPPED, DroppedPair
 from transformer_cli.errors import CorpusError
 from transformer_cli.training.texts import describe_record
 
@@ -49,10 +47,14 @@ def corpus(sources: list[dict[str, Any]], **settings: Any) -> CorpusData:
 
 
 def prepare(data: CorpusData, directory: Path) -> tuple[dict[str, Pairs], list[DroppedPair]]:
-    dropped: list[DroppedPair] = []
-    prepare_corpus(data, directory, lambda pairs, _: pairs, dropped.append)
+    prepare_corpus(data, directory, lambda pairs, _: pairs)
     names = sorted(path.stem for path in directory.glob("*.src"))
-    return {name: [*read_split(directory, name, data).pairs()] for name in names}, dropped
+    splits = {name: [*read_split(directory, name, data).pairs()] for name in names}
+    with tempfile.TemporaryDirectory() as cleaned:
+        clean_corpus(data, Path(cleaned) / "c", lambda pairs, _: pairs)
+        _, *rows = (Path(cleaned) / "c" / DROPPED).read_text(encoding="utf-8").split("\n")[:-1]
+    dropped = (row.split("\t") for row in rows)
+    return splits, [DroppedPair(int(number), *cells) for number, *cells in dropped]
 
 
 def numbered(first: int, end: int) -> Pairs:

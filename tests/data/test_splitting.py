@@ -1,32 +1,75 @@
 """Splits: no side of a held-out pair is trained on, and text and seed alone decide."""
 
 import random
-import tracemalloc
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from transformer_cli.config.data_schema import SplitConfig
 from transformer_cli.data.corpus import Digests, fold_side
-from transformer_cli.data.selection import LEFT_OUT, TEST, TRAIN, VAL, Sides, draw_splits
+from transformer_cli.data.filters.deciding import REASON
+from transformer_cli.data.repeats import KeyExchange
+from transformer_cli.data.selection import (
+    LEFT_OUT,
+    TEST,
+    TRAIN,
+    VAL,
+    Draw,
+    check_enough,
+    find_splits,
+    hold_out,
+    scatter_sides,
+)
+from transformer_cli.data.spool import Part
+from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.errors import CorpusError
 
 Pairs = list[tuple[int, int]]
 
 
-def sides_of(pairs: Pairs) -> Sides:
-    src, tgt = Digests(), Digests()
-    for one, other in pairs:
-        src.add(f"source {one}")
-        tgt.add(f"target {other}")
-    return src.numbers, tgt.numbers
+def write_part(stem: Path, source: int, pairs: Pairs) -> Part:
+    part = Part(stem, source, len(pairs))
+    for side, name in enumerate(("src", "tgt")):
+        digests = Digests()
+        for pair in pairs:
+            digests.add(f"{name} {pair[side]}")
+        part.save(name, digests.numbers)
+    part.save(REASON, np.full(len(pairs), -1, np.int8))
+    return Part(stem, source, len(pairs), place=int(stem.name))
 
 
-def draw(pairs: Pairs, val: int, test: int, seed: int = 1) -> list[int]:
-    every = np.ones(len(pairs), bool)
+def draw(
+    pairs: Pairs,
+    val: int,
+    test: int,
+    seed: int = 1,
+    cuts: Sequence[int] = (),
+    partitions: int = 1,
+    may_hold_out: tuple[bool, ...] = (True,),
+) -> list[int]:
+    """The splits of pairs, of which those of each source are in parts between the cuts."""
     split = SplitConfig(val=val, test=test, seed=seed)
-    return [int(each) for each in draw_splits(sides_of(pairs), every, every, split)]
+    with tempfile.TemporaryDirectory() as name:
+        edges = [0, *cuts, len(pairs)]
+        parts = [
+            write_part(Path(name, str(place)), min(place, len(may_hold_out) - 1), pairs[low:high])
+            for place, (low, high) in enumerate(pairwise(edges))
+        ]
+        exchange = partial(KeyExchange, Path(name), parts=len(parts), partitions=partitions)
+        wanted = Draw(split, may_hold_out, (exchange("src"), exchange("tgt")))
+        for part in parts:
+            scatter_sides(wanted, part)
+        held_out = hold_out(wanted, parts, SerialExecutor())
+        splits = [find_splits(part, held_out, split) for part in parts]
+    found = [int(each) for each in np.concatenate(splits)]
+    check_enough(split, len(pairs), found.count(VAL) + found.count(TEST), found.count(TRAIN))
+    return found
 
 
 # Few different sides, so that most of them occur in several pairs.
@@ -35,6 +78,7 @@ some_pairs = st.lists(
 )
 
 
+@settings(max_examples=40)
 @given(some_pairs, st.integers(1, 4), st.integers(0, 4), st.integers(0, 5))
 def test_no_side_is_both_trained_on_and_held_out(
     pairs: Pairs, val: int, test: int, seed: int
@@ -54,6 +98,7 @@ def test_no_side_is_both_trained_on_and_held_out(
         assert len(set(held_out)) == len(held_out)
 
 
+@settings(max_examples=40)
 @given(some_pairs, st.randoms(use_true_random=False))
 def test_the_order_of_the_pairs_does_not_matter(pairs: Pairs, shuffle: random.Random) -> None:
     mixed = pairs.copy()
@@ -63,6 +108,26 @@ def test_the_order_of_the_pairs_does_not_matter(pairs: Pairs, shuffle: random.Ra
     except CorpusError:
         assume(False)
     assert dict(zip(mixed, draw(mixed, 2, 1), strict=True)) == found
+
+
+@settings(max_examples=40)
+@given(
+    some_pairs,
+    st.lists(st.integers(0, 40), max_size=4).map(sorted),
+    st.integers(1, 5),
+    st.integers(1, 12),
+)
+def test_how_the_pairs_are_cut_does_not_matter(
+    pairs: Pairs, cuts: list[int], partitions: int, val: int
+) -> None:
+    cuts = [min(cut, len(pairs)) for cut in cuts]
+    try:
+        expected = draw(pairs, val, 1)
+    except CorpusError:
+        with pytest.raises(CorpusError):
+            draw(pairs, val, 1, cuts=cuts, partitions=partitions)
+        return
+    assert draw(pairs, val, 1, cuts=cuts, partitions=partitions) == expected
 
 
 def test_where_sides_are_unique_nothing_is_left_out_and_seeds_differ() -> None:
@@ -88,10 +153,8 @@ def test_a_smaller_val_leaves_test_as_it_is() -> None:
 
 def test_only_what_may_be_held_out_is() -> None:
     pairs = [(n, n) for n in range(100)]
-    every = np.ones(100, bool)
-    own = np.arange(100) < 30
-    found = draw_splits(sides_of(pairs), every, own, SplitConfig(val=10, test=10))
-    assert (found[30:] == TRAIN).all()
+    found = draw(pairs, 10, 10, cuts=[30], may_hold_out=(True, False))
+    assert found[30:] == [TRAIN] * 70
 
 
 @pytest.mark.parametrize(
@@ -110,16 +173,3 @@ def test_sides_are_compared_without_what_is_not_seen() -> None:
     same = ("ein Satz", "\ufeffein Satz", " ein\u00a0\u2003Satz\u200b", "e\u00adin\tSatz\f")
     assert {fold_side(each) for each in same} == {"ein Satz"}
     assert len({fold_side(each) for each in ("Satz", "satz", "Satz.", "Sätz", "Satz 1")}) == 5
-
-
-def test_memory_is_twenty_bytes_a_pair() -> None:
-    count = 200_000
-    src, tgt = np.random.default_rng(1).integers(1, 2**63, (2, count)).astype(np.uint64)
-    every = np.ones(count, bool)
-    tracemalloc.start()
-    try:
-        draw_splits((src, tgt), every, every, SplitConfig(val=100, test=100))
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 30 * count

@@ -29,7 +29,7 @@ def directory(tmp_path: Path) -> Path:
 def start(directory: Path) -> Start:
     """Start a process on sweep.yaml, whose jobs take a moment each."""
 
-    def start(jobs: int = 2, **env: str) -> "subprocess.Popen[bytes]":
+    def start(jobs: int | str = 2, **env: str) -> "subprocess.Popen[bytes]":
         return children.start(
             [sys.executable, _WORKING, "sweep.yaml", "out", str(jobs)],
             cwd=directory,

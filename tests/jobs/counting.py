@@ -33,6 +33,7 @@ def main() -> None:
         return
     if "model.dropout=0.5" in sys.argv:
         sys.exit("transformer-cli: error: model.dropout: 0.5 is too much here")
+    print("begun", file=sys.stderr, flush=True)
     counted = run / "counted"
     for number in range(len(counted.read_text()) if counted.exists() else 0, STEPS):
         time.sleep(STEP_SECONDS)

@@ -14,7 +14,13 @@ from transformer_cli.audit.split_check import Occurrences, SplitCheck, Unit
 from transformer_cli.audit.text_audit import ALL_COPIED, TRAINED_TEXT, find_mistaken_files
 from transformer_cli.config.data_schema import CopyData, CorpusData, FilterName
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import ConcatenatedSources, PairProgress, PairSource, ParallelFiles
+from transformer_cli.data.corpus import (
+    ConcatenatedSources,
+    PairProgress,
+    PairSource,
+    ParallelFiles,
+    in_batches,
+)
 from transformer_cli.data.filters.filter_pass import Filter, FilterPass
 from transformer_cli.data.filters.rules import (
     FILTER_NAMES,
@@ -260,8 +266,8 @@ def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[Filter
         on.update(data.filters if source.filters is None else source.filters)
         tried.begin_source(FILTER_NAMES)
         reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
-        for src, tgt in progress(reader.pairs(), source.path.name):
-            tried.add(src, tgt)
+        for batch in in_batches(progress(reader.pairs(), source.path.name)):
+            tried.add(batch)
     effects = [FilterEffect(name, name in on, missing=why) for name, why in missing.items()]
     for filter_, mask in zip(filters, tried.rejected(), strict=True):
         places = (np.flatnonzero(mask) + 1).tolist()

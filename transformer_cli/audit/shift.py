@@ -8,16 +8,17 @@ bounded: a longer split is looked at in larger blocks.
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from transformer_cli.data.corpus import BATCH_PAIRS
+
 _REACH = 3
 _OFFSETS = (0, -3, -2, -1, 1, 2, 3)
-_MIN_BLOCK, _MAX_BLOCKS, _BATCH = 16, 1 << 15, 512  # powers of two
-_BATCH_CHARACTERS = 1 << 22
+_MIN_BLOCK, _MAX_BLOCKS = 16, 1 << 15  # powers of two
 _REMEMBERED = 1 << 16
 """Pairs that are known again. A pair tells nothing new the second time, and where a corpus is the
 same few lines over and over, chance likenesses of theirs would seem significant."""
@@ -31,20 +32,6 @@ _MARK = re.compile(r"\d+|[A-Z]\w+|[^\w\s.,'-]\w*")
 _SWITCH = 10.0  # what a change of offset has to bring, in blocks of the smallest size
 _SIGNIFICANT = 7.0  # a stretch's sum, over the square root of its lines
 _STRONG = 0.15  # its mean: in a large corpus the faintest likeness of neighbours is significant
-
-
-def in_batches(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    """Yield pairs in lists, which cost less than a call for each; long pairs in short ones."""
-    batch: list[tuple[str, str]] = []
-    characters = 0
-    for pair in pairs:
-        batch.append(pair)
-        characters += len(pair[0]) + len(pair[1])
-        if len(batch) == _BATCH or characters > _BATCH_CHARACTERS:
-            yield batch
-            batch, characters = [], 0
-    if batch:
-        yield batch
 
 
 @dataclass(frozen=True)
@@ -93,7 +80,7 @@ class ShiftCheck:
             self._seen[pair % _REMEMBERED] = pair
             self._lengths.append((len(src), len(tgt)))
             self._marks.append((frozenset(_MARK.findall(src)), frozenset(_MARK.findall(tgt))))
-            if len(self._lengths) == max(_BATCH, self._block) + 2 * _REACH:
+            if len(self._lengths) == max(BATCH_PAIRS, self._block) + 2 * _REACH:
                 self._end_batch()
 
     def _end_batch(self) -> None:

@@ -13,11 +13,18 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from transformer_cli.audit.shift import ShiftCheck, in_batches
+from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import FilterName
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import NO_DIGEST, Digests, PairProgress, PairSource, is_among
+from transformer_cli.data.corpus import (
+    NO_DIGEST,
+    Digests,
+    PairProgress,
+    PairSource,
+    in_batches,
+    is_among,
+)
 from transformer_cli.data.filters.filter_pass import FilterPass, RepeatFilter
 from transformer_cli.data.filters.rules import WARNING_SHARES, build_filters
 from transformer_cli.errors import CorpusError
@@ -116,8 +123,8 @@ class SplitCheck:
         """Read and check the split; raise a CorpusError if every pair has a blank side."""
         for batch in in_batches(progress(self.source.pairs(), self.name)):
             self._shift.add(batch)
-            for src, tgt in batch:
-                if self.rules.add(src, tgt):
+            for (src, tgt), is_blank in zip(batch, self.rules.add(batch), strict=True):
+                if is_blank:
                     self._blank += 1
                     self.src_digests.skip()
                 else:

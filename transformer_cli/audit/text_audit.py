@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from pathlib import Path
 
-from transformer_cli.audit.shift import ShiftCheck, in_batches
+from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, SourceConfig
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
@@ -16,6 +16,7 @@ from transformer_cli.data.corpus import (
     ParallelFiles,
     ParallelText,
     StreamedText,
+    in_batches,
 )
 from transformer_cli.data.filters.rules import ScriptCheck
 from transformer_cli.data.prepared import given_sources

@@ -13,7 +13,7 @@ from transformer_cli.packages import import_extra, lazy_imports
 with lazy_imports():
     from transformer_cli import compression
     from transformer_cli.config import data_schema, yaml
-    from transformer_cli.data import preparing
+    from transformer_cli.data import cleaning
     from transformer_cli.report import rendering
 
 
@@ -24,6 +24,7 @@ def clean(
     report: Annotated[
         Path | None, option("FILE", "Also write a page with examples of what was rejected.")
     ] = None,
+    cluster: options.Cluster = None,
 ) -> None:
     """Write what the filters of a corpus keep, and what they reject.
 
@@ -47,10 +48,11 @@ def clean(
             raise UsageError(f"--report {report}: is the directory of -o; give the name of a file")
         if place.parent != new:
             options.check_output(report, "--report")
-        elif preparing.is_written(place.name):
+        elif cleaning.is_written(place.name):
             raise UsageError(f"--report {report}: clean writes text there; name it otherwise")
         import_extra("jinja2", "report", "--report")
-    result = preparing.clean_corpus(data, directory, pair_bar)
+    with options.choose_executor(cluster, directory)() as executor:
+        result = cleaning.clean_corpus(data, directory, pair_bar, executor)
     say("\n".join(_lines(result)))
     if report is not None:
         page = rendering.render_page(
@@ -59,7 +61,7 @@ def clean(
         compression.write_text(report, page, is_named=True)
 
 
-def _lines(result: "preparing.Cleaning") -> Iterator[str]:
+def _lines(result: "cleaning.Cleaning") -> Iterator[str]:
     def row(name: str, count: int) -> tuple[str, str, str]:
         return name, f"{count:,}", f"{count / result.pairs:.2%}"
 

@@ -19,9 +19,12 @@ from transformer_cli.errors import CorpusError
 
 MAX_LINE_BYTES = 1 << 22
 """Longest line that is read: what has no line ends is no text, and might not fit into memory."""
+BATCH_PAIRS = 512
+"""Pairs that are looked at together; a power of two."""
 
 NO_DIGEST = 0
 _DIGESTS_AT_ONCE = 1 << 16
+_BATCH_CHARACTERS = 1 << 22
 
 PairProgress = Callable[[Iterable[tuple[str, str]], str], Iterable[tuple[str, str]]]
 """Wraps a pass over pairs, given a label, in a progress bar, as tqdm does."""
@@ -74,6 +77,11 @@ class ParallelFiles:
     once: bool = field(default=False, compare=False, kw_only=True)
     """Whether a user has named them to be read once; see ``open_text``."""
 
+    @property
+    def paths(self) -> tuple[Path, Path]:
+        """Both paths."""
+        return self.src, self.tgt
+
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Yield each pair of lines, in order.
 
@@ -106,11 +114,11 @@ class ParallelFiles:
 
     def source_sha256(self) -> str:
         """Return a SHA-256 of both sides' decompressed bytes; see ``hash_files``."""
-        return hash_files((self.src, self.tgt))
+        return hash_files(self.paths)
 
     def mtime_key(self) -> str | None:
         """Return the key of both files; see ``mtime_key_of``."""
-        return mtime_key_of((self.src, self.tgt))
+        return mtime_key_of(self.paths)
 
     def read(self) -> ParallelText:
         """Read all pairs into memory; raise what ``pairs`` does."""
@@ -329,6 +337,20 @@ def _compute_stats(source: PairSource, source_sha256: str) -> TextStats:
     )
 
 
+def in_batches(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    """Yield pairs in lists, which cost less than a call for each; long pairs in short ones."""
+    batch: list[tuple[str, str]] = []
+    characters = 0
+    for pair in pairs:
+        batch.append(pair)
+        characters += len(pair[0]) + len(pair[1])
+        if len(batch) == BATCH_PAIRS or characters > _BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
 # --- equal lines ---------------------------------------------------------------------------------
 
 
@@ -353,6 +375,12 @@ class Digests:
     def add(self, line: str) -> None:
         """Append the next line."""
         self._numbers.frombytes(_digest(line))
+
+    def extend(self, lines: Iterable[str | None]) -> None:
+        """Append the next lines; None is one that is like no other."""
+        nothing = NO_DIGEST.to_bytes(8)
+        digests = [nothing if line is None else _digest(line) for line in lines]
+        self._numbers.frombytes(b"".join(digests))
 
     def skip(self) -> None:
         """Append a line that is like no other."""

@@ -6,7 +6,7 @@ source of its own is written here, anew when its source has changed.
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -124,9 +124,9 @@ def open_configured(source: SourceConfig, data: CorpusData) -> SourceReader:
     return open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
 
 
-def readable_pairs(reader: SourceReader) -> Iterator[tuple[str, str]]:
-    """Yield the pairs without what ``decode_lines`` would drop from their files."""
-    for src, tgt in reader.pairs():
+def readable_pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield pairs without what ``decode_lines`` would drop from their files."""
+    for src, tgt in pairs:
         yield src.lstrip("\ufeff").rstrip("\r"), tgt.lstrip("\ufeff").rstrip("\r")
 
 
@@ -212,7 +212,7 @@ def write_given_split(
     count = 0
     sha256 = reader.source_sha256()
     with open_writer(split_path(directory, name)) as write:
-        for src, tgt in readable_pairs(reader):
+        for src, tgt in readable_pairs(reader.pairs()):
             count += 1
             write(src, tgt)
     return ExplicitSplit(

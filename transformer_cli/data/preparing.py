@@ -1,70 +1,79 @@
-"""Prepare a corpus of several sources: read, filter and split it, and write it as aligned text."""
+"""Prepare a corpus of several sources: read, filter and split it, and write it as aligned text.
+
+Each step is tasks of bounded size for an executor. Sources are cut into pieces (``pieces.py``), and
+each piece is read into parts of a spool; filters decide (``filters/deciding.py``), splits are drawn
+(``selection.py``), and what is written of each part (``sorting.py``) is put together in order. What
+comes out depends neither on how the text is cut nor on where the tasks run.
+"""
 
 import hashlib
-import random
+import shutil
 import tempfile
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from itertools import chain, repeat
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, count, islice, repeat
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from transformer_cli.config.data_schema import CorpusData, FilterName, SourceConfig
+from transformer_cli.config.data_schema import CorpusData, FilterName, SourceConfig, SplitConfig
 from transformer_cli.data import prepared
-from transformer_cli.data.corpus import ConcatenatedSources, Digests, PairProgress, fold_side
-from transformer_cli.data.filters.filter_pass import Filter, FilterPass
-from transformer_cli.data.filters.rules import build_filters
+from transformer_cli.data.corpus import ConcatenatedSources, PairProgress
+from transformer_cli.data.filters.deciding import Filtering, decide, write_part
+from transformer_cli.data.filters.filter_pass import Filter
+from transformer_cli.data.pieces import (
+    Piece,
+    UnitCounts,
+    count_bytes,
+    cut_source,
+)
 from transformer_cli.data.readers.opening import SourceReader
-from transformer_cli.data.selection import LEFT_OUT, TEST, TRAIN, VAL, draw_splits
+from transformer_cli.data.repeats import KeyExchange
+from transformer_cli.data.selection import Draw, check_enough, hold_out, scatter_sides
+from transformer_cli.data.sorting import (
+    HELD_OUT,
+    SPLITS,
+    DroppedPair,
+    Sorting,
+    append_part,
+    merge_examples,
+    sort_part,
+)
+from transformer_cli.data.spool import Part, save
+from transformer_cli.data.workers import SerialExecutor, open_pool
 from transformer_cli.errors import CorpusError
-from transformer_cli.files import remove_leftovers
+from transformer_cli.ranks import count_cores
 
-HELD_OUT = "held_out"
-"""Reason why a pair is left out that shares a side with val or test."""
-DROPPED = "dropped.tsv"
-_EXAMPLES = 20
-_SPLITS = {TRAIN: "train", VAL: "val", TEST: "test"}
-_SPOOL = "pairs"
-"""All pairs of all sources, while it is decided about them."""
-
-
-class DroppedPair(NamedTuple):
-    """A pair that is left out."""
-
-    number: int
-    """Its place among all pairs of all sources, from 1."""
-    source: str
-    reason: str
-    """Name of the filter, or ``HELD_OUT``."""
-    src: str
-    tgt: str
-
-
-OnDropped = Callable[[DroppedPair], object]
+PART_PAIRS = 1 << 17
+"""Pairs that are decided about by one task."""
+PARTITION_PAIRS = 1 << 21
+"""Pairs whose digests are compared by one task."""
+MIN_BYTES_FOR_WORKERS = 1 << 24
+"""Text that is worth the second that it takes to start workers."""
+_DELETIONS = 10
 
 
 def prepare_corpus(
-    data: CorpusData,
-    directory: Path,
-    progress: PairProgress,
-    on_dropped: OnDropped = lambda _: None,
+    data: CorpusData, directory: Path, progress: PairProgress, executor: Executor | None = None
 ) -> prepared.CorpusRecord:
     """Write a corpus into ``directory``, which must not exist, or be empty.
 
-    The sources are read once; memory grows by 46 bytes a pair (measured), by 79 where each occurs
-    twice. ``on_dropped`` is called with each pair that is left out, in order.
+    The sources are read once, by tasks of ``executor``: of one that has a process a core if none is
+    given, and of none if there is little to read.
 
     Raises:
         CorpusError: a source cannot be read, or too few pairs are left.
         MissingExtraError: a format or a filter needs a package that is not installed.
+        WorkerError: a worker has died.
         OSError: the files cannot be written.
     """
     artifact = prepared.corpus_artifact(directory)
-    return artifact.make(lambda made: _write_corpus(data, made, progress, on_dropped))
+    return artifact.make(lambda made: write_corpus(data, made, progress, executor))
 
 
 def is_prepared(data: CorpusData, directory: Path) -> bool:
@@ -138,27 +147,39 @@ def _open_all(data: CorpusData) -> list[SourceReader]:
     ]
 
 
-def _write_corpus(
-    data: CorpusData, directory: Path, progress: PairProgress, on_dropped: OnDropped
+def write_corpus(
+    data: CorpusData,
+    directory: Path,
+    progress: PairProgress,
+    executor: Executor | None = None,
+    examples: list[DroppedPair] | None = None,
 ) -> prepared.CorpusRecord:
-    """Write a corpus into a directory that is there; see ``prepare_corpus``."""
+    """Write a corpus into a directory that is there; see ``prepare_corpus``.
+
+    With a list for ``examples``, the pairs that are left out are appended to ``DROPPED``, and some
+    of each reason to the list.
+    """
     sources = _open_sources(data)
     text = _concatenate(sources)
     mtime_key, source_sha256 = text.mtime_key(), text.source_sha256()
     # The first pair of each, so that a wrong name is not found hours later.
     for reader in _open_all(data):
         next(reader.pairs(), None)
-    fates = _decide(data, sources, directory, progress)
-    now = text.mtime_key()
-    if (now is None or now != mtime_key) and text.source_sha256() != source_sha256:
-        raise CorpusError(
-            "data.sources: files have changed while they were read; start again when nobody "
-            "writes to them"
-        )
+    with _open_executor(executor, sources) as tasks, _open_work(directory) as work:
+        filtering = _describe_filters(data, sources, work)
+        parts = _read(filtering, sources, tasks, progress)
+        now = text.mtime_key()
+        if (now is None or now != mtime_key) and text.source_sha256() != source_sha256:
+            raise CorpusError(
+                "data.sources: files have changed while they were read; start again when nobody "
+                "writes to them"
+            )
+        sorting = _decide(filtering, sources, parts, data.split, tasks, examples is not None)
+        counts = _write(sorting, parts, tasks, directory, examples)
     return prepared.CorpusRecord(
         made_of={"sources": source_sha256},
         mtime_key=mtime_key,
-        sources=_write_splits(fates, sources, directory, on_dropped),
+        sources=list(map(_record, sources, repeat(sorting.fates), counts)),
         given={
             name: prepared.write_given_split(name, source, data, directory)
             for name, source in prepared.given_sources(data).items()
@@ -166,191 +187,172 @@ def _write_corpus(
     )
 
 
-class _Fates(NamedTuple):
-    """What becomes of all pairs."""
+@contextmanager
+def _open_executor(given: Executor | None, sources: Sequence[_Source]) -> Iterator[Executor]:
+    """Yield the executor for text of this size; see ``prepare_corpus``."""
+    if sum(count_bytes(source.reader) for source in sources) < MIN_BYTES_FOR_WORKERS:
+        yield SerialExecutor()
+    elif given is not None:
+        yield given
+    else:
+        with open_pool(count_cores()) as executor:
+            yield executor
 
-    sizes: list[int]
-    """Pairs of each source."""
-    numbers: np.ndarray
-    """Of each pair: the split that it is in, or a greater number if it is left out."""
-    names: dict[int, str]
-    """By these numbers: of splits, then of the reasons why pairs are left out."""
+
+@contextmanager
+def _open_work(directory: Path) -> Iterator[Path]:
+    """Yield a directory for what tasks leave for others; it is deleted at the end."""
+    work = directory.absolute() / "work"
+    work.mkdir()
+    yield work
+    # A worker that was cut off may go on for a moment, and write a file that others have read.
+    for _ in range(_DELETIONS):
+        shutil.rmtree(work, ignore_errors=True)
+    if work.exists():
+        shutil.rmtree(work)
+
+
+def _describe_filters(data: CorpusData, sources: Sequence[_Source], work: Path) -> Filtering:
+    return Filtering(
+        spool=work,
+        names=tuple(sorted({name for source in sources for name in source.filters})),
+        languages=(data.src_lang, data.tgt_lang),
+        active=tuple(frozenset({"blank", *source.filters}) for source in sources),
+        with_sides=data.split is not None,
+    )
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+class _ReadPiece(NamedTuple):
+    parts: list[Part]
+    units: UnitCounts
+
+
+def _read(
+    filtering: Filtering, sources: Sequence[_Source], tasks: Executor, progress: PairProgress
+) -> list[Part]:
+    """Read all pairs into the spool."""
+    pieces: list[list[Piece]] = []
+    for source in sources:
+        pieces.append(cut_source(source.reader, filtering.spool, tasks, PART_PAIRS))
+    owners = (number for number, own in enumerate(pieces) for _ in own)
+    read = partial(_read_piece, filtering, PART_PAIRS)
+    results = tasks.map(read, owners, count(), chain.from_iterable(pieces))
+    parts: list[Part] = []
+    for source, own in zip(sources, pieces, strict=True):
+        found = _collect(source, zip(own, results, strict=False), parts)
+        deque(progress(found, source.name), maxlen=0)
+    return parts
+
+
+def _read_piece(
+    filtering: Filtering, part_pairs: int, source: int, number: int, piece: Piece
+) -> _ReadPiece:
+    units = UnitCounts()
+    parts: list[Part] = []
+    pairs = prepared.readable_pairs(piece.pairs(units))
+    for first in pairs:
+        some = chain([first], islice(pairs, part_pairs - 1))
+        parts.append(write_part(filtering, f"{number}-{len(parts)}", source, some))
+    return _ReadPiece(parts, units)
+
+
+def _collect(
+    source: _Source, results: Iterable[tuple[Piece, _ReadPiece]], parts: list[Part]
+) -> Iterator[tuple[str, str]]:
+    """Append the parts of a source; yield something for each pair, for those who count them.
+
+    Raises:
+        CorpusError: too many units are damaged.
+    """
+    bad, max_share = source.reader.bad, getattr(source.reader, "max_bad_units", 0.0)
+    bad.units, bad.count, bad.first = 0, 0, []
+    cut_short: Path | None = None
+    for piece, (found, units) in results:
+        if cut_short is not None and piece.cut_file == cut_short:
+            continue
+        cut_short = piece.cut_file if units.is_cut_short else None
+        bad.extend(units.units, units.bad_places, units.why, max_share)
+        for part in found:
+            first = parts[-1].first + parts[-1].count if parts else 0
+            parts.append(replace(part, place=len(parts), first=first))
+            yield from repeat(("", ""), part.count)
+    bad.check(max_share)
+
+
+# --- deciding -------------------------------------------------------------------------------------
 
 
 def _decide(
-    data: CorpusData, sources: Sequence[_Source], directory: Path, progress: PairProgress
-) -> _Fates:
-    """Read all pairs into the spool, and decide what becomes of them."""
-    wanted = {name for source in sources for name in source.filters}
-    filters = build_filters(wanted, data.src_lang, data.tgt_lang)
-    filter_pass, src_digests, tgt_digests = FilterPass(filters), Digests(), Digests()
-    sizes = []
-    with prepared.open_writer(prepared.split_path(directory, _SPOOL)) as write:
-        for source in sources:
-            filter_pass.begin_source(source.filters)
-            count = 0
-            for src, tgt in progress(prepared.readable_pairs(source.reader), source.name):
-                count += 1
-                write(src, tgt)
-                filter_pass.add(src, tgt)
-                if data.split is not None:
-                    src_digests.add(fold_side(src))
-                    tgt_digests.add(fold_side(tgt))
-            sizes.append(count)
-    reasons = filter_pass.decide()
-    kept = reasons == -1
-    if not kept.any():
-        raise _nothing_left(reasons, filters)
-    splits = np.where(kept, TRAIN, LEFT_OUT).astype(np.int8)
-    if data.split is not None:
-        may_hold_out = np.repeat([source.config.split for source in sources], sizes)
-        sides = (src_digests.numbers, tgt_digests.numbers)
-        splits = draw_splits(sides, kept, may_hold_out, data.split)
-    reasons[kept] = len(filters)
-    numbers = np.where(splits == LEFT_OUT, len(_SPLITS) + reasons, splits)
-    names = [*_SPLITS.values(), *(filter_.name for filter_ in filters), HELD_OUT]
-    return _Fates(sizes, numbers, dict(enumerate(names)))
+    filtering: Filtering,
+    sources: Sequence[_Source],
+    parts: Sequence[Part],
+    split: SplitConfig | None,
+    tasks: Executor,
+    with_dropped: bool,
+) -> Sorting:
+    """Decide what becomes of each pair."""
+    partitions = -(-sum(part.count for part in parts) // PARTITION_PAIRS)
+    rejected = decide(filtering, parts, partitions, tasks)
+    if not rejected[-1]:
+        raise _nothing_left(rejected[:-1], filtering.filters)
+    held_out = filtering.spool / "held_out"
+    if split is not None:
+        exchange = partial(KeyExchange, filtering.spool, parts=len(parts), partitions=partitions)
+        sides = exchange(name="src"), exchange(name="tgt")
+        draw = Draw(split, tuple(source.config.split for source in sources), sides)
+        list(tasks.map(partial(scatter_sides, draw), parts))
+        save(held_out, hold_out(draw, parts, tasks))
+    return Sorting(
+        reasons=(*(filter_.name for filter_ in filtering.filters), HELD_OUT),
+        sources=tuple(source.name for source in sources),
+        split=split,
+        held_out=held_out,
+        with_dropped=with_dropped,
+    )
 
 
-def _nothing_left(reasons: np.ndarray, filters: Sequence[Filter]) -> CorpusError:
-    counts = np.bincount(reasons)
-    worst, count = filters[int(counts.argmax())], counts.max()
+def _nothing_left(rejected: np.ndarray, filters: Sequence[Filter]) -> CorpusError:
+    worst, most = filters[int(rejected.argmax())], rejected.max()
     remedy = "mend the text" if worst.name == "blank" else "leave that filter out, or mend the text"
     return CorpusError(
-        f"data.sources: no pair is left after the filters; of {len(reasons):,}, {count:,} are "
+        f"data.sources: no pair is left after the filters; of {rejected.sum():,}, {most:,} are "
         f"rejected by '{worst.name}' ({worst.summary}); {remedy}"
     )
 
 
-def _write_splits(
-    fates: _Fates, sources: Sequence[_Source], directory: Path, on_dropped: OnDropped
-) -> list[prepared.SourceRecord]:
-    """Write each pair into the files of its split; return what became of each source."""
-    spool = prepared.split_path(directory, _SPOOL)
-    with ExitStack() as stack:
-        writers = {
-            split: stack.enter_context(prepared.open_writer(prepared.split_path(directory, name)))
-            for split, name in _SPLITS.items()
-            if (fates.numbers == split).any()
-        }
-        owners = chain.from_iterable(map(repeat, sources, fates.sizes))
-        rows = zip(spool.pairs(), map(int, fates.numbers), owners, strict=True)
-        for place, ((src, tgt), fate, owner) in enumerate(rows, start=1):
-            if fate in writers:
-                writers[fate](src, tgt)
-            else:
-                on_dropped(DroppedPair(place, owner.name, fates.names[fate], src, tgt))
-    spool.src.unlink()
-    spool.tgt.unlink()
-    records = []
-    for source, size, end in zip(sources, fates.sizes, np.cumsum(fates.sizes), strict=True):
-        present, counts = np.unique(fates.numbers[end - size : end], return_counts=True)
-        by_fate = dict(zip(present.tolist(), counts.tolist(), strict=True))
-        records.append(
-            prepared.SourceRecord(
-                name=source.name,
-                pairs=size,
-                bad=source.reader.bad.count,
-                first_bad=source.reader.bad.why,
-                removed={fates.names[n]: by_fate[n] for n in by_fate if n not in _SPLITS},
-                kept={fates.names[n]: by_fate[n] for n in by_fate if n in _SPLITS},
-            )
-        )
-    return records
+# --- writing --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Reason:
-    """A filter or ``HELD_OUT``, and the pairs that it removes."""
-
-    name: str
-    summary: str
-    by_source: list[int]
-    """Pairs of each source."""
-    examples: list[DroppedPair]
-    """A sample of them, in their order."""
-
-    @property
-    def count(self) -> int:
-        """Pairs of all sources."""
-        return sum(self.by_source)
-
-
-@dataclass(frozen=True)
-class Cleaning:
-    """What became of the pairs of a corpus."""
-
-    record: prepared.CorpusRecord
-    reasons: list[Reason]
-    """In the order in which they are looked for; those that removed nothing are there too."""
-
-    @property
-    def pairs(self) -> int:
-        """All pairs that were read."""
-        return sum(source.pairs for source in self.record.sources)
-
-    @property
-    def bad(self) -> int:
-        """Units that could not be read."""
-        return sum(source.bad for source in self.record.sources)
-
-    @property
-    def kept(self) -> Counter[str]:
-        """Pairs that are left, by split."""
-        return sum((Counter(source.kept) for source in self.record.sources), Counter())
+def _write(
+    sorting: Sorting,
+    parts: Sequence[Part],
+    tasks: Executor,
+    directory: Path,
+    examples: list[DroppedPair] | None,
+) -> np.ndarray:
+    """Write each pair where it belongs; return for each source how many have which fate."""
+    counts = np.zeros((len(sorting.sources), len(sorting.fates)), np.int64)
+    for part, done in zip(parts, tasks.map(partial(sort_part, sorting), parts), strict=True):
+        append_part(part, done.files, directory)
+        counts[part.source] += done.counts
+        if examples is not None:
+            examples[:] = merge_examples(examples, done.examples)
+    if sorting.split is not None:
+        train, val, test, *_, held_out = counts.sum(0).tolist()
+        check_enough(sorting.split, train + val + test + held_out, val + test, train)
+    return counts
 
 
-def clean_corpus(data: CorpusData, directory: Path, progress: PairProgress) -> Cleaning:
-    """Write the pairs that are kept and those that are not into the new directory ``directory``.
-
-    Raises what ``prepare_corpus`` does.
-    """
-    # An even sample of each reason's pairs (reservoir sampling), the same one every time.
-    draw = random.Random(1)
-    seen: Counter[str] = Counter()
-    examples: defaultdict[str, list[DroppedPair]] = defaultdict(list)
-    remove_leftovers(directory.absolute().parent, others=[directory.name])
-
-    def write(made: Path) -> prepared.CorpusRecord:
-        with (made / DROPPED).open("w", encoding="utf-8", newline="") as file:
-            file.write(f"pair\tsource\tfilter\t{data.src_lang}\t{data.tgt_lang}\n")
-
-            def drop(pair: DroppedPair) -> None:
-                seen[pair.reason] += 1
-                sample = examples[pair.reason]
-                if len(sample) < _EXAMPLES:
-                    sample.append(pair)
-                elif (place := draw.randrange(seen[pair.reason])) < _EXAMPLES:
-                    sample[place] = pair
-                cells = (str(cell).replace("\t", " ") for cell in pair)
-                file.write("\t".join(cells) + "\n")
-
-            record = _write_corpus(data, made, progress, drop)
-            # The same text gives the same bytes, whenever it was written.
-            return record.model_copy(update={"mtime_key": None})
-
-    record = prepared.corpus_artifact(directory).make(write)
-    reasons = [
-        Reason(
-            name,
-            summary,
-            [source.removed.get(name, 0) for source in record.sources],
-            sorted(examples[name]),
-        )
-        for name, summary in _summarize_reasons(data).items()
-    ]
-    return Cleaning(record, reasons)
-
-
-def is_written(name: str) -> bool:
-    """Return whether ``clean_corpus`` may write a file of this name, whatever its case."""
-    return name.lower() in (prepared.RECORD, DROPPED) or name.lower().endswith((".src", ".tgt"))
-
-
-def _summarize_reasons(data: CorpusData) -> dict[str, str]:
-    names = {*data.filters, *(name for source in data.sources for name in source.filters or [])}
-    filters = build_filters(names, data.src_lang, data.tgt_lang)
-    summaries: dict[str, str] = {filter_.name: filter_.summary for filter_ in filters}
-    if data.split is not None:
-        summaries[HELD_OUT] = "a side occurs in val or test, which were drawn"
-    return summaries
+def _record(source: _Source, fates: Sequence[str], counts: np.ndarray) -> prepared.SourceRecord:
+    by_fate = {name: number for name, number in zip(fates, counts.tolist(), strict=True) if number}
+    return prepared.SourceRecord(
+        name=source.name,
+        pairs=int(counts.sum()),
+        bad=source.reader.bad.count,
+        first_bad=source.reader.bad.why,
+        removed={name: by_fate[name] for name in by_fate if name not in SPLITS.values()},
+        kept={name: by_fate[name] for name in by_fate if name in SPLITS.values()},
+    )

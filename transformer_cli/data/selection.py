@@ -1,99 +1,169 @@
-"""Splits drawn by pair, so that no side of a held-out pair is trained on."""
+"""Splits drawn by pair, so that no side of a held-out pair is trained on.
 
+Held out are pairs whose sides occur nowhere else, as long as there are enough. Of others, all pairs
+that share a side with them are left out of the training text. Which pairs are held out depends on
+the seed and on their text, not on their place.
+
+Parts have the columns ``src`` and ``tgt``, digests of the sides, and ``reason``, which is negative
+for pairs that no filter rejects.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
 from hashlib import blake2b
+from heapq import merge
+from itertools import repeat
 
 import numpy as np
 
 from transformer_cli.config.data_schema import SplitConfig
-from transformer_cli.data.corpus import find_repeated, is_among
+from transformer_cli.data.corpus import is_among
+from transformer_cli.data.repeats import KeyExchange
+from transformer_cli.data.spool import Part
 from transformer_cli.errors import CorpusError
 
 TRAIN, VAL, TEST, LEFT_OUT = 0, 1, 2, -1
 
-Sides = tuple[np.ndarray, np.ndarray]
-"""Digests of the source and the target of each pair, as ``Digests`` has them."""
+_SIDES = ("src", "tgt")
+CANDIDATE = np.dtype(
+    [("draw", "<u8"), ("part", "<i8"), ("place", "<i8"), ("src", "<u8"), ("tgt", "<u8")]
+)
+"""A pair that may be held out: its draw, its part and place there, digests of its sides."""
+_READ_AT_ONCE = 4096
 
 
-def draw_splits(
-    sides: Sides, kept: np.ndarray, may_hold_out: np.ndarray, split: SplitConfig
-) -> np.ndarray:
-    """Return the split of each pair: ``TRAIN``, ``VAL``, ``TEST`` or ``LEFT_OUT``.
+@dataclass(frozen=True)
+class Draw:
+    """What is drawn, and of what."""
 
-    Held out are pairs whose sides occur nowhere else, as long as there are enough. Of others, all
-    pairs that share a side with them are left out of the training text. Which pairs are held out
-    depends on the seed and on their text, not on their place.
+    split: SplitConfig
+    may_hold_out: tuple[bool, ...]
+    """Of each source."""
+    sides: tuple[KeyExchange, KeyExchange]
+    """Of the digests of pairs that no filter rejects."""
 
-    Args:
-        sides: of all pairs.
-        kept: mask of the pairs that no filter rejects.
-        may_hold_out: mask of the pairs that may be held out.
-        split: numbers of pairs, and the seed; CorpusError is raised if there are too few pairs.
+    @property
+    def wanted(self) -> int:
+        """Number of pairs to hold out."""
+        return self.split.val + self.split.test
+
+
+def scatter_sides(draw: Draw, part: Part) -> None:
+    """Write the digests of a part's sides for those who compare them."""
+    for name, exchange in zip(_SIDES, draw.sides, strict=True):
+        exchange.scatter(part.place, part.load(name, np.uint64)[_kept(part)])
+
+
+def hold_out(draw: Draw, parts: Sequence[Part], executor: Executor) -> np.ndarray:
+    """Return the pairs to hold out, at most as many as are wanted, first those for test.
+
+    ``scatter_sides`` was called for all parts.
     """
-    wanted = split.test + split.val
-    held_out = _draw(sides, kept, kept & may_hold_out, wanted, split.seed)
-    splits = np.where(kept, TRAIN, LEFT_OUT).astype(np.int8)
-    in_train = kept.copy()
-    in_train[held_out] = False
-    for digests in sides:
-        in_train &= ~is_among(digests, np.unique(digests[held_out]))
-    splits[kept & ~in_train] = LEFT_OUT
-    splits[held_out[: split.test]] = TEST
-    splits[held_out[split.test :]] = VAL
-    if len(held_out) < wanted or not in_train.any():
+    for exchange in draw.sides:
+        list(executor.map(exchange.compare, range(exchange.partitions)))
+    held_out = np.empty(0, CANDIDATE)
+    for part, _ in zip(parts, executor.map(_find_candidates, repeat(draw), parts), strict=True):
+        more = np.fromfile(part.path("alone"), CANDIDATE)
+        both = np.concatenate((held_out, more))
+        held_out = both[np.argsort(both["draw"], kind="stable")][: draw.wanted]
+    if len(held_out) == draw.wanted:
+        return held_out
+    list(executor.map(_find_others, repeat(draw), parts))
+    others = merge(*map(_read_others, parts), key=lambda other: other["draw"])
+    return np.concatenate((held_out, _choose(held_out, others, draw.wanted)))
+
+
+def check_enough(split: SplitConfig, left: int, held_out: int, trained: int) -> None:
+    """Raise CorpusError unless so many pairs of those that are left make all splits."""
+    if held_out < split.val + split.test or not trained:
         raise CorpusError(
             f"data.split: {split.val:,} pairs for val and {split.test:,} for test are asked for, "
-            f"but of {int(kept.sum()):,} that are left, {len(held_out):,} could be held out and "
-            f"{int(in_train.sum()):,} trained on; ask for fewer"
+            f"but of {left:,} that are left, {held_out:,} could be held out and {trained:,} "
+            "trained on; ask for fewer"
         )
+
+
+def find_splits(part: Part, held_out: np.ndarray, split: SplitConfig) -> np.ndarray:
+    """Return the split of each pair: ``TRAIN``, ``VAL``, ``TEST`` or ``LEFT_OUT``."""
+    in_train = _kept(part)
+    for name in _SIDES:
+        in_train &= ~is_among(part.load(name, np.uint64), np.unique(held_out[name]))
+    splits = np.where(in_train, TRAIN, LEFT_OUT).astype(np.int8)
+    for number, chosen in ((TEST, held_out[: split.test]), (VAL, held_out[split.test :])):
+        splits[chosen["place"][chosen["part"] == part.place]] = number
     return splits
 
 
-def _draw(
-    sides: Sides, kept: np.ndarray, candidates: np.ndarray, wanted: int, seed: int
-) -> np.ndarray:
-    """Return the places of at most ``wanted`` pairs of which no two share a side."""
-    is_alone = candidates.copy()
-    for digests in sides:
-        is_alone &= ~is_among(digests, find_repeated(digests[kept]))
-    draws = _draws(sides, seed)
-    alone = _smallest(draws, is_alone, wanted)
-    if len(alone) == wanted:
-        return alone
-    drawn = alone.tolist()
-    seen_src, seen_tgt = (set(digests[alone].tolist()) for digests in sides)
-    others = np.flatnonzero(candidates & ~is_alone)
-    for place in map(int, others[np.argsort(draws[others], kind="stable")]):
-        if len(drawn) == wanted:
+def _kept(part: Part) -> np.ndarray:
+    return part.load("reason", np.int8) < 0
+
+
+def _find_candidates(draw: Draw, part: Part) -> None:
+    """Write those pairs, of which no side occurs elsewhere, that may be among those held out."""
+    _write_candidates(draw, part, "alone", draw.wanted)
+
+
+def _find_others(draw: Draw, part: Part) -> None:
+    """Write the pairs that have a side that occurs elsewhere, in the order they are drawn in."""
+    _write_candidates(draw, part, "others", part.count)
+
+
+def _write_candidates(draw: Draw, part: Part, name: str, most: int) -> None:
+    candidates = _kept(part)
+    places = np.flatnonzero(candidates)
+    sides = tuple(part.load(side, np.uint64)[places] for side in _SIDES)
+    is_alone = np.ones(len(places), bool)
+    for digests, exchange in zip(sides, draw.sides, strict=True):
+        is_alone &= ~exchange.find_repeated(part.place, digests)
+    is_wanted = is_alone if name == "alone" else ~is_alone
+    if not draw.may_hold_out[part.source]:
+        is_wanted[:] = False
+    numbers = _draws(sides, draw.split.seed)
+    chosen = np.flatnonzero(is_wanted)
+    chosen = chosen[np.argsort(numbers[chosen], kind="stable")][:most]
+    found = np.empty(len(chosen), CANDIDATE)
+    found["part"] = part.place
+    found["place"] = places[chosen]
+    found["draw"], found["src"], found["tgt"] = (each[chosen] for each in (numbers, *sides))
+    part.save(name, found)
+
+
+def _read_others(part: Part) -> Iterator[np.void]:
+    path, read = part.path("others"), 0  # opened anew each time, as there may be thousands
+    while len(some := np.fromfile(path, CANDIDATE, _READ_AT_ONCE, offset=read)):
+        yield from some
+        read += some.nbytes
+
+
+def _choose(held_out: np.ndarray, others: Iterable[np.void], wanted: int) -> np.ndarray:
+    """Return the first of ``others`` that share no side with one another or those held out."""
+    chosen: list[np.void] = []
+    seen_src, seen_tgt = (set(held_out[side].tolist()) for side in _SIDES)
+    for other in others:
+        if len(held_out) + len(chosen) == wanted:
             break
-        src, tgt = (int(digests[place]) for digests in sides)
+        src, tgt = (int(other[side]) for side in _SIDES)
         if src not in seen_src and tgt not in seen_tgt:
-            drawn.append(place)
+            chosen.append(other)
             seen_src.add(src)
             seen_tgt.add(tgt)
-    return np.array(drawn, np.int64)
+    return np.array(chosen, CANDIDATE)
 
 
-def _smallest(draws: np.ndarray, mask: np.ndarray, count: int) -> np.ndarray:
-    """Return the places in the mask of the smallest numbers, at most ``count``, in their order."""
-    numbers = draws[mask]
-    if 0 < count < len(numbers):
-        numbers.partition(count - 1)
-        mask = mask & (draws <= numbers[count - 1])
-    places = np.flatnonzero(mask)
-    return places[np.argsort(draws[places], kind="stable")][:count]
-
-
-def _draws(sides: Sides, seed: int) -> np.ndarray:
+def _draws(sides: tuple[np.ndarray, ...], seed: int) -> np.ndarray:
     """Return a random number for each pair, a function of its text and the seed."""
     src, tgt = sides
     salt = blake2b(str(seed).encode(), digest_size=8).digest()
     numbers = src ^ np.uint64(int.from_bytes(salt, "little"))
-    shifted = np.empty_like(numbers)
-    # Twice the finalizer of MurmurHash3, of which each bit depends on all bits.
+    # Twice, so that each bit depends on all bits of both.
     for addend in (tgt, np.uint64(0)):
-        numbers += addend
-        for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53, 1):
-            np.right_shift(numbers, np.uint64(33), out=shifted)
-            numbers ^= shifted
-            numbers *= np.uint64(factor)
+        numbers = mix(numbers + addend)
+    return numbers
+
+
+def mix(numbers: np.ndarray) -> np.ndarray:
+    """Return 64-bit numbers of which each bit depends on all: the finalizer of MurmurHash3."""
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53, 1):
+        numbers = (numbers ^ (numbers >> np.uint64(33))) * np.uint64(factor)
     return numbers

@@ -33,8 +33,8 @@ class LineRange:
 
     def raw_lines(self) -> Iterator[bytes]:
         """Yield the lines as they are; raise CorpusError if there are fewer than there were."""
+        left = self.count
         with open_text(self.path, start=self.start) as file:
-            left = self.count
             for line in islice(bounded_lines(file, self.name, self.first), self.count):
                 left -= 1
                 yield line
@@ -78,7 +78,7 @@ def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
         text = stack.enter_context(open_text(path))
         copy = None if plain == path else stack.enter_context(plain.open("wb"))
         while block := text.read(_BLOCK_BYTES):
-            head, last = head or block[:4], block[-1:]
+            head, last = (head + block[:4])[:4], block[-1:]
             if copy is not None:
                 copy.write(block)
             ends = block.count(b"\n")

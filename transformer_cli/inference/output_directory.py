@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict
 from transformer_cli.artifact import mtime_key_of, read_record, write_record
 from transformer_cli.data.tables import format_of
 from transformer_cli.errors import UsageError
-from transformer_cli.files import sha256
+from transformer_cli.files import remove_leftovers, sha256
 from transformer_cli.objects import ObjectPath, check_store, match_objects, object_key
-from transformer_cli.runs.directory import LOCK, lock_directory
+from transformer_cli.runs.directory import lock_directory
 
 RECORD = ".translations.json"
 _ADVICE = "name a new or an empty directory"
@@ -118,7 +118,7 @@ def check_directory(path: Path, inputs: Collection[Path]) -> None:
         return
     if is_input:
         raise UsageError(f"-o {path}: is the directory of the files that -i reads; {_ADVICE}")
-    others = sorted(found - {RECORD, LOCK})
+    others = sorted(name for name in found if not name.startswith("."))
     if others and RECORD not in found:
         raise UsageError(
             f"-o {path}: {others[0]} is there, and no record of earlier translations; {_ADVICE}"
@@ -161,6 +161,7 @@ class OutputDirectory:
         """
         if isinstance(self._path, ObjectPath):  # nothing is begun in a store
             return
+        remove_leftovers(self._path, ours=[RECORD], others=[])
         for path in self._path.iterdir():
             begun = _BEGUN.fullmatch(path.name)
             if begun is None or path.name in self._record.files:

@@ -121,11 +121,14 @@ class DistillPlan(Plan):
             }
             return {**describe_training(config), **texts}
 
+        name = _training_name(run)
+        begun_with = self._find_begun_with(name, run)
         return Job(
-            _training_name(run),
+            name,
             inputs,
             lambda: [weights_record(run)],
-            command=self._train_command(teacher.file, run),
+            command=self._train_command(teacher.file, run, begun_with),
+            resumes_with=begun_with,
             config=config,
         )
 
@@ -134,9 +137,20 @@ class DistillPlan(Plan):
         trained = [each.run for each in direction.teachers if each.file is not None]
         return [TEXT_JOB, *map(_training_name, trained)]
 
-    def _train_command(self, file: Path | None, run: RunDirectory) -> list[str]:
-        # What was begun elsewhere goes on as it was begun: so --precision auto has it.
-        options = self.binding if run.metrics.exists() else self.training
+    def _find_begun_with(self, name: str, run: RunDirectory) -> Sequence[str]:
+        """Return the options of a training that was begun elsewhere; none: it is ours.
+
+        It goes on as it was begun: so --precision auto has it. The record tells, as long as we are
+        not the first: a training that runs on a cluster is found by its command.
+        """
+        record = self.directory.read(name)
+        is_adopted = run.metrics.exists() if record is None else bool(record.options)
+        return self.binding if is_adopted else ()
+
+    def _train_command(
+        self, file: Path | None, run: RunDirectory, begun_with: Sequence[str] = ()
+    ) -> list[str]:
+        options = begun_with or self.training
         suspect = ["--allow-suspect-data"] if self.allow_suspect_data else []
         return ["train", str(file), "--run-dir", str(run.path), *options, *self.threads, *suspect]
 

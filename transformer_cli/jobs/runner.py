@@ -286,6 +286,7 @@ def run_command(command: Command) -> Ended:
             lacking = f"{platform.node()} has no directory {path}"
             return Ended(1, f"{lacking}; work on a disk that all workers see under one path")
     if command.stop.exists():  # the worker that was to see it has been lost
+        fence.lift_fence(command.owner)
         command.stop.unlink()
         return Ended(_TERMINATED, "stopped")
     inside = fence.raise_fence(command.owner)

@@ -6,6 +6,8 @@ The pass looks at each pair once, and decides on all of them at its end.
 from array import array
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress, count
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -40,7 +42,8 @@ class OutlierFilter(_Filter):
     """Rejects pairs whose measure is far from the corpus's own."""
 
     measure: Callable[[str, str], float]  # (source, target) -> a number
-    bounds: Callable[[np.ndarray], tuple[float, float]]  # a corpus's -> the least and greatest kept
+    bounds: Callable[[np.ndarray, np.ndarray], tuple[float, float]]
+    """(different measures of a corpus, sorted; how often each occurs) -> least and greatest kept"""
 
 
 Filter = PairFilter | RepeatFilter | OutlierFilter
@@ -80,16 +83,15 @@ class FilterPass:
             for filter_, column in zip(self.filters, self._columns, strict=True)
         ]
 
-    def add(self, src: str, tgt: str) -> bool:
-        """Look at the next pair; return whether no more filters need to look at it."""
-        self._count += 1
-        is_rejected = False
+    def add(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        """Look at the next pairs; return for each whether no more filters need to look at it."""
+        self._count += len(pairs)
+        is_done = [False] * len(pairs)
         for column, is_looked_at in self._looked_at:
-            if is_rejected or not is_looked_at:
-                column.skip()
-            elif column.look(src, tgt):
-                is_rejected = not self._alone or column is self._columns[0]
-        return is_rejected
+            found = column.look(pairs, is_done if is_looked_at else [True] * len(pairs))
+            if not self._alone or column is self._columns[0]:
+                is_done = list(map(or_, is_done, found)) if any(found) else is_done
+        return is_done
 
     def decide(self) -> np.ndarray:
         """Return for each pair the place in ``filters`` of the one that rejects it, or -1."""
@@ -111,6 +113,10 @@ class FilterPass:
                 left = left & ~mask
             yield mask
 
+    def columns(self) -> list[np.ndarray]:
+        """Return for each filter what it knows of each pair: a flag, a measure or a digest."""
+        return [column.known for column in self._columns]
+
     def details(self, place: int) -> dict[int, str]:
         """Return what is wrong with the first few pairs that a filter rejects, by their index."""
         column = self._columns[place]
@@ -124,9 +130,10 @@ class FilterPass:
 
 
 # --- what each kind of filter has to know of a pair: ----------------------------------------------
-# look(src, tgt) at the next pair, and return whether it is rejected for certain; skip() it, as an
-# earlier filter rejects it; rejects(left, active) returns a mask of the pairs that are rejected,
-# given one of those that no earlier filter rejects, and one of those of sources with the filter.
+# look(pairs, is_done) at the next pairs, but at those that are done, as an earlier filter rejects
+# them, and return whether each is rejected for certain; rejects(left, active) returns a mask of the
+# pairs that are rejected, given one of those that no earlier filter rejects, and one of those of
+# sources with the filter.
 
 
 class _Flags:
@@ -137,18 +144,25 @@ class _Flags:
         self._flags = bytearray()
         self.details: dict[int, str] = {}
 
-    def look(self, src: str, tgt: str) -> bool:
-        wrong = self._filter.rejects(src, tgt)
-        if wrong and len(self.details) < self._SHOWN:
-            self.details[len(self._flags)] = wrong if isinstance(wrong, str) else ""
-        self._flags.append(bool(wrong))
-        return bool(wrong)
-
-    def skip(self) -> None:
-        self._flags.append(False)
+    def look(self, pairs: Sequence[tuple[str, str]], is_done: Sequence[bool]) -> list[bool]:
+        rejects = self._filter.rejects
+        found = [
+            False if done else rejects(*pair) for pair, done in zip(pairs, is_done, strict=True)
+        ]
+        flags = list(map(bool, found))
+        if any(flags) and len(self.details) < self._SHOWN:
+            for place in list(compress(count(), flags))[: self._SHOWN - len(self.details)]:
+                wrong = found[place]
+                self.details[len(self._flags) + place] = wrong if isinstance(wrong, str) else ""
+        self._flags += bytes(flags)
+        return flags
 
     def rejects(self, left: np.ndarray, active: np.ndarray) -> np.ndarray:
-        return np.asarray(active & np.frombuffer(self._flags, bool))
+        return np.asarray(active & self.known)
+
+    @property
+    def known(self) -> np.ndarray:
+        return np.frombuffer(self._flags, bool)
 
 
 class _Measures:
@@ -157,18 +171,21 @@ class _Measures:
         self.values = array("d")
         self.typical: array[float] | None = None  # of another text, which tells what is usual
 
-    def look(self, src: str, tgt: str) -> bool:
-        self.values.append(self._filter.measure(src, tgt))
-        return False
-
-    def skip(self) -> None:
-        self.values.append(np.nan)
+    def look(self, pairs: Sequence[tuple[str, str]], is_done: Sequence[bool]) -> list[bool]:
+        measure = self._filter.measure
+        self.values.extend(
+            [np.nan if done else measure(*pair) for pair, done in zip(pairs, is_done, strict=True)]
+        )
+        return [False] * len(pairs)
 
     def rejects(self, left: np.ndarray, active: np.ndarray) -> np.ndarray:
-        measures = np.frombuffer(self.values)
-        usual = measures[active] if self.typical is None else np.frombuffer(self.typical)
-        low, high = self._filter.bounds(usual[~np.isnan(usual)])
-        return np.asarray(active & ((measures < low) | (measures > high)))
+        usual = self.known[active] if self.typical is None else np.frombuffer(self.typical)
+        low, high = self._filter.bounds(*np.unique(usual[~np.isnan(usual)], return_counts=True))
+        return np.asarray(active & ((self.known < low) | (self.known > high)))
+
+    @property
+    def known(self) -> np.ndarray:
+        return np.frombuffer(self.values)
 
 
 class _Keys:
@@ -176,20 +193,24 @@ class _Keys:
         self._filter = filter_
         self.digests = Digests()
 
-    def look(self, src: str, tgt: str) -> bool:
-        self.digests.add(self._filter.key(src, tgt))
-        return False
-
-    def skip(self) -> None:
-        self.digests.skip()
+    def look(self, pairs: Sequence[tuple[str, str]], is_done: Sequence[bool]) -> list[bool]:
+        key = self._filter.key
+        self.digests.extend(
+            [None if done else key(*pair) for pair, done in zip(pairs, is_done, strict=True)]
+        )
+        return [False] * len(pairs)
 
     def rejects(self, left: np.ndarray, active: np.ndarray) -> np.ndarray:
-        digests = self.digests.numbers
+        digests = self.known
         mask = left & is_among(digests, find_repeated(digests[left]))
         places = np.flatnonzero(mask)
         _, first = np.unique(digests[places], return_index=True)
         mask[places[first]] = False
         return np.asarray(mask & active)
+
+    @property
+    def known(self) -> np.ndarray:
+        return self.digests.numbers
 
 
 _Column = _Flags | _Measures | _Keys

@@ -11,6 +11,7 @@ from typing import TypeVar
 from transformer_cli.artifact import hash_files, mtime_key_of
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import decode_line, without_byte_order_mark
+from transformer_cli.data.shards import LineRange
 from transformer_cli.errors import CorpusError, did_you_mean
 from transformer_cli.objects import ObjectPath, match_objects
 
@@ -45,6 +46,29 @@ class BadUnits:
         """The message of the first one; None: there is none."""
         return self.first[0] if self.first else None
 
+    def add(self, message: str, max_share: float) -> None:
+        """Count a damaged unit, the last one of ``units``; raise what ``check`` does if it can."""
+        self.count += 1
+        if self.count <= _SHOWN:
+            self.first.append(message)
+        if self.units >= (_ENOUGH_FOR_ALL if self.count == self.units else _ENOUGH_UNITS):
+            self.check(max_share)
+
+    def extend(self, units: int, places: Iterable[int], why: str, max_share: float) -> None:
+        """Count units that were read elsewhere, in order; see ``add``.
+
+        Args:
+            units: how many.
+            places: of damaged ones among them, from 1.
+            why: message of the first of these.
+            max_share: of damaged units.
+        """
+        before = self.units
+        for place in places:
+            self.units = before + place
+            self.add(why, max_share)
+        self.units = before + units
+
     def check(self, max_share: float) -> None:
         """Raise a CorpusError if all units are damaged, or a larger share than ``max_share``."""
         if self.count and self.count == self.units:
@@ -64,6 +88,15 @@ class UnitReader(ABC):
     files: tuple[Path, ...]
     max_bad_units: float
     bad: BadUnits = field(default_factory=BadUnits, compare=False, kw_only=True)
+
+    @property
+    def is_of_lines(self) -> bool:
+        """Return whether each line is a unit by itself, so that ``units_of`` reads a part."""
+        return False
+
+    def units_of(self, lines: LineRange) -> Iterable[Unit]:
+        """Yield the units of some lines of a file; raise a CorpusError as ``units`` does."""
+        raise AssertionError("its units are not lines")
 
     @abstractmethod
     def units(self, file: Path) -> Iterable[Unit]:
@@ -86,14 +119,10 @@ class UnitReader(ABC):
         for file in self.files:
             for unit in self.units(file) if len(self.files) == 1 else self._all_units(file):
                 bad.units += 1
-                if not isinstance(unit, CorpusError):
+                if isinstance(unit, CorpusError):
+                    bad.add(str(unit), self.max_bad_units)
+                else:
                     yield unit
-                    continue
-                bad.count += 1
-                if bad.count <= _SHOWN:
-                    bad.first.append(str(unit))
-                if bad.units >= (_ENOUGH_FOR_ALL if bad.count == bad.units else _ENOUGH_UNITS):
-                    bad.check(self.max_bad_units)
         bad.check(self.max_bad_units)
         if not bad.units:
             raise CorpusError(f"{self.path}: {self.nothing_found()}")
@@ -176,10 +205,14 @@ def no_such(what: str, name: str, known: Collection[str]) -> str:
 
 
 def numbered_lines(
-    raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict"
+    raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict", first: int = 1
 ) -> Numbered[str]:
-    """Yield the decoded lines of a text file; raise a CorpusError if it is compressed."""
-    for number, raw in enumerate(raw_lines, start=1):
+    """Yield the decoded lines of a text file, numbered from ``first`` on.
+
+    Raises:
+        CorpusError: it is compressed.
+    """
+    for number, raw in enumerate(raw_lines, start=first):
         if number == 1:
             raw = without_byte_order_mark(raw, name)
             if not raw:

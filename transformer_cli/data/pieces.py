@@ -1,0 +1,158 @@
+"""A source in pieces, which several workers read: some small files, or a range of a large one."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from transformer_cli.compression import is_compressed
+from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.readers.opening import SourceReader, TextReader
+from transformer_cli.data.readers.units import Unit, UnitReader
+from transformer_cli.data.shards import LineRange, PairRange, cut_lines, cut_pairs
+from transformer_cli.errors import CorpusError
+from transformer_cli.objects import ObjectPath, object_sizes
+
+PIECE_BYTES = 1 << 23
+"""A file of fewer is read as a whole, and with others."""
+
+
+@dataclass(frozen=True)
+class _UnitFile:
+    reader: UnitReader
+    file: Path
+    lines: LineRange | None = None
+    """None: all of the file."""
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return (self.file,)
+
+    def units(self) -> Iterator[Unit]:
+        if self.lines is None:
+            yield from self.reader.units(self.file)
+        else:
+            yield from self.reader.units_of(self.lines)
+
+
+_Whole = ParallelFiles | _UnitFile
+_Item = _Whole | PairRange
+
+
+@dataclass
+class UnitCounts:
+    """What was read of a piece beside pairs."""
+
+    units: int = 0
+    bad_places: list[int] = field(default_factory=list)
+    """Of damaged units among all of the piece, from 1."""
+    why: str = ""
+    """The message of the first of them."""
+    is_cut_short: bool = False
+    """Whether a file could not be read to its end, so that later ranges of it are left out."""
+
+    def note(self, error: CorpusError) -> None:
+        """Count the last unit as damaged."""
+        self.bad_places.append(self.units)
+        self.why = self.why or str(error)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a source that one worker reads."""
+
+    items: tuple[_Item, ...]
+    is_of_only_file: bool
+    """Whether the source has no other file, so that this must be readable to its end."""
+
+    @property
+    def cut_file(self) -> Path | None:
+        """The file of units that this is a range of, if it is one."""
+        item = self.items[0]
+        return item.file if isinstance(item, _UnitFile) and item.lines is not None else None
+
+    def pairs(self, counts: UnitCounts) -> Iterator[tuple[str, str]]:
+        """Yield the pairs, and count all units; raise CorpusError if one cannot be read on."""
+        for item in self.items:
+            try:
+                for unit in item.units() if isinstance(item, _UnitFile) else item.pairs():
+                    counts.units += 1
+                    if isinstance(unit, CorpusError):
+                        counts.note(unit)
+                    else:
+                        yield unit
+            except CorpusError as error:
+                if self.is_of_only_file or not isinstance(item, _UnitFile):
+                    raise
+                counts.units += 1
+                counts.note(error)
+                counts.is_cut_short = True
+
+
+def count_bytes(reader: SourceReader) -> int:
+    """Return the size of a source's files, compressed as they are."""
+    return sum(_sizes(_files(reader)))
+
+
+def cut_source(
+    reader: SourceReader, work: Path, executor: Executor, piece_pairs: int
+) -> list[Piece]:
+    """Cut a source into pieces, in its order; large files of lines at every ``piece_pairs`` lines.
+
+    What has to be decompressed for that is written into the directory ``work``.
+
+    Raises:
+        CorpusError: aligned text cannot be read, or is not aligned.
+    """
+    items = _files(reader)
+    sizes = _sizes(items)
+    is_only = len(items) == 1
+    cuts = {
+        place: executor.submit(_cut, item, piece_pairs, work)
+        for place, item in enumerate(items)
+        if sizes[place] >= PIECE_BYTES and _can_be_cut(item, is_only)
+    }
+    pieces: list[Piece] = []
+    small: list[_Item] = []
+    size = 0
+    for place, item in enumerate(items):
+        if place not in cuts:
+            small.append(item)
+            size += sizes[place]
+        if small and (place in cuts or size >= PIECE_BYTES):
+            pieces.append(Piece(tuple(small), is_only))
+            small, size = [], 0
+        if place in cuts:
+            pieces += [Piece((part,), is_only) for part in cuts[place].result()]
+    return [*pieces, Piece(tuple(small), is_only)] if small else pieces
+
+
+def _files(reader: SourceReader) -> list[_Whole]:
+    if isinstance(reader, UnitReader):
+        bare = replace(reader, files=())
+        return [_UnitFile(bare, file) for file in reader.files]
+    both = [reader] if isinstance(reader, TextReader) else reader.sources
+    return [ParallelFiles(each.src, each.tgt) for each in both if isinstance(each, ParallelFiles)]
+
+
+def _sizes(items: Sequence[_Whole]) -> list[int]:
+    paths = [path for item in items for path in item.paths]
+    objects = [path for path in paths if isinstance(path, ObjectPath)]
+    sizes: dict[Path, int] = dict(zip(objects, object_sizes(objects), strict=True))
+    sizes |= {path: path.stat().st_size for path in paths if path not in sizes and path.is_file()}
+    return [sum(sizes.get(path, 0) for path in item.paths) for item in items]
+
+
+def _can_be_cut(item: _Whole, is_only: bool) -> bool:
+    # Of several compressed ones, each is for one worker: copies of all might fill the disk.
+    is_plain = not any(map(is_compressed, item.paths))
+    return (is_plain or is_only) and (isinstance(item, ParallelFiles) or item.reader.is_of_lines)
+
+
+def _cut(item: _Whole, size: int, work: Path) -> list[_Item]:
+    if isinstance(item, ParallelFiles):
+        return [*cut_pairs(item, size, work)]
+    try:
+        return [replace(item, lines=lines) for lines in cut_lines(item.file, size, work)]
+    except CorpusError:
+        return [item]  # told as it is read, after what is before the damage

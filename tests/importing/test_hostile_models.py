@@ -11,6 +11,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 import pytest
@@ -36,7 +37,7 @@ from transformer_cli.errors import (
     TokenizerError,
     UsageError,
 )
-from transformer_cli.importing import source, torch_child
+from transformer_cli.importing import source, tensors, torch_child
 from transformer_cli.runs.trained_model import load_trained_model
 
 Change = Callable[[Path], object]
@@ -308,7 +309,7 @@ def save_torch(model: Path, content: object, **options: Any) -> None:
 def _in_forks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read files of torch.save in forks: new processes would import torch again."""
     if sys.platform != "win32":
-        monkeypatch.setattr("transformer_cli.importing.tensors.subprocess.run", read_in_fork)
+        monkeypatch.setattr(tensors, "subprocess", SimpleNamespace(run=read_in_fork))
 
 
 def read_in_fork(

@@ -61,9 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             rows.append((f"{pairs:,}", str(source), *measured))
             print(markdown_table(head, rows), flush=True)
         if options.source:
-            outs = [directory / f"out-{source.name}" for source in (Path.cwd(), options.source)]
-            names = sorted(path.name for path in outs[0].iterdir())
-            print("differing:", filecmp.cmpfiles(*outs, names, shallow=False)[1:])
+            ours, theirs = (directory / f"out-{each.name}" for each in (Path.cwd(), options.source))
+            names = sorted(path.name for path in ours.iterdir())
+            print("differing:", filecmp.cmpfiles(ours, theirs, names, shallow=False)[1:])
         shutil.rmtree(directory)
 
 

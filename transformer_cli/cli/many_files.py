@@ -36,6 +36,7 @@ from transformer_cli.inference.output_directory import (
     output_key,
 )
 from transformer_cli.inference.translator import LongLine, TextTranslator, ignore
+from transformer_cli.objects import ObjectPath
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.directory import RunDirectory
 
@@ -86,7 +87,7 @@ def translate_files(options: TranslateOptions) -> None:
         settings = executor.submit(describe_translator, options).result()
         of_all = _settings_of_all(options, settings)
         directory = stack.enter_context(open_directory(options.output, of_all))
-        if isinstance(executor, ClusterExecutor):
+        if isinstance(executor, ClusterExecutor) and not isinstance(options.output, ObjectPath):
             executor.check_shared(options.output)
         tasks = []
         for path in inputs:
@@ -254,7 +255,7 @@ def _translate(
 def _open_output(task: Task, job: Translating) -> Iterator[output.Output]:
     """Open the file of translations; take from ``job`` the rows that are translated already."""
     path = task.options.output
-    if task.is_shared:
+    if task.is_shared or isinstance(path, ObjectPath):
         with output.shared_file(path, job.chunk_lines) as file:
             yield file
         return

@@ -29,7 +29,7 @@ from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks, count_cores
 
 with lazy_imports():
-    from transformer_cli import cluster as clusters, compression, files
+    from transformer_cli import cluster as clusters, compression, files, objects
     from transformer_cli.config import cluster_schema
     from transformer_cli.data import corpus, sources, workers
     from transformer_cli.inference import loading, torch_engine, translator as translators
@@ -218,6 +218,14 @@ def load_models(
     return translator, searcher.with_search(compute.beam_size)
 
 
+def read_path(given: object) -> Path:
+    """Return the path of a file or of an object that is named on the command line."""
+    try:
+        return objects.text_path(str(given))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
 def check_output(
     path: Path, option: str = "-o", inputs: Mapping[str, Path | None] | None = None
 ) -> None:
@@ -226,8 +234,12 @@ def check_output(
     ``inputs`` are files that the command reads, by their options: none is to be written over.
     """
     for name, other in (inputs or {}).items():
-        if other is not None and path.is_file() and other.is_file() and path.samefile(other):
+        if other is not None and files.is_same_file(path, other):
             raise UsageError(f"{option} {path}: is the file that {name} reads; name another one")
+    if isinstance(path, objects.ObjectPath):
+        compression.compressor(path)
+        objects.check_store(path)
+        return
     if path.is_dir():
         raise UsageError(f"{option} {path}: is a directory; give the name of a file")
     if not path.parent.is_dir():

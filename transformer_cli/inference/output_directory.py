@@ -40,7 +40,7 @@ class FileState(BaseModel):
     def is_seen(self, input_: Path, output: Path) -> bool:
         """Return whether both files are as they were, by what tells it without reading them."""
         is_same = self.input_key is not None and self.input_key == mtime_key_of([input_])
-        return is_same and self.output_key == output_key(output)
+        return is_same and self.output_key == size_and_time(output)
 
     def is_of(self, input_sha256: str, output: Path) -> bool:
         """Return whether both files have the bytes that they had."""
@@ -48,10 +48,10 @@ class FileState(BaseModel):
         return is_same and self.output_sha256 == sha256(output)
 
 
-def output_key(path: Path) -> str:
-    """Return size and time of a translation; an empty text: there is none.
+def size_and_time(path: Path) -> str:
+    """Return size and time of a file; an empty text: there is none.
 
-    Whoever replaces one writes the same bytes, so no time is too new to tell it from another.
+    Whoever replaces a translation writes the same bytes, so its time is never too new to tell.
     """
     try:
         stat = path.stat()

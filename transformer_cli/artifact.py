@@ -20,7 +20,6 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from transformer_cli.compression import open_text, write_text
-from transformer_cli.errors import CorpusError
 from transformer_cli.files import read_small, sha256, whole_directory
 from transformer_cli.objects import ObjectPath, object_keys
 
@@ -171,13 +170,10 @@ def mtime_key_of(paths: Iterable[Path]) -> str | None:
     """Return sizes, modification times and inodes of files, and what objects have in their place.
 
     None: a file is not there, or was changed so recently that another change might leave its times
-    as they are.
+    as they are. CorpusError: a store cannot be asked.
     """
     paths = list(paths)
-    try:
-        of_objects = iter(object_keys([path for path in paths if isinstance(path, ObjectPath)]))
-    except CorpusError:
-        return None
+    of_objects = iter(object_keys([path for path in paths if isinstance(path, ObjectPath)]))
     keys = [
         next(of_objects) if isinstance(path, ObjectPath) else _mtime_key(path) for path in paths
     ]

@@ -22,7 +22,7 @@ from typing import IO, BinaryIO, Literal
 
 from transformer_cli import fence
 from transformer_cli.errors import RunError, UsageError
-from transformer_cli.objects import ObjectPath, whole_object
+from transformer_cli.objects import ObjectPath, open_object, whole_object
 
 # Of manifests, states and records: a thousand times ours. Parsed, JSON may take 20 times as much
 # memory.
@@ -71,12 +71,13 @@ def open_regular(path: Path, mode: Literal["rb", "r+b", "ab", "a+b"] = "rb") -> 
 
 
 def read_small(path: Path, max_bytes: int = MAX_SMALL_BYTES) -> bytes:
-    """Return the bytes of a regular file; raise OSError if it is larger than ``max_bytes``."""
-    with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
+    """Return the bytes of a regular file or an object; OSError if more than ``max_bytes``."""
+    with open_object(path) if isinstance(path, ObjectPath) else open_regular(path) as file:
+        size = file.seek(0, os.SEEK_END)
         if size > max_bytes:
             problem = f"has {size:,} bytes, more than the {max_bytes:,} of any such file"
             raise OSError(errno.EINVAL, problem, str(path))
+        file.seek(0)
         return file.read(size)
 
 
@@ -142,10 +143,22 @@ def sync(path: Path) -> None:
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether ``path`` is a device or a pipe, not a regular file."""
+    """Return whether ``path`` is a device or a pipe, not a regular file or an object."""
+    if isinstance(path, ObjectPath):
+        return False
     is_posix = sys.platform != "win32"
     in_system = is_posix and path.absolute().parts[1:2] in (("dev",), ("proc",))
     return in_system or (path.exists() and not path.is_file())
+
+
+def is_same_file(path: Path, other: Path) -> bool:
+    """Return whether two paths are those of one regular file, or of one object."""
+    if isinstance(path, ObjectPath) or isinstance(other, ObjectPath):
+        return path == other
+    try:
+        return path.is_file() and path.samefile(other)
+    except OSError:  # the other is not there
+        return False
 
 
 def find_unusable_on_windows(path: PurePath) -> str | None:
@@ -311,7 +324,7 @@ def _is_running(process_id: int) -> bool:
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, in hexadecimal."""
-    with open_regular(path) as file:
+    """Return the SHA-256 of the bytes of a file or an object, in hexadecimal."""
+    with open_object(path) if isinstance(path, ObjectPath) else open_regular(path) as file:
         digest = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]  # it is buffered
     return digest.hexdigest()

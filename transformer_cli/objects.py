@@ -8,12 +8,11 @@ and uploaded as a whole.
 
 import io
 import re
-import tempfile
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from transformer_cli.errors import (
     CorpusError,
@@ -25,6 +24,8 @@ from transformer_cli.errors import (
 )
 from transformer_cli.packages import import_extra
 
+T = TypeVar("T")
+
 # What is asked for at a time: enough to outweigh the way to the store and back.
 _BLOCK_BYTES = 16 << 20
 _REQUESTS = 16
@@ -32,6 +33,7 @@ _REQUESTS = 16
 _MAX_OBJECTS = 100_000
 _MAX_NAME = 2048
 _LOCAL = ("file", "local")
+_WITH_BUCKETS = ("s3:", "s3a:", "gs:", "gcs:")
 
 
 class ObjectPath(type(Path())):  # type: ignore[misc]
@@ -71,6 +73,7 @@ def text_path(text: str) -> Path:
     if "://" not in text:
         return Path(text)
     scheme, _, name = text.partition("://")
+    parts = name.removesuffix("/").split("/")
     if hide_credentials(text) != text:  # first, as no other message may show them
         problem = "has a password or a key, which records would keep; leave it to the store's own "
         problem += "settings, such as ~/.aws or the environment"
@@ -79,8 +82,12 @@ def text_path(text: str) -> Path:
         problem = "is no plain URL of an object, such as s3://bucket/name.zst"
     elif scheme in _LOCAL:
         problem = "is a file's; write its path alone"
-    elif len(text) > _MAX_NAME or not set(name.split("/")).isdisjoint(("", ".", "..")):
-        problem = "has a part that is empty, . or .., or is too long; name the object by its key"
+    elif (
+        len(text) > _MAX_NAME
+        or not set(parts).isdisjoint(("", ".", ".."))
+        or re.search(r"[\x00-\x1f\x7f]", text)
+    ):
+        problem = "has a part that is empty, . or .., a control character, or is too long"
     else:
         return ObjectPath(text)
     raise ValueError(f"{shorten_middle(text, 200)}: {problem}")
@@ -100,7 +107,7 @@ def match_objects(pattern: ObjectPath) -> tuple[ObjectPath, ...]:
     """Return the objects that match a URL with the wildcards * and ?, sorted.
 
     Raises:
-        CorpusError: there are none, or too many.
+        CorpusError: the store cannot be asked, or too many objects match.
         MissingExtraError: the package that knows the store is not installed.
     """
     with _naming_errors(pattern):
@@ -123,50 +130,83 @@ def match_objects(pattern: ObjectPath) -> tuple[ObjectPath, ...]:
         paths = [text_path(url) for url in sorted(urls) if matching.fullmatch(url)]
     except ValueError as error:
         raise CorpusError(f"{pattern}: matches what no file can be named like; {error}") from None
-    if not paths:
-        raise CorpusError(f"{pattern}: no object matches; check the URL")
     return tuple(path for path in paths if isinstance(path, ObjectPath))
 
 
-def object_keys(paths: Sequence[ObjectPath]) -> list[str]:
-    """Return what changes with each object (its ETag, size and time), without reading it."""
+def object_key(path: ObjectPath) -> str | None:
+    """Return what changes with an object (its ETag, size and time); None: there is none."""
+    return object_keys([path])[0]
 
-    def key(path: ObjectPath) -> str:
-        with _naming_errors(path):
-            return str(store.ukey(store._strip_protocol(str(path))))
 
-    if not paths:
-        return []
-    with _naming_errors(paths[0]):
-        store, _ = _find_store(paths[0])
-    with ThreadPoolExecutor(_REQUESTS) as requests:
-        return list(requests.map(key, paths))
+def object_keys(paths: Sequence[ObjectPath]) -> list[str | None]:
+    """Return the keys of several objects; raise what ``match_objects`` does."""
+
+    def key(store: Any, name: str) -> str | None:
+        with suppress(FileNotFoundError):
+            return str(store.ukey(name))
+        return None
+
+    return _ask_of_all(paths, key)
 
 
 def object_sizes(paths: Sequence[ObjectPath]) -> list[int]:
-    """Return the bytes of each object, without reading it."""
+    """Return the bytes of each object, without reading it; CorpusError: there is none."""
+    return _ask_of_all(paths, lambda store, name: int(store.size(name) or 0))
 
-    def size(path: ObjectPath) -> int:
-        with _naming_errors(path):
-            return int(store.size(store._strip_protocol(str(path))) or 0)
 
+def _ask_of_all(paths: Sequence[ObjectPath], ask: Callable[[Any, str], T]) -> list[T]:
+    """Return ``ask(store, name)`` of each object, several of them at a time."""
     if not paths:
         return []
-    with _naming_errors(paths[0]):
-        store, _ = _find_store(paths[0])
+    from concurrent.futures import ThreadPoolExecutor  # with logging: 10 ms, which few need
+
+    stores = {}
+    for place, path in {path.parts[:2]: path for path in paths}.items():
+        with _naming_errors(path):
+            stores[place], _ = _find_store(path)
+
+    def ask_of(path: ObjectPath) -> T:
+        store = stores[path.parts[:2]]
+        with _naming_errors(path):
+            return ask(store, store._strip_protocol(str(path)))
+
     with ThreadPoolExecutor(_REQUESTS) as requests:
-        return list(requests.map(size, paths))
+        return list(requests.map(ask_of, paths))
 
 
 @contextmanager
 def whole_object(path: ObjectPath) -> Iterator[Path]:
-    """Give a temporary file to fill; it becomes the object when the block ends well."""
-    with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
-        temporary = Path(directory) / "object"
+    """Give a temporary file to fill; it becomes the object when the block ends well.
+
+    If it cannot be uploaded, OutputError says where the file is: it may have taken hours.
+    """
+    import tempfile
+
+    directory = Path(tempfile.mkdtemp(prefix="transformer-cli-"))
+    temporary, is_kept = directory / "object", False
+    try:
         yield temporary
-        with _naming_errors(path, OutputError):
-            store, name = _find_store(path)
-            store.put_file(str(temporary), name)
+        try:
+            with _naming_errors(path, OutputError):
+                store, name = _find_store(path)
+                store.put_file(str(temporary), name)
+        except OutputError as error:
+            is_kept = True
+            raise OutputError(f"{error}; what was to be written is kept in {temporary}") from error
+    finally:
+        if not is_kept:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def check_store(path: ObjectPath) -> None:
+    """Make sure, before long work, that an object's store and bucket are there; raise OutputError.
+
+    Whether the object can be written is found out only then.
+    """
+    with _naming_errors(path, OutputError), suppress(PermissionError):  # who may write, perhaps
+        store, name = _find_store(path)
+        if path.parts[0] in _WITH_BUCKETS:
+            store.info(name.partition("/")[0])
 
 
 def _find_store(path: ObjectPath) -> tuple[Any, str]:

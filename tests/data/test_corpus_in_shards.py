@@ -133,5 +133,6 @@ def test_processes_write_what_one_does(tmp_path: Path, monkeypatch: pytest.Monke
     whole = clean(data, tmp_path / "whole", SerialExecutor())
     monkeypatch.setattr(pieces, "PIECE_BYTES", 1)
     monkeypatch.setattr(preparing, "PART_PAIRS", 130)
+    monkeypatch.setattr(preparing, "MIN_BYTES_FOR_WORKERS", 0)
     with open_pool(2) as executor:
         assert clean(data, tmp_path / "cut", executor) == whole

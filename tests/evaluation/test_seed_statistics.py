@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.power import TTestIndPower
 
 from evaluation.null_effects import VARIANCES, World, significant_bleu
 from transformer_cli.evaluation.scores import score
@@ -103,6 +101,8 @@ def test_where_seeds_do_not_matter_it_is_the_paired_test_over_sentences() -> Non
 
 
 def test_holms_correction_is_statsmodels() -> None:
+    from statsmodels.stats.multitest import multipletests  # takes a second
+
     for metric in compare_groups(translations_of((3, 4, 3, 3, 1, 3)), REFERENCES, 1).values():
         differences = [group.difference for group in metric.groups]
         assert differences[1] is None
@@ -114,6 +114,8 @@ def test_holms_correction_is_statsmodels() -> None:
 
 @pytest.mark.parametrize("effect", [0.2, 0.5, 0.8, 1.0, 1.3, 2.0, 3.0])
 def test_needed_seeds_are_statsmodels(effect: float) -> None:
+    from statsmodels.stats.power import TTestIndPower
+
     found = needed_seeds(effect, one_seed=1.0)
     assert found is not None
     power = TTestIndPower().power

@@ -186,7 +186,10 @@ LIMITS = {
 }
 
 
-@pytest.mark.parametrize("what", LIMITS)
+@pytest.mark.parametrize(
+    "what",
+    ["the weights", *(pytest.param(each, marks=pytest.mark.long) for each in list(LIMITS)[1:])],
+)
 def test_a_limit_of_files_sizes_at(training: Training, tmp_path: Path, what: str) -> None:
     moment, size = LIMITS[what]
     directory = tmp_path / "run"

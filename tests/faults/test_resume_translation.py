@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -358,8 +359,9 @@ def test_of_two_writers_the_second_is_refused(
     training: Training, here: Path, expected: bytes
 ) -> None:
     os.mkfifo(here / "pipe")
-    first = start("translate", training.run, "-i", here / "pipe", "-o", here / "out.txt", cwd=here)
-    try:
+    command = ("translate", training.run, "-i", here / "pipe", "-o", here / "out.txt")
+    with ThreadPoolExecutor() as executor:
+        first = executor.submit(run, *command, cwd=here)
         with (here / "pipe").open("wb") as pipe:
             deadline = time.monotonic() + PATIENCE
             while not (here / "out.txt.partial.json").exists():
@@ -368,9 +370,7 @@ def test_of_two_writers_the_second_is_refused(
             refused = translate(training, here)
             assert_refused(refused, 1, "out.txt.partial: another process is writing it")
             pipe.write(TEXT)
-        assert first.wait(PATIENCE) == 0
-    finally:
-        first.kill()
+        assert first.result().code == 0
     assert (here / "out.txt").read_bytes() == expected
     assert names(here) == ["in.txt", "out.txt", "pipe"]
 

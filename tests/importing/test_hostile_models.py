@@ -5,10 +5,13 @@ import json
 import os
 import shutil
 import struct
+import subprocess
+import sys
+import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 import torch
@@ -33,7 +36,7 @@ from transformer_cli.errors import (
     TokenizerError,
     UsageError,
 )
-from transformer_cli.importing import source
+from transformer_cli.importing import source, torch_child
 from transformer_cli.runs.trained_model import load_trained_model
 
 Change = Callable[[Path], object]
@@ -301,6 +304,34 @@ def save_torch(model: Path, content: object, **options: Any) -> None:
     torch.save(content, model / "pytorch_model.bin", **options)
 
 
+@pytest.fixture
+def _in_forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read files of torch.save in forks: new processes would import torch again."""
+    if sys.platform != "win32":
+        monkeypatch.setattr("transformer_cli.importing.tensors.subprocess.run", read_in_fork)
+
+
+def read_in_fork(
+    command: list[str], stdin: BinaryIO, **_: object
+) -> subprocess.CompletedProcess[str]:
+    with tempfile.TemporaryFile() as printed:
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                os.dup2(stdin.fileno(), 0)
+                sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(os.dup(printed.fileno()), "w")
+                sys.argv = command[-3:]
+                torch_child.main()
+                code = 0
+            finally:
+                sys.stdout.flush()
+                os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        printed.seek(0)
+        return subprocess.CompletedProcess(command, code, printed.read().decode())
+
+
 @pytest.mark.parametrize("zipped", [True, False])
 def test_code_in_a_pytorch_file_is_not_run(model: Path, zipped: bool) -> None:
     content = {"model.shared.weight": Evil(model.parent / "owned")}
@@ -308,6 +339,7 @@ def test_code_in_a_pytorch_file_is_not_run(model: Path, zipped: bool) -> None:
     assert "pytorch_model.bin: is not only weights" in refuse(model)
 
 
+@pytest.mark.usefixtures("_in_forks")
 @pytest.mark.parametrize("zipped", [True, False])
 def test_a_pytorch_file_gives_the_same_run(model: Path, zipped: bool) -> None:
     expected = load_trained_model(import_directory(model, model.parent / "one"), "best")
@@ -317,6 +349,7 @@ def test_a_pytorch_file_gives_the_same_run(model: Path, zipped: bool) -> None:
         assert torch.equal(one, other)
 
 
+@pytest.mark.usefixtures("_in_forks")
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -334,6 +367,7 @@ def test_what_a_pytorch_file_cannot_hold(model: Path, content: object, message: 
     assert message in refuse(model)
 
 
+@pytest.mark.usefixtures("_in_forks")
 def test_a_pytorch_file_that_expands_is_refused(model: Path) -> None:
     (model / "model.safetensors").unlink()
     path = model / "pytorch_model.bin"
@@ -369,6 +403,7 @@ def storage_of(numel: int) -> bytes:
     return content.getvalue()[: -4 * numel + 4]
 
 
+@pytest.mark.usefixtures("_in_forks")
 def test_elements_that_a_pytorch_file_does_not_have(model: Path) -> None:
     (model / "model.safetensors").unlink()
     (model / "pytorch_model.bin").write_bytes(storage_of(len(JOINT)))

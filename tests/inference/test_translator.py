@@ -128,15 +128,14 @@ def threads() -> Iterator[Callable[[int], None]]:
 def test_several_workers_translate_as_one_does(
     beam_size: int, precision: torch.dtype, threads: Callable[[int], None]
 ) -> None:
-    translator = random_translator().with_search(beam_size, batch_tokens=24, max_length=20)
+    translator = random_translator().with_search(beam_size, batch_tokens=24, max_length=10)
     translator = replace(translator, engine=replace(translator.engine, precision=precision))
     sources = [[*torch.randint(4, SIZE, (length,)).tolist(), EOS_ID] for length in range(1, 12)] * 2
     found = {}
-    for workers in (1, 2, 3):
+    for workers in (1, 3):
         threads(workers)
         found[workers] = translator.translate_ids(sources)
     assert len(set(map(tuple, found[1]))) >= 4, "the case is too easy"
-    assert found[2] == found[1]
     assert found[3] == found[1]
 
 

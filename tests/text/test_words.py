@@ -1,3 +1,4 @@
+import functools
 import gzip
 import os
 from pathlib import Path
@@ -39,8 +40,12 @@ GERMAN = [
 ]
 
 
+# One of each kind: spaCy takes seconds for the rules of some languages.
+words_of = functools.cache(SpacyWords)
+
+
 def tokenizer_for(lines: list[str], rules: str, language: str, lowercase: bool) -> WordsTokenizer:
-    words = SpacyWords(rules, language, lowercase)
+    words = words_of(rules, language, lowercase)
     return WordsTokenizer(words, Vocabulary.from_counts(words.count(lines)))
 
 
@@ -100,12 +105,11 @@ def test_specials_typed_in_text_stay_text(typed: str) -> None:
 ANY_LINE = st.text(st.characters(exclude_characters="\n", codec="utf-8"))
 AWKWARD_LINE = st.text(st.sampled_from("ab1 -/'\"“”„«»’‘.,!([)]#\t\u2028\x00ʼß日–"))
 CODES = ["de", "en", "xx", "fr", "cs", "fi", "zh"]
-ALL_WORDS = {code: SpacyWords(code, code, lowercase=True) for code in CODES}
 
 
 @given(line=ANY_LINE | AWKWARD_LINE, code=st.sampled_from(CODES))
 def test_any_line_goes_through(line: str, code: str) -> None:
-    words = ALL_WORDS[code]
+    words = words_of(code, code, True)
     tokenizer = WordsTokenizer(words, Vocabulary.from_counts(words.count([line])))
     ids = tokenizer.encode(line)
     assert UNK_ID not in ids
@@ -121,7 +125,7 @@ def test_any_output_of_a_model_is_text(ids: list[int]) -> None:
     parts = ["n't", "'s", "’s", "l'", "a", "Kinder", "5", "%", "€", "…", "…)", "a.b", "&", "@-@"]
     more = ["[", "]", "x", "can", "not", "–"]
     vocabulary = Vocabulary(marks + parts + more)
-    tokenizer = WordsTokenizer(ALL_WORDS["en"], vocabulary)
+    tokenizer = WordsTokenizer(words_of("en", "en", True), vocabulary)
     assert "\n" not in tokenizer.decode([number for number in ids if number < len(vocabulary)])
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -120,8 +121,15 @@ def norm(gradient: Tensors) -> float:
 LEVERS: dict[str, Any] = {"rdrop_alpha": 2.0, "ema_decay": 0.6}
 
 
-@pytest.mark.parametrize("levers", [{}, LEVERS], ids=["plain", "levers"])
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize(
+    ("accumulate", "levers"),
+    [
+        (1, {}),
+        (2, LEVERS),
+        pytest.param(1, LEVERS, marks=pytest.mark.long),
+        pytest.param(2, {}, marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.parametrize("where", ["first step", "mid-epoch", "epoch's end", "last but one"])
 def test_a_resumed_run_is_the_uninterrupted_one(
     tmp_path: Path, accumulate: int, where: str, levers: dict[str, Any]
@@ -675,11 +683,16 @@ def test_steps_may_span_shards_and_an_epoch_has_all_of_them() -> None:
         assert [each.ends_epoch for each in of_epoch] == [False] * 4 + [True]
 
 
+@cache
+def trained_on_shards() -> tuple[Trainer, list[tuple[Any, ...]]]:
+    trainer = trainer_of(config(dropout=0.3, accumulate=2, epochs=2), SHARDS)
+    return trainer, [numbers(progress) for progress in trainer.steps()]
+
+
 @pytest.mark.parametrize("stop", range(1, 10))
 def test_training_goes_on_from_within_any_shard(stop: int) -> None:
+    straight, expected = trained_on_shards()
     settings = config(dropout=0.3, accumulate=2, epochs=2)
-    straight = trainer_of(settings, SHARDS)
-    expected = [numbers(progress) for progress in straight.steps()]
     first = trainer_of(settings, SHARDS)
     take(first, stop)
     second = trainer_of(settings, SHARDS, weights=2)

@@ -28,7 +28,7 @@ from transformer_cli.data.sources import (
     split_names,
 )
 from transformer_cli.errors import CorpusError, SuspectTextError
-from transformer_cli.objects import ObjectPath
+from transformer_cli.files import is_same_file
 from transformer_cli.text.scripts import scripts_of
 
 Sources = Mapping[str, PairSource]
@@ -207,29 +207,20 @@ def _text_files(sources: Mapping[str, SourceConfig]) -> Sources:
 def _same_files(training: Sources, scored: Sources, one_language: bool) -> Iterator[str]:
     """Yield a message for each file that is used for two things that exclude each other."""
     for name, source in {**training, **scored}.items():
-        if isinstance(source, ParallelFiles) and not one_language and _is_same(*_sides(source)):
+        if isinstance(source, ParallelFiles) and not one_language and is_same_file(*_sides(source)):
             yield f"{name}: {source.src} is its source and its target"
     for name, source in scored.items():
         trained_on = (
             f"{name}: {path} is trained on, as part of {part}"
             for path in _sides(source)
             for part, text in training.items()
-            if any(_is_same(path, other) for other in _sides(text))
+            if any(is_same_file(path, other) for other in _sides(text))
         )
         yield from islice(trained_on, 1)
 
 
 def _sides(source: PairSource) -> tuple[Path, ...]:
     return (source.src, source.tgt) if isinstance(source, ParallelFiles) else ()
-
-
-def _is_same(path: Path, other: Path) -> bool:
-    if isinstance(path, ObjectPath) or isinstance(other, ObjectPath):
-        return path == other
-    try:
-        return path.samefile(other)
-    except OSError:  # what is not there is found out when it is read
-        return False
 
 
 def _swapped_sides(sources: Sources, languages: tuple[str, str]) -> Iterator[str]:

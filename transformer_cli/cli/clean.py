@@ -24,6 +24,7 @@ def clean(
     report: Annotated[
         Path | None, option("FILE", "Also write a page with examples of what was rejected.")
     ] = None,
+    cluster: options.Cluster = None,
 ) -> None:
     """Write what the filters of a corpus keep, and what they reject.
 
@@ -50,7 +51,8 @@ def clean(
         elif cleaning.is_written(place.name):
             raise UsageError(f"--report {report}: clean writes text there; name it otherwise")
         import_extra("jinja2", "report", "--report")
-    result = cleaning.clean_corpus(data, directory, pair_bar)
+    with options.choose_executor(cluster, directory)() as executor:
+        result = cleaning.clean_corpus(data, directory, pair_bar, executor)
     say("\n".join(_lines(result)))
     if report is not None:
         page = rendering.render_page(

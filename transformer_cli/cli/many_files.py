@@ -31,11 +31,12 @@ from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.output_directory import (
     FileState,
     OutputDirectory,
+    file_key,
     find_inputs,
     open_directory,
-    size_and_time,
 )
 from transformer_cli.inference.translator import LongLine, TextTranslator, ignore
+from transformer_cli.objects import ObjectPath
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.directory import RunDirectory
 
@@ -86,7 +87,7 @@ def translate_files(options: TranslateOptions) -> None:
         settings = executor.submit(describe_translator, options).result()
         of_all = _settings_of_all(options, settings)
         directory = stack.enter_context(open_directory(options.output, of_all))
-        if isinstance(executor, ClusterExecutor):
+        if isinstance(executor, ClusterExecutor) and not isinstance(options.output, ObjectPath):
             executor.check_shared(options.output)
         tasks = []
         for path in inputs:
@@ -232,21 +233,21 @@ def _translate(
         state = FileState(
             input_key=input_key,
             input_sha256=input_sha256,
-            output_key=size_and_time(options.output),
+            output_key=file_key(options.output),
             output_sha256=output_sha256,
         )
         return Result(options.output, state, lines, messages)
 
     with open_rows(options) as (rows, _):
         # Before it is read, so that what changes it from here on is noticed the next time.
-        before, input_key = size_and_time(options.input_), mtime_key_of([options.input_])
+        before, input_key = file_key(options.input_), mtime_key_of([options.input_])
         input_sha256 = sha256(options.input_)
         if known is not None and known.is_of(input_sha256, options.output):
             return result(known.output_sha256)
         job, long_lines = Translating(options, translator, rows), _LongLines(options.line_offset)
         with _open_output(task, job) as file:
             written = write_rows(job, file.write, progress, long_lines, file.kept)
-            if size_and_time(options.input_) != before:
+            if file_key(options.input_) != before:
                 # Nor may a worker that was stopped put an old translation over a new one.
                 raise CorpusError(f"{options.input_}: has changed meanwhile; translate it again")
     told = (*long_lines.told(), *written.told())
@@ -258,7 +259,7 @@ def _translate(
 def _open_output(task: Task, job: Translating) -> Iterator[output.Output]:
     """Open the file of translations; take from ``job`` the rows that are translated already."""
     path = task.options.output
-    if task.is_shared:
+    if task.is_shared or isinstance(path, ObjectPath):
         with output.shared_file(path, job.chunk_lines) as file:
             yield file
         return

@@ -3,8 +3,8 @@
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import wraps
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -26,16 +26,19 @@ from transformer_cli.config.choices import (
 )
 from transformer_cli.errors import CometError, InputError, MissingExtraError, UsageError
 from transformer_cli.packages import lazy_imports
-from transformer_cli.ranks import SINGLE_PROCESS, Ranks
+from transformer_cli.ranks import SINGLE_PROCESS, Ranks, count_cores
 
 with lazy_imports():
-    from transformer_cli import compression, files
-    from transformer_cli.data import corpus, sources
+    from transformer_cli import cluster as clusters, compression, files, objects
+    from transformer_cli.config import cluster_schema
+    from transformer_cli.data import corpus, sources, workers
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.model import device as devices
     from transformer_cli.runs import directory, initialize
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     import torch
 
 
@@ -162,6 +165,23 @@ def open_device(name: DeviceName, ranks: Ranks = SINGLE_PROCESS) -> "torch.devic
     return device
 
 
+def choose_executor(
+    cluster: str | None, run: Path
+) -> "Callable[[], AbstractContextManager[Executor]]":
+    """Return what opens the executor of ``--cluster``, or one of this machine's cores."""
+    if cluster is None:
+        return partial(workers.open_pool, count_cores())
+    return partial(_open_cluster, clusters.read_cluster(cluster), run)
+
+
+@contextmanager
+def _open_cluster(settings: "cluster_schema.ClusterSettings", run: Path) -> Iterator["Executor"]:
+    with clusters.open_cluster(settings, log) as executor:
+        place = run.absolute()
+        executor.check_shared(next(each for each in (place, *place.parents) if each.is_dir()))
+        yield executor
+
+
 def load_split(
     run: "directory.RunDirectory", split: str | None, advice: str
 ) -> "tuple[str, corpus.ParallelText]":
@@ -198,6 +218,14 @@ def load_models(
     return translator, searcher.with_search(compute.beam_size)
 
 
+def read_path(given: object) -> Path:
+    """Return the path of a file or of an object that is named on the command line."""
+    try:
+        return objects.text_path(str(given))
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
 def check_output(
     path: Path, option: str = "-o", inputs: Mapping[str, Path | None] | None = None
 ) -> None:
@@ -206,8 +234,12 @@ def check_output(
     ``inputs`` are files that the command reads, by their options: none is to be written over.
     """
     for name, other in (inputs or {}).items():
-        if other is not None and path.is_file() and other.is_file() and path.samefile(other):
+        if other is not None and files.is_same_file(path, other):
             raise UsageError(f"{option} {path}: is the file that {name} reads; name another one")
+    if isinstance(path, objects.ObjectPath):
+        compression.compressor(path)
+        objects.check_store(path)
+        return
     if path.is_dir():
         raise UsageError(f"{option} {path}: is a directory; give the name of a file")
     if not path.parent.is_dir():

@@ -13,7 +13,7 @@ from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import Ranks
 
 with lazy_imports():
-    from transformer_cli import files
+    from transformer_cli import files, objects
     from transformer_cli.data import tables
     from transformer_cli.inference import loading, output_directory
 
@@ -26,11 +26,25 @@ class TranslateOptions:
 
     run: options.Run
     input_: Annotated[
-        Path, option("FILE|DIR", "Text, one sentence a line; or tables.", "--input", "-i")
+        Path,
+        option(
+            "FILE|DIR",
+            "Text, one sentence a line; or tables.",
+            "--input",
+            "-i",
+            parser=options.read_path,
+        ),
     ] = _STREAM
-    output: Annotated[Path, option("FILE|DIR", "Translations, line by line.", "--output", "-o")] = (
-        _STREAM
-    )
+    output: Annotated[
+        Path,
+        option(
+            "FILE|DIR",
+            "Translations, line by line.",
+            "--output",
+            "-o",
+            parser=options.read_path,
+        ),
+    ] = _STREAM
     src_column: options.SourceColumn = None
     src_field: options.SourceField = None
     checkpoint: options.Checkpoint = "best"
@@ -84,9 +98,10 @@ class TranslateOptions:
     @property
     def are_many(self) -> bool:
         """True if ``input_`` is a directory, or a pattern of names: each file is translated."""
-        if self.input_.is_dir():
-            return True
-        return any(sign in str(self.input_) for sign in "*?") and not self.input_.exists()
+        has_wildcards = any(sign in str(self.input_) for sign in "*?")
+        if isinstance(self.input_, objects.ObjectPath):
+            return has_wildcards
+        return self.input_.is_dir() or (has_wildcards and not self.input_.exists())
 
     def of_file(self, path: Path) -> "TranslateOptions":
         """Return the options for one of many files."""
@@ -177,6 +192,10 @@ class TranslateOptions:
             (
                 str(self.input_) == str(self.prefix_file) == "-",
                 "-i and --prefix-file are both standard input; name a file",
+            ),
+            (
+                self.resume and isinstance(self.output, objects.ObjectPath),
+                "--resume does not go on with an object, which is written as a whole; leave it out",
             ),
             (self.resume and not self.are_files, f"--resume needs files; {needs}"),
             (ranks.size > 1 and not self.are_files, f"several processes need files; {needs}"),

@@ -21,6 +21,7 @@ from transformer_cli.inference import loading, output
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.rows import Row, read_rows
 from transformer_cli.inference.translator import LongLine, TextTranslator
+from transformer_cli.objects import ObjectPath
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.directory import RunDirectory
 
@@ -139,9 +140,12 @@ def _run(job: Translating) -> None:
     # --alignments cannot be resumed, so the translations are not kept for it either.
     keep = options.are_files and options.alignments is None
     chunk_lines = job.chunk_lines * ranks.size
+    is_object = isinstance(options.output, ObjectPath)
     with (
         _open_alignments(options.alignments) as alignments,
-        output.output_file(options.output, fingerprint(job), chunk_lines, keep) as file,
+        output.shared_file(options.output, chunk_lines)
+        if is_object
+        else output.output_file(options.output, fingerprint(job), chunk_lines, keep) as file,
     ):
         try:
             if options.resume:

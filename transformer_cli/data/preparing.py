@@ -45,7 +45,7 @@ from transformer_cli.data.sorting import (
     sort_part,
 )
 from transformer_cli.data.spool import Part, save
-from transformer_cli.data.workers import open_pool
+from transformer_cli.data.workers import SerialExecutor, open_pool
 from transformer_cli.errors import CorpusError
 from transformer_cli.ranks import count_cores
 
@@ -53,7 +53,8 @@ PART_PAIRS = 1 << 17
 """Pairs that are decided about by one task."""
 PARTITION_PAIRS = 1 << 21
 """Pairs whose digests are compared by one task."""
-_WORKER_BYTES = 1 << 24  # of text, worth the second that it takes to start a worker
+MIN_BYTES_FOR_WORKERS = 1 << 24
+"""Text that is worth the second that it takes to start workers."""
 _DELETIONS = 10
 
 
@@ -62,7 +63,8 @@ def prepare_corpus(
 ) -> prepared.CorpusRecord:
     """Write a corpus into ``directory``, which must not exist, or be empty.
 
-    The sources are read once, by tasks of ``executor``, or by one process a core.
+    The sources are read once, by tasks of ``executor``: of one that has a process a core if none is
+    given, and of none if there is little to read.
 
     Raises:
         CorpusError: a source cannot be read, or too few pairs are left.
@@ -187,12 +189,14 @@ def write_corpus(
 
 @contextmanager
 def _open_executor(given: Executor | None, sources: Sequence[_Source]) -> Iterator[Executor]:
-    if given is not None:
+    """Yield the executor for text of this size; see ``prepare_corpus``."""
+    if sum(count_bytes(source.reader) for source in sources) < MIN_BYTES_FOR_WORKERS:
+        yield SerialExecutor()
+    elif given is not None:
         yield given
-        return
-    size = sum(count_bytes(source.reader) for source in sources)
-    with open_pool(max(1, min(count_cores(), size // _WORKER_BYTES))) as executor:
-        yield executor
+    else:
+        with open_pool(count_cores()) as executor:
+            yield executor
 
 
 @contextmanager

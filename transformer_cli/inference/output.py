@@ -30,6 +30,7 @@ from transformer_cli.errors import InputError, OutputError, UsageError
 from transformer_cli.files import is_at, open_checked, read_small, sync, whole_file
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import LongLine, TextTranslator, Translation, ignore
+from transformer_cli.objects import ObjectPath, whole_object
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.reserved import compare_placeholders
 
@@ -334,24 +335,30 @@ def shared_file(path: Path, chunk_lines: int) -> Iterator[Output]:
     """Write ``path``, which others may be writing at the same time, with the same bytes.
 
     A worker that was held for lost may go on, on another machine: so each writes a file of its own,
-    and the last to rename it wins. Otherwise as ``output_file``; there is nothing to resume.
+    and the last to rename it, or to upload it, wins. Otherwise as ``output_file``; there is nothing
+    to resume.
     """
-    partial = path.with_name(f"{path.name}.partial-{uuid4().hex}")
-    with _naming_errors(path):
-        file = FileIO(partial, "x+")
-    with file:
-        output = Output(file, partial, {}, chunk_lines, keep=False, compress=compressor(path))
-        try:
+    with whole_object(path) if isinstance(path, ObjectPath) else _own_file(path) as partial:
+        with _naming_errors(path):
+            file = FileIO(partial, "x+")
+        with file:
+            output = Output(file, partial, {}, chunk_lines, keep=False, compress=compressor(path))
             yield output
             output.commit()
-            _close_to_move(file)
-            with _naming_errors(path):
-                partial.replace(path)
-        except BaseException:
-            _close_to_move(file)
-            partial.unlink(missing_ok=True)
-            raise
-        sync(path.parent)
+
+
+@contextmanager
+def _own_file(path: Path) -> Iterator[Path]:
+    """Give a file to write that no other process has; it becomes ``path`` at a good end."""
+    partial = path.with_name(f"{path.name}.partial-{uuid4().hex}")
+    try:
+        yield partial
+        with _naming_errors(path):
+            partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
 
 
 @contextmanager

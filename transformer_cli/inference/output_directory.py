@@ -6,8 +6,8 @@ record is there before the first translation. Inputs are found, and what is whol
 
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -16,6 +16,7 @@ from transformer_cli.artifact import mtime_key_of, read_record, write_record
 from transformer_cli.data.tables import format_of
 from transformer_cli.errors import UsageError
 from transformer_cli.files import remove_leftovers, sha256
+from transformer_cli.objects import ObjectPath, check_store, match_objects, object_key
 from transformer_cli.runs.directory import lock_directory
 
 RECORD = ".translations.json"
@@ -40,19 +41,21 @@ class FileState(BaseModel):
     def is_seen(self, input_: Path, output: Path) -> bool:
         """Return whether both files are as they were, by what tells it without reading them."""
         is_same = self.input_key is not None and self.input_key == mtime_key_of([input_])
-        return is_same and self.output_key == size_and_time(output)
+        return is_same and self.output_key == file_key(output)
 
     def is_of(self, input_sha256: str, output: Path) -> bool:
         """Return whether both files have the bytes that they had."""
-        is_same = self.input_sha256 == input_sha256 and output.is_file()
+        is_same = self.input_sha256 == input_sha256 and file_key(output) != ""
         return is_same and self.output_sha256 == sha256(output)
 
 
-def size_and_time(path: Path) -> str:
-    """Return size and time of a file; an empty text: there is none.
+def file_key(path: Path) -> str:
+    """Return size and time of a file, or an object's key; an empty text: there is none.
 
     Whoever replaces a translation writes the same bytes, so its time is never too new to tell.
     """
+    if isinstance(path, ObjectPath):
+        return object_key(path) or ""
     try:
         stat = path.stat()
     except OSError:
@@ -61,18 +64,20 @@ def size_and_time(path: Path) -> str:
 
 
 def find_inputs(given: Path) -> list[Path]:
-    """Return the files of a directory, or those that match a pattern, sorted; no hidden ones.
+    """Return the files of a directory, or all that match a pattern, sorted; no hidden ones.
 
     Raises:
         UsageError: there are none, or two of the same name.
     """
-    if given.is_dir():
-        paths = given.iterdir()
-    else:
-        paths = Path(given.anchor).glob(str(given.relative_to(given.anchor)))
-    found = sorted(path for path in paths if path.is_file() and not path.name.startswith("."))
+    where, paths = "no file matches", _match(given)
+    if not isinstance(given, ObjectPath) and given.is_dir():
+        where, paths = "has no files", given.iterdir()
+    found = sorted(
+        path
+        for path in paths
+        if not path.name.startswith(".") and (isinstance(path, ObjectPath) or path.is_file())
+    )
     if not found:
-        where = "has no files" if given.is_dir() else "no file matches"
         raise UsageError(f"-i {given}: {where}; name a directory, or a pattern in quotes")
     by_name: dict[str, Path] = {}
     for path in found:
@@ -81,6 +86,12 @@ def find_inputs(given: Path) -> list[Path]:
                 f"{other} and {path}: both would become {output_name(path)}; rename one of them"
             )
     return found
+
+
+def _match(pattern: Path) -> Iterable[Path]:
+    if isinstance(pattern, ObjectPath):
+        return match_objects(pattern)
+    return Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor)))
 
 
 def output_name(path: Path) -> str:
@@ -92,16 +103,23 @@ def check_directory(path: Path, inputs: Collection[Path]) -> None:
     """Check, before long work, that translations of these files can be written into ``path``."""
     if str(path) == "-":
         raise UsageError("-i names many files; name the directory of their translations with -o")
-    if not path.is_dir():
+    parents = {each.parent for each in inputs}
+    if isinstance(path, ObjectPath):
+        check_store(path)
+        is_input, found = path in parents, {each.name for each in match_objects(path / "*")}
+    elif path.is_dir():
+        local = (parent for parent in parents if not isinstance(parent, ObjectPath))
+        is_input, found = any(map(path.samefile, local)), {each.name for each in path.iterdir()}
+    else:
         if path.exists():
             raise UsageError(f"-o {path}: is a file, but -i names many; {_ADVICE}")
         if not path.absolute().parent.is_dir():
             raise UsageError(f"-o {path}: there is no directory {path.parent}; make it first")
         return
-    if any(path.samefile(directory) for directory in {each.parent for each in inputs}):
+    if is_input:
         raise UsageError(f"-o {path}: is the directory of the files that -i reads; {_ADVICE}")
-    others = sorted(each.name for each in path.iterdir() if not each.name.startswith("."))
-    if others and not (path / RECORD).exists():
+    others = sorted(name for name in found if not name.startswith("."))
+    if others and RECORD not in found:
         raise UsageError(
             f"-o {path}: {others[0]} is there, and no record of earlier translations; {_ADVICE}"
         )
@@ -141,6 +159,8 @@ class OutputDirectory:
 
         A lost worker that goes on finds no file to rename.
         """
+        if isinstance(self._path, ObjectPath):  # nothing is begun in a store
+            return
         remove_leftovers(self._path, ours=[RECORD], others=[])
         for path in self._path.iterdir():
             begun = _BEGUN.fullmatch(path.name)
@@ -162,7 +182,8 @@ def open_directory(path: Path, settings: Mapping[str, str]) -> Iterator[OutputDi
         UsageError: those that are there depend on other settings, or nobody knows on which.
         RunError: another process works there, or it cannot be written.
     """
-    with lock_directory(path):
+    # Stores have no locks. Two who translate into one write the same bytes twice.
+    with nullcontext() if isinstance(path, ObjectPath) else lock_directory(path):
         record = _read_record(path, settings)
         directory = OutputDirectory(path, record)
         directory.write()
@@ -176,7 +197,7 @@ def open_directory(path: Path, settings: Mapping[str, str]) -> Iterator[OutputDi
 def _read_record(path: Path, settings: Mapping[str, str]) -> _Record:
     """Return the record of a directory, or a new one."""
     file = path / RECORD
-    if not file.exists():
+    if not output_key(file):
         return _Record(settings=dict(settings))
     record = read_record(file, _Record)
     if record is None:

@@ -26,7 +26,7 @@ from transformer_cli.errors import (
     TokenizerError,
 )
 from transformer_cli.files import TEMPORARY_MARK, read_small, remove_leftovers
-from transformer_cli.objects import ObjectPath, object_keys, text_path
+from transformer_cli.objects import ObjectPath, object_key, text_path
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import (
     ALL,
@@ -213,7 +213,7 @@ def _has_moved(difference: Difference) -> bool:
 
 
 def _is_there(path: Path) -> bool:
-    return bool(object_keys([path])) if isinstance(path, ObjectPath) else path.exists()
+    return path.exists() if not isinstance(path, ObjectPath) else object_key(path) is not None
 
 
 def _split_paths(value: object) -> tuple[list[str], object]:

@@ -1,6 +1,7 @@
 """The texts of an experiment: prepared from sources, audited, and how they are mixed."""
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,7 +103,11 @@ def read_val(data: DataConfig, train: StreamedText, directory: Path | None = Non
 
 
 def prepare_sources(
-    data: DataConfig, run: RunDirectory, progress: PairProgress, log: Callable[[str], object]
+    data: DataConfig,
+    run: RunDirectory,
+    progress: PairProgress,
+    log: Callable[[str], object],
+    executor: Executor | None = None,
 ) -> None:
     """Read, filter and split the sources, if the data has any, into the locked run.
 
@@ -117,7 +122,7 @@ def prepare_sources(
                 log(_describe_split(split))
             return
         run.remove_data(run.corpus)
-        record = prepare_corpus(data, run.corpus, progress)
+        record = prepare_corpus(data, run.corpus, progress, executor)
     except OSError as error:
         raise RunError(f"{run.corpus}: cannot be written: {error.strerror or error}") from error
     for line in describe_record(record):

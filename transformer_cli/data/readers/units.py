@@ -180,7 +180,10 @@ def matching_files(path: Path) -> tuple[Path, ...]:
     if not any(wildcard in pattern for wildcard in "*?"):
         return (path,)
     if isinstance(path, ObjectPath):
-        return match_objects(path)
+        objects = match_objects(path)
+        if not objects:
+            raise CorpusError(f"{path}: no object matches; check the URL")
+        return objects
     if path.exists():
         return (path,)
     names = glob.glob(pattern.replace("[", "[[]"))  # noqa: PTH207, as the pattern may be absolute

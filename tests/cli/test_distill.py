@@ -17,6 +17,7 @@ from typing import Any
 
 import children
 import pytest
+from dask_cluster import DaskCluster, wait_until
 
 from cli import process
 from cli.conftest import TINY
@@ -314,6 +315,32 @@ KILLED_AT = (
     b"score student: ",
 )
 """What lines on stderr begin with, in the order of the stages."""
+
+
+@pytest.mark.long
+@pytest.mark.posix
+def test_on_a_cluster_it_ends_in_the_same_bytes(distilled: Path, tmp_path: Path) -> None:
+    _write(tmp_path)
+    with DaskCluster(tmp_path) as cluster:
+        worker = cluster.start_worker()
+        command = ("distill", "file.yaml", "--cluster", cluster.address, "--threads", "1")
+        with (tmp_path / "said").open("wb") as said:
+            process = children.start(
+                [sys.executable, "-m", "transformer_cli", *command, "--precision", "float32"],
+                {**os.environ, "OMP_NUM_THREADS": "1"},
+                cwd=tmp_path,
+                stdout=said,
+                stderr=said,
+            )
+        partial = tmp_path / "runs/distill/file/forward/train.nbest.jsonl.partial"
+        wait_until(partial.exists, worker.describe)
+        worker.kill()
+        cluster.start_worker()
+        assert process.wait(600) == 0
+    lines = (tmp_path / "said").read_text().splitlines()
+    assert lines[:2] == ["train runs/teacher: started", "train runs/teacher: done"]
+    assert lines[-1].startswith("runs/distill/file/student ")
+    assert _sums(tmp_path) == _sums(distilled)
 
 
 @pytest.mark.long

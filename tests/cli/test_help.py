@@ -52,7 +52,7 @@ OPTIONS = {
     ],
     "check": ["CONFIG", "--run-dir", "--set", "--ignore", "--strict", "--json", "--version"],
     "clean": ["CONFIG", "--output -o", "--set", "--report", "--version"],
-    "vocab": ["CONFIG", "--run-dir", "--set", "--overwrite", "--version"],
+    "vocab": ["CONFIG", "--run-dir", "--set", "--overwrite", "--cluster", "--version"],
     "train": [
         "CONFIG",
         "--run-dir",
@@ -61,6 +61,7 @@ OPTIONS = {
         "--dry-run",
         "--json",
         "--allow-suspect-data",
+        "--cluster",
         *SHARED,
     ],
     "sweep": [

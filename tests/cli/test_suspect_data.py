@@ -77,8 +77,9 @@ def _lengthen(directory: Path) -> None:
 
 
 def _spoil(directory: Path) -> None:
-    with (directory / "news.en").open("ab") as file:
-        file.write(b"sch\xf6n\n")
+    for name, line in (("news.de", b"\n"), ("news.en", b"sch\xf6n\n")):
+        with (directory / name).open("ab") as file:
+            file.write(line)
 
 
 def _empty(directory: Path) -> None:

@@ -6,11 +6,17 @@ from pathlib import Path
 import numpy as np
 
 from transformer_cli.artifact import write_record
-from transformer_cli.data import store as store_module
 from transformer_cli.data.batches import Batch
-from transformer_cli.data.corpus import TextStats
-from transformer_cli.data.store import PAGE_PAIRS, EncodedStore, ShardedStore, StoreRecord
+from transformer_cli.data.store import (
+    ID,
+    PAGE_PAIRS,
+    EncodedStore,
+    ShardedStore,
+    StoreRecord,
+    page_entry,
+)
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.data.training_text import TextStats
 
 PairLengths = list[tuple[int, int]]
 BATCH_TOKENS = 24
@@ -40,9 +46,18 @@ def corpus(directory: Path, lengths: PairLengths, page_pairs: int = PAGE_PAIRS) 
     directory.mkdir(exist_ok=True)
     numbers = np.arange(len(lengths))
     pages = (numbers[start : start + page_pairs] for start in numbers[::page_pairs])
-    tokens = store_module._write_pages(
-        directory, [[("", "")]], lambda _: (text.take(page) for page in pages)
-    )
+    start = 0
+    with (directory / "ids").open("wb") as ids, (directory / "pages").open("wb") as table:
+        for page in map(text.take, pages):
+            sides = (page.src, page.tgt)
+            own, own_lengths = (
+                np.concatenate(parts).astype(ID).tobytes()
+                for parts in ([side.ids for side in sides], [side.lengths for side in sides])
+            )
+            table.write(page_entry(start, own_lengths, own))
+            ids.write(own)
+            start += len(own) // ID.itemsize
+    tokens = (len(text.src.ids), len(text.tgt.ids))
     return Corpus(text, described(directory, len(lengths), page_pairs, tokens))
 
 
@@ -53,7 +68,7 @@ def described(
     src_tokens, tgt_tokens = tokens
     record = StoreRecord(
         made_of={"text": "text", "tokenizer": "print"},
-        stats=TextStats("source", "text", pairs, blank=0),
+        stats=TextStats("text", pairs, blank=0),
         page_pairs=page_pairs,
         src_tokens=src_tokens,
         tgt_tokens=tgt_tokens,

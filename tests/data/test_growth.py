@@ -5,16 +5,17 @@ import tracemalloc
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 
+from transformer_cli.data import shards, training_text
 from transformer_cli.data.batches import EpochBatches
-from transformer_cli.data.corpus import StreamedText
-from transformer_cli.data.store import ShardedStore, encode_serially, open_store, write_store
+from transformer_cli.data.encoding import write_store
+from transformer_cli.data.store import ShardedStore, open_store
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
+from transformer_cli.data.training_text import StreamedText
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 
 
@@ -68,14 +69,13 @@ def peak_of_an_epoch(directory: Path, pairs: int) -> int:
     try:
         text = StreamedText.of(Numbers(pairs))
         tokenizers = Tokenizers(tokenizer, tokenizer)
-        encode = partial(encode_serially, tokenizers=tokenizers)
-        write_store(directory, text, encode, "print", quiet, page_pairs=64)
+        write_store(directory, text, lambda: tokenizers, "print", quiet, page_pairs=64)
         store = open_store(directory, text.stats.text_sha256, "print")
         assert store is not None
         percentiles(store.count_lengths()[0], PERCENTILES)
-        shards = ShardedStore(store, max_length=10, batch_tokens=500, shard_pairs=512)
-        batches = EpochBatches(shards, batch_tokens=500, seed=1)
-        assert sum(len(batch.src) for batch in batches.iter_epoch(0)) == len(shards) > 0.7 * pairs
+        parts = ShardedStore(store, max_length=10, batch_tokens=500, shard_pairs=512)
+        batches = EpochBatches(parts, batch_tokens=500, seed=1)
+        assert sum(len(batch.src) for batch in batches.iter_epoch(0)) == len(parts) > 0.7 * pairs
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -84,6 +84,9 @@ def peak_of_an_epoch(directory: Path, pairs: int) -> int:
 
 def peaks(directory: Path) -> tuple[int, int]:
     """Peaks of a small and of a large corpus."""
+    # Both corpora have many of each.
+    training_text.BLOCK_PAIRS = 256
+    vars(shards)["_BLOCK_BYTES"] = 1 << 12
     peak_of_an_epoch(directory / "first", 600)  # what is made once a process
     small = peak_of_an_epoch(directory / "small", 2_000)
     return small, peak_of_an_epoch(directory / "large", 20_000)

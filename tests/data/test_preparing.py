@@ -14,7 +14,6 @@ from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.cleaning import clean_corpus
-from transformer_cli.data.corpus import StreamedText
 from transformer_cli.data.prepared import (
     find_damage,
     read_corpus_record,
@@ -24,6 +23,7 @@ from transformer_cli.data.prepared import (
 )
 from transformer_cli.data.preparing import is_prepared, prepare_corpus
 from transformer_cli.data.sorting import DROPPED, DroppedPair
+from transformer_cli.data.training_text import StreamedText
 from transformer_cli.errors import CorpusError
 from transformer_cli.training.texts import describe_record
 

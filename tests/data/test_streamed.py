@@ -1,14 +1,25 @@
 """Training text is checked once, and read again as often as it takes."""
 
+import gzip
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from transformer_cli.data.corpus import ParallelFiles, ParallelText, StreamedText, TextStats
+from transformer_cli.data import shards, training_text
+from transformer_cli.data.corpus import (
+    ConcatenatedSources,
+    PairSource,
+    ParallelFiles,
+    ParallelText,
+)
+from transformer_cli.data.readers.fields import TsvReader
+from transformer_cli.data.training_text import StreamedText, TextStats, keep_full
+from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.errors import CorpusError
+from transformer_cli.text.protocol import draw_places
 
 TEXT = ParallelText(
     ["eins", "", "drei", " \t\u00a0\u2028", "fünf", "  "],
@@ -22,6 +33,7 @@ class Counted:
 
     text: ParallelText
     passes: list[int] = field(default_factory=list)
+    key: str | None = "as it was"
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         self.passes.append(len(self.text))
@@ -31,14 +43,15 @@ class Counted:
         return self.text.source_sha256()
 
     def mtime_key(self) -> str | None:
-        return None
+        return self.key
 
 
 def test_blank_pairs_are_counted_and_passed_over() -> None:
     text = StreamedText.of(TEXT)
     sides = (hashlib.sha256(side.encode()).digest() for side in ("eins\nfünf\n", "one\nfive\n"))
-    text_sha256 = hashlib.sha256(b"".join(sides)).hexdigest()
-    assert text.stats == TextStats(TEXT.source_sha256(), text_sha256, pairs=2, blank=4)
+    block = hashlib.sha256(b"".join(sides)).hexdigest()
+    text_sha256 = hashlib.sha256(block.encode()).hexdigest()
+    assert text.stats == TextStats(text_sha256, pairs=2, blank=4, blocks=[[2]])
     assert len(text) == len(text.src) == len(text.tgt) == 2
     for _ in range(2):
         assert list(text.src) == ["eins", "fünf"]
@@ -54,9 +67,10 @@ def test_a_known_text_is_not_looked_through_again() -> None:
     assert not source.passes
 
 
-def test_another_text_is() -> None:
-    known = StreamedText.of(TEXT).stats
-    other = Counted(ParallelText(["a", "b"], ["c", "d"]))
+@pytest.mark.parametrize("key", ["another", None])
+def test_another_text_is(key: str | None) -> None:
+    known = StreamedText.of(Counted(TEXT)).stats
+    other = Counted(ParallelText(["a", "b"], ["c", "d"]), key=key)
     assert StreamedText.of(other, known).stats.pairs == 2
     assert other.passes
 
@@ -70,7 +84,6 @@ def test_line_ends_and_blank_pairs_make_no_other_text(tmp_path: Path) -> None:
         both.append(StreamedText.of(files).stats)
     first, second = both
     assert first.text_sha256 == second.text_sha256
-    assert first.source_sha256 != second.source_sha256
 
 
 def test_trouble_is_found_before_anything_is_read_for_use(tmp_path: Path) -> None:
@@ -91,3 +104,86 @@ def test_a_file_that_changes_meanwhile_is_noticed(tmp_path: Path) -> None:
         path.write_bytes(b"a\nb\nc\n")
     with pytest.raises(CorpusError, match="had 2 pairs and now has 3"):
         list(text.src)
+
+
+# --- shards ---------------------------------------------------------------------------------------
+
+PAIRS = [(f"eins {n}" * (n % 7 > 0), f"one {n}") for n in range(100)]
+
+
+def write(path: Path, side: int) -> Path:
+    text = "".join(f"{pair[side]}\n" for pair in PAIRS).encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    return path
+
+
+def plain(directory: Path) -> ParallelFiles:
+    return ParallelFiles(write(directory / "src", 0), write(directory / "tgt", 1))
+
+
+def table(directory: Path) -> PairSource:
+    path = directory / "both.tsv"
+    path.write_text("".join(f"{src}\t{tgt}\n" for src, tgt in PAIRS))
+    return TsvReader(path, (path,), 0.0, (1, 2))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        plain,
+        lambda directory: ParallelFiles(
+            write(directory / "src.gz", 0), write(directory / "tgt", 1)
+        ),
+        table,
+        lambda directory: ParallelText(*map(list, zip(*PAIRS, strict=True))),
+    ],
+    ids=["plain", "gz", "tsv", "memory"],
+)
+@pytest.mark.parametrize("blocks", [1, 3, 99])
+def test_a_text_is_the_same_however_it_is_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    source: Callable[[Path], PairSource],
+    blocks: int,
+) -> None:
+    """A source of each kind has the same blocks, and a range any number of them."""
+    monkeypatch.setattr(training_text, "BLOCK_PAIRS", 16)
+    expected = StreamedText.of(plain(tmp_path))
+    cut = shards.cut_pairs
+    monkeypatch.setattr(
+        training_text, "cut_pairs", lambda files, size, work: cut(files, size * blocks, work)
+    )
+    text = StreamedText.of(ConcatenatedSources((source(tmp_path), TEXT)))
+    assert text.stats.blocks == [*expected.stats.blocks, [2]]
+    assert text.stats.parts == [len(expected), 2]
+    assert StreamedText.of(source(tmp_path)).stats.text_sha256 == expected.stats.text_sha256
+    full = list(text.pairs())
+    places = draw_places(len(text), 30).tolist()
+    assert list(text.sample(30, SerialExecutor()).pairs()) == [full[place] for place in places]
+    again = StreamedText(text.source, text.stats)  # known, and so not cut yet
+    for each in (text, again):
+        ranges = each.count_ranges(tmp_path)
+        assert [pair for part, _ in ranges for pair in keep_full(part.pairs())] == full
+        assert [len(list(keep_full(part.pairs()))) for part, _ in ranges] == [n for _, n in ranges]
+
+
+def test_a_byte_order_mark_within_a_source_stays(tmp_path: Path) -> None:
+    text = StreamedText.of(ParallelText(["\ufeffa", "b"], ["c", "d"]))
+    ((copy, _),) = text.count_ranges(tmp_path)
+    assert list(copy.pairs()) == list(text.pairs())
+
+
+@pytest.mark.parametrize("lines", [12, 17])
+def test_a_known_text_that_has_other_blocks_now_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int
+) -> None:
+    monkeypatch.setattr(training_text, "BLOCK_PAIRS", 4)
+    files = ParallelFiles(tmp_path / "src", tmp_path / "tgt")
+    for path in (files.src, files.tgt):
+        path.write_text("a\n" * 16)
+    known = StreamedText.of(files).stats
+    for path in (files.src, files.tgt):
+        path.write_text("a\n" * lines)
+    text = StreamedText(files, known)
+    with pytest.raises(CorpusError, match="have changed while"):
+        text.count_ranges(tmp_path)

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import children
@@ -132,8 +133,8 @@ _RUNS = 8
 
 
 def sweep(directory: Path, *options: str) -> "subprocess.Popen[bytes]":
-    """Start a sweep of 2 x 2 points and 2 seeds, of 300 steps each."""
-    (directory / "tiny.yaml").write_text(TINY.replace("epochs: 12", "epochs: 60"))
+    """Start a sweep of 2 x 2 points and 2 seeds, of 200 steps each."""
+    (directory / "tiny.yaml").write_text(TINY.replace("epochs: 12", "epochs: 40"))
     (directory / "grid.yaml").write_text(_GRID)
     command = [sys.executable, "-m", "transformer_cli", "sweep", "grid.yaml", *options]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
@@ -165,15 +166,19 @@ class Sweeping:
     def wait_for_training(self, worker: Worker) -> Path:
         """Wait until a worker's training has a checkpoint; return the job's owner."""
 
-        def trains() -> list[Path]:
-            commands = [process.cmdline() for process in worker.family()]
-            runs = (Path(line[line.index("--run-dir") + 1]) for line in commands if "train" in line)
-            runs = (self.directory / run for run in runs)
-            return [run for run in runs if [*run.glob("checkpoints/step-00000010")]]
+        found: list[Path] = []
+
+        def trains() -> bool:
+            for process in worker.family():
+                with suppress(psutil.Error, ValueError):  # it has ended, or is another command
+                    line = process.cmdline()
+                    run = self.directory / line[line.index("--run-dir") + 1]
+                    if [*run.glob("checkpoints/step-????????")] and "train" in line:
+                        found.append(run.relative_to(self.out))
+            return bool(found)
 
         wait_until(trains, self.describe)
-        run = trains()[0].relative_to(self.out)
-        return self.out / "jobs" / f"{run}.owner"
+        return self.out / "jobs" / f"{found[0]}.owner"
 
     def wait_for_takeover(self, owner: Path) -> None:
         """Wait until another worker has started a job."""

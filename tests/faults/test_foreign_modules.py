@@ -92,10 +92,13 @@ def test_the_encoding_of_training_text(training: Training, foreign: Path) -> Non
 
 
 def attacked_workers() -> None:
-    from transformer_cli.data import encode_workers
+    from transformer_cli.cli import options
+    from transformer_cli.data import training_text
+    from transformer_cli.training import preparation
 
-    encode_workers.MIN_PAIRS_FOR_WORKERS = 1
-    vars(encode_workers)["count_cores"] = lambda: 2
+    training_text.MIN_PAIRS_FOR_WORKERS = 1
+    vars(preparation)["MIN_PAIRS_FOR_WORKERS"] = 1
+    vars(options)["count_cores"] = lambda: 2
     attacked()
 
 

@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from transformer_cli.cli.sweep import lock_jobs, open_engine
+from transformer_cli.cli.sweep import open_engine
 from transformer_cli.cluster import read_cluster
 from transformer_cli.jobs import runner
 from transformer_cli.jobs.runner import Runner
@@ -29,10 +29,7 @@ def main() -> None:
     plan = SweepPlan(load_sweep(Path(file)), directory, (), jobs)
     stops: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))
-    with (
-        lock_jobs(directory.path, cluster) as lock,
-        open_engine(cluster, lock, "cpu", jobs) as engine,
-    ):
+    with open_engine(directory.path, cluster, "cpu", jobs) as engine:
         counting = Runner(plan, engine.executor, engine.lock, engine.places)
         for event in counting.run(lambda: bool(stops)):
             if event is not None:

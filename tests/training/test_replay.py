@@ -10,8 +10,8 @@ from transformer_cli.audit.findings import check_corpus
 from transformer_cli.config.data_schema import find_replay
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import EpochBatches
-from transformer_cli.data.corpus import StreamedText
 from transformer_cli.data.sources import open_training_text
+from transformer_cli.data.training_text import StreamedText
 from transformer_cli.errors import CorpusError
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory, initialize_run

@@ -1,12 +1,17 @@
 """Checks of an experiment's text before training.
 
 The splits to validate and to evaluate on are read. The training text is looked at where it is
-streamed anyway, so that a run that goes on starts as soon as before. ``check`` looks more closely.
+checked anyway, so that a run that goes on starts as soon as before. ``check`` looks more closely.
 """
 
-from collections.abc import Iterator, Mapping
-from itertools import chain, islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from itertools import accumulate, chain, islice, repeat
 from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
 
 from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, SourceConfig
@@ -15,17 +20,28 @@ from transformer_cli.data.corpus import (
     PairSource,
     ParallelFiles,
     ParallelText,
-    StreamedText,
     in_batches,
 )
 from transformer_cli.data.filters.rules import ScriptCheck
 from transformer_cli.data.prepared import given_sources
+from transformer_cli.data.shards import PairRange
 from transformer_cli.data.sources import (
     default_split,
     is_on_disk,
     open_split,
     open_training_parts,
     split_names,
+)
+from transformer_cli.data.training_text import (
+    BLOCK_PAIRS,
+    BlockStats,
+    Shard,
+    StreamedText,
+    TextStats,
+    check_pairs,
+    keep_full,
+    map_shards,
+    pick_executor,
 )
 from transformer_cli.errors import CorpusError, SuspectTextError
 from transformer_cli.files import is_same_file
@@ -60,9 +76,11 @@ class TextAudit:
         self._one_language = data.src_lang == data.tgt_lang
         self.earlier = earlier
         self._training = open_training_parts(data, earlier)
-        self._watched = [_Watched(name, source) for name, source in self._training.items()]
-        self._scored: list[_Watched] = []
+        self._trained = [_Audited(name, source) for name, source in self._training.items()]
+        self._scored: list[_Audited] = []
         self._text_sha256s: dict[str, str] = {}
+        self._wanted = _Scored()
+        self._found: set[int] = set()
 
     def look_at_scored(self) -> None:
         """Check all files' names, and read the splits to validate and evaluate on.
@@ -75,14 +93,15 @@ class TextAudit:
         for mistake in find_mistaken_files(self._data, self._training, scored):
             self._refuse(mistake)
         for name, source in scored.items():
-            watched = _Watched(name, source)
+            audited = _Audited(name, source)
             try:
-                self._text_sha256s[name] = StreamedText.of(watched).stats.text_sha256
+                text = StreamedText.of(source, check=partial(self._check, [audited]))
             except CorpusError as error:
                 self._miss(name, error)
             else:
-                self._scored.append(watched)
-                self._check_pairs(watched)
+                self._text_sha256s[name] = text.stats.text_sha256
+                self._scored.append(audited)
+                self._conclude_pairs(audited)
 
     def _open_scored(self) -> Iterator[tuple[str, ParallelFiles | ParallelText]]:
         _, *names = split_names(self._data)
@@ -103,35 +122,57 @@ class TextAudit:
             raise CorpusError(f"split '{name}': {error}") from error
         self.notes.append(f"{name}: cannot be evaluated on: {error}")
 
-    def training_text(self) -> PairSource:
-        """Return the training text, which is checked in its first pass."""
-        wanted: dict[int, list[_Watched]] = {}
-        for scored in self._scored:
-            for pair in scored.seen:
-                wanted.setdefault(pair, []).append(scored)
-        for part in self._watched:
-            part.wanted = wanted
-        first, *more = self._watched
-        return ConcatenatedSources((first, *more)) if more else first
+    def read_training_text(self, known: TextStats | None, executor: Executor) -> StreamedText:
+        """Return the training text; unless it is ``known``, check it, and note what is found."""
+        files = [each.source for each in self._scored if isinstance(each.source, ParallelFiles)]
+        absolute = (ParallelFiles(each.src.absolute(), each.tgt.absolute()) for each in files)
+        self._wanted = _Scored(tuple(absolute), uuid4().hex)
+        first, *more = (each.source for each in self._trained)
+        source = ConcatenatedSources((first, *more)) if more else first
+        text = StreamedText.of(source, known, executor, partial(self._check, self._trained))
+        self._refuse_trained_text(text.stats.text_sha256)
+        if known is None or known.text_sha256 != text.stats.text_sha256:  # not told yet
+            self._conclude()
+        return text
 
-    def conclude(self, text_sha256: str) -> None:
-        """Note what was found in the training text, if it has been gone through, and is its sum."""
+    def _check(
+        self,
+        sources: Iterable["_Audited"],
+        source: PairSource,
+        shards: Sequence[Shard],
+        executor: Executor,
+    ) -> Iterator[list[BlockStats]]:
+        """Audit the shards of one of these sources; see ``Check``."""
+        audited = next(each for each in sources if each.source is source)
+        first = _first_shards(shards)
+        shifts = pick_executor(executor, first).submit(_find_shifts, first)
+        same = (repeat(BLOCK_PAIRS), repeat(self._wanted))
+        for blocks, copies, found in map_shards(executor, _audit_shard, shards, *same):
+            audited.full += sum(block.full for block in blocks)
+            audited.copies += copies
+            self._found |= found
+            yield blocks
+        audited.shifts = shifts.result()
+
+    def _refuse_trained_text(self, text_sha256: str) -> None:
         for name, other in self._text_sha256s.items():
             if other == text_sha256:
                 self._refuse(TRAINED_TEXT.format(name))
-        for part in self._watched:
-            self._check_pairs(part)
-        for scored in self._scored:
-            count, trained = len(scored.seen), scored.trained
-            if trained and trained >= LARGE_OVERLAP * count:
-                shared = f"{trained:,} of {count:,} pairs are trained on too"
+
+    def _conclude(self) -> None:
+        for part in self._trained:
+            self._conclude_pairs(part)
+        splits = _number_pairs(self._wanted)[1] if self._found else ()
+        for scored, pairs in zip(self._scored, splits, strict=False):
+            trained = len(pairs & self._found)
+            if trained and trained >= LARGE_OVERLAP * len(pairs):
+                shared = f"{trained:,} of {len(pairs):,} pairs are trained on too"
                 self.notes.append(f"{scored.name}: {shared}")
 
-    def _check_pairs(self, watched: "_Watched") -> None:
-        if watched.count and watched.copies == watched.count and not self._one_language:
-            self._refuse(ALL_COPIED.format(watched.name))
-        for shift in watched.shift.find_shifts():
-            self.notes.append(f"{watched.name}: {shift.describe(watched.shift.pairs)}")
+    def _conclude_pairs(self, audited: "_Audited") -> None:
+        if audited.full and audited.copies == audited.full and not self._one_language:
+            self._refuse(ALL_COPIED.format(audited.name))
+        self.notes += [f"{audited.name}: {shift}" for shift in audited.shifts]
 
     def _refuse(self, mistake: str) -> None:
         if not self._allow:
@@ -141,46 +182,79 @@ class TextAudit:
             self.notes.append(mistake)
 
 
-class _Watched:
-    """A source that is checked in its first pass."""
+@dataclass
+class _Audited:
+    """A source, and what was found in it once it has been gone through."""
 
-    def __init__(self, name: str, source: PairSource) -> None:
-        self.name, self.source = name, source
-        self.shift = ShiftCheck()
-        self.count = self.copies = self.trained = 0
-        # Of a split that is not trained on: its first different pairs, by a number each. The same
-        # of all such splits, with those that each is in, is given to what is trained on.
-        self.seen: dict[int, None] = {}
-        self.wanted: dict[int, list[_Watched]] | None = None
-        self._is_fresh = True
+    name: str
+    source: PairSource
+    full: int = 0
+    """Pairs with text on both sides."""
+    copies: int = 0
+    """Of these, the targets with letters that are their sources."""
+    shifts: list[str] = field(default_factory=list)
+    """Descriptions of stretches that are shifted."""
 
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        if not self._is_fresh:
-            return self.source.pairs()
-        self._is_fresh = False
-        return chain.from_iterable(self._looked_at())
 
-    def _looked_at(self) -> Iterator[list[tuple[str, str]]]:
-        for batch in in_batches(self.source.pairs()):
-            if self.shift.pairs < _SHIFT_PAIRS:
-                self.shift.add(batch)
-            for src, tgt in batch:
-                if src.strip() and tgt.strip():
-                    self.count += 1
-                    self.copies += src == tgt and any(map(str.isalpha, src))
-                    pair = hash((src, tgt))
-                    if self.wanted is not None:
-                        for scored in self.wanted.pop(pair, ()):
-                            scored.trained += 1
-                    elif len(self.seen) < _LOOKED_FOR:
-                        self.seen[pair] = None
-            yield batch
+class _Scored(NamedTuple):
+    """The splits that are looked for in the training text; a task gets them as files."""
 
-    def source_sha256(self) -> str:
-        return self.source.source_sha256()
+    files: tuple[ParallelFiles, ...] = ()
+    audit: str = ""
+    """A name that no other audit has: for other contents of the same files."""
 
-    def mtime_key(self) -> str | None:
-        return self.source.mtime_key()
+
+@lru_cache(maxsize=1)
+def _number_pairs(scored: _Scored) -> tuple[dict[int, int], list[set[int]]]:
+    """Return numbers for the first pairs of all splits, by hash, and those of each split."""
+    numbers: dict[int, int] = {}
+    splits = []
+    for files in scored.files:
+        split: set[int] = set()
+        for pair in keep_full(files.pairs()):
+            if len(split) == _LOOKED_FOR:
+                break
+            split.add(numbers.setdefault(hash(pair), len(numbers)))
+        splits.append(split)
+    return numbers, splits
+
+
+def _audit_shard(
+    shard: Shard, block_pairs: int, scored: _Scored
+) -> tuple[list[BlockStats], int, set[int]]:
+    """Check a shard; return also the number of copies, and which pairs of splits are in it."""
+    numbers, _ = _number_pairs(scored)
+    copies = 0
+    found = set()
+
+    def look() -> Iterator[tuple[str, str]]:
+        nonlocal copies
+        for pair in shard.pairs():
+            src, tgt = pair
+            copies += src == tgt and any(map(str.isalpha, src))
+            number = numbers.get(hash(pair))
+            if number is not None:
+                found.add(number)
+            yield pair
+
+    blocks = check_pairs(look(), block_pairs)
+    return blocks, copies, found
+
+
+def _first_shards(shards: Sequence[Shard]) -> list[Shard]:
+    """Return the shards with the pairs that are compared with their neighbours."""
+    sizes = (len(shard) if isinstance(shard, PairRange) else _SHIFT_PAIRS for shard in shards)
+    starts = accumulate(sizes, initial=0)
+    return [shard for shard, start in zip(shards, starts, strict=False) if start < _SHIFT_PAIRS]
+
+
+def _find_shifts(shards: Sequence[Shard]) -> list[str]:
+    check = ShiftCheck()
+    for batch in in_batches(chain.from_iterable(shard.pairs() for shard in shards)):
+        check.add(batch)
+        if check.pairs >= _SHIFT_PAIRS:
+            break
+    return [shift.describe(check.pairs) for shift in check.find_shifts()]
 
 
 def find_mistaken_files(data: DataConfig, training: Sources, scored: Sources) -> Iterator[str]:

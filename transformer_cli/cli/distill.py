@@ -87,7 +87,7 @@ def distill(
     if dry_run:
         say("\n".join(preview_distillation(make_plan(directory.training_precision))))
         return
-    with sweep.lock_jobs(path, settings) as lock, sweep.open_engine(settings, lock) as engine:
+    with sweep.open_engine(path, settings) as engine:
         if settings is not None:
             threads = threads or engine.threads
         plan = make_plan(settle_precision(distillation, directory, device, precision, threads))

@@ -94,7 +94,7 @@ def sweep(
         say("\n".join(preview_sweep(make_plan(max(1, count_cores() // jobs), jobs))))
         return
     directory.create()
-    with lock_jobs(path, settings) as lock, open_engine(settings, lock, device, jobs) as engine:
+    with open_engine(path, settings, device, jobs) as engine:
         raise typer.Exit(run_sweep(make_plan(engine.threads, len(engine.places())), engine))
 
 
@@ -111,31 +111,28 @@ class Engine(NamedTuple):
 
 
 @contextmanager
-def lock_jobs(path: Path, cluster: "cluster_schema.ClusterSettings | None") -> Iterator[int | None]:
-    """Lock a directory of jobs; give the lock's descriptor for jobs of this machine."""
-    is_cluster = cluster is not None
-    with directories.lock_directory(path, PATIENCE, is_fenced=is_cluster) as descriptor:
-        yield None if is_cluster else descriptor
-
-
-@contextmanager
 def open_engine(
+    path: Path,
     cluster: "cluster_schema.ClusterSettings | None",
-    lock: int | None,
     device: str = "cpu",
     jobs: int = 1,
 ) -> Iterator[Engine]:
-    """Open what runs jobs: a cluster's workers, or threads that start as many processes here."""
-    if cluster is None:
-        places = list_places(device, jobs)
-        with ThreadPoolExecutor(jobs) as executor:
-            yield Engine(executor, lambda: places, max(1, count_cores() // jobs), lock)
-        return
-    with clusters.open_cluster(cluster, log) as remote:
-        remote.check_shared(Path.cwd())
-        yield Engine(
-            remote.lasting(), lambda: [{}] * max(1, remote.num_workers), remote.threads, None
-        )
+    """Lock a directory of jobs, and open what runs them.
+
+    That is a cluster's workers, or threads that start as many processes here.
+    """
+    is_remote = cluster is not None
+    with directories.lock_directory(path, PATIENCE, is_fenced=is_remote) as lock:
+        if cluster is None:
+            places = list_places(device, jobs)
+            with ThreadPoolExecutor(jobs) as executor:
+                yield Engine(executor, lambda: places, max(1, count_cores() // jobs), lock)
+            return
+        with clusters.open_cluster(cluster, log) as remote:
+            remote.check_shared(path)
+            yield Engine(
+                remote.lasting(), lambda: [{}] * max(1, remote.num_workers), remote.threads, None
+            )
 
 
 def run_sweep(plan: "plans.SweepPlan", engine: Engine) -> int:

@@ -52,6 +52,15 @@ AllowSuspectData = Annotated[
         "--allow-suspect-data",
     ),
 ]
+PreparingCluster = Annotated[
+    str | None,
+    options.option(
+        "ADDRESS|FILE",
+        "Dask cluster to prepare the data on: tcp://HOST:8786, or a YAML file that names one. The "
+        "training itself runs here.",
+        "--cluster",
+    ),
+]
 _REFRESH_SECONDS = 0.5
 
 
@@ -63,6 +72,7 @@ def train(
     dry_run: DryRun = False,
     json: options.Json = False,
     allow_suspect_data: AllowSuspectData = False,
+    cluster: PreparingCluster = None,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
@@ -76,6 +86,8 @@ def train(
     Example:
       transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
     """
+    if cluster and dry_run:
+        raise UsageError("--cluster: not with --dry-run, which writes only to this machine's disk")
     if json and not dry_run:
         raise UsageError("--json: is for --dry-run, which is missing; add it")
     ranks = Ranks.from_env()
@@ -97,7 +109,14 @@ def train(
         directory.check_unlocked(run)
     directory.check_config_files(run.path, files)
     # From here on torch is needed; what is wrong above is told without waiting for it.
-    request = texts.TrainRequest(settings, origins, run, begins_anew, allow_suspect_data)
+    request = texts.TrainRequest(
+        settings,
+        origins,
+        run,
+        begins_anew,
+        allow_suspect_data,
+        options.choose_executor(cluster, run.path),
+    )
     hint = trained_model.describe_inherited_init(settings, origins, files[1:])
     if ranks.is_main and hint:
         log(hint)

@@ -17,6 +17,7 @@ def vocab(
     run_dir: options.RunDir = None,
     set_: options.Set = None,
     overwrite: options.Overwrite = False,
+    cluster: options.Cluster = None,
 ) -> None:
     """Build the vocabularies or subword models of an experiment.
 
@@ -34,7 +35,14 @@ def vocab(
     directory.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
     directory.check_config_files(run.path, yaml.list_base_files(config))
     # Training will reuse the encoded text without reading the corpus, so it is audited here.
-    request = texts.TrainRequest(settings, origins, run, overwrite, allow_suspect_data=True)
+    request = texts.TrainRequest(
+        settings,
+        origins,
+        run,
+        overwrite,
+        allow_suspect_data=True,
+        open_executor=options.choose_executor(cluster, run.path),
+    )
     report = texts.Callbacks(line_bar, warn, pair_bar, log)
     with preparation.open_data(request, SINGLE_PROCESS, report) as data:
         blank_train, blank_val = data.texts.blank_in_train, data.texts.blank_in_val

@@ -5,7 +5,7 @@ import hashlib
 import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -226,115 +226,6 @@ def without_blank_pairs(text: ParallelText) -> tuple[ParallelText, int]:
     src, tgt = ([side[index] for index in kept] for side in (text.src, text.tgt))
     tags = text.tags and [text.tags[index] for index in kept]
     return ParallelText(src, tgt, tags), len(text) - len(kept)
-
-
-@dataclass(frozen=True)
-class TextStats:
-    """Results of a pass over a whole text."""
-
-    source_sha256: str
-    text_sha256: str
-    """SHA-256 of the pairs with text on both sides."""
-    pairs: int
-    """The number of these pairs."""
-    blank: int
-    """Pairs of which a side is nothing but whitespace."""
-    mtime_key: str | None = None
-    """The source's, if it was known before the source was hashed."""
-    parts: list[int] = field(default_factory=list)
-    """The number of these pairs in each of several sources."""
-
-
-@dataclass(frozen=True)
-class StreamedText:
-    """The pairs of a source that have text on both sides, checked once and read on demand."""
-
-    source: PairSource
-    stats: TextStats
-
-    @classmethod
-    def of(cls, source: PairSource, known: TextStats | None = None) -> "StreamedText":
-        """Check ``source`` from one end to the other, unless that was done before.
-
-        Raises what ``source.pairs`` does.
-        """
-        mtime_key = source.mtime_key()
-        if known is not None and mtime_key is not None and known.mtime_key == mtime_key:
-            return cls(source, known)
-        source_sha256 = source.source_sha256()
-        if known is None or known.source_sha256 != source_sha256:
-            known = _compute_stats(source, source_sha256)
-        return cls(source, replace(known, mtime_key=mtime_key))
-
-    def __len__(self) -> int:
-        return self.stats.pairs
-
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield the pairs; raise CorpusError if there are more or fewer of them than there were."""
-        count = 0
-        for src, tgt in self.source.pairs():
-            if src.strip() and tgt.strip():
-                count += 1
-                yield src, tgt
-        if count != len(self):
-            raise CorpusError(
-                f"split 'train': it had {len(self)} pairs and now has {count}; somebody changes "
-                "the files, so start again when they are done"
-            )
-
-    @property
-    def src(self) -> "StreamedLines":
-        """Source side."""
-        return StreamedLines(lambda: (src for src, _ in self.pairs()), len(self))
-
-    @property
-    def tgt(self) -> "StreamedLines":
-        """Target side."""
-        return StreamedLines(lambda: (tgt for _, tgt in self.pairs()), len(self))
-
-    def check_unchanged(self) -> None:
-        """Raise CorpusError unless the text is still the one that was checked."""
-        if self.source.source_sha256() != self.stats.source_sha256:
-            raise CorpusError(
-                "split 'train': its files have changed while they were read; start again when "
-                "nobody writes to them"
-            )
-
-
-@dataclass(frozen=True)
-class StreamedLines:
-    """Lines that each iteration reads from the start."""
-
-    read: Callable[[], Iterator[str]]
-    count: int
-
-    def __iter__(self) -> Iterator[str]:
-        return self.read()
-
-    def __len__(self) -> int:
-        return self.count
-
-
-def _compute_stats(source: PairSource, source_sha256: str) -> TextStats:
-    sides = src_side, tgt_side = hashlib.sha256(), hashlib.sha256()
-    sources = source.sources if isinstance(source, ConcatenatedSources) else (source,)
-    parts, total = [], 0
-    for part in sources:
-        kept = 0
-        for src, tgt in part.pairs():
-            total += 1
-            if src.strip() and tgt.strip():
-                kept += 1
-                src_side.update(f"{src}\n".encode())
-                tgt_side.update(f"{tgt}\n".encode())
-        parts.append(kept)
-    return TextStats(
-        source_sha256,
-        combine_hashes(sides),
-        pairs=sum(parts),
-        blank=total - sum(parts),
-        parts=parts if len(parts) > 1 else [],
-    )
 
 
 def in_batches(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:

@@ -64,19 +64,24 @@ class PairRange:
         return zip(self.src.lines(), self.tgt.lines(), strict=True)
 
 
+def is_plain(path: Path) -> bool:
+    """Return whether a file can be cut without a copy."""
+    return not is_compressed(path) and not isinstance(path, ObjectPath)
+
+
 def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
     """Cut a text file into ranges of ``size`` lines, of which the last may have fewer.
 
     Of a compressed file and of an object, a plain copy is written into the directory ``work``, for
     as long as the ranges are read. Raises what ``open_text`` does.
     """
-    is_plain = not is_compressed(path) and not isinstance(path, ObjectPath)
-    plain = path if is_plain else work / uuid4().hex  # two workers may do this at once
+    # Absolute for workers elsewhere; of a new name, as two of them may do this at once.
+    plain = path.absolute() if is_plain(path) else work / uuid4().hex
     starts, lines, end = [0], 0, 0
     head = last = b""
     with ExitStack() as stack:
         text = stack.enter_context(open_text(path))
-        copy = None if plain == path else stack.enter_context(plain.open("wb"))
+        copy = None if is_plain(path) else stack.enter_context(plain.open("wb"))
         while block := text.read(_BLOCK_BYTES):
             head, last = (head + block[:4])[:4], block[-1:]
             if copy is not None:

@@ -1,4 +1,4 @@
-"""The training text as token ids on disk: written, read, and cut into shards to train on.
+"""The training text as token ids on disk: read, and cut into shards to train on.
 
 A store is an artifact. Its pairs are in pages of some neighbours each, and its files hold, as
 little-endian numbers, page after page:
@@ -10,10 +10,9 @@ little-endian numbers, page after page:
 """
 
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
-from itertools import islice, repeat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from typing import BinaryIO
@@ -21,26 +20,17 @@ from typing import BinaryIO
 import numpy as np
 
 from transformer_cli.artifact import Artifact, Record
-from transformer_cli.data.corpus import (
-    StreamedLines,
-    StreamedText,
-    TextStats,
-    digest_lines,
-    fold_side,
-)
 from transformer_cli.data.mixing import EpochSampler, TrainingMix
 from transformer_cli.data.token_arrays import (
     EncodedText,
     Lengths,
-    Pairs,
     SrcTgt,
     TokenArray,
     count_batches,
-    encode_pairs,
 )
+from transformer_cli.data.training_text import TextStats
 from transformer_cli.errors import RunError
 from transformer_cli.files import open_regular
-from transformer_cli.text.protocol import ProgressBar, Tokenizers
 
 PAGE_PAIRS = 256
 """Neighbouring pairs that are read together."""
@@ -83,84 +73,23 @@ def store_artifact(directory: Path) -> Artifact[StoreRecord]:
     return Artifact(directory, StoreRecord, "store.json")
 
 
-# --- writing -------------------------------------------------------------------------------------
-
-PageEncoder = Callable[[Iterable[Pairs]], Generator[EncodedText, None, None]]
-"""Yields each page of pairs encoded, in order; closing it ends its workers."""
-
-
-def encode_serially(
-    pages: Iterable[Pairs], tokenizers: Tokenizers
-) -> Generator[EncodedText, None, None]:
-    """Yield pages encoded in this process."""
-    for pairs in pages:
-        yield encode_pairs(pairs, tokenizers)
-
-
-def write_store(
-    directory: Path,
-    text: StreamedText,
-    encode: PageEncoder,
-    tokenizer: str,
-    progress: ProgressBar,
-    page_pairs: int = PAGE_PAIRS,
-) -> "EncodedStore":
-    """Encode ``text`` into ``directory``, which must not exist yet.
-
-    ``tokenizer`` is the fingerprint of the tokenizers that ``encode`` uses.
-
-    Raises:
-        CorpusError: the text has changed since it was checked.
-        TokenizerError: it cannot be encoded.
-        OSError: the files cannot be written; nothing is left of them.
-    """
-
-    def write(made: Path) -> StoreRecord:
-        # A progress bar goes over lines, not over pairs.
-        bar = progress(StreamedLines(lambda: repeat("", len(text)), len(text)), "encoding")
-        pairs = (pair for _, pair in zip(bar, text.pairs(), strict=False))
-        pages = iter(lambda: list(islice(pairs, page_pairs)), [])
-        src_tokens, tgt_tokens = _write_pages(made, pages, encode)
-        mtime_key = text.source.mtime_key()
-        text.check_unchanged()
-        return StoreRecord(
-            made_of={"text": text.stats.text_sha256, "tokenizer": tokenizer},
-            stats=replace(text.stats, mtime_key=mtime_key),
-            page_pairs=page_pairs,
-            src_tokens=src_tokens,
-            tgt_tokens=tgt_tokens,
-        )
-
-    return EncodedStore(directory, store_artifact(directory).make(write))
-
-
-def _write_pages(directory: Path, pages: Iterable[Pairs], encode: PageEncoder) -> tuple[int, int]:
-    """Write the files of a store; return how many tokens the sources and the targets have."""
-    src_tokens = tgt_tokens = 0
-    with ExitStack() as stack:
-        ids, table, lines = (
-            stack.enter_context((directory / name).open("wb")) for name in (IDS, PAGES, LINES)
-        )
-
-        def note_lines() -> Iterator[Pairs]:
-            for page in pages:
-                folded = (fold_side(side) for pair in page for side in pair)
-                lines.write(digest_lines(folded).tobytes())
-                yield page
-
-        for page in stack.enter_context(closing(encode(note_lines()))):
-            lengths = np.concatenate(page.lengths).astype(ID).tobytes()
-            page_ids = np.concatenate((page.src.ids, page.tgt.ids)).astype(ID).tobytes()
-            table.write(page_entry(src_tokens + tgt_tokens, lengths, page_ids))
-            ids.write(page_ids)
-            src_tokens += len(page.src.ids)
-            tgt_tokens += len(page.tgt.ids)
-    return src_tokens, tgt_tokens
-
-
 def page_entry(start: int, lengths: bytes, ids: bytes) -> bytes:
     """Return a page's entry in ``pages``."""
-    checked = _HEADER.pack(0, zlib.crc32(ids), start)[4:] + lengths
+    return _seal(zlib.crc32(ids), start, lengths)
+
+
+def move_pages(entries: bytes, page_pairs: int, tokens: int) -> bytes:
+    """Return the entries of pages whose ids go behind so many others."""
+    size = _HEADER.size + 2 * page_pairs * ID.itemsize
+    moved = []
+    for first in range(0, len(entries), size):
+        _, ids_crc, start = _HEADER.unpack_from(entries, first)
+        moved.append(_seal(ids_crc, start + tokens, entries[first + _HEADER.size : first + size]))
+    return b"".join(moved)
+
+
+def _seal(ids_crc: int, start: int, lengths: bytes) -> bytes:
+    checked = _HEADER.pack(0, ids_crc, start)[4:] + lengths
     return zlib.crc32(checked).to_bytes(4, "little") + checked
 
 

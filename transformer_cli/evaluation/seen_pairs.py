@@ -15,6 +15,7 @@ from transformer_cli.data import corpus
 from transformer_cli.data.corpus import PairProgress, ParallelText, fold_side
 from transformer_cli.data.sources import is_on_disk, open_training_text
 from transformer_cli.data.store import read_lines, read_stats
+from transformer_cli.data.training_text import StreamedText
 from transformer_cli.errors import CorpusError, TransformerCliError
 from transformer_cli.files import read_small
 from transformer_cli.runs.directory import RunDirectory
@@ -149,7 +150,7 @@ def _read_trained_lines(run: RunDirectory, progress: PairProgress) -> Iterator[n
     data, earlier = run.load_config().data, corpus_directory(run)
     if not is_on_disk(data, "train", earlier):
         raise CorpusError(f"{run.path}: its training text is not on disk")
-    text = corpus.StreamedText.of(open_training_text(data, earlier), read_stats(run.encoded))
+    text = StreamedText.of(open_training_text(data, earlier), read_stats(run.encoded))
     if text.stats.text_sha256 != learned_from:
         raise CorpusError(f"{run.path}: its training text has changed")
     pairs = iter(progress(text.pairs(), f"{run.path.name}'s training text"))

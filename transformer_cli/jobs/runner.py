@@ -310,11 +310,14 @@ def _run(command: Command, inside: str, stdout: int | None) -> Ended:
         if log is not None:
             file = stack.enter_context(open_regular(log, "ab"))
             stderr, log_start = file.fileno(), file.tell()
+        variables = {**environment(), **dict(command.variables), fence.VARIABLE: inside}
+        # Dask's nanny has set it, and with it a training step takes twice the time.
+        variables.pop("MALLOC_TRIM_THRESHOLD_", None)
         kept_open = () if command.lock is None or sys.platform == "win32" else (command.lock,)
         process = subprocess.Popen(
             [*CHILD, *command.arguments],
             cwd=command.directory,
-            env={**environment(), **dict(command.variables), fence.VARIABLE: inside},
+            env=variables,
             stdin=subprocess.PIPE,
             stdout=stderr if stdout is None else stdout,
             stderr=stderr,

@@ -1,9 +1,11 @@
 """The tokenizer protocol: all that the rest of the program knows of a tokenizer."""
 
-import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple, Protocol
+
+import numpy as np
 
 from transformer_cli.config.tokenizer_schema import Protected
 from transformer_cli.errors import UsageError
@@ -138,6 +140,7 @@ class Tokenizers:
 
 # Trainers hold their lines in memory, and more of them than this improve nothing.
 MOST_LINES = 1_000_000
+_DRAWS_AT_ONCE = 1 << 16
 
 
 class Lines(Protocol):
@@ -186,14 +189,26 @@ class TrainerInput:
 
 
 def sample_lines(lines: Iterable[str], count: int, size: int) -> Iterator[str]:
-    """Yield ``size`` of ``count`` lines, the same ones every time, all equally likely.
+    """Yield ``size`` of ``count`` lines, those at ``draw_places``."""
+    steps = np.diff(draw_places(count, size), prepend=-1) - 1
+    rest = iter(lines)
+    for step in steps.tolist():
+        yield from islice(rest, step, step + 1)
+
+
+def draw_places(count: int, size: int) -> np.ndarray:
+    """Return ``size`` of the numbers below ``count``, sorted: always these, all equally likely.
 
     This is selection sampling: Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S.
     SentencePiece's own sampling differs from process to process.
     """
-    draws = random.Random(1)
-    wanted = size
-    for seen, line in enumerate(lines):
-        if draws.random() * (count - seen) < wanted:
-            wanted -= 1
-            yield line
+    draws = np.random.RandomState([1])
+    chosen: list[int] = []
+    for first in range(0, count, _DRAWS_AT_ONCE):
+        left = count - np.arange(first, min(count, first + _DRAWS_AT_ONCE))
+        scaled = draws.random_sample(len(left)) * left
+        # Fewer and fewer are wanted, so that there is none elsewhere.
+        for place in np.flatnonzero(scaled < size - len(chosen)).tolist():
+            if scaled[place] < size - len(chosen):
+                chosen.append(first + place)
+    return np.array(chosen, np.int64)

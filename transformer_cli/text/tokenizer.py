@@ -42,6 +42,9 @@ class TokenizerManifest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    learns_from_sample: ClassVar[bool] = False
+    """Whether ``MOST_LINES`` of a larger text are all that is learned from."""
+
     format: Literal[1] = 1
     lowercase: bool
     learned_from: str
@@ -215,6 +218,11 @@ def learn_tokenizers(
     manifest: TokenizerManifest = import_kind(config.kind).learn(config, text, directory)
     manifest.model_copy(update={"protect": protect, "tags": list(tags)}).save(directory)
     return load_tokenizers(directory)
+
+
+def learns_from_sample(config: TokenizerConfig) -> bool:
+    """Return whether such tokenizers are learned from ``MOST_LINES`` of a larger text."""
+    return not config.files and bool(import_kind(config.kind).Manifest.learns_from_sample)
 
 
 def copy_tokenizers(

@@ -2,8 +2,10 @@
 
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -11,8 +13,7 @@ import torch
 from transformer_cli.config.data_schema import CorpusData, tag_names
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import BpeDropout
-from transformer_cli.data.corpus import StreamedText
-from transformer_cli.data.encode_workers import choose_encoder
+from transformer_cli.data.encoding import Load, load_once, write_store
 from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.store import (
@@ -21,9 +22,10 @@ from transformer_cli.data.store import (
     open_store,
     read_stats,
     store_artifact,
-    write_store,
 )
 from transformer_cli.data.token_arrays import EncodedText, encode_text
+from transformer_cli.data.training_text import MIN_PAIRS_FOR_WORKERS, StreamedText
+from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.errors import ConfigError, CorpusError, RunError
 from transformer_cli.files import whole_directory
 from transformer_cli.model.transformer import build_model, load_weights
@@ -33,7 +35,7 @@ from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import check_init, open_checkpoint
 from transformer_cli.text import tokenizer
-from transformer_cli.text.protocol import ProgressBar, Tokenizers
+from transformer_cli.text.protocol import MOST_LINES, Lines, ProgressBar, Tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.forecast import check_memory
 from transformer_cli.training.texts import (
@@ -66,10 +68,15 @@ class PreparedData:
 
 
 def prepare_data(
-    config: Config, texts: Texts, run: RunDirectory, progress: ProgressBar
+    config: Config,
+    texts: Texts,
+    run: RunDirectory,
+    progress: ProgressBar,
+    executor: Executor | None = None,
 ) -> PreparedData:
     """Learn or copy tokenizers and encode the training text unless the run has them; encode val."""
-    tokenizers = _prepare_tokenizers(config, run, texts.train, progress)
+    executor = executor or SerialExecutor()
+    tokenizers = _prepare_tokenizers(config, run, texts.train, progress, executor)
     _check_can_sample(config, tokenizers)
     expected = (texts.train.stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
     try:
@@ -79,8 +86,10 @@ def prepare_data(
             store = EncodedStore(run.encoded, record)
         else:
             run.remove_data(run.encoded)
-            encode = choose_encoder(tokenizers, run.tokenizer, len(texts.train))
-            store = write_store(run.encoded, texts.train, encode, expected[1], progress)
+            load: Load = partial(load_once, run.tokenizer.absolute(), expected[1])
+            if len(texts.train) < MIN_PAIRS_FOR_WORKERS:
+                executor, load = SerialExecutor(), lambda: tokenizers
+            store = write_store(run.encoded, texts.train, load, expected[1], progress, executor)
         data = _encode_val(config, run, texts, tokenizers, store, progress)
         _shard(config, store, data.mix).save_counts()
     except OSError as error:
@@ -133,7 +142,11 @@ def _encode_val(
 
 
 def _prepare_tokenizers(
-    config: Config, run: RunDirectory, text: StreamedText, progress: ProgressBar
+    config: Config,
+    run: RunDirectory,
+    text: StreamedText,
+    progress: ProgressBar,
+    executor: Executor,
 ) -> Tokenizers:
     text_sha256 = text.stats.text_sha256
     if _can_reuse_tokenizers(config, run, text_sha256):
@@ -146,8 +159,12 @@ def _prepare_tokenizers(
             source = RunDirectory(config.init).tokenizer
             return tokenizer.copy_tokenizers(source, text_sha256, directory, tags)
         languages = (config.data.src_lang, config.data.tgt_lang)
+        lines: tuple[Lines, Lines] = (text.src, text.tgt)
+        if len(text) > MOST_LINES and tokenizer.learns_from_sample(config.tokenizer):
+            sample = text.sample(MOST_LINES, executor)
+            lines = (sample.src, sample.tgt)
         return tokenizer.learn_tokenizers(
-            config.tokenizer, *languages, text.src, text.tgt, text_sha256, directory, progress, tags
+            config.tokenizer, *languages, *lines, text_sha256, directory, progress, tags
         )
 
 
@@ -205,7 +222,7 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterato
 
     The main process prepares what is missing, and the others read it.
     """
-    config, origins, run, overwrite, _ = request
+    config, origins, run, overwrite, *_ = request
     if not ranks.is_main:
         ranks.barrier()
         yield open_prepared_data(config, run, report.progress)
@@ -213,15 +230,18 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterato
     check_init(config, run, overwrite)
     # Of kind corpus, there is no text before the sources are read into the run.
     is_of_sources = isinstance(config.data, CorpusData)
-    texts = None if is_of_sources else audit_texts(request, run, report)
-    with initialize.begin_run(run, config, overwrite, origins, report.log):
-        initialize.record_corpus_directory(run, config.data)
-        if texts is None:
-            prepare_sources(config.data, run, report.pairs, report.log)
-            texts = audit_texts(request, run, report)
-        data = prepare_data(config, texts, run, report.progress)
-        ranks.barrier()
-        yield data
+    with ExitStack() as workers:
+        executor = workers.enter_context(request.open_executor())
+        texts = None if is_of_sources else audit_texts(request, run, report, executor)
+        with initialize.begin_run(run, config, overwrite, origins, report.log):
+            initialize.record_corpus_directory(run, config.data)
+            if texts is None:
+                prepare_sources(config.data, run, report.pairs, report.log, executor)
+                texts = audit_texts(request, run, report, executor)
+            data = prepare_data(config, texts, run, report.progress, executor)
+            workers.close()  # before the model needs their memory
+            ranks.barrier()
+            yield data
 
 
 @contextmanager
@@ -230,33 +250,39 @@ def open_data_dry(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Ite
 
     Unless the run's data can be reused as a whole, it is prepared in a temporary directory.
     """
-    config, _, run, overwrite, _ = request
-    data: PreparedData | None = None
+    data, run = None, request.run
     with ExitStack() as stack:
-        directory = run.path
         if ranks.is_main:
-            check_init(config, run, overwrite)
-            can_reuse = run.config.is_file() and not overwrite
-            if can_reuse:
-                initialize.check_resumable(run, config)
-                can_reuse = not initialize.is_data_outdated(run, config)
-            is_of_sources = isinstance(config.data, CorpusData)
-            texts = None
-            if not is_of_sources or (can_reuse and has_sources(config.data, run)):
-                texts = audit_texts(request, run, report)
-                can_reuse = can_reuse and _is_prepared(config, texts, run)
-            if texts is None or not can_reuse:
-                temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
-                directory = Path(stack.enter_context(temporary))
-                trial = RunDirectory(directory)
-                if texts is None or is_of_sources:
-                    prepare_sources(config.data, trial, report.pairs, report.log)
-                    texts = audit_texts(request, trial, report)
-                data = prepare_data(config, texts, trial, report.progress)
+            data, run = _prepare_dry(request, report, stack)
         ranks.barrier()  # preparing may take hours, and a broadcast times out after minutes
-        directory = Path(ranks.broadcast(str(directory)))
-        yield data or open_prepared_data(config, RunDirectory(directory), report.progress)
+        run = RunDirectory(Path(ranks.broadcast(str(run.path))))
+        yield data or open_prepared_data(request.config, run, report.progress)
         ranks.barrier()  # before the temporary directory is removed
+
+
+def _prepare_dry(
+    request: TrainRequest, report: Callbacks, stack: ExitStack
+) -> tuple[PreparedData | None, RunDirectory]:
+    """Prepare data in a directory that ends with ``stack``, unless all is in the run itself."""
+    config, _, run, overwrite, *_ = request
+    check_init(config, run, overwrite)
+    can_reuse = run.config.is_file() and not overwrite
+    if can_reuse:
+        initialize.check_resumable(run, config)
+        can_reuse = not initialize.is_data_outdated(run, config)
+    is_of_sources = isinstance(config.data, CorpusData)
+    texts = None
+    with request.open_executor() as executor:
+        if not is_of_sources or (can_reuse and has_sources(config.data, run)):
+            texts = audit_texts(request, run, report, executor)
+            if can_reuse and _is_prepared(config, texts, run):
+                return None, run
+        temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
+        trial = RunDirectory(Path(stack.enter_context(temporary)))
+        if texts is None or is_of_sources:
+            prepare_sources(config.data, trial, report.pairs, report.log, executor)
+            texts = audit_texts(request, trial, report, executor)
+        return prepare_data(config, texts, trial, report.progress, executor), trial
 
 
 def _is_prepared(config: Config, texts: Texts, run: RunDirectory) -> bool:

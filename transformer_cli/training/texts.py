@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -24,19 +24,20 @@ from transformer_cli.data import prepared
 from transformer_cli.data.corpus import (
     PairProgress,
     ParallelText,
-    StreamedText,
-    TextStats,
     without_blank_pairs,
 )
 from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.preparing import is_prepared, prepare_corpus
 from transformer_cli.data.sources import load_split, open_training_text
 from transformer_cli.data.store import EncodedStore, read_stats
+from transformer_cli.data.training_text import StreamedText, TextStats
 from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.protocol import ProgressBar, Tokenizers
+
+OpenExecutor = Callable[[], AbstractContextManager[Executor]]
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ class TrainRequest(NamedTuple):
     run: RunDirectory
     overwrite: bool  # whether to rename an earlier run, and begin anew
     allow_suspect_data: bool
+    open_executor: OpenExecutor  # what its text is read and encoded by
 
 
 class Callbacks(NamedTuple):
@@ -72,15 +74,16 @@ class Callbacks(NamedTuple):
     log: Callable[[str], object]
 
 
-def audit_texts(request: TrainRequest, run: RunDirectory, report: Callbacks) -> Texts:
+def audit_texts(
+    request: TrainRequest, run: RunDirectory, report: Callbacks, executor: Executor
+) -> Texts:
     """Check and audit an experiment's texts, which are in ``run`` if they are of sources."""
     data = request.config.data
     is_begun = not request.overwrite and bool(list_checkpoints(run.checkpoints))
     audit = TextAudit(data, request.allow_suspect_data, is_begun, corpus_directory(run))
     try:
         audit.look_at_scored()
-        train = StreamedText.of(audit.training_text(), read_stats(run.encoded))
-        audit.conclude(train.stats.text_sha256)
+        train = audit.read_training_text(read_stats(run.encoded), executor)
         return read_val(data, train, audit.earlier)
     finally:
         for note in audit.notes:

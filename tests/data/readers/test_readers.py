@@ -12,10 +12,11 @@ from format_files import PAIRS, reader, written
 
 from transformer_cli.compression import compressor
 from transformer_cli.config.data_schema import Multi30kData, SourceConfig
-from transformer_cli.data.corpus import PairSource, ParallelFiles, StreamedText
+from transformer_cli.data.corpus import PairSource, ParallelFiles
 from transformer_cli.data.readers.opening import SourceReader, open_source
 from transformer_cli.data.readers.units import InvalidTextError, one_line
 from transformer_cli.data.sources import open_split
+from transformer_cli.data.training_text import StreamedText
 from transformer_cli.errors import CorpusError, MissingExtraError
 
 Pairs = list[tuple[str, str]]

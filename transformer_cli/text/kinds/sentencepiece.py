@@ -142,6 +142,7 @@ class Manifest(SideFilesManifest):
 
     kind: Literal["sentencepiece"] = "sentencepiece"
     suffix = "model"
+    learns_from_sample = True
 
     def open(self, data: bytes, path: Path, side: Side) -> SentencePieceTokenizer:
         """Return the tokenizer of a model's bytes."""

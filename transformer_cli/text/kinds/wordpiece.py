@@ -29,6 +29,7 @@ class Manifest(SideFilesManifest):
 
     kind: Literal["wordpiece"] = "wordpiece"
     suffix = "tokenizer.json"
+    learns_from_sample = True
 
     def open(self, data: bytes, path: Path, side: Side) -> HuggingFaceTokenizer:
         """Return the tokenizer of a file's bytes."""

@@ -1,0 +1,235 @@
+"""Encoding gives the same bytes wherever it is done, and no process outlives its maker."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import Executor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from children import start
+
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig
+from transformer_cli.data import training_text
+from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.encoding import Load, load_once, write_store
+from transformer_cli.data.training_text import StreamedText
+from transformer_cli.data.workers import SerialExecutor, open_pool
+from transformer_cli.errors import CorpusError, TokenizerError, WorkerError
+from transformer_cli.text.tokenizer import learn_tokenizers, load_tokenizers
+
+SRC = [f"{n} Hunde, {n * 7 % 13} Katzen \u2028 und ein Vogel" * (n % 9 > 0) for n in range(60)]
+TGT = [f"{n} dogs, {n * 7 % 13} cats and a bird" for n in range(60)]
+SUBWORDS = SentencePieceConfig(kind="sentencepiece", vocab_size=60, byte_fallback=False)
+
+# What a test of its own processes starts: endless work, as a program's main module.
+ENDLESS = """
+import sys
+import time
+from transformer_cli.data.workers import open_pool
+
+if __name__ == "__main__":
+    with open_pool(2) as pool:
+        for number, _ in enumerate(pool.map(time.sleep, [0.01] * 20_000)):
+            if number == 5:
+                print("working", flush=True)
+            if number == 9 and sys.argv[1] == "fails":
+                raise RuntimeError("elsewhere than in a worker")
+"""
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("tokenizer")
+    learn_tokenizers(SUBWORDS, "de", "en", SRC, TGT, "sum", directory, lambda lines, _: lines)
+    return directory
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ParallelFiles:
+    """The text in files, of eight ranges."""
+    monkeypatch.setattr(training_text, "BLOCK_PAIRS", 8)
+    monkeypatch.setattr(training_text, "MIN_PAIRS_FOR_WORKERS", 1)
+    for name, lines in (("src", SRC), ("tgt", TGT)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    return ParallelFiles(tmp_path / "src", tmp_path / "tgt")
+
+
+def bytes_of(store: Path) -> list[bytes]:
+    assert {path.name for path in store.iterdir()} == {"ids", "pages", "lines", "store.json"}
+    return [(store / name).read_bytes() for name in ("ids", "pages", "lines")]
+
+
+def encode(
+    directory: Path, text: StreamedText, load: Load, executor: Executor | None = None
+) -> list[bytes]:
+    def progress(lines: Iterable[str], label: str) -> Iterable[str]:
+        return lines
+
+    write_store(directory, text, load, "print", progress, executor, page_pairs=7)
+    return bytes_of(directory)
+
+
+def children() -> set[int]:
+    """Processes that this one has started and that have not ended, but for Python's helpers."""
+    found = set()
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            number, rest = status.read_text().split(" (", 1)
+            command = (status.parent / "cmdline").read_bytes()
+        except OSError:
+            continue
+        state, parent = rest.rsplit(")", 1)[1].split()[:2]
+        if int(parent) == os.getpid() and state != "Z" and b"spawn_main" in command:
+            found.add(int(number))
+    return found
+
+
+class Backwards(SerialExecutor):
+    """Makes each call twice, as where a worker was given up too early, and the last call first."""
+
+    def map(self, fn: Any, *iterables: Iterable[Any], **_: Any) -> Any:
+        calls = list(zip(*iterables, strict=False))
+        for call in calls:
+            fn(*call)
+        return reversed([fn(*call) for call in reversed(calls)])
+
+
+def test_the_store_is_the_same_however_it_is_encoded(
+    tmp_path: Path, files: ParallelFiles, tokenizers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = load_tokenizers(tokenizers)
+    load = partial(load_once, tokenizers, "print")
+    text = StreamedText.of(files)
+    in_memory = StreamedText.of(ParallelText(SRC, TGT))
+    expected = encode(tmp_path / "here", text, lambda: made)
+    assert encode(tmp_path / "memory", in_memory, load) == expected
+    assert encode(tmp_path / "twice", text, load, Backwards()) == expected
+    with open_pool(2) as pool:
+        there = StreamedText.of(files, executor=pool).stats
+        assert replace(there, mtime_key=None) == replace(text.stats, mtime_key=None)
+        assert encode(tmp_path / "processes", text, load, pool) == expected
+    assert children() == set()
+    for block in (1, 2, 59, 60, 1000):
+        monkeypatch.setattr(training_text, "BLOCK_PAIRS", block)
+        assert encode(tmp_path / f"{block}", StreamedText.of(files), load) == expected
+
+
+# --- trouble --------------------------------------------------------------------------------------
+
+
+def test_a_workers_trouble_is_one_line(tmp_path: Path, files: ParallelFiles) -> None:
+    missing = tmp_path / "tokenizer"
+    load = partial(load_once, missing, "print")
+    with (
+        pytest.raises(TokenizerError, match=f"^{missing}[^\n]*cannot be read"),
+        open_pool(2) as pool,
+    ):
+        encode(tmp_path / "store", StreamedText.of(files), load, pool)
+    assert children() == set()
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_mistake_of_ours_is_told_too(tmp_path: Path, files: ParallelFiles) -> None:
+    with (
+        pytest.raises(TokenizerError, match=r"^the training text cannot be encoded [^\n]*$"),
+        open_pool(2) as pool,
+    ):
+        encode(tmp_path / "store", StreamedText.of(files), dict, pool)  # type: ignore[arg-type]
+
+
+def test_text_that_has_lost_pairs_is_noticed(
+    tmp_path: Path, files: ParallelFiles, tokenizers: Path
+) -> None:
+    text = StreamedText.of(files)
+    files.src.write_text(files.src.read_text().replace(SRC[-1], " "))
+    with pytest.raises(CorpusError, match="have changed while they were read"):
+        encode(tmp_path / "store", text, partial(load_once, tokenizers, "print"))
+
+
+def _load_once_and_die(directory: Path, mark: Path) -> Any:
+    """Load tokenizers, but for the first time kill the process."""
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return load_once(directory, "print")
+    return os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.posix
+def test_a_killed_worker_is_one_line(
+    tmp_path: Path, tokenizers: Path, files: ParallelFiles
+) -> None:
+    load = partial(_load_once_and_die, tokenizers, tmp_path / "died")
+    with (
+        pytest.raises(WorkerError, match=r"^a worker process was killed, or has crashed; [^\n]*$"),
+        open_pool(2) as pool,
+    ):
+        encode(tmp_path / "store", StreamedText.of(files), load, pool)
+    assert children() == set()
+    assert not [*tmp_path.glob("store*")]
+
+
+def test_workers_import_no_torch(tokenizers: Path) -> None:
+    code = (
+        "import sys; from transformer_cli.data import encoding; "
+        "from transformer_cli.text.tokenizer import load_tokenizers; from pathlib import Path; "
+        f"load_tokenizers(Path({str(tokenizers)!r})); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
+def test_however_the_program_ends_its_workers_do(tmp_path: Path, name: str) -> None:
+    number = signal.Signals[name]
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS)
+    command = [sys.executable, str(script), "goes on"]
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"working\n"
+    assert len(in_session(process.pid)) >= 3
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)  # as Ctrl-C does
+    else:
+        process.send_signal(number)
+    # When the last process is gone, nobody holds stderr's other end.
+    _, said = process.communicate(timeout=60)
+    assert b"leaked" not in said
+    # A traceback of the script's own, which does not know what to do with Ctrl-C, and no other.
+    assert said.count(b"Traceback") == (number == signal.SIGINT)
+    assert process.returncode == -number
+    deadline = time.monotonic() + 60
+    while in_session(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert in_session(process.pid) == set()
+
+
+def test_trouble_elsewhere_leaves_no_worker(tmp_path: Path) -> None:
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS)
+    command = [sys.executable, str(script), "fails"]
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert said.count(b"Traceback") == 1
+
+
+def in_session(leader: int) -> set[int]:
+    """Processes of a session that have not ended."""
+    found = set()
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, _, session, *_ = status.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(session) == leader and state != "Z":
+            found.add(int(status.parent.name))
+    return found

@@ -197,7 +197,7 @@ def open_directory(path: Path, settings: Mapping[str, str]) -> Iterator[OutputDi
 def _read_record(path: Path, settings: Mapping[str, str]) -> _Record:
     """Return the record of a directory, or a new one."""
     file = path / RECORD
-    if not output_key(file):
+    if not file_key(file):
         return _Record(settings=dict(settings))
     record = read_record(file, _Record)
     if record is None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import children
 import jaxtyping
+import no_fsync as no_fsync
 import pytest
 import torch
 from children import pytest_sessionfinish as pytest_sessionfinish

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import no_fsync as no_fsync
 import spacy
 
 from cli import process as process  # the forks' own

@@ -117,7 +117,7 @@ def test_each_file_is_what_it_would_be_alone(
 ) -> None:
     finished = translate(training, here)
     assert (finished.code, finished.out) == (0, "")
-    assert finished.err == "5 of 5 files are translated, 5 of them now\n"
+    assert finished.err == "5 of 5 files are translated\n"
     assert visible(here / "out") == expected
     assert gzip.decompress(expected["e.txt.gz"]) == expected["a.txt"] != b""
 
@@ -157,7 +157,7 @@ def test_what_is_there_is_neither_read_nor_translated_again(training: Training, 
     assert translate(training, here, before=without_waiting).code == 0
     before = visible(here / "out")
     finished = killed_before(training, here, "sha256")
-    assert finished.err == "5 of 5 files are translated, 0 of them now\n"
+    assert finished.err == "5 of 5 files are translated\n"
     # A copy has other times, and the same bytes: it is read.
     os.utime(here / "in" / "a.txt", (1, 1))
     os.utime(here / "out" / "c.txt", (1, 1))
@@ -245,7 +245,7 @@ def test_a_bad_file_does_not_keep_others_from_being_translated(
     first, second, count, error = finished.err.splitlines()
     assert first.startswith(f"error: {here / 'in' / 'a.txt'}:4: not UTF-8")
     assert second.startswith(f"error: {here / 'in' / 'e.txt.gz'}: damaged or cut-off gzip file")
-    assert count == "3 of 5 files are translated, 3 of them now"
+    assert count == "3 of 5 files are translated"
     assert error.startswith("transformer-cli: error: 2 of 5 files could not be translated")
     made = visible(here / "out")
     assert {name: made[name] for name in expected if name in made} == {
@@ -344,3 +344,18 @@ def test_a_worker_keeps_its_model_and_tells_another_one_apart(
     with pytest.raises(UsageError, match=r"^checkpoint was 0 when this began, and is [0-9a-f]{12}"):
         many_files.translate_file(other)
     assert visible(here / "out").keys() == {"a.txt", "c.txt"}
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_file_that_changes_while_it_is_translated_has_failed(
+    training: Training, here: Path, is_shared: bool
+) -> None:
+    (here / "out").mkdir()
+    path = here / "in" / "c.txt"
+    options = TranslateOptions(training.run, here / "in", here / "out", threads=1)
+    settings = many_files.describe_translator(options)
+    task = many_files.Task(options.of_file(path), settings, None, is_shared)
+    result = many_files.translate_file(task, lambda _: path.write_text("1 2 3\n"))
+    assert result.state is None
+    assert result.messages == (f"error: {path}: has changed meanwhile; translate it again",)
+    assert not (here / "out" / "c.txt").exists()

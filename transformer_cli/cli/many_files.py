@@ -31,9 +31,9 @@ from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.output_directory import (
     FileState,
     OutputDirectory,
+    file_key,
     find_inputs,
     open_directory,
-    output_key,
 )
 from transformer_cli.inference.translator import LongLine, TextTranslator, ignore
 from transformer_cli.objects import ObjectPath
@@ -147,7 +147,7 @@ def _translate_all(
     except BaseException:
         log(f"{done:,} of {total:,} files are translated; run the same command again to go on")
         raise
-    log(f"{done:,} of {total:,} files are translated, {len(tasks) - failed:,} of them now")
+    log(f"{done:,} of {total:,} files are translated")
     if failed:
         raise InputError(
             f"{failed:,} of {total:,} files could not be translated; mend them, and run the same "
@@ -233,19 +233,23 @@ def _translate(
         state = FileState(
             input_key=input_key,
             input_sha256=input_sha256,
-            output_key=output_key(options.output),
+            output_key=file_key(options.output),
             output_sha256=output_sha256,
         )
         return Result(options.output, state, lines, messages)
 
     with open_rows(options) as (rows, _):
         # Before it is read, so that what changes it from here on is noticed the next time.
-        input_key, input_sha256 = mtime_key_of([options.input_]), sha256(options.input_)
+        before, input_key = file_key(options.input_), mtime_key_of([options.input_])
+        input_sha256 = sha256(options.input_)
         if known is not None and known.is_of(input_sha256, options.output):
             return result(known.output_sha256)
         job, long_lines = Translating(options, translator, rows), _LongLines(options.line_offset)
         with _open_output(task, job) as file:
             written = write_rows(job, file.write, progress, long_lines, file.kept)
+            if file_key(options.input_) != before:
+                # Nor may a worker that was stopped put an old translation over a new one.
+                raise CorpusError(f"{options.input_}: has changed meanwhile; translate it again")
     told = (*long_lines.told(), *written.told())
     messages = tuple(f"warning: {options.input_}: {message}" for message in told)
     return result(file.sha256, written.lines, messages)

@@ -41,18 +41,18 @@ class FileState(BaseModel):
     def is_seen(self, input_: Path, output: Path) -> bool:
         """Return whether both files are as they were, by what tells it without reading them."""
         is_same = self.input_key is not None and self.input_key == mtime_key_of([input_])
-        return is_same and self.output_key == output_key(output)
+        return is_same and self.output_key == file_key(output)
 
     def is_of(self, input_sha256: str, output: Path) -> bool:
         """Return whether both files have the bytes that they had."""
-        is_same = self.input_sha256 == input_sha256 and output_key(output) != ""
+        is_same = self.input_sha256 == input_sha256 and file_key(output) != ""
         return is_same and self.output_sha256 == sha256(output)
 
 
-def output_key(path: Path) -> str:
-    """Return size and time of a translation, or an object's key; an empty text: there is none.
+def file_key(path: Path) -> str:
+    """Return size and time of a file, or an object's key; an empty text: there is none.
 
-    Whoever replaces one writes the same bytes, so no time is too new to tell it from another.
+    Whoever replaces a translation writes the same bytes, so its time is never too new to tell.
     """
     if isinstance(path, ObjectPath):
         return object_key(path) or ""
@@ -197,7 +197,7 @@ def open_directory(path: Path, settings: Mapping[str, str]) -> Iterator[OutputDi
 def _read_record(path: Path, settings: Mapping[str, str]) -> _Record:
     """Return the record of a directory, or a new one."""
     file = path / RECORD
-    if not output_key(file):
+    if not file_key(file):
         return _Record(settings=dict(settings))
     record = read_record(file, _Record)
     if record is None:

@@ -28,6 +28,16 @@ from transformer_cli.packages import __version__, import_extra
 from transformer_cli.ranks import count_cores
 
 T = TypeVar("T")
+_NANNY = "distributed.nanny.pre-spawn-environ"
+# Of workers that are started here, besides: what goes wrong is said by this program, and their
+# stderr is ours; with Dask's setting of malloc, a step of training takes twice the time; and its
+# profiler takes 2 % of a core for each worker.
+_CONFIG = {
+    "logging.distributed": "critical",
+    f"{_NANNY}.DASK_LOGGING__DISTRIBUTED": "critical",
+    f"{_NANNY}.MALLOC_TRIM_THRESHOLD_": None,
+    "distributed.worker.profile.enabled": False,
+}
 _EXTRA = "cluster"
 _CONNECT_SECONDS = 10
 _RECONNECT_SECONDS = 600
@@ -200,11 +210,7 @@ def open_cluster(
         ClusterError: it cannot be reached or started, or a worker has another version.
     """
     dask = import_extra("dask", _EXTRA, "--cluster")
-    # What goes wrong is said by this program; workers' own logs are where they were started.
-    quiet = {"logging.distributed": "critical"}
-    # Of workers that are started here, whose stderr is ours.
-    quiet |= {"distributed.nanny.pre-spawn-environ.DASK_LOGGING__DISTRIBUTED": "critical"}
-    dask.config.set(quiet)
+    dask.config.set(_CONFIG)
     distributed = import_extra("distributed", _EXTRA, "--cluster")
     with ExitStack() as stack:
         where: Any = settings.address

@@ -51,7 +51,7 @@ OPTIONS = {
         "--version",
     ],
     "check": ["CONFIG", "--run-dir", "--set", "--ignore", "--strict", "--json", "--version"],
-    "clean": ["CONFIG", "--output -o", "--set", "--report", "--version"],
+    "clean": ["CONFIG", "--output -o", "--set", "--report", "--cluster", "--version"],
     "vocab": ["CONFIG", "--run-dir", "--set", "--overwrite", "--cluster", "--version"],
     "train": [
         "CONFIG",

@@ -58,9 +58,9 @@ def without_waiting() -> None:
     artifact._SETTLED_NS = 0
 
 
-def signalled_at(where: str, attribute: str, call: int, number: int = signal.SIGKILL) -> None:
+def signalled_at(where: str, attribute: str, call: int, number: int | None = None) -> None:
     without_waiting()
-    signal_at(where, attribute, call, number)
+    signal_at(where, attribute, call, *([] if number is None else [number]))
 
 
 def translate(

@@ -42,12 +42,12 @@ def test_what_is_lost_is_done_again(tmp_path: Path) -> None:
             cluster.check_shared(tmp_path)
             with pytest.raises(CorpusError, match=r"train\.de:7"):
                 cluster.submit(_fail).result()
-            call = cluster.submit(_note_and_wait, tmp_path, "killed", 1.0)
+            call = cluster.submit(_note_and_wait, tmp_path, "killed", 3.0)
             wait_until(lambda: [*tmp_path.glob("killed-*")], first.describe)
             dask.start_worker()
             first.kill()
             assert call.result(60) == "killed"
-            call = cluster.submit(_note_and_wait, tmp_path, "restarted", 1.0)
+            call = cluster.submit(_note_and_wait, tmp_path, "restarted", 3.0)
             wait_until(lambda: [*tmp_path.glob("restarted-*")], first.describe)
             dask.scheduler.kill()
             dask.start_scheduler()

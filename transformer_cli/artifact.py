@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from transformer_cli.compression import open_text, write_text
-from transformer_cli.files import read_small, sha256, whole_directory
+from transformer_cli.files import MAX_SMALL_BYTES, read_small, sha256, whole_directory
 from transformer_cli.objects import ObjectPath, object_keys
 
 Content = TypeVar("Content", bound=BaseModel)
@@ -136,10 +136,12 @@ def write_record(path: Path, content: BaseModel) -> None:
     write_text(path, json.dumps({"content": values, "sha256": _sum(values)}, indent=2) + "\n")
 
 
-def read_record(path: Path, kind: type[Content]) -> Content | None:
-    """Return what ``write_record`` wrote; None if it is missing, damaged or no ``kind``."""
+def read_record(
+    path: Path, kind: type[Content], max_bytes: int = MAX_SMALL_BYTES
+) -> Content | None:
+    """Return what ``write_record`` wrote; None: it is missing, damaged, no ``kind`` or too long."""
     try:
-        read = json.loads(read_small(path))
+        read = json.loads(read_small(path, max_bytes))
         if set(read) != {"content", "sha256"} or read["sha256"] != _sum(read["content"]):
             return None
         return kind.model_validate_json(json.dumps(read["content"]))

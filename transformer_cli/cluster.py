@@ -23,7 +23,7 @@ from transformer_cli.child import block_sigint
 from transformer_cli.config.cluster_schema import QUEUES, ClusterSettings, QueueCluster
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import read_mapping
-from transformer_cli.errors import ClusterError, UsageError
+from transformer_cli.errors import ClusterError, UsageError, WorkerError, shorten_middle
 from transformer_cli.packages import __version__, import_extra
 from transformer_cli.ranks import count_cores
 
@@ -189,7 +189,7 @@ class _LastingExecutor(Executor):
 
 def _explain(error: BaseException) -> BaseException:
     if type(error).__name__ == "KilledWorker":
-        return ClusterError(
+        return WorkerError(
             "the workers that this was given to have died, one after another (out of memory?); "
             "see their logs"
         )
@@ -231,13 +231,18 @@ def open_cluster(
 
 
 def _check_reachable(address: str) -> None:
-    host, _, port = address.partition("://")[2].partition("/")[0].rpartition(":")
+    kind, _, place = address.partition("://")
+    host, _, port = place.rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
-    except OSError as error:
+        with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS) as scheduler:
+            # A scheduler speaks first. Dask would wait for anything else, as for one that is away.
+            if kind == "tcp" and not scheduler.recv(1):
+                raise ConnectionError("the connection was closed")
+    except (OSError, UnicodeError) as error:  # UnicodeError: no name of a host
+        reason = getattr(error, "strerror", None) or error
         raise ClusterError(
-            f"--cluster {address}: no scheduler answers ({error.strerror or error}); start one "
-            "with dask scheduler, or mend the address"
+            f"--cluster {address}: no scheduler answers ({reason}); start one with dask scheduler, "
+            "or mend the address"
         ) from error
 
 
@@ -249,11 +254,20 @@ def _start(settings: ClusterSettings) -> Iterator[Any]:
             cluster = stack.enter_context(_create(settings))
             jobs = getattr(settings, settings.kind)
             if isinstance(jobs, QueueCluster):
-                cluster.scale(jobs=jobs.jobs)
+                # Not scale, which submits them later, and logs what goes wrong.
+                for _ in range(jobs.jobs):
+                    cluster.worker_spec.update(cluster.new_worker_spec())
+                cluster.sync(_wait_until_submitted, cluster)
         except (OSError, TypeError, ValueError, RuntimeError) as error:
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            with suppress(AssertionError):  # Dask's, of jobs that could not be submitted
+                stack.close()
+            reason = shorten_middle(" ".join(str(error).split()), 300) or type(error).__name__
             raise ClusterError(f"--cluster: {settings.kind} cannot be started: {reason}") from error
         yield cluster
+
+
+async def _wait_until_submitted(cluster: Any) -> None:
+    await cluster
 
 
 def _create(settings: ClusterSettings) -> Any:

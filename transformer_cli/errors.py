@@ -71,7 +71,7 @@ class DamagedCheckpointError(CheckpointError):
 
 
 class WorkerError(TransformerCliError):
-    """A worker process that is gone."""
+    """A worker process that is gone, or all of a cluster's that were given the same task."""
 
 
 class RunError(TransformerCliError):

@@ -5,6 +5,8 @@ import json
 import os
 import re
 import signal
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,9 @@ from cli.conftest import Training
 from cli.process import Finished, assert_refused, run, run_ranks, signal_at
 from transformer_cli.cli import many_files, translation
 from transformer_cli.cli.translate_options import TranslateOptions
-from transformer_cli.errors import UsageError
-from transformer_cli.inference.output_directory import RECORD
+from transformer_cli.errors import InputError, UsageError, WorkerError
+from transformer_cli.files import MAX_SMALL_BYTES
+from transformer_cli.inference.output_directory import RECORD, FileState, open_directory
 from transformer_cli.runs.directory import LOCK
 
 MANY = "transformer_cli.cli.many_files"
@@ -257,6 +260,47 @@ def test_a_bad_file_does_not_keep_others_from_being_translated(
     assert visible(here / "out") == expected
 
 
+class _Killing(Executor):
+    """A cluster whose workers a file kills."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        if args and args[0].options.input_.name == "c.txt":
+            future.set_exception(WorkerError("the workers have died"))
+        else:
+            future.set_result(fn(*args, **kwargs))
+        return future
+
+
+def test_a_file_that_kills_workers_has_failed_alone(
+    training: Training, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "out").mkdir()
+    options = TranslateOptions(training.run, here / "in", here / "out", threads=1)
+    settings = many_files.describe_translator(options)
+    names = ("a.txt", "c.txt", "d.txt")
+    tasks = [
+        many_files.Task(options.of_file(here / "in" / name), settings, None, is_shared=True)
+        for name in names
+    ]
+    with (
+        open_directory(here / "out", settings) as directory,
+        pytest.raises(InputError, match="1 of 3 files could not be translated"),
+    ):
+        many_files._translate_all(tasks, _Killing(), directory, len(tasks))
+    assert f"error: {here / 'in' / 'c.txt'}: the workers have died\n" in capsys.readouterr().err
+    assert visible(here / "out").keys() == {"a.txt", "d.txt"}
+
+
+def test_a_record_of_very_many_files_is_read_again(tmp_path: Path) -> None:
+    state = FileState(input_key="", input_sha256="0" * 64, output_key="", output_sha256="0" * 64)
+    with open_directory(tmp_path, {}) as directory:
+        directory._record.files.update({f"{number}": state for number in range(80_000)})
+    assert (tmp_path / RECORD).stat().st_size > MAX_SMALL_BYTES
+    with open_directory(tmp_path, {}) as directory:
+        assert directory.state("79999") == state
+
+
 # --- mistakes of the command line -----------------------------------------------------------------
 
 
@@ -285,6 +329,7 @@ def test_translations_made_otherwise_are_not_mixed(training: Training, here: Pat
         ({"output": Path()}, "-o .: in is there, and no record of earlier translations"),
         ({"output": Path("no/out")}, "-o no/out: there is no directory no; make it first"),
         ({"input_": Path("no*")}, "-i no*: no file matches; name a directory, or a pattern"),
+        ({"input_": Path("in/a**")}, "-i in/a**: "),
         ({"input_": Path("in/below")}, "-i in/below: has no files"),
         ({"input_": Path("*/a.txt")}, "in/a.txt and other/a.txt: both would become a.txt"),
         ({"input_": Path("other")}, "other/t.tsv: is a table; say where its text is with --src"),

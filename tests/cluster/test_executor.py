@@ -1,14 +1,16 @@
 """Calls on a Dask cluster end with the same result, whatever is lost on the way."""
 
 import os
+import socket
 import time
 from pathlib import Path
 
 import pytest
 from dask_cluster import DaskCluster, wait_until
 
+from transformer_cli import cluster as clusters
 from transformer_cli.cluster import ClusterExecutor, open_cluster, read_cluster
-from transformer_cli.errors import ClusterError, CorpusError
+from transformer_cli.errors import ClusterError, CorpusError, WorkerError
 
 
 def _note_and_wait(directory: Path, name: str, seconds: float) -> str:
@@ -75,25 +77,50 @@ def test_what_kills_every_worker_is_given_up(tmp_path: Path) -> None:
         dask.start_worker("--nanny")
         with (
             open_cluster(read_cluster(dask.address), print) as cluster,
-            pytest.raises(ClusterError, match="have died, one after another"),
+            pytest.raises(WorkerError, match="have died, one after another"),
         ):
             cluster.submit(_die).result(120)
 
 
-def test_nobody_answers() -> None:
+@pytest.mark.parametrize("place", ["127.0.0.1:9", "no..host:8786"])
+def test_nobody_answers(place: str) -> None:
     with (
         pytest.raises(
             ClusterError, match=r"no scheduler answers .*; start one with dask scheduler"
         ),
-        open_cluster(read_cluster("tcp://127.0.0.1:9"), print),
+        open_cluster(read_cluster(f"tcp://{place}"), print),
     ):
+        pass
+
+
+def test_what_answers_is_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "_CONNECT_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings = read_cluster(f"tcp://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(ClusterError, match="no scheduler answers"), open_cluster(settings, str):
+            pass
+
+
+@pytest.mark.parametrize("refusal", ["no such partition", None])
+def test_jobs_that_cannot_be_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: str | None
+) -> None:
+    if refusal is not None:
+        (tmp_path / "sbatch").write_text(f"#!/bin/sh\necho {refusal} >&2\nexit 1\n")
+        (tmp_path / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    file = tmp_path / "cluster.yaml"
+    file.write_text("slurm: {jobs: 2, cores: 1, memory: 1GB}")
+    expected = f"slurm cannot be started: .*{refusal or 'sbatch'}"
+    with pytest.raises(ClusterError, match=expected), open_cluster(read_cluster(str(file)), str):
         pass
 
 
 _SBATCH = """#!/bin/sh
 # Slurm's, of one machine: starts the script, and says its number.
 echo "$@" >> {log}; grep -- '#SBATCH' "$1" >> {log}
-sh "$1" > {directory}/job.log 2>&1 < /dev/null &
+cp "$1" {directory}/job.sh
+sh {directory}/job.sh > {directory}/job.log 2>&1 < /dev/null &
 echo $!
 """
 

@@ -24,7 +24,7 @@ from transformer_cli.cli.translation import (
 )
 from transformer_cli.cluster import ClusterExecutor, open_cluster, read_cluster
 from transformer_cli.data.workers import SerialExecutor
-from transformer_cli.errors import CorpusError, InputError, UsageError
+from transformer_cli.errors import CorpusError, InputError, UsageError, WorkerError
 from transformer_cli.files import sha256
 from transformer_cli.inference import output
 from transformer_cli.inference.engine import SearchEngine
@@ -159,15 +159,20 @@ def _run(
     executor: Executor, tasks: Sequence[Task], progress: Callable[[int], object]
 ) -> Iterator[Result]:
     """Yield results as they come; of what runs elsewhere, ``progress`` is by whole files."""
-    waiting: list[Future[Result]] = []
+    waiting: dict[Future[Result], TranslateOptions] = {}
     for task in tasks:
         if not task.is_shared:
             yield executor.submit(translate_file, task, progress).result()
         else:
-            waiting.append(executor.submit(translate_file, task))
+            waiting[executor.submit(translate_file, task)] = task.options
     for future in as_completed(waiting):
-        progress(future.result().lines)
-        yield future.result()
+        try:
+            result = future.result()
+        except WorkerError as error:  # a file may take more memory than any worker has
+            options = waiting[future]
+            result = Result(options.output, messages=(f"error: {options.input_}: {error}",))
+        progress(result.lines)
+        yield result
 
 
 # --- one file, in any process ---------------------------------------------------------------------

@@ -185,7 +185,7 @@ def _warn_of_long_line(options: TranslateOptions, long: LongLine) -> None:
     warn(options.input_name, replace(long, line=long.line + options.line_offset))
 
 
-class Written(NamedTuple):
+class WrittenLines(NamedTuple):
     """How many lines were written, and those with other placeholders than their source."""
 
     lines: int = 0
@@ -207,7 +207,7 @@ def write_rows(
     on_long_line: Callable[[LongLine], object],
     done: int = 0,
     alignments: TextIO | None = None,
-) -> Written:
+) -> WrittenLines:
     """Call ``write(source, line)`` for each remaining row, after the first ``done``."""
     lines = differing = first = 0
     for lines, (row, translated) in enumerate(_translate(job, done, on_long_line), start=1):
@@ -220,7 +220,7 @@ def write_rows(
             if job.interactive:
                 warn(f"line {line:,}", f"placeholders differ: {translated.difference}")
         progress(1)
-    return Written(lines, differing, first)
+    return WrittenLines(lines, differing, first)
 
 
 def _translate(

@@ -52,7 +52,7 @@ class PartPlan(NamedTuple):
     pairs: int
 
 
-class Part(NamedTuple):
+class EncodedPart(NamedTuple):
     """A part that is encoded."""
 
     directory: Path
@@ -124,7 +124,7 @@ def _plan_parts(text: StreamedText, page_pairs: int, work: Path) -> Iterator[Par
             yield PartPlan(list(ranges[number:last]), first - bounds[0], after - first)
 
 
-def _show(parts: Iterable[Part], pairs: int, progress: ProgressBar) -> Iterator[Part]:
+def _show(parts: Iterable[EncodedPart], pairs: int, progress: ProgressBar) -> Iterator[EncodedPart]:
     """Yield the parts, and show how many of the pairs they have."""
     bar = iter(progress(StreamedLines(lambda: repeat("", pairs), pairs), "encoding"))
     for part in parts:
@@ -133,7 +133,7 @@ def _show(parts: Iterable[Part], pairs: int, progress: ProgressBar) -> Iterator[
     next(bar, None)  # which ends it
 
 
-def _join_parts(directory: Path, parts: Iterable[Part], page_pairs: int) -> tuple[int, int]:
+def _join_parts(directory: Path, parts: Iterable[EncodedPart], page_pairs: int) -> tuple[int, int]:
     """Write the files of a store; return how many tokens the sources and the targets have."""
     src_tokens = tgt_tokens = 0
     with _open_files(directory) as (ids, pages, lines):
@@ -156,7 +156,7 @@ def _open_files(directory: Path) -> Iterator[list[BinaryIO]]:
         yield [stack.enter_context(path.open("xb")) for path in paths]
 
 
-def _encode_part(plan: PartPlan, load: Load, page_pairs: int, work: Path) -> Part:
+def _encode_part(plan: PartPlan, load: Load, page_pairs: int, work: Path) -> EncodedPart:
     """Encode a part into a directory of a new name, as two workers may do so at once."""
     directory = work / uuid4().hex
     try:
@@ -173,7 +173,9 @@ def _encode_part(plan: PartPlan, load: Load, page_pairs: int, work: Path) -> Par
     return part
 
 
-def _write_part(directory: Path, plan: PartPlan, tokenizers: Tokenizers, page_pairs: int) -> Part:
+def _write_part(
+    directory: Path, plan: PartPlan, tokenizers: Tokenizers, page_pairs: int
+) -> EncodedPart:
     """Write the files of a part, a page at a time."""
     count = src_tokens = tgt_tokens = 0
     full = keep_full(chain.from_iterable(each.pairs() for each in plan.ranges))
@@ -189,4 +191,4 @@ def _write_part(directory: Path, plan: PartPlan, tokenizers: Tokenizers, page_pa
             count += len(pairs)
             src_tokens += len(page.src.ids)
             tgt_tokens += len(page.tgt.ids)
-    return Part(directory, count, src_tokens, tgt_tokens)
+    return EncodedPart(directory, count, src_tokens, tgt_tokens)

@@ -7,7 +7,7 @@ record is there before the first translation. Inputs are found, and what is whol
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -23,6 +23,10 @@ RECORD = ".translations.json"
 _ADVICE = "name a new or an empty directory"
 # Of many files the record is long. What a crash loses of it is translated again.
 _SECONDS_BETWEEN_WRITES = 2.0
+_MAX_WRITING = 0.05
+"""Share of the time that may be spent on it."""
+_MAX_RECORD_BYTES = 1 << 28
+"""Of some 700,000 files; the directory is the user's own."""
 # Names of ``output.shared_file`` and ``output.output_file``.
 _BEGUN = re.compile(r"(?P<name>.+)\.partial((?P<unique>-[0-9a-f]{32})|\.json(\.new)?)?", re.DOTALL)
 
@@ -91,7 +95,11 @@ def find_inputs(given: Path) -> list[Path]:
 def _match(pattern: Path) -> Iterable[Path]:
     if isinstance(pattern, ObjectPath):
         return match_objects(pattern)
-    return Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor)))
+    below = str(pattern.relative_to(pattern.anchor))
+    try:
+        return list(Path(pattern.anchor).glob(below))
+    except ValueError as error:  # as in a**, in older Pythons
+        raise UsageError(f"-i {pattern}: {error}") from error
 
 
 def output_name(path: Path) -> str:
@@ -137,7 +145,7 @@ class OutputDirectory:
 
     def __init__(self, path: Path, record: _Record) -> None:
         self._path, self._record = path, record
-        self._written_at = 0.0
+        self._write_at = 0.0
 
     def state(self, name: str) -> FileState | None:
         """Return what is recorded of a translation."""
@@ -146,13 +154,15 @@ class OutputDirectory:
     def note(self, name: str, state: FileState) -> None:
         """Record that a translation is whole."""
         self._record.files[name] = state
-        if time.monotonic() - self._written_at > _SECONDS_BETWEEN_WRITES:
+        if time.monotonic() > self._write_at:
             self.write()
 
     def write(self) -> None:
         """Bring the record to disk."""
+        begin = time.monotonic()
         write_record(self._path / RECORD, self._record)
-        self._written_at = time.monotonic()
+        end = time.monotonic()
+        self._write_at = end + max(_SECONDS_BETWEEN_WRITES, (end - begin) / _MAX_WRITING)
 
     def remove_leftovers(self) -> None:
         """Remove what lost workers have begun, and of what is whole what was begun before.
@@ -167,7 +177,8 @@ class OutputDirectory:
             if begun is None or path.name in self._record.files:
                 continue
             if begun["unique"] or begun["name"] in self._record.files:
-                path.unlink(missing_ok=True)
+                with suppress(PermissionError):  # Windows: a lost worker has it open
+                    path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -199,7 +210,7 @@ def _read_record(path: Path, settings: Mapping[str, str]) -> _Record:
     file = path / RECORD
     if not file_key(file):
         return _Record(settings=dict(settings))
-    record = read_record(file, _Record)
+    record = read_record(file, _Record, _MAX_RECORD_BYTES)
     if record is None:
         raise UsageError(f"{file}: damaged, or of another version of transformer-cli; {_ADVICE}")
     for key in sorted({*record.settings, *settings}):

@@ -109,7 +109,7 @@ def compare_placeholders(src: str, tgt: str, groups: Collection[Protected]) -> s
     )
 
 
-class Part(NamedTuple):
+class TextPart(NamedTuple):
     """A part of a line, without the white space around it.
 
     ``slot`` is the number of the slot that stands for it, from 0; None: it is plain text.
@@ -123,18 +123,18 @@ class Part(NamedTuple):
 
 def split_parts(
     line: str, placeholders: Sequence[re.Match[str]], slots: Mapping[str, int]
-) -> Iterator[Part]:
+) -> Iterator[TextPart]:
     """Yield the parts of a line: placeholders that have a slot, and the text between them."""
     is_joined = False
     place = 0
     for match in [*(match for match in placeholders if match[0] in slots), None]:
         text = line[place : match.start() if match else len(line)]
         if content := text.strip():
-            yield Part(content, None, is_joined and not text[0].isspace())
+            yield TextPart(content, None, is_joined and not text[0].isspace())
         if text:
             is_joined = not text[-1].isspace()
         if match:
-            yield Part(match[0], slots[match[0]], is_joined)
+            yield TextPart(match[0], slots[match[0]], is_joined)
             is_joined, place = True, match.end()
 
 
@@ -174,7 +174,7 @@ class ReservedTokenizer(Tokenizer):
         """Return the ids of a line as plain text; none is reserved."""
         return self._base.encode(line)
 
-    def encode_parts(self, parts: Iterator[Part]) -> Iterator[tuple[str, list[int]]]:
+    def encode_parts(self, parts: Iterator[TextPart]) -> Iterator[tuple[str, list[int]]]:
         """Yield the ids of each part, and of the joiners between them, with their text."""
         is_first = has_space = True
         for part in parts:

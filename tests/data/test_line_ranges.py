@@ -62,7 +62,7 @@ def test_sides_of_different_length_are_told_at_once(tmp_path: Path, src: bytes, 
 def test_a_compressed_file_with_a_plain_name_is_told_before_its_lines_are_compared(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(CorpusError, match="a: is compressed; give it a name that ends with .gz"):
+    with pytest.raises(CorpusError, match="a: is compressed; give it a name that ends with"):
         cut(tmp_path, gzip.compress(b"a\nb\n"), b"1\n2\n")
 
 

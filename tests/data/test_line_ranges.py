@@ -59,6 +59,13 @@ def test_sides_of_different_length_are_told_at_once(tmp_path: Path, src: bytes, 
         cut(tmp_path, src, b"1\n2\n")
 
 
+def test_a_compressed_file_with_a_plain_name_is_told_before_its_lines_are_compared(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(CorpusError, match="a: is compressed; give it a name that ends with"):
+        cut(tmp_path, gzip.compress(b"a\nb\n"), b"1\n2\n")
+
+
 def test_a_file_that_becomes_shorter_is_noticed(tmp_path: Path) -> None:
     ranges = cut(tmp_path, b"a\nb\nc\nd\n", b"1\n2\n3\n4\n")
     (tmp_path / "a").write_bytes(b"a\nb\nc\n")

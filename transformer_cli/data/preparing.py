@@ -26,12 +26,7 @@ from transformer_cli.data import prepared
 from transformer_cli.data.corpus import ConcatenatedSources, PairProgress
 from transformer_cli.data.filters.deciding import Filtering, decide, write_part
 from transformer_cli.data.filters.filter_pass import Filter
-from transformer_cli.data.pieces import (
-    Piece,
-    UnitCounts,
-    count_bytes,
-    cut_source,
-)
+from transformer_cli.data.pieces import Piece, UnitCounts, count_bytes, cut_source
 from transformer_cli.data.readers.opening import SourceReader
 from transformer_cli.data.repeats import KeyExchange
 from transformer_cli.data.selection import Draw, check_enough, hold_out, scatter_sides
@@ -234,9 +229,9 @@ def _read(
     filtering: Filtering, sources: Sequence[_Source], tasks: Executor, progress: PairProgress
 ) -> list[Part]:
     """Read all pairs into the spool."""
-    pieces: list[list[Piece]] = []
-    for source in sources:
-        pieces.append(cut_source(source.reader, filtering.spool, tasks, PART_PAIRS))
+    copies = filtering.spool / "copies"
+    copies.mkdir()
+    pieces = [cut_source(source.reader, copies, tasks, PART_PAIRS) for source in sources]
     owners = (number for number, own in enumerate(pieces) for _ in own)
     read = partial(_read_piece, filtering, PART_PAIRS)
     results = tasks.map(read, owners, count(), chain.from_iterable(pieces))
@@ -244,6 +239,7 @@ def _read(
     for source, own in zip(sources, pieces, strict=True):
         found = _collect(source, zip(own, results, strict=False), parts)
         deque(progress(found, source.name), maxlen=0)
+    shutil.rmtree(copies, ignore_errors=True)  # so that the text is on disk twice, not three times
     return parts
 
 

@@ -11,9 +11,9 @@ for pairs that no filter rejects.
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from heapq import merge
-from itertools import repeat
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from transformer_cli.errors import CorpusError
 TRAIN, VAL, TEST, LEFT_OUT = 0, 1, 2, -1
 
 _SIDES = ("src", "tgt")
+_ALONE, _OTHERS = "alone", "others"
 CANDIDATE = np.dtype(
     [("draw", "<u8"), ("part", "<i8"), ("place", "<i8"), ("src", "<u8"), ("tgt", "<u8")]
 )
@@ -62,14 +63,15 @@ def hold_out(draw: Draw, parts: Sequence[Part], executor: Executor) -> np.ndarra
     """
     for exchange in draw.sides:
         list(executor.map(exchange.compare, range(exchange.partitions)))
+    find_alone, find_others = (partial(_write_candidates, draw, name) for name in (_ALONE, _OTHERS))
     held_out = np.empty(0, CANDIDATE)
-    for part, _ in zip(parts, executor.map(_find_candidates, repeat(draw), parts), strict=True):
-        more = np.fromfile(part.path("alone"), CANDIDATE)
+    for part, _ in zip(parts, executor.map(find_alone, parts), strict=True):
+        more = np.fromfile(part.path(_ALONE), CANDIDATE)
         both = np.concatenate((held_out, more))
         held_out = both[np.argsort(both["draw"], kind="stable")][: draw.wanted]
     if len(held_out) == draw.wanted:
         return held_out
-    list(executor.map(_find_others, repeat(draw), parts))
+    list(executor.map(find_others, parts))
     others = merge(*map(_read_others, parts), key=lambda other: other["draw"])
     return np.concatenate((held_out, _choose(held_out, others, draw.wanted)))
 
@@ -99,29 +101,25 @@ def _kept(part: Part) -> np.ndarray:
     return part.load("reason", np.int8) < 0
 
 
-def _find_candidates(draw: Draw, part: Part) -> None:
-    """Write those pairs, of which no side occurs elsewhere, that may be among those held out."""
-    _write_candidates(draw, part, "alone", draw.wanted)
+def _write_candidates(draw: Draw, name: str, part: Part) -> None:
+    """Write those pairs of a part that may be held out, in the order they are drawn in.
 
-
-def _find_others(draw: Draw, part: Part) -> None:
-    """Write the pairs that have a side that occurs elsewhere, in the order they are drawn in."""
-    _write_candidates(draw, part, "others", part.count)
-
-
-def _write_candidates(draw: Draw, part: Part, name: str, most: int) -> None:
-    candidates = _kept(part)
-    places = np.flatnonzero(candidates)
+    Either those, at most as many as are wanted, of which no side occurs elsewhere (``_ALONE``); or
+    all that have a side that does (``_OTHERS``).
+    """
+    places = np.flatnonzero(_kept(part))
     sides = tuple(part.load(side, np.uint64)[places] for side in _SIDES)
     is_alone = np.ones(len(places), bool)
     for digests, exchange in zip(sides, draw.sides, strict=True):
         is_alone &= ~exchange.find_repeated(part.place, digests)
-    is_wanted = is_alone if name == "alone" else ~is_alone
+    is_wanted = is_alone if name == _ALONE else ~is_alone
     if not draw.may_hold_out[part.source]:
         is_wanted[:] = False
     numbers = _draws(sides, draw.split.seed)
     chosen = np.flatnonzero(is_wanted)
-    chosen = chosen[np.argsort(numbers[chosen], kind="stable")][:most]
+    chosen = chosen[np.argsort(numbers[chosen], kind="stable")]
+    if name == _ALONE:
+        chosen = chosen[: draw.wanted]
     found = np.empty(len(chosen), CANDIDATE)
     found["part"] = part.place
     found["place"] = places[chosen]
@@ -130,7 +128,7 @@ def _write_candidates(draw: Draw, part: Part, name: str, most: int) -> None:
 
 
 def _read_others(part: Part) -> Iterator[np.void]:
-    path, read = part.path("others"), 0  # opened anew each time, as there may be thousands
+    path, read = part.path(_OTHERS), 0  # opened anew each time, as there may be thousands
     while len(some := np.fromfile(path, CANDIDATE, _READ_AT_ONCE, offset=read)):
         yield from some
         read += some.nbytes

@@ -1,6 +1,5 @@
 """Text cut into ranges of lines, so that several processes read one file, each a part of it."""
 
-import codecs
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,11 +10,17 @@ from uuid import uuid4
 import numpy as np
 
 from transformer_cli.compression import is_compressed, open_text
-from transformer_cli.data.corpus import ParallelFiles, bounded_lines, decode_lines
+from transformer_cli.data.corpus import (
+    ParallelFiles,
+    bounded_lines,
+    decode_lines,
+    without_byte_order_mark,
+)
 from transformer_cli.errors import CorpusError
 from transformer_cli.objects import ObjectPath
 
 _BLOCK_BYTES = 1 << 20
+_HEAD_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
     """Cut a text file into ranges of ``size`` lines, of which the last may have fewer.
 
     Of a compressed file and of an object, a plain copy is written into the directory ``work``, for
-    as long as the ranges are read. Raises what ``open_text`` does.
+    as long as the ranges are read. Raises what ``open_text`` and ``without_byte_order_mark`` do.
     """
     # Absolute for workers elsewhere; of a new name, as two of them may do this at once.
     plain = path.absolute() if is_plain(path) else work / uuid4().hex
@@ -83,7 +88,7 @@ def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
         text = stack.enter_context(open_text(path))
         copy = None if is_plain(path) else stack.enter_context(plain.open("wb"))
         while block := text.read(_BLOCK_BYTES):
-            head, last = (head + block[:4])[:4], block[-1:]
+            head, last = (head + block[:_HEAD_BYTES])[:_HEAD_BYTES], block[-1:]
             if copy is not None:
                 copy.write(block)
             ends = block.count(b"\n")
@@ -94,7 +99,7 @@ def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
             lines += ends
             end += len(block)
     # The last line may lack its end; and a byte order mark alone is no line.
-    lines += last not in (b"", b"\n") and not (head == codecs.BOM_UTF8 and end == len(head))
+    lines += bool(without_byte_order_mark(head, str(path))) and last != b"\n"
     return [
         LineRange(plain, str(path), start, number * size + 1, min(size, lines - number * size))
         for number, start in enumerate(starts)

@@ -6,6 +6,7 @@ this machine or of a cluster. Dask is imported where a user asks for a cluster, 
 
 import hashlib
 import io
+import os
 import pickle
 import re
 import socket
@@ -54,6 +55,8 @@ def read_cluster(given: str) -> ClusterSettings:
         UsageError: it is neither.
         ConfigError: the file cannot be read, or a key or value in it does not fit.
     """
+    if re.fullmatch(r"[\w.-]+:[0-9]+", given):
+        raise UsageError(f"--cluster {given}: is no file; did you mean 'tcp://{given}'?")
     if not re.match(r"\w+://", given):
         return validate_as(ClusterSettings, read_mapping(Path(given), "address, local or slurm"))
     try:
@@ -76,9 +79,9 @@ class ClusterExecutor(Executor):
         self._client = client
         self._settings = settings
         self._is_closed = False
-        per_host = self.run_everywhere(_describe_host)
-        hosts = [host for host, _ in per_host.values()]
-        shares = [cores // hosts.count(host) for host, cores in per_host.values()]
+        places = list(self.run_everywhere(_describe_host).values())
+        # Jobs of a batch system have cores of their own on one host.
+        shares = [place[1] // places.count(place) for place in places]
         self.threads = max(1, min(shares))
         """Cores for each worker, if all of a machine's have as many."""
 
@@ -307,7 +310,7 @@ def _create(settings: ClusterSettings) -> Any:
         processes=1,
         worker_extra_args=["--nthreads", "1", *options.pop("worker_extra_args", [])],
         python=jobs.python,
-        **options,
+        **{"scheduler_options": {"dashboard_address": ":0"}, **options},
     )
 
 
@@ -322,8 +325,9 @@ def _wait_for_worker(client: Any, say: Callable[[str], object]) -> None:
 # --- what is called on workers --------------------------------------------------------------------
 
 
-def _describe_host() -> tuple[str, int]:
-    return socket.gethostname(), count_cores()
+def _describe_host() -> tuple[str, int, list[int]]:
+    cores = sorted(getattr(os, "sched_getaffinity", lambda _: ())(0))
+    return socket.gethostname(), count_cores(), cores
 
 
 def _describe_environment() -> dict[str, str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from transformer_cli.cluster import read_cluster
-from transformer_cli.errors import ConfigError, TransformerCliError
+from transformer_cli.errors import ConfigError, TransformerCliError, UsageError
 
 
 def test_an_address_is_a_cluster() -> None:
@@ -35,6 +35,11 @@ def test_what_does_not_fit_is_said_with_its_place(tmp_path: Path, text: str, mes
     with pytest.raises(ConfigError) as error:
         read_cluster(str(file))
     assert str(error.value).startswith(f"{file.as_posix()}:{message}")
+
+
+def test_an_address_without_its_protocol() -> None:
+    with pytest.raises(UsageError, match="did you mean 'tcp://node1:8786'"):
+        read_cluster("node1:8786")
 
 
 @pytest.mark.parametrize("given", ["tcp://node1", "http://node1:8786", "nowhere.yaml"])

@@ -20,7 +20,7 @@ from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import SPLIT_NAME
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import is_resolved, load_config
-from transformer_cli.errors import ConfigError, RunError, RunInUseError
+from transformer_cli.errors import ConfigError, RunError, RunInUseError, UsageError
 from transformer_cli.files import (
     TEMPORARY_END,
     check_no_links,
@@ -68,6 +68,8 @@ class RunDirectory:
     path: Path
 
     def __post_init__(self) -> None:
+        if re.fullmatch("[a-z][a-z0-9+]+:", self.path.parts[0] if self.path.parts else ""):
+            raise UsageError(f"{self.path}: is no directory; a run lies on a disk, not in a store")
         self.config = self.path / CONFIG  # resolved, as YAML
         self.origins = self.path / "origins.json"  # of the settings; see config/origins.py
         self.tokenizer = self.path / "tokenizer"

@@ -130,8 +130,17 @@ class ClusterExecutor(Executor):
     def lasting(self) -> Executor:
         """Return an executor whose calls go on without this client, which the same call finds.
 
-        They take the resources that a job needs.
+        They take the resources that a job needs; ClusterError: no worker has them.
         """
+        wanted = self._settings.resources
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        offers = [worker["resources"] for worker in workers]
+        if not any(all(offer.get(key, 0) >= wanted[key] for key in wanted) for offer in offers):
+            listed = _format_resources(wanted)
+            raise ClusterError(
+                f"--cluster: no worker has the resources {listed}; start workers with --resources "
+                f"{listed}"
+            )
         return _LastingExecutor(self, self._settings.resources)
 
     def _submit(
@@ -280,6 +289,7 @@ def _create(settings: ClusterSettings) -> Any:
             "n_workers": local.workers,
             "threads_per_worker": 1,
             "dashboard_address": ":0",
+            "resources": dict(settings.resources),
         }
         with block_sigint():  # for the thread that starts workers, too
             return distributed.LocalCluster(**options | local.options)
@@ -287,7 +297,11 @@ def _create(settings: ClusterSettings) -> Any:
         import_extra("asyncssh", None, "--cluster with ssh")
         return distributed.SSHCluster(
             [ssh.hosts[0], *ssh.hosts],
-            worker_options={"nthreads": 1, "n_workers": ssh.workers},
+            worker_options={
+                "nthreads": 1,
+                "n_workers": ssh.workers,
+                "resources": dict(settings.resources),
+            },
             remote_python=ssh.python,
             **ssh.options,
         )
@@ -304,14 +318,22 @@ def _create(settings: ClusterSettings) -> Any:
     if jobs.gres is not None:
         given = options.get("job_extra_directives", [])
         options["job_extra_directives"] = [*given, f"--gres={jobs.gres}"]
+    arguments = ["--nthreads", "1"]
+    if settings.resources:
+        arguments += ["--resources", _format_resources(settings.resources)]
     return getattr(jobqueue, QUEUES[settings.kind])(
         cores=jobs.cores,
         memory=jobs.memory,
         processes=1,
-        worker_extra_args=["--nthreads", "1", *options.pop("worker_extra_args", [])],
+        worker_extra_args=[*arguments, *options.pop("worker_extra_args", [])],
         python=jobs.python,
         **{"scheduler_options": {"dashboard_address": ":0"}, **options},
     )
+
+
+def _format_resources(resources: Mapping[str, float]) -> str:
+    """Return resources as the option of Dask's workers has them."""
+    return ",".join(f"{name}={amount:g}" for name, amount in resources.items())
 
 
 def _wait_for_worker(client: Any, say: Callable[[str], object]) -> None:

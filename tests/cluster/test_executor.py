@@ -71,6 +71,18 @@ def test_a_lasting_call_is_found_again(tmp_path: Path) -> None:
     assert len([*tmp_path.glob("lasting-*")]) == 1
 
 
+def test_a_resource_that_no_worker_has(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    with DaskCluster(tmp_path) as dask:
+        dask.start_worker()
+        file.write_text(f"address: {dask.address}\nresources: {{GPU: 1}}\n")
+        with (
+            open_cluster(read_cluster(str(file)), print) as cluster,
+            pytest.raises(ClusterError, match="no worker has the resources GPU=1; start workers"),
+        ):
+            cluster.lasting()
+
+
 @pytest.mark.long
 def test_what_kills_every_worker_is_given_up(tmp_path: Path) -> None:
     with DaskCluster(tmp_path) as dask:
@@ -136,13 +148,17 @@ def test_jobs_of_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "cluster.yaml"
-    file.write_text("slurm: {jobs: 1, cores: 2, memory: 2GB, gres: 'gpu:1', walltime: '01:00:00'}")
+    file.write_text(
+        "slurm: {jobs: 1, cores: 2, memory: 2GB, gres: 'gpu:1', walltime: '01:00:00'}\n"
+        "resources: {GPU: 1}\n"
+    )
 
     def work(cluster: ClusterExecutor) -> int:
         return cluster.submit(os.getpid).result(60)
 
     with open_cluster(read_cluster(str(file)), print) as cluster:
         assert work(cluster) != os.getpid()
+        assert cluster.lasting().submit(os.getpid).result(60) == work(cluster)
     directives = log.read_text()
     for wanted in ("--gres=gpu:1", "-t 01:00:00", "--cpus-per-task=2", "--mem=2G"):
         assert wanted in directives

@@ -76,8 +76,8 @@ class ClusterSettings(Section):
     kubernetes: KubernetesCluster | None = setting(None, "pods of Kubernetes")
     resources: dict[Name, Annotated[float, Field(gt=0)]] = setting(
         {},
-        "what a job of sweep and distill takes of a worker's resources, as in {GPU: 1}; workers "
-        "have what they were started with",
+        "what a job of sweep and distill takes of a worker's resources, as in {GPU: 1}, which "
+        "workers that are started for the command have",
     )
 
     @property

@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
+from threading import Event, Thread
 from typing import Any, TypeVar
 
 from transformer_cli.child import block_sigint
@@ -34,7 +35,7 @@ _NANNY = "distributed.nanny.pre-spawn-environ"
 # stderr is ours; with Dask's setting of malloc, a step of training takes twice the time; and its
 # profiler takes 2 % of a core for each worker.
 _CONFIG = {
-    "logging.distributed": "critical",
+    "logging": {"distributed": "critical", "distributed.client": "critical"},
     f"{_NANNY}.DASK_LOGGING__DISTRIBUTED": "critical",
     f"{_NANNY}.MALLOC_TRIM_THRESHOLD_": None,
     "distributed.worker.profile.enabled": False,
@@ -44,6 +45,8 @@ _CONNECT_SECONDS = 10
 _RECONNECT_SECONDS = 600
 """How long a scheduler that was reached may be away before a command gives up."""
 _POLL_SECONDS = 0.1
+_LOOK_SECONDS = 5.0
+"""Between two looks at whether there are a scheduler and workers."""
 # What decides the bytes that come out, or whether a task can be understood at all.
 _COMPARED = ("torch", "numpy", "sentencepiece", "tokenizers", "ctranslate2", "distributed")
 
@@ -78,7 +81,7 @@ class ClusterExecutor(Executor):
     def __init__(self, client: Any, settings: ClusterSettings) -> None:
         self._client = client
         self._settings = settings
-        self._is_closed = False
+        self._closed = Event()
         places = list(self.run_everywhere(_describe_host).values())
         # Jobs of a batch system have cores of their own on one host.
         shares = [place[1] // places.count(place) for place in places]
@@ -172,7 +175,7 @@ class ClusterExecutor(Executor):
 
     def _wait_for_scheduler(self) -> None:
         # Before it is connected again, Dask's client forgets all that it is given.
-        while self._client.status == "connecting" and not self._is_closed:
+        while self._client.status == "connecting" and not self._closed.is_set():
             time.sleep(_POLL_SECONDS)
         if self._client.status != "running":
             raise ClusterError(
@@ -180,9 +183,25 @@ class ClusterExecutor(Executor):
                 f"{_RECONNECT_SECONDS // 60} minutes; once it runs, run the command again to resume"
             )
 
+    def watch(self, say: Callable[[str], object]) -> None:
+        """Say what a command waits for, until ``shutdown``."""
+        was = ""
+        while not self._closed.wait(_LOOK_SECONDS):
+            with suppress(Exception):  # of Dask, as the connection is lost or closed
+                now = self._find_trouble()
+                if now != was:
+                    say(now or "the cluster works again")
+                was = now
+
+    def _find_trouble(self) -> str:
+        if self._client.status == "connecting":
+            minutes = _RECONNECT_SECONDS // 60
+            return f"the scheduler cannot be reached; waiting {minutes} minutes for one there"
+        return "" if self.num_workers else "no worker is left; waiting for one"
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accept no more calls; what nobody waits for is not started."""
-        self._is_closed = True
+        self._closed.set()
 
 
 class _LastingExecutor(Executor):
@@ -238,6 +257,7 @@ def open_cluster(
         _wait_for_worker(client, say)
         executor = ClusterExecutor(client, settings)
         _compare_environments(executor, say)
+        Thread(target=executor.watch, args=(say,), daemon=True).start()
         with executor:
             yield executor
 

@@ -5,15 +5,23 @@ import random
 import shutil
 import subprocess
 import time
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
 from jobs.conftest import Start
 from transformer_cli.errors import RunInUseError
+from transformer_cli.jobs.job import Job, JobDirectory
+from transformer_cli.jobs.runner import Plan, Runner
+from transformer_cli.jobs.sweep import SweepDirectory
 from transformer_cli.runs.directory import lock_directory
 from transformer_cli.runs.groups import read_run_state
 
+T = TypeVar("T")
 SWEEP = """\
 base: base.yaml
 seeds: 3
@@ -148,3 +156,27 @@ def _wait_for(sweep: Path, pattern: str, number: int = 1) -> None:
     while len(list((sweep / "out").glob(pattern))) < number:
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+class _NoWorker(Executor):
+    """A cluster that has lost its workers: calls wait for one."""
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> "Future[T]":
+        return Future()
+
+
+@dataclass
+class _OneJob(Plan):
+    directory: JobDirectory
+
+    def jobs(self) -> list[Job]:
+        return [Job("waits", dict, list, command=("train",))]
+
+
+def test_a_stop_does_not_wait_for_what_has_not_begun(tmp_path: Path) -> None:
+    directory = SweepDirectory(tmp_path / "sweep")
+    directory.create()
+    runner = Runner(_OneJob(directory), _NoWorker())
+    stops = iter((False, False, True))
+    assert [event.kind for event in runner.run(lambda: next(stops)) if event] == ["started"]
+    assert directory.file("waits", ".stop").exists()  # for when it begins

@@ -245,12 +245,20 @@ class Runner:
         for running in self._running.values():
             with suppress(OSError):  # on a full disk; the others are asked all the same
                 self._request_stop(running.job)
-        wait([running.future for running in self._running.values()])
-        for running in list(self._running.values()):
+        while left := [each.future for each in self._running.values() if self._must_end(each)]:
+            wait(left, _LOOK_SECONDS)
+        for running in [each for each in self._running.values() if each.future.done()]:
             # What cannot be kept now is kept by the next session.
             with suppress(TransformerCliError, OSError):
                 if running.future.result().code == 0:
                     self._end(running)
+
+    def _must_end(self, running: _Running) -> bool:
+        """Return whether a job has to be waited for, as it is stopped."""
+        if running.future.done():
+            return False
+        # What waits for a worker sees that it is to stop when it gets one.
+        return self.lock is not None or fence.find_host(running.command.owner) is not None
 
     def _request_stop(self, job: Job) -> None:
         self.plan.directory.file(job.name, ".stop").touch()

@@ -85,9 +85,8 @@ class ClusterExecutor(Executor):
         places = list(self.run_everywhere(_describe_host).values())
         # Jobs of a batch system have cores of their own on one host.
         shares = [place[1] // places.count(place) for place in places]
-        self.threads = max(
-            1, min(shares, default=1)
-        )  # the worker that was there may be lost by now
+        # The worker that was there may be lost by now.
+        self.threads = max(1, min(shares, default=1))
         """Cores for each worker, if all of a machine's have as many."""
 
     @property

@@ -5,7 +5,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from transformer_cli.compression import is_compressed
+from transformer_cli.archives import member_bytes, split_archive
+from transformer_cli.compression import is_packed
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.readers.opening import SourceReader, TextReader
 from transformer_cli.data.readers.units import Unit, UnitReader
@@ -139,13 +140,14 @@ def _sizes(items: Sequence[_Whole]) -> list[int]:
     paths = [path for item in items for path in item.paths]
     objects = [path for path in paths if isinstance(path, ObjectPath)]
     sizes: dict[Path, int] = dict(zip(objects, object_sizes(objects), strict=True))
+    sizes |= {path: member_bytes(path) for path in paths if split_archive(path)}
     sizes |= {path: path.stat().st_size for path in paths if path not in sizes and path.is_file()}
     return [sum(sizes.get(path, 0) for path in item.paths) for item in items]
 
 
 def _can_be_cut(item: _Whole, is_only: bool) -> bool:
     # Of several compressed ones, each is for one worker: copies of all might fill the disk.
-    is_plain = not any(map(is_compressed, item.paths))
+    is_plain = not any(map(is_packed, item.paths))
     return (is_plain or is_only) and (isinstance(item, ParallelFiles) or item.reader.is_of_lines)
 
 

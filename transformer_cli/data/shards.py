@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from transformer_cli.compression import is_compressed, open_text
+from transformer_cli.archives import check_room
+from transformer_cli.compression import is_packed, open_text
 from transformer_cli.data.corpus import (
     ParallelFiles,
     bounded_lines,
@@ -71,17 +72,18 @@ class PairRange:
 
 def is_plain(path: Path) -> bool:
     """Return whether a file can be cut without a copy."""
-    return not is_compressed(path) and not isinstance(path, ObjectPath)
+    return not is_packed(path) and not isinstance(path, ObjectPath)
 
 
 def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
     """Cut a text file into ranges of ``size`` lines, of which the last may have fewer.
 
-    Of a compressed file and of an object, a plain copy is written into the directory ``work``, for
+    Of a packed file and of an object, a plain copy is written into the directory ``work``, for
     as long as the ranges are read. Raises what ``open_text`` and ``without_byte_order_mark`` do.
     """
     # Absolute for workers elsewhere; of a new name, as two of them may do this at once.
     plain = path.absolute() if is_plain(path) else work / uuid4().hex
+    check_room(path, work)
     starts, lines, end = [0], 0, 0
     head = last = b""
     with ExitStack() as stack:

@@ -39,7 +39,11 @@ class Web:
         tag = f'"{hashlib.sha256(body).hexdigest()[:8]}"'
         headers = {"ETag": tag, "Location": self.redirects.get(name, "")} | self.headers
         start = re.fullmatch(r"bytes=(\d+)-", wanted)
-        if start and (self.ignores_versions or request.headers.get("If-Range") in headers.values()):
+        if (
+            start
+            and status == 200
+            and (self.ignores_versions or request.headers.get("If-Range") in headers.values())
+        ):
             first, size = int(start[1]), len(body)
             status, body = (206, body[first:]) if first < size else (416, b"")
             headers["Content-Range"] = f"bytes {first}-{size - 1}/{size}"

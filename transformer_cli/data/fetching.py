@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 # Seconds to connect to one address, of which a server may have several, and to wait for bytes.
 TIMEOUT = (5.0, 30.0)
-_CHUNK_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 16
+"""Of which an interruption costs one."""
 _SPARE_BYTES = 64 << 20
 """What is left free of a disk."""
 _SHOWN = 12

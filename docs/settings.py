@@ -110,6 +110,8 @@ def _type(part: Schema) -> str:
     match part["type"]:
         case [name, "null"]:
             return f"{_type({**part, 'type': name})}, or `null`"
+        case ["string", "array", "null"]:
+            return "text, or a list, or `null`"
         case ["integer", "string", "null"]:
             return "whole number or text, or `null`"
         case "integer" | "number" as name:

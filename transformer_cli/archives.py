@@ -64,7 +64,11 @@ def match_members(archive: Path, pattern: str) -> tuple[Path, ...]:
     parts = re.split("([*?])", re.sub(r"\*+", "*", pattern))
     matching = re.compile("".join(wildcards.get(part) or re.escape(part) for part in parts))
     _, infos = _open(archive)
-    found = {name: info for name, info in infos.items() if matching.fullmatch(name)}
+    found = {
+        name: info
+        for name, info in infos.items()
+        if matching.fullmatch(name) and not info.is_dir()
+    }
     if not found:
         raise CorpusError(f"{archive / pattern}: no file in the archive matches; {_known(infos)}")
     _check_size(archive, found.values())
@@ -81,11 +85,11 @@ def member_bytes(path: Path) -> int:
 
 def check_room(path: Path, directory: Path) -> None:
     """Raise CorpusError if ``path`` is in an archive, and a copy of it too large for a disk."""
-    found = split_archive(path)
-    needed = _find(*found).file_size if found else 0
-    if needed > (free := shutil.disk_usage(directory).free):
-        problem = f"unpacks to {size(needed)}, where the disk of {directory} has {size(free)} free"
-        raise CorpusError(f"{path}: {problem}; free some, or write elsewhere")
+    if found := split_archive(path):
+        needed, free = _find(*found).file_size, shutil.disk_usage(directory).free
+        if needed > free:
+            problem = f"unpacks to {size(needed)}, where the disk of {directory} has {size(free)}"
+            raise CorpusError(f"{path}: {problem} free; free some, or write elsewhere")
 
 
 def _open(archive: Path) -> tuple["ZipFile", dict[str, "ZipInfo"]]:
@@ -145,7 +149,7 @@ def _naming_errors(path: Path) -> Iterator[None]:
     """Turn the errors of zipfile and of what decompresses for it into one that names the file."""
     try:
         yield
-    except (CorpusError, GeneratorExit):
+    except CorpusError:
         raise
     except OSError as error:
         raise CorpusError(

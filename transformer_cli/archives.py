@@ -65,9 +65,7 @@ def match_members(archive: Path, pattern: str) -> tuple[Path, ...]:
     matching = re.compile("".join(wildcards.get(part) or re.escape(part) for part in parts))
     _, infos = _open(archive)
     found = {
-        name: info
-        for name, info in infos.items()
-        if matching.fullmatch(name) and not info.is_dir()
+        name: info for name, info in infos.items() if matching.fullmatch(name) and not info.is_dir()
     }
     if not found:
         raise CorpusError(f"{archive / pattern}: no file in the archive matches; {_known(infos)}")

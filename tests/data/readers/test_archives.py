@@ -1,6 +1,7 @@
 """Files in zip archives: read as if they were unpacked, and no archive is trusted."""
 
 import io
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -161,8 +162,8 @@ def test_a_copy_that_fills_the_disk_is_not_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = packed(tmp_path / "a.zip", x=b"a\n" * 100) / "x"
-    usage = archives.shutil.disk_usage(tmp_path)._replace(free=199)
-    monkeypatch.setattr(archives.shutil, "disk_usage", lambda _: usage)
+    usage = shutil.disk_usage(tmp_path)._replace(free=199)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(CorpusError, match="unpacks to 1 MB, where the disk of"):
         cut_lines(path, 7, tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["a.zip"]

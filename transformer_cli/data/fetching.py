@@ -1,6 +1,7 @@
 """Files of the web: fetched once into the user's cache, resumed, verified, kept by their sums."""
 
 import hashlib
+import os
 import re
 import shutil
 import sys
@@ -251,6 +252,8 @@ def _write(response: "Response", url: str, place: Path, have: int, say: Say) -> 
                 raise _no_room(url, "more", place.parent, free)
         if total is not None and file.tell() != total:
             raise OSError("it broke off")
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _no_room(url: str, needed: str, cache: Path, free: int) -> CorpusError:

@@ -143,7 +143,7 @@ def _files(reader: SourceReader) -> list[_Whole]:
         bare = replace(reader, files=())
         return [_UnitFile(bare, file) for file in reader.files]
     both = [reader] if isinstance(reader, TextReader) else reader.sources
-    return [ParallelFiles(each.src, each.tgt) for each in both if isinstance(each, ParallelFiles)]
+    return [ParallelFiles(each.src, each.tgt) for each in both]
 
 
 def _sizes(items: Sequence[_Whole]) -> list[int]:

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
+import numpy as np
+
 from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, SourceConfig
 from transformer_cli.data.corpus import (
@@ -23,6 +25,7 @@ from transformer_cli.data.corpus import (
     in_batches,
 )
 from transformer_cli.data.filters.rules import ScriptCheck
+from transformer_cli.data.near_copies import NEAR, HeldOutPairs
 from transformer_cli.data.prepared import given_sources
 from transformer_cli.data.shards import PairRange
 from transformer_cli.data.sources import (
@@ -45,6 +48,7 @@ from transformer_cli.data.training_text import (
 )
 from transformer_cli.errors import CorpusError, SuspectTextError
 from transformer_cli.files import is_same_file
+from transformer_cli.text.protocol import draw_places
 from transformer_cli.text.scripts import scripts_of
 
 Sources = Mapping[str, PairSource]
@@ -53,6 +57,8 @@ TRAINED_TEXT = "{}: its text is the training text"
 
 LARGE_OVERLAP = 0.01  # share of a split that is trained on, from which it is worth a line
 _LOOKED_FOR = 20_000  # pairs of a split that are looked for in the training text
+LARGE_NEAR = 0.2  # share of a split that has near-copies there, likewise
+_COMPARED = 500  # pairs of a split that tell this share to 4 %; all would cost more time
 _LOOKED_AT = 1000  # pairs of a split whose script is looked at
 # First pairs of a text that are compared with their neighbours, at 20 µs each; `check` does all.
 _SHIFT_PAIRS = 1_000_000
@@ -81,6 +87,7 @@ class TextAudit:
         self._text_sha256s: dict[str, str] = {}
         self._wanted = _Scored()
         self._found: set[int] = set()
+        self._nearest = np.zeros(1)
 
     def look_at_scored(self) -> None:
         """Check all files' names, and read the splits to validate and evaluate on.
@@ -126,7 +133,8 @@ class TextAudit:
         """Return the training text; unless it is ``known``, check it, and note what is found."""
         files = [each.source for each in self._scored if isinstance(each.source, ParallelFiles)]
         absolute = (ParallelFiles(each.src.absolute(), each.tgt.absolute()) for each in files)
-        self._wanted = _Scored(tuple(absolute), uuid4().hex)
+        languages = (self._data.src_lang, self._data.tgt_lang)
+        self._wanted, self._nearest = _Scored(tuple(absolute), languages, uuid4().hex), np.zeros(1)
         first, *more = (each.source for each in self._trained)
         source = ConcatenatedSources((first, *more)) if more else first
         text = StreamedText.of(source, known, executor, partial(self._check, self._trained))
@@ -147,10 +155,11 @@ class TextAudit:
         first = _first_shards(shards)
         shifts = pick_executor(executor, first).submit(_find_shifts, first)
         same = (repeat(BLOCK_PAIRS), repeat(self._wanted))
-        for blocks, copies, found in map_shards(executor, _audit_shard, shards, *same):
+        for blocks, copies, found, nearest in map_shards(executor, _audit_shard, shards, *same):
             audited.full += sum(block.full for block in blocks)
             audited.copies += copies
             self._found |= found
+            self._nearest = np.maximum(self._nearest, nearest)
             yield blocks
         audited.shifts = shifts.result()
 
@@ -162,12 +171,25 @@ class TextAudit:
     def _conclude(self) -> None:
         for part in self._trained:
             self._conclude_pairs(part)
-        splits = _number_pairs(self._wanted)[1] if self._found else ()
-        for scored, pairs in zip(self._scored, splits, strict=False):
+        looked_for = _look_for(self._wanted)
+        for scored, pairs in zip(self._scored, looked_for.splits, strict=False):
             trained = len(pairs & self._found)
             if trained and trained >= LARGE_OVERLAP * len(pairs):
                 shared = f"{trained:,} of {len(pairs):,} pairs are trained on too"
                 self.notes.append(f"{scored.name}: {shared}")
+        for scored, nearest in zip(self._scored, looked_for.cut(self._nearest), strict=False):
+            if len(nearest) and (share := np.mean(nearest >= NEAR)) >= LARGE_NEAR:
+                self.notes.append(f"{scored.name}: {self._describe_near(share, scored.name)}")
+
+    def _describe_near(self, share: float, split: str) -> str:
+        found = (
+            f"about {share:.0%} of its pairs have a near-copy in the training text (similarity "
+            f"{NEAR} or more), which flatters scores"
+        )
+        data = self._data
+        is_drawn = isinstance(data, CorpusData) and split not in given_sources(data)
+        advice = "; data.split: {near: apart} leaves such copies out of training"
+        return found + (advice if is_drawn else "")
 
     def _conclude_pairs(self, audited: "_Audited") -> None:
         if audited.full and audited.copies == audited.full and not self._one_language:
@@ -200,45 +222,65 @@ class _Scored(NamedTuple):
     """The splits that are looked for in the training text; a task gets them as files."""
 
     files: tuple[ParallelFiles, ...] = ()
+    languages: tuple[str, str] = ("", "")
     audit: str = ""
     """A name that no other audit has: for other contents of the same files."""
 
 
+class _LookedFor(NamedTuple):
+    """The first pairs of splits, as they are looked for."""
+
+    numbers: dict[int, int]
+    """Of the pairs of all splits, by hash."""
+    splits: list[set[int]]
+    """The numbers of each split's pairs."""
+    compared: list[int]
+    """How many pairs of each split are compared."""
+    held_out: HeldOutPairs
+    """Those of all splits."""
+
+    def cut(self, nearest: np.ndarray) -> list[np.ndarray]:
+        """Return what is known of each compared pair by split."""
+        return np.split(nearest, np.cumsum(self.compared)[:-1])
+
+
 @lru_cache(maxsize=1)
-def _number_pairs(scored: _Scored) -> tuple[dict[int, int], list[set[int]]]:
-    """Return numbers for the first pairs of all splits, by hash, and those of each split."""
+def _look_for(scored: _Scored) -> _LookedFor:
     numbers: dict[int, int] = {}
-    splits = []
+    splits, compared = [], []
     for files in scored.files:
-        split: set[int] = set()
-        for pair in keep_full(files.pairs()):
-            if len(split) == _LOOKED_FOR:
-                break
-            split.add(numbers.setdefault(hash(pair), len(numbers)))
-        splits.append(split)
-    return numbers, splits
+        pairs = list(islice(keep_full(files.pairs()), _LOOKED_FOR))
+        splits.append({numbers.setdefault(hash(pair), len(numbers)) for pair in pairs})
+        compared.append([pairs[place] for place in draw_places(len(pairs), _COMPARED)])
+    held_out = HeldOutPairs(chain.from_iterable(compared), scored.languages)
+    return _LookedFor(numbers, splits, list(map(len, compared)), held_out)
 
 
 def _audit_shard(
     shard: Shard, block_pairs: int, scored: _Scored
-) -> tuple[list[BlockStats], int, set[int]]:
-    """Check a shard; return also the number of copies, and which pairs of splits are in it."""
-    numbers, _ = _number_pairs(scored)
+) -> tuple[list[BlockStats], int, set[int], np.ndarray]:
+    """Check a shard.
+
+    Return also the number of copies, which pairs of splits are in it, and how near it is to those
+    that are compared.
+    """
+    looked_for = _look_for(scored)
+    nearest = np.zeros(sum(looked_for.compared), np.float32)
     copies = 0
     found = set()
 
     def look() -> Iterator[tuple[str, str]]:
         nonlocal copies
-        for pair in shard.pairs():
+        for pair in looked_for.held_out.watch(shard.pairs(), nearest):
             src, tgt = pair
             copies += src == tgt and any(map(str.isalpha, src))
-            number = numbers.get(hash(pair))
+            number = looked_for.numbers.get(hash(pair))
             if number is not None:
                 found.add(number)
             yield pair
 
     blocks = check_pairs(look(), block_pairs)
-    return blocks, copies, found
+    return blocks, copies, found, nearest
 
 
 def _first_shards(shards: Sequence[Shard]) -> list[Shard]:

@@ -17,7 +17,9 @@ Pairs = list[tuple[str, str]]
 SPLITS = ("train", "val", "news")
 SRC_TEXT = "ein Hund läuft über die nasse Straße und sieht große Vögel im hohen Gras"
 TGT_TEXT = "a dog runs across the wet street and sees big birds in tall grass"
-GERMAN, ENGLISH = SRC_TEXT.split(), TGT_TEXT.split()
+# More words, so that no two pairs are near-copies.
+GERMAN = SRC_TEXT.split() + [f"wort{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+ENGLISH = TGT_TEXT.split() + [f"word{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
 
 
 def clean(name: str, count: int) -> Pairs:

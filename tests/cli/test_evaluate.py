@@ -68,6 +68,21 @@ def test_json_is_one_object(training: Training) -> None:
     assert "bs:1000|seed:12345" in scores["ter"]["signature"]
 
 
+def test_near_gives_scores_by_the_nearest_training_pair(training: Training, tmp_path: Path) -> None:
+    levels = report(training.run, "--near")["near"]["levels"]
+    assert [(level["from"], level["to"]) for level in levels] == [(0, 0.5), (0.5, 0.7), (0.7, 1)]
+    assert sum(level["sentences"] for level in levels) == 20
+    known = load_split(load_config(training.config).data, "train").src[:7]
+    for name, lines in (("src", known), ("ref", ["nothing like it", *known[1:]])):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    finished = run(
+        "evaluate", training.run, "--near", "--src", tmp_path / "src", "--ref", tmp_path / "ref"
+    )
+    assert "0.0 to 0.5 like a training pair: 0\n" in finished.out
+    assert "0.5 to 0.7 like a training pair: 1: BLEU " in finished.out
+    assert "0.7 to 1.0 like a training pair: 6: BLEU " in finished.out
+
+
 def test_int8_translates_and_leaves_the_perplexity_as_it_is(training: Training) -> None:
     values, rounded = report(training.run), report(training.run, "--precision", "int8")
     assert (rounded["engine"], values["engine"]) == ("ctranslate2", "torch")  # a word model

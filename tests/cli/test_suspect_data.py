@@ -27,6 +27,9 @@ training: {max_steps: 2, validate_every: 2, batch_tokens: 200}
 """
 GERMAN = ["ein", "Hund", "läuft", "über", "die", "nasse", "Straße", "und", "sieht", "Vögel"]
 ENGLISH = ["a", "dog", "runs", "across", "the", "wet", "street", "and", "sees", "birds"]
+# So many that no two lines are near-copies.
+GERMAN += [f"wort{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+ENGLISH += [f"word{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
 INSIST = "--allow-suspect-data"
 
 
@@ -65,6 +68,19 @@ def test_of_good_text_nothing_is_said(small: Path) -> None:
     assert (finished.code, warnings(finished)) == (0, [])
     evaluated = run("evaluate", "runs/small", cwd=small.parent)
     assert (evaluated.code, evaluated.err) == (0, "")
+
+
+def test_a_split_of_near_copies_is_told(small: Path) -> None:
+    for language in ("de", "en"):
+        lines = (small.parent / f"train.{language}").read_text().splitlines(keepends=True)
+        near = "".join(f"other{line[line.index(' ') :]}" for line in lines[-30:])
+        (small.parent / f"news.{language}").write_text(near)
+    (warning,) = warnings(train(small))
+    assert warning.startswith("warning: news: about ")
+    assert warning.endswith(
+        "% of its pairs have near-copies in the training text, which flatter scores"
+    )
+    assert "[near_training]: 30 (100.00%): other" in run("check", small, cwd=small.parent).out
 
 
 def _remove(directory: Path) -> None:

@@ -11,8 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from transformer_cli.audit.split_check import Occurrences, SplitCheck, Unit
-from transformer_cli.audit.text_audit import ALL_COPIED, TRAINED_TEXT, find_mistaken_files
-from transformer_cli.config.data_schema import CopyData, CorpusData, FilterName
+from transformer_cli.audit.text_audit import (
+    ALL_COPIED,
+    LARGE_NEAR,
+    TRAINED_TEXT,
+    describe_near,
+    find_mistaken_files,
+)
+from transformer_cli.config.data_schema import CopyData, CorpusData, FilterName, ToyData
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
@@ -29,10 +35,12 @@ from transformer_cli.data.filters.rules import (
     WARNING_SHARES,
     build_filters,
 )
+from transformer_cli.data.near_copies import NEAR, HeldOutPairs, sample_pairs
 from transformer_cli.data.preparing import prepare_corpus
 from transformer_cli.data.readers.opening import open_source
 from transformer_cli.data.sources import open_added, open_split, split_names
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
+from transformer_cli.data.training_text import keep_full
 from transformer_cli.errors import CorpusError, MissingExtraError
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.scripts import has_spaces, scripts_of
@@ -41,9 +49,15 @@ _OF_SIDES = ("odd_characters", "unknown_characters")
 # Names of all findings, as --ignore takes them; the first are rules' names.
 FINDINGS = (
     *WARNING_SHARES,
-    *("shifted", "in_training", "source_in_training", "long"),
+    *("shifted", "in_training", "source_in_training", "near_training", "long"),
     *(f"{side}_{what}" for side in ("source", "target") for what in _OF_SIDES),
 )
+
+
+SIMILARITIES = (0.9, 0.8, NEAR, 0.6, 0.5)
+"""Least similarities to the nearest training pair, of which ``check`` gives the shares."""
+_SHOWN = 3
+_COMPARED = 2000  # pairs of a split that are compared, which gives shares to 2 %
 
 
 @dataclass(frozen=True)
@@ -77,6 +91,15 @@ class SplitSummary:
 
 
 @dataclass(frozen=True)
+class Nearness:
+    """How near a split is to the training text."""
+
+    name: str
+    compared: int  # pairs, a sample where there are many
+    shares: list[float]  # of those with each of SIMILARITIES, or more
+
+
+@dataclass(frozen=True)
 class CorpusReport:
     """Statistics and findings of a corpus."""
 
@@ -84,6 +107,7 @@ class CorpusReport:
     unknown_scripts: list[str]  # languages whose script is unknown, so that none is wrong
     unavailable: list[str]  # a message for each test split that could not be opened
     splits: list[SplitSummary]
+    near: list[Nearness]  # of the splits that are not trained on
     mistakes: list[str]  # what can only be a mistake: a file named twice, say
     findings: list[Finding]
     ignored: list[str]  # names of findings that never count as warnings (--ignore)
@@ -117,25 +141,30 @@ def check_corpus(
         unit = "words"
     languages = [] if isinstance(data, CopyData) else [data.src_lang, data.tgt_lang]
     unknown = [language for language in languages if scripts_of(language) is None]
-    report = CorpusReport(unit, unknown, [], [], [], [], sorted(set(ignored)))
+    report = CorpusReport(unit, unknown, [], [], [], [], [], sorted(set(ignored)))
     training: list[SplitCheck] = []
     scored: list[SplitCheck] = []
     with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
         prepared = Path(directory) / "corpus"
         if isinstance(data, CorpusData):
             prepare_corpus(data, prepared, progress)
-        for name, source, is_trained in _sources(config, report.unavailable, prepared):
+        sources = list(_sources(config, report.unavailable, prepared))
+        compared = _Compared(config, sources)
+        for name, source, is_trained in sources:
             if isinstance(data, CorpusData):
                 # Findings name a line of the split, as the files are gone afterwards.
                 source = ConcatenatedSources((source,))
             split = SplitCheck(
                 name, source, config, tokenizers, unit, None if is_trained else training
             )
-            split.read(progress)
+            split.read(compared.watching(progress) if is_trained else progress)
             report.findings.extend(_find(split, config, unit, ignored))
             lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
             report.splits.append(SplitSummary(name, split.pairs, *lengths))
             (training if is_trained else scored).append(split)
+    for near, finding in compared.conclude(ignored):
+        report.near.append(near)
+        report.findings.extend(finding)
     report.mistakes.extend(_find_mistakes(config, training, scored))
     return report
 
@@ -160,6 +189,45 @@ def _sources(
             unavailable.append(f"{name}: not checked: {error}")
         else:
             yield name, source, False
+
+
+class _Compared:
+    """Pairs of the splits that are not trained on, compared with all that is."""
+
+    def __init__(self, config: Config, sources: Sequence[tuple[str, PairSource, bool]]) -> None:
+        self._data = config.data
+        self._samples = {
+            name: sample_pairs(keep_full(source.pairs()), _COMPARED)
+            for name, source, is_trained in sources
+            if not is_trained and not isinstance(self._data, CopyData | ToyData)  # of few words
+        }
+        languages = (self._data.src_lang, self._data.tgt_lang)
+        self._held_out = HeldOutPairs(list(self._samples.values()), languages)
+        self._nearest = self._held_out.new_nearest()
+
+    def watching(self, progress: PairProgress) -> PairProgress:
+        """Return a ``progress`` that looks at the pairs, too."""
+        return lambda pairs, label: self._held_out.watch(progress(pairs, label), self._nearest)
+
+    def conclude(self, ignored: Collection[str]) -> Iterator[tuple[Nearness, list[Finding]]]:
+        """Yield how near each split is, and what is to be said of that."""
+        by_split = self._held_out.split(self._nearest)
+        for (name, pairs), nearest in zip(self._samples.items(), by_split, strict=False):
+            shares = [float(np.mean(nearest >= least)) for least in SIMILARITIES if len(nearest)]
+            near = np.flatnonzero(nearest >= NEAR).tolist()
+            finding = Finding(
+                name,
+                "near_training",
+                f"of {len(pairs):,}, pairs that {describe_near(self._data, name)}",
+                len(near),
+                len(near) / max(len(pairs), 1),
+                "near_training" not in ignored,
+                [f"{pairs[place][0]} ({nearest[place]:.2f})" for place in near[:_SHOWN]],
+            )
+            yield (
+                Nearness(name, len(pairs), shares),
+                [finding] if near and finding.share >= LARGE_NEAR else [],
+            )
 
 
 def _find_mistakes(

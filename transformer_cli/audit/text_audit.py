@@ -16,7 +16,13 @@ from uuid import uuid4
 import numpy as np
 
 from transformer_cli.audit.shift import ShiftCheck
-from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, SourceConfig
+from transformer_cli.config.data_schema import (
+    CopyData,
+    CorpusData,
+    DataConfig,
+    SourceConfig,
+    ToyData,
+)
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
     PairSource,
@@ -25,7 +31,7 @@ from transformer_cli.data.corpus import (
     in_batches,
 )
 from transformer_cli.data.filters.rules import ScriptCheck
-from transformer_cli.data.near_copies import NEAR, HeldOutPairs
+from transformer_cli.data.near_copies import NEAR, HeldOutPairs, sample_pairs
 from transformer_cli.data.prepared import given_sources
 from transformer_cli.data.shards import PairRange
 from transformer_cli.data.sources import (
@@ -48,7 +54,6 @@ from transformer_cli.data.training_text import (
 )
 from transformer_cli.errors import CorpusError, SuspectTextError
 from transformer_cli.files import is_same_file
-from transformer_cli.text.protocol import draw_places
 from transformer_cli.text.scripts import scripts_of
 
 Sources = Mapping[str, PairSource]
@@ -177,19 +182,12 @@ class TextAudit:
             if trained and trained >= LARGE_OVERLAP * len(pairs):
                 shared = f"{trained:,} of {len(pairs):,} pairs are trained on too"
                 self.notes.append(f"{scored.name}: {shared}")
-        for scored, nearest in zip(self._scored, looked_for.cut(self._nearest), strict=False):
-            if len(nearest) and (share := np.mean(nearest >= NEAR)) >= LARGE_NEAR:
-                self.notes.append(f"{scored.name}: {self._describe_near(share, scored.name)}")
-
-    def _describe_near(self, share: float, split: str) -> str:
-        found = (
-            f"about {share:.0%} of its pairs have a near-copy in the training text (similarity "
-            f"{NEAR} or more), which flatters scores"
-        )
-        data = self._data
-        is_drawn = isinstance(data, CorpusData) and split not in given_sources(data)
-        advice = "; data.split: {near: apart} leaves such copies out of training"
-        return found + (advice if is_drawn else "")
+        by_split = looked_for.held_out.split(self._nearest)
+        for scored, nearest in zip(self._scored, by_split, strict=False):
+            share = float(np.mean(nearest >= NEAR)) if len(nearest) else 0.0
+            if share >= LARGE_NEAR and not isinstance(self._data, ToyData):  # of few words
+                near = f"{share:.0%} of its pairs {describe_near(self._data, scored.name)}"
+                self.notes.append(f"{scored.name}: about {near}")
 
     def _conclude_pairs(self, audited: "_Audited") -> None:
         if audited.full and audited.copies == audited.full and not self._one_language:
@@ -234,14 +232,8 @@ class _LookedFor(NamedTuple):
     """Of the pairs of all splits, by hash."""
     splits: list[set[int]]
     """The numbers of each split's pairs."""
-    compared: list[int]
-    """How many pairs of each split are compared."""
     held_out: HeldOutPairs
-    """Those of all splits."""
-
-    def cut(self, nearest: np.ndarray) -> list[np.ndarray]:
-        """Return what is known of each compared pair by split."""
-        return np.split(nearest, np.cumsum(self.compared)[:-1])
+    """A sample of each split."""
 
 
 @lru_cache(maxsize=1)
@@ -251,9 +243,8 @@ def _look_for(scored: _Scored) -> _LookedFor:
     for files in scored.files:
         pairs = list(islice(keep_full(files.pairs()), _LOOKED_FOR))
         splits.append({numbers.setdefault(hash(pair), len(numbers)) for pair in pairs})
-        compared.append([pairs[place] for place in draw_places(len(pairs), _COMPARED)])
-    held_out = HeldOutPairs(chain.from_iterable(compared), scored.languages)
-    return _LookedFor(numbers, splits, list(map(len, compared)), held_out)
+        compared.append(sample_pairs(pairs, _COMPARED))
+    return _LookedFor(numbers, splits, HeldOutPairs(compared, scored.languages))
 
 
 def _audit_shard(
@@ -265,7 +256,7 @@ def _audit_shard(
     that are compared.
     """
     looked_for = _look_for(scored)
-    nearest = np.zeros(sum(looked_for.compared), np.float32)
+    nearest = looked_for.held_out.new_nearest()
     copies = 0
     found = set()
 
@@ -297,6 +288,13 @@ def _find_shifts(shards: Sequence[Shard]) -> list[str]:
         if check.pairs >= _SHIFT_PAIRS:
             break
     return [shift.describe(check.pairs) for shift in check.find_shifts()]
+
+
+def describe_near(data: DataConfig, split: str) -> str:
+    """Return what is said of pairs of a split that have near-copies in the training text."""
+    is_drawn = isinstance(data, CorpusData) and split not in given_sources(data)
+    advice = "; data.split: {near: apart} leaves those out of training" if is_drawn else ""
+    return f"have near-copies in the training text, which flatter scores{advice}"
 
 
 def find_mistaken_files(data: DataConfig, training: Sources, scored: Sources) -> Iterator[str]:

@@ -41,6 +41,9 @@ class EvaluateOptions:
     ensemble: options.Ensemble = None
     beam_size: options.BeamSize = None
     comet: Annotated[bool, flag("COMET too, if its package is installed.", "--comet")] = False
+    near: Annotated[
+        bool, flag("Scores by nearness to the training text, which is read.", "--near")
+    ] = False
     json: options.Json = False
     output: Annotated[
         Path | None, option("FILE", "Save the translations, line by line.", "--output", "-o")
@@ -140,6 +143,7 @@ def _evaluate(
         with options.prefix_errors("evaluate: --comet: ", ", or leave out --comet"):
             comet_score = scores.open_comet(translator.engine.device)
     seen = seen_pairs.find_seen([run, *others], text, pair_bar)
+    nearest = seen_pairs.find_nearest([run, *others], text, pair_bar) if given.near else None
     result = _translate(translator, searcher, name, text, metrics)
     engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint
     environment = metrics_log.describe_environment(engine.device, engine.precision)
@@ -155,6 +159,7 @@ def _evaluate(
         "perplexity": metrics_log.perplexity(result.loss),
         **({} if differing is None else {"placeholders_differ": differing}),
         "seen": _report_seen(seen, name, result.hypotheses, text, metrics),
+        **({} if nearest is None else _report_near(nearest, result.hypotheses, text, metrics)),
         "engine": fingerprint.get("engine", "torch"),
         "environment": {**environment, "precision": fingerprint["precision"]},
         "trained_with": metrics_log.environment_of_training(
@@ -207,13 +212,34 @@ def _report_seen(
         warn(name, "all its pairs were seen in training; scores on it say nothing of other text")
     if not 0 < len(rest) < len(text):
         return {**seen.report(), "rest": None}
-    translated, references = ([side[number] for number in rest] for side in (hypotheses, text.tgt))
-    of_rest = {
-        name: score._asdict()
-        for name, score in scores.score(translated, references, True, metrics).items()
-        if not METRICS[name].is_thorough
-    }
-    return {**seen.report(), "rest": {"sentences": len(rest), "scores": of_rest}}
+    return {**seen.report(), "rest": _score_some(rest, hypotheses, text, metrics)}
+
+
+def _report_near(
+    nearest: "seen_pairs.NearestPairs",
+    hypotheses: Sequence[str],
+    text: "corpus.ParallelText",
+    metrics: Metrics,
+) -> dict[str, Any]:
+    """Return scores of the pairs that are near the training text, less near, and far from it."""
+    levels = [
+        {"from": least, "to": most, **_score_some(numbers, hypotheses, text, metrics)}
+        for least, most, numbers in nearest.by_level()
+    ]
+    return {"near": {"levels": levels, "unknown": [path.as_posix() for path in nearest.unknown]}}
+
+
+def _score_some(
+    numbers: Sequence[int],
+    hypotheses: Sequence[str],
+    text: "corpus.ParallelText",
+    metrics: Metrics,
+) -> dict[str, Any]:
+    """Return the number and scores of some pairs."""
+    translated, references = ([side[place] for place in numbers] for side in (hypotheses, text.tgt))
+    found = scores.score(translated, references, True, metrics) if numbers else {}
+    usual = {name: each._asdict() for name, each in found.items() if not METRICS[name].is_thorough}
+    return {"sentences": len(numbers), "scores": usual}
 
 
 def _format(report: dict[str, Any]) -> Iterator[str]:
@@ -240,9 +266,20 @@ def _format(report: dict[str, Any]) -> Iterator[str]:
     seen = report["seen"]
     yield from seen_pairs.describe_seen(seen, report["sentences"], "the model")
     if (rest := seen["rest"]) is not None:
-        shown = (
-            f"{METRICS[name].short or METRICS[name].label} {score['value']:.2f}"
-            + ("" if score["half_width"] is None else f" ± {score['half_width']:.2f}")
-            for name, score in rest["scores"].items()
-        )
-        yield f"of the other {rest['sentences']:,}: {', '.join(shown)}"
+        yield f"of the other {_format_scores(rest)}"
+    if (near := report.get("near")) is not None:
+        for level in near["levels"]:
+            likeness = f"{level['from']} to {level['to']} like a training pair"
+            yield f"{likeness}: {_format_scores(level)}"
+        if near["unknown"]:
+            yield f"not compared: the training text of {', '.join(near['unknown'])} is not here"
+
+
+def _format_scores(some: dict[str, Any]) -> str:
+    """Return the number of sentences that a report is of, and their scores."""
+    scored = ", ".join(
+        f"{METRICS[name].short or METRICS[name].label} {score['value']:.2f}"
+        + ("" if score["half_width"] is None else f" ± {score['half_width']:.2f}")
+        for name, score in some["scores"].items()
+    )
+    return f"{some['sentences']:,}{': ' if scored else ''}{scored}"

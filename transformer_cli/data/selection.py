@@ -90,7 +90,7 @@ def read_held_out(part: Part, held_out: Path) -> list[tuple[str, str]]:
 
 def mark_near(held_out: Sequence[tuple[str, str]], languages: tuple[str, str], part: Part) -> None:
     """Write which pairs of a part are near-copies of held-out ones."""
-    looked_for = HeldOutPairs(held_out, languages)
+    looked_for = HeldOutPairs([held_out], languages)
     batches = in_batches(_pairs(part), BATCH_PAIRS)
     part.save(_NEAR, np.concatenate([looked_for.find_near(batch) for batch in batches]))
 

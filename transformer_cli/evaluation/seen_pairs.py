@@ -1,11 +1,12 @@
-"""Test pairs of which a model has seen a side in training, and scores of the others."""
+"""Test pairs of which a model has seen a side in training, and how near it has seen others."""
 
 import json
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from transformer_cli.data import corpus
 from transformer_cli.data.corpus import PairProgress, ParallelText, fold_side
+from transformer_cli.data.near_copies import FAR, NEAR, HeldOutPairs
 from transformer_cli.data.sources import is_on_disk, open_training_text
 from transformer_cli.data.store import read_lines, read_stats
 from transformer_cli.data.training_text import StreamedText
@@ -47,6 +49,20 @@ class SeenPairs:
             "by_target": int(self.by_tgt.sum()),
             "unknown": [path.as_posix() for path in self.unknown],
         }
+
+
+@dataclass(frozen=True)
+class NearestPairs:
+    """How near the pairs of a text are to what is trained on."""
+
+    similarities: np.ndarray  # of each pair to the nearest
+    unknown: list[Path]  # as in ``SeenPairs``
+
+    def by_level(self) -> Iterator[tuple[float, float, list[int]]]:
+        """Yield the least and the greatest similarity of each level, and numbers of its pairs."""
+        levels = np.digitize(self.similarities, np.array([FAR, NEAR], np.float32))
+        for level, (least, most) in enumerate(pairwise((0.0, FAR, NEAR, 1.0))):
+            yield least, most, np.flatnonzero(levels == level).tolist()
 
 
 def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[str]:
@@ -99,6 +115,30 @@ def find_seen(
     return seen
 
 
+def find_nearest(
+    runs: Sequence[RunDirectory], text: ParallelText, progress: PairProgress
+) -> NearestPairs:
+    """Compare each pair with all that models were trained on, whose text is read anew.
+
+    What a run was trained on is said of ``find_seen``.
+    """
+    languages = _languages(runs[0])
+    held_out = HeldOutPairs([list(text.pairs())], languages)
+    nearest, unknown = held_out.new_nearest(), []
+    for run in _find_origins(runs):
+        try:
+            trained_languages = _languages(run)
+            pairs: Iterable[tuple[str, str]] = _read_trained_text(run, progress)
+            if trained_languages == languages[::-1]:
+                pairs = ((tgt, src) for src, tgt in pairs)
+            elif trained_languages != languages:
+                continue
+            deque(held_out.watch(pairs, nearest), maxlen=0)
+        except (TransformerCliError, OSError):
+            unknown.append(run.path)
+    return NearestPairs(nearest, unknown)
+
+
 def _languages(run: RunDirectory) -> tuple[str, str]:
     data = run.load_config().data
     return data.src_lang, data.tgt_lang
@@ -142,17 +182,21 @@ def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
 
 def _read_trained_lines(run: RunDirectory, progress: PairProgress) -> Iterator[np.ndarray]:
     """Yield digests of the lines that a run was trained on, two a pair; raise if it has none."""
-    learned_from = load_text_sha256(run.tokenizer)
-    recorded = read_lines(run.encoded, learned_from)
+    recorded = read_lines(run.encoded, load_text_sha256(run.tokenizer))
     if recorded is not None:
         yield from recorded
         return
+    pairs = _read_trained_text(run, progress)
+    while page := list(islice(pairs, _PAGE_PAIRS)):
+        yield corpus.digest_lines(map(fold_side, chain.from_iterable(page))).reshape(-1, 2)
+
+
+def _read_trained_text(run: RunDirectory, progress: PairProgress) -> Iterator[tuple[str, str]]:
+    """Return the pairs that a run was trained on; raise CorpusError if they are not here."""
     data, earlier = run.load_config().data, corpus_directory(run)
     if not is_on_disk(data, "train", earlier):
         raise CorpusError(f"{run.path}: its training text is not on disk")
     text = StreamedText.of(open_training_text(data, earlier), read_stats(run.encoded))
-    if text.stats.text_sha256 != learned_from:
+    if text.stats.text_sha256 != load_text_sha256(run.tokenizer):
         raise CorpusError(f"{run.path}: its training text has changed")
-    pairs = iter(progress(text.pairs(), f"{run.path.name}'s training text"))
-    while page := list(islice(pairs, _PAGE_PAIRS)):
-        yield corpus.digest_lines(map(fold_side, chain.from_iterable(page))).reshape(-1, 2)
+    return iter(progress(text.pairs(), f"{run.path.name}'s training text"))

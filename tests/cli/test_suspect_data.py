@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+import string
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -28,8 +29,9 @@ training: {max_steps: 2, validate_every: 2, batch_tokens: 200}
 GERMAN = ["ein", "Hund", "läuft", "über", "die", "nasse", "Straße", "und", "sieht", "Vögel"]
 ENGLISH = ["a", "dog", "runs", "across", "the", "wet", "street", "and", "sees", "birds"]
 # So many that no two lines are near-copies.
-GERMAN += [f"wort{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
-ENGLISH += [f"word{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"]
+MORE = [first + last for first in "abcdefgh" for last in string.ascii_lowercase]
+GERMAN += [f"wort{letter}" for letter in MORE]
+ENGLISH += [f"word{letter}" for letter in MORE]
 INSIST = "--allow-suspect-data"
 
 

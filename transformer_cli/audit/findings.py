@@ -35,7 +35,7 @@ from transformer_cli.data.filters.rules import (
     WARNING_SHARES,
     build_filters,
 )
-from transformer_cli.data.near_copies import NEAR, HeldOutPairs, sample_pairs
+from transformer_cli.data.near_copies import NEAR, HeldOutPairs, is_near_copy, sample_pairs
 from transformer_cli.data.preparing import prepare_corpus
 from transformer_cli.data.readers.opening import open_source
 from transformer_cli.data.sources import open_added, open_split, split_names
@@ -214,7 +214,7 @@ class _Compared:
         by_split = self._held_out.split(self._nearest)
         for (name, pairs), nearest in zip(self._samples.items(), by_split, strict=False):
             shares = [float(np.mean(nearest >= least)) for least in SIMILARITIES if len(nearest)]
-            near = np.flatnonzero(nearest >= NEAR).tolist()
+            near = np.flatnonzero(is_near_copy(nearest)).tolist()
             finding = Finding(
                 name,
                 "near_training",

@@ -31,7 +31,7 @@ from transformer_cli.data.corpus import (
     in_batches,
 )
 from transformer_cli.data.filters.rules import ScriptCheck
-from transformer_cli.data.near_copies import NEAR, HeldOutPairs, sample_pairs
+from transformer_cli.data.near_copies import HeldOutPairs, is_near_copy, sample_pairs
 from transformer_cli.data.prepared import given_sources
 from transformer_cli.data.shards import PairRange
 from transformer_cli.data.sources import (
@@ -184,7 +184,7 @@ class TextAudit:
                 self.notes.append(f"{scored.name}: {shared}")
         by_split = looked_for.held_out.split(self._nearest)
         for scored, nearest in zip(self._scored, by_split, strict=False):
-            share = float(np.mean(nearest >= NEAR)) if len(nearest) else 0.0
+            share = float(np.mean(is_near_copy(nearest))) if len(nearest) else 0.0
             if share >= LARGE_NEAR and not isinstance(self._data, ToyData):  # of few words
                 near = f"{share:.0%} of its pairs {describe_near(self._data, scored.name)}"
                 self.notes.append(f"{scored.name}: about {near}")

@@ -20,8 +20,8 @@ from transformer_cli.text.scripts import has_spaces
 NEAR, FAR = 0.7, 0.5
 """Similarities from which on a pair is a near-copy, and below which it is like no other.
 
-Of everyday sentences, a model's BLEU was 63 where the nearest training pair was near, and 20 where
-it was far.
+Of 1,000 everyday sentences, a model's BLEU is 62 where the nearest training pair is near, and 20
+where it is far.
 """
 BATCH_PAIRS = 1 << 12
 """Pairs that are best looked at together: those of one size are, up to ``_ROWS``."""
@@ -31,6 +31,11 @@ _ROWS = 64
 _WORD, _TWO_LETTERS = re.compile(r"\w+"), re.compile(r"(?=(\w\w))")
 
 Pairs = Sequence[tuple[str, str]]
+
+
+def is_near_copy(similarities: np.ndarray) -> np.ndarray:
+    """Return a mask of those of near-copies; the same words are no copy, but the same sentence."""
+    return np.asarray((similarities >= NEAR) & (similarities < 1))
 
 
 def sample_pairs(pairs: Iterable[tuple[str, str]], size: int) -> list[tuple[str, str]]:

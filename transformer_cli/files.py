@@ -142,6 +142,15 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+def cache_directory(name: str) -> Path:
+    """Return the directory of the user's cache for files of a kind; it need not be there."""
+    if given := os.environ.get("TRANSFORMER_CLI_CACHE"):
+        return Path(given) / name
+    from platformdirs import user_cache_path
+
+    return user_cache_path("transformer-cli", appauthor=False) / name
+
+
 def is_stream(path: Path) -> bool:
     """Return whether ``path`` is a device or a pipe, not a regular file or an object."""
     if isinstance(path, ObjectPath):

@@ -25,6 +25,7 @@ from transformer_cli.config.data_schema import (
 )
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
+    PairRange,
     PairSource,
     ParallelFiles,
     ParallelText,
@@ -33,7 +34,6 @@ from transformer_cli.data.corpus import (
 from transformer_cli.data.filters.rules import ScriptCheck
 from transformer_cli.data.near_copies import HeldOutPairs, is_near_copy, sample_pairs
 from transformer_cli.data.prepared import given_sources
-from transformer_cli.data.shards import PairRange
 from transformer_cli.data.sources import (
     default_split,
     is_on_disk,
@@ -260,17 +260,17 @@ def _audit_shard(
     copies = 0
     found = set()
 
-    def look() -> Iterator[tuple[str, str]]:
+    def look(batch: Sequence[tuple[str, str]]) -> None:
         nonlocal copies
-        for pair in looked_for.held_out.watch(shard.pairs(), nearest):
+        np.maximum(nearest, looked_for.held_out.find_nearest(batch), out=nearest)
+        for pair in batch:
             src, tgt = pair
             copies += src == tgt and any(map(str.isalpha, src))
             number = looked_for.numbers.get(hash(pair))
             if number is not None:
                 found.add(number)
-            yield pair
 
-    blocks = check_pairs(look(), block_pairs)
+    blocks = check_pairs(shard.pairs(), block_pairs, look)
     return blocks, copies, found, nearest
 
 

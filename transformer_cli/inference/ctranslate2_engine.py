@@ -30,7 +30,7 @@ from transformer_cli.config.schema import ModelConfig
 from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.errors import CheckpointError, UsageError
-from transformer_cli.files import read_small, remove_directory, remove_leftovers
+from transformer_cli.files import cache_directory, read_small, remove_directory, remove_leftovers
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.packages import __version__, import_extra
 from transformer_cli.runs.trained_model import OpenedModel
@@ -327,15 +327,6 @@ def open_converted(
         return open_directory(Path(directory))
 
 
-def cache_directory() -> Path:
-    """Return where conversions are kept; it need not be there."""
-    if given := os.environ.get("TRANSFORMER_CLI_CACHE"):
-        return Path(given) / "converted"
-    from platformdirs import user_cache_path
-
-    return user_cache_path("transformer-cli", appauthor=False) / "converted"
-
-
 def write_sums(directory: Path) -> None:
     """Write the record of an exported model's files beside them."""
     write_record(directory / SUMS, Record(made_of={}, files=record_files(directory)))
@@ -388,7 +379,7 @@ def _digest(made_of: dict[str, str]) -> str:
 
 def _open_cache() -> Path | None:
     """Return the directory of conversions, made if need be; None: nobody else's may be used."""
-    cache = cache_directory()
+    cache = cache_directory("converted")
     try:
         if not cache.is_absolute():  # there is no home directory
             return None

@@ -10,9 +10,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from transformer_cli.compression import is_compressed, open_text
+from transformer_cli.compression import is_packed, open_text
 from transformer_cli.config.choices import DecodingErrors
-from transformer_cli.data.corpus import bounded_lines
+from transformer_cli.data.corpus import LineRange, bounded_lines
 from transformer_cli.data.readers.units import (
     ROW_ADVICE,
     InvalidTextError,
@@ -23,7 +23,6 @@ from transformer_cli.data.readers.units import (
     numbered_lines,
     one_line,
 )
-from transformer_cli.data.shards import LineRange
 from transformer_cli.errors import CorpusError
 from transformer_cli.objects import ObjectPath, open_object
 from transformer_cli.packages import import_extra
@@ -80,8 +79,8 @@ class FieldsReader(UnitReader):
             with open_text(file) as raw:
                 yield from read_jsonl(raw, str(file))
             return
-        if is_compressed(file):
-            raise CorpusError(f"{file}: Parquet has its own compression; decompress it first")
+        if is_packed(file):
+            raise CorpusError(f"{file}: Parquet has its own compression; unpack it first")
         with open_parquet(file) as parquet:
             fields = dict(_field_types(parquet.schema_arrow))
         types = {name: kind for name, kind in fields.items() if not kind.startswith("struct<")}

@@ -159,7 +159,7 @@ def test_what_is_accepted_is_no_warning(files: Path) -> None:
     assert (
         "warning: val: pairs that are trained on too [in_training]: 3,999 (100.00%): " in told.out
     )
-    names = ("in_training", "source_in_training")
+    names = ("in_training", "source_in_training", "near_training")
     ignored = [f"--ignore={name}" for name in names]
     finished = run("check", files, "--strict", "--json", *ignored, cwd=files.parent)
     assert finished.code == 0

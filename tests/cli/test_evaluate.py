@@ -69,18 +69,20 @@ def test_json_is_one_object(training: Training) -> None:
 
 
 def test_near_gives_scores_by_the_nearest_training_pair(training: Training, tmp_path: Path) -> None:
-    levels = report(training.run, "--near")["near"]["levels"]
-    assert [(level["from"], level["to"]) for level in levels] == [(0, 0.5), (0.5, 0.7), (0.7, 1)]
-    assert sum(level["sentences"] for level in levels) == 20
+    bands = report(training.run, "--near")["near"]["bands"]
+    assert [band["from"] for band in bands] == [0, 0.5, 0.6, 0.7, 0.8]
+    assert [band["to"] for band in bands] == [0.5, 0.6, 0.7, 0.8, 1]
+    assert sum(band["sentences"] for band in bands) == 20
     known = load_split(load_config(training.config).data, "train").src[:7]
     for name, lines in (("src", known), ("ref", ["nothing like it", *known[1:]])):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
     finished = run(
         "evaluate", training.run, "--near", "--src", tmp_path / "src", "--ref", tmp_path / "ref"
     )
-    assert "0.0 to 0.5 like a training pair: 0\n" in finished.out
-    assert "0.5 to 0.7 like a training pair: 1: BLEU " in finished.out
-    assert "0.7 to 1.0 like a training pair: 6: BLEU " in finished.out
+    _, _, table = finished.out.partition("by similarity to the nearest training pair:\n")
+    rows = [line.split()[:4] for line in table.splitlines()]
+    assert sum(int(row[3]) for row in rows) == 7
+    assert rows[-1] == ["0.8", "to", "1.0", "6"]
 
 
 def test_int8_translates_and_leaves_the_perplexity_as_it_is(training: Training) -> None:

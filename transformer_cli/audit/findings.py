@@ -10,15 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from transformer_cli.audit.nearness import Nearness, find_nearness, warn_of_near
 from transformer_cli.audit.split_check import Occurrences, SplitCheck, Unit
-from transformer_cli.audit.text_audit import (
-    ALL_COPIED,
-    LARGE_NEAR,
-    TRAINED_TEXT,
-    describe_near,
-    find_mistaken_files,
-)
-from transformer_cli.config.data_schema import CopyData, CorpusData, FilterName, ToyData
+from transformer_cli.audit.text_audit import ALL_COPIED, TRAINED_TEXT, find_mistaken_files
+from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, FilterName, ToyData
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
@@ -35,12 +30,10 @@ from transformer_cli.data.filters.rules import (
     WARNING_SHARES,
     build_filters,
 )
-from transformer_cli.data.near_copies import NEAR, HeldOutPairs, is_near_copy, sample_pairs
 from transformer_cli.data.preparing import prepare_corpus
 from transformer_cli.data.readers.opening import open_source
 from transformer_cli.data.sources import open_added, open_split, split_names
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
-from transformer_cli.data.training_text import keep_full
 from transformer_cli.errors import CorpusError, MissingExtraError
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.scripts import has_spaces, scripts_of
@@ -52,12 +45,6 @@ FINDINGS = (
     *("shifted", "in_training", "source_in_training", "near_training", "long"),
     *(f"{side}_{what}" for side in ("source", "target") for what in _OF_SIDES),
 )
-
-
-SIMILARITIES = (0.9, 0.8, NEAR, 0.6, 0.5)
-"""Least similarities to the nearest training pair, of which ``check`` gives the shares."""
-_SHOWN = 3
-_COMPARED = 2000  # pairs of a split that are compared, which gives shares to 2 %
 
 
 @dataclass(frozen=True)
@@ -88,15 +75,6 @@ class SplitSummary:
     pairs: int
     src_lengths: list[int]
     tgt_lengths: list[int]
-
-
-@dataclass(frozen=True)
-class Nearness:
-    """How near a split is to the training text."""
-
-    name: str
-    compared: int  # pairs, a sample where there are many
-    shares: list[float]  # of those with each of SIMILARITIES, or more
 
 
 @dataclass(frozen=True)
@@ -149,7 +127,6 @@ def check_corpus(
         if isinstance(data, CorpusData):
             prepare_corpus(data, prepared, progress)
         sources = list(_sources(config, report.unavailable, prepared))
-        compared = _Compared(config, sources)
         for name, source, is_trained in sources:
             if isinstance(data, CorpusData):
                 # Findings name a line of the split, as the files are gone afterwards.
@@ -157,14 +134,14 @@ def check_corpus(
             split = SplitCheck(
                 name, source, config, tokenizers, unit, None if is_trained else training
             )
-            split.read(compared.watching(progress) if is_trained else progress)
+            split.read(progress)
             report.findings.extend(_find(split, config, unit, ignored))
             lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
             report.splits.append(SplitSummary(name, split.pairs, *lengths))
             (training if is_trained else scored).append(split)
-    for near, finding in compared.conclude(ignored):
-        report.near.append(near)
-        report.findings.extend(finding)
+        report.near.extend(_find_near(data, sources, progress))
+    large = (near for near in report.near if near.is_large)
+    report.findings.extend(_warn_of_near(data, near, ignored) for near in large)
     report.mistakes.extend(_find_mistakes(config, training, scored))
     return report
 
@@ -191,43 +168,21 @@ def _sources(
             yield name, source, False
 
 
-class _Compared:
-    """Pairs of the splits that are not trained on, compared with all that is."""
+def _find_near(
+    data: DataConfig, sources: Sequence[tuple[str, PairSource, bool]], progress: PairProgress
+) -> list[Nearness]:
+    if isinstance(data, CopyData | ToyData):  # of few words, so that all is near
+        return []
+    trained = {name: source for name, source, is_trained in sources if is_trained}
+    splits = {name: source for name, source, is_trained in sources if not is_trained}
+    return find_nearness(data, splits, trained, progress)
 
-    def __init__(self, config: Config, sources: Sequence[tuple[str, PairSource, bool]]) -> None:
-        self._data = config.data
-        self._samples = {
-            name: sample_pairs(keep_full(source.pairs()), _COMPARED)
-            for name, source, is_trained in sources
-            if not is_trained and not isinstance(self._data, CopyData | ToyData)  # of few words
-        }
-        languages = (self._data.src_lang, self._data.tgt_lang)
-        self._held_out = HeldOutPairs(list(self._samples.values()), languages)
-        self._nearest = self._held_out.new_nearest()
 
-    def watching(self, progress: PairProgress) -> PairProgress:
-        """Return a ``progress`` that looks at the pairs, too."""
-        return lambda pairs, label: self._held_out.watch(progress(pairs, label), self._nearest)
-
-    def conclude(self, ignored: Collection[str]) -> Iterator[tuple[Nearness, list[Finding]]]:
-        """Yield how near each split is, and what is to be said of that."""
-        by_split = self._held_out.split(self._nearest)
-        for (name, pairs), nearest in zip(self._samples.items(), by_split, strict=False):
-            shares = [float(np.mean(nearest >= least)) for least in SIMILARITIES if len(nearest)]
-            near = np.flatnonzero(is_near_copy(nearest)).tolist()
-            finding = Finding(
-                name,
-                "near_training",
-                f"of {len(pairs):,}, pairs that {describe_near(self._data, name)}",
-                len(near),
-                len(near) / max(len(pairs), 1),
-                "near_training" not in ignored,
-                [f"{pairs[place][0]} ({nearest[place]:.2f})" for place in near[:_SHOWN]],
-            )
-            yield (
-                Nearness(name, len(pairs), shares),
-                [finding] if near and finding.share >= LARGE_NEAR else [],
-            )
+def _warn_of_near(data: DataConfig, near: Nearness, ignored: Collection[str]) -> Finding:
+    what = "near_training"
+    text = f"pairs, of {near.compared:,} compared, that {warn_of_near(data, near.name)}"
+    share = near.near / near.compared
+    return Finding(near.name, what, text, near.near, share, what not in ignored, near.examples)
 
 
 def _find_mistakes(

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from transformer_cli.audit.nearness import LOOKED_FOR, Nearness, Samples, warn_of_near
 from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.data_schema import (
     CopyData,
@@ -32,7 +33,6 @@ from transformer_cli.data.corpus import (
     in_batches,
 )
 from transformer_cli.data.filters.rules import ScriptCheck
-from transformer_cli.data.near_copies import HeldOutPairs, is_near_copy, sample_pairs
 from transformer_cli.data.prepared import given_sources
 from transformer_cli.data.sources import (
     default_split,
@@ -61,9 +61,6 @@ ALL_COPIED = "{}: each target is its source, so one file is both"
 TRAINED_TEXT = "{}: its text is the training text"
 
 LARGE_OVERLAP = 0.01  # share of a split that is trained on, from which it is worth a line
-_LOOKED_FOR = 20_000  # pairs of a split that are looked for in the training text
-LARGE_NEAR = 0.2  # share of a split that has near-copies there, likewise
-_COMPARED = 500  # pairs of a split that tell this share to 4 %; all would cost more time
 _LOOKED_AT = 1000  # pairs of a split whose script is looked at
 # First pairs of a text that are compared with their neighbours, at 20 µs each; `check` does all.
 _SHIFT_PAIRS = 1_000_000
@@ -81,6 +78,7 @@ class TextAudit:
         self, data: DataConfig, allow: bool, is_begun: bool, earlier: Path | None = None
     ) -> None:
         self.notes: list[str] = []  # a line each, that begins with a split's name
+        self.near: list[Nearness] = []  # of what is scored, once the training text was read
         self._data = data
         self._allow = allow or is_begun
         self._is_begun = is_begun
@@ -92,7 +90,7 @@ class TextAudit:
         self._text_sha256s: dict[str, str] = {}
         self._wanted = _Scored()
         self._found: set[int] = set()
-        self._nearest = np.zeros(1)
+        self._nearest = np.zeros(1, np.float32)
 
     def look_at_scored(self) -> None:
         """Check all files' names, and read the splits to validate and evaluate on.
@@ -136,10 +134,16 @@ class TextAudit:
 
     def read_training_text(self, known: TextStats | None, executor: Executor) -> StreamedText:
         """Return the training text; unless it is ``known``, check it, and note what is found."""
-        files = [each.source for each in self._scored if isinstance(each.source, ParallelFiles)]
-        absolute = (ParallelFiles(each.src.absolute(), each.tgt.absolute()) for each in files)
-        languages = (self._data.src_lang, self._data.tgt_lang)
-        self._wanted, self._nearest = _Scored(tuple(absolute), languages, uuid4().hex), np.zeros(1)
+        self._wanted = _Scored(
+            tuple(
+                (each.name, ParallelFiles(each.source.src.absolute(), each.source.tgt.absolute()))
+                for each in self._scored
+                if isinstance(each.source, ParallelFiles)
+            ),
+            (self._data.src_lang, self._data.tgt_lang),
+            uuid4().hex,
+        )
+        self._nearest = np.zeros(1, np.float32)
         first, *more = (each.source for each in self._trained)
         source = ConcatenatedSources((first, *more)) if more else first
         text = StreamedText.of(source, known, executor, partial(self._check, self._trained))
@@ -176,18 +180,20 @@ class TextAudit:
     def _conclude(self) -> None:
         for part in self._trained:
             self._conclude_pairs(part)
-        looked_for = _look_for(self._wanted)
-        for scored, pairs in zip(self._scored, looked_for.splits, strict=False):
+        wanted = _look_for(self._wanted)
+        for name, pairs in wanted.splits.items():
             trained = len(pairs & self._found)
             if trained and trained >= LARGE_OVERLAP * len(pairs):
                 shared = f"{trained:,} of {len(pairs):,} pairs are trained on too"
-                self.notes.append(f"{scored.name}: {shared}")
-        by_split = looked_for.held_out.split(self._nearest)
-        for scored, nearest in zip(self._scored, by_split, strict=False):
-            share = float(np.mean(is_near_copy(nearest))) if len(nearest) else 0.0
-            if share >= LARGE_NEAR and not isinstance(self._data, ToyData):  # of few words
-                near = f"{share:.0%} of its pairs {describe_near(self._data, scored.name)}"
-                self.notes.append(f"{scored.name}: about {near}")
+                self.notes.append(f"{name}: {shared}")
+        if not isinstance(self._data, ToyData):  # of few words, so that all is near
+            self.near = wanted.samples.conclude(self._nearest)
+        self.notes += [
+            f"{each.name}: {each.near / each.compared:.0%} of its pairs "
+            + warn_of_near(self._data, each.name)
+            for each in self.near
+            if each.is_large
+        ]
 
     def _conclude_pairs(self, audited: "_Audited") -> None:
         if audited.full and audited.copies == audited.full and not self._one_language:
@@ -219,32 +225,33 @@ class _Audited:
 class _Scored(NamedTuple):
     """The splits that are looked for in the training text; a task gets them as files."""
 
-    files: tuple[ParallelFiles, ...] = ()
+    files: tuple[tuple[str, ParallelFiles], ...] = ()
     languages: tuple[str, str] = ("", "")
     audit: str = ""
     """A name that no other audit has: for other contents of the same files."""
 
 
-class _LookedFor(NamedTuple):
-    """The first pairs of splits, as they are looked for."""
+class _Wanted(NamedTuple):
+    """The first pairs of the splits, to be looked for."""
 
     numbers: dict[int, int]
-    """Of the pairs of all splits, by hash."""
-    splits: list[set[int]]
+    """Of all splits' pairs, by hash."""
+    splits: dict[str, set[int]]
     """The numbers of each split's pairs."""
-    held_out: HeldOutPairs
-    """A sample of each split."""
+    samples: Samples
 
 
 @lru_cache(maxsize=1)
-def _look_for(scored: _Scored) -> _LookedFor:
+def _look_for(scored: _Scored) -> _Wanted:
     numbers: dict[int, int] = {}
-    splits, compared = [], []
-    for files in scored.files:
-        pairs = list(islice(keep_full(files.pairs()), _LOOKED_FOR))
-        splits.append({numbers.setdefault(hash(pair), len(numbers)) for pair in pairs})
-        compared.append(sample_pairs(pairs, _COMPARED))
-    return _LookedFor(numbers, splits, HeldOutPairs(compared, scored.languages))
+    texts = {
+        name: list(islice(keep_full(files.pairs()), LOOKED_FOR)) for name, files in scored.files
+    }
+    splits = {
+        name: {numbers.setdefault(hash(pair), len(numbers)) for pair in pairs}
+        for name, pairs in texts.items()
+    }
+    return _Wanted(numbers, splits, Samples(texts, scored.languages))
 
 
 def _audit_shard(
@@ -252,21 +259,21 @@ def _audit_shard(
 ) -> tuple[list[BlockStats], int, set[int], np.ndarray]:
     """Check a shard.
 
-    Return also the number of copies, which pairs of splits are in it, and how near it is to those
-    that are compared.
+    Return also the number of copies, which pairs of splits are in it, and how near it is to the
+    samples of these.
     """
-    looked_for = _look_for(scored)
-    nearest = looked_for.held_out.new_nearest()
+    wanted = _look_for(scored)
+    nearest = np.zeros(1, np.float32)
     copies = 0
     found = set()
 
     def look(batch: Sequence[tuple[str, str]]) -> None:
-        nonlocal copies
-        np.maximum(nearest, looked_for.held_out.find_nearest(batch), out=nearest)
+        nonlocal copies, nearest
+        nearest = np.maximum(nearest, wanted.samples.held_out.find_nearest(batch))
         for pair in batch:
             src, tgt = pair
             copies += src == tgt and any(map(str.isalpha, src))
-            number = looked_for.numbers.get(hash(pair))
+            number = wanted.numbers.get(hash(pair))
             if number is not None:
                 found.add(number)
 
@@ -288,13 +295,6 @@ def _find_shifts(shards: Sequence[Shard]) -> list[str]:
         if check.pairs >= _SHIFT_PAIRS:
             break
     return [shift.describe(check.pairs) for shift in check.find_shifts()]
-
-
-def describe_near(data: DataConfig, split: str) -> str:
-    """Return what is said of pairs of a split that have near-copies in the training text."""
-    is_drawn = isinstance(data, CorpusData) and split not in given_sources(data)
-    advice = "; data.split: {near: apart} leaves those out of training" if is_drawn else ""
-    return f"have near-copies in the training text, which flatter scores{advice}"
 
 
 def find_mistaken_files(data: DataConfig, training: Sources, scored: Sources) -> Iterator[str]:

@@ -114,11 +114,8 @@ def _lines(report: "findings.CorpusReport") -> Iterable[str]:
         rows.append((split.name, f"{split.pairs:,}", *sides))
     yield from align_columns(rows)
     if report.near:
-        least = (f"{similarity}" for similarity in findings.SIMILARITIES)
-        rows = [("nearest training pair, similarity at least", *least)]
-        rows += [(each.name, *(f"{share:.1%}" for share in each.shares)) for each in report.near]
         yield ""
-        yield from align_columns(rows)
+        yield from (f"{each.name}: {each.describe()}" for each in report.near)
     yield ""
     yield from (f"mistake: {mistake}" for mistake in report.mistakes)
     yield from (f"warning: {finding}" for finding in report.findings if finding.warning)

@@ -221,12 +221,12 @@ def _report_near(
     text: "corpus.ParallelText",
     metrics: Metrics,
 ) -> dict[str, Any]:
-    """Return scores of the pairs that are near the training text, less near, and far from it."""
-    levels = [
+    """Return the scores by how near pairs are to the training text."""
+    bands = [
         {"from": least, "to": most, **_score_some(numbers, hypotheses, text, metrics)}
-        for least, most, numbers in nearest.by_level()
+        for least, most, numbers in nearest.by_band()
     ]
-    return {"near": {"levels": levels, "unknown": [path.as_posix() for path in nearest.unknown]}}
+    return {"near": {"bands": bands, "unknown": [path.as_posix() for path in nearest.unknown]}}
 
 
 def _score_some(
@@ -235,11 +235,14 @@ def _score_some(
     text: "corpus.ParallelText",
     metrics: Metrics,
 ) -> dict[str, Any]:
-    """Return the number and scores of some pairs."""
+    """Return the number and scores of some pairs, of none but the number."""
     translated, references = ([side[place] for place in numbers] for side in (hypotheses, text.tgt))
-    found = scores.score(translated, references, True, metrics) if numbers else {}
-    usual = {name: each._asdict() for name, each in found.items() if not METRICS[name].is_thorough}
-    return {"sentences": len(numbers), "scores": usual}
+    found = {
+        name: scores.measure(metric, translated, references)._asdict()
+        for name, metric in metrics.by_name().items()
+        if numbers
+    }
+    return {"sentences": len(numbers), "scores": found}
 
 
 def _format(report: dict[str, Any]) -> Iterator[str]:
@@ -266,20 +269,20 @@ def _format(report: dict[str, Any]) -> Iterator[str]:
     seen = report["seen"]
     yield from seen_pairs.describe_seen(seen, report["sentences"], "the model")
     if (rest := seen["rest"]) is not None:
-        yield f"of the other {_format_scores(rest)}"
+        yield f"of the other {rest['sentences']:,}: {_format_scores(rest)}"
     if (near := report.get("near")) is not None:
-        for level in near["levels"]:
-            likeness = f"{level['from']} to {level['to']} like a training pair"
-            yield f"{likeness}: {_format_scores(level)}"
+        yield "by similarity to the nearest training pair:"
+        yield from align_columns(
+            (f"{band['from']} to {band['to']}", f"{band['sentences']:,}", _format_scores(band))
+            for band in near["bands"]
+        )
         if near["unknown"]:
             yield f"not compared: the training text of {', '.join(near['unknown'])} is not here"
 
 
 def _format_scores(some: dict[str, Any]) -> str:
-    """Return the number of sentences that a report is of, and their scores."""
-    scored = ", ".join(
+    return ", ".join(
         f"{METRICS[name].short or METRICS[name].label} {score['value']:.2f}"
         + ("" if score["half_width"] is None else f" ± {score['half_width']:.2f}")
         for name, score in some["scores"].items()
     )
-    return f"{some['sentences']:,}{': ' if scored else ''}{scored}"

@@ -278,16 +278,14 @@ def without_blank_pairs(text: ParallelText) -> tuple[ParallelText, int]:
     return ParallelText(src, tgt, tags), len(text) - len(kept)
 
 
-def in_batches(
-    pairs: Iterable[tuple[str, str]], size: int = BATCH_PAIRS
-) -> Iterator[list[tuple[str, str]]]:
+def in_batches(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
     """Yield pairs in lists, which cost less than a call for each; long pairs in short ones."""
     batch: list[tuple[str, str]] = []
     characters = 0
     for pair in pairs:
         batch.append(pair)
         characters += len(pair[0]) + len(pair[1])
-        if len(batch) == size or characters > _BATCH_CHARACTERS:
+        if len(batch) == BATCH_PAIRS or characters > _BATCH_CHARACTERS:
             yield batch
             batch, characters = [], 0
     if batch:

@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from transformer_cli.config.data_schema import SplitConfig
-from transformer_cli.data.corpus import ParallelFiles, in_batches, is_among
-from transformer_cli.data.near_copies import BATCH_PAIRS, HeldOutPairs
+from transformer_cli.data.corpus import ParallelFiles, is_among
+from transformer_cli.data.near_copies import MAX_HELD_OUT, HeldOutPairs
 from transformer_cli.data.repeats import KeyExchange
 from transformer_cli.data.spool import Part
 from transformer_cli.errors import CorpusError
@@ -90,9 +90,11 @@ def read_held_out(part: Part, held_out: Path) -> list[tuple[str, str]]:
 
 def mark_near(held_out: Sequence[tuple[str, str]], languages: tuple[str, str], part: Part) -> None:
     """Write which pairs of a part are near-copies of held-out ones."""
-    looked_for = HeldOutPairs([held_out], languages)
-    batches = in_batches(_pairs(part), BATCH_PAIRS)
-    part.save(_NEAR, np.concatenate([looked_for.find_near(batch) for batch in batches]))
+    is_near = np.zeros(part.count, bool)
+    for first in range(0, len(held_out), MAX_HELD_OUT):
+        some = HeldOutPairs(held_out[first : first + MAX_HELD_OUT], languages)
+        is_near |= some.find_near(_pairs(part))
+    part.save(_NEAR, is_near)
 
 
 def check_enough(split: SplitConfig, left: int, held_out: int, trained: int) -> None:

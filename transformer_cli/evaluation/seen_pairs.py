@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import numpy as np
 
 from transformer_cli.data import corpus
 from transformer_cli.data.corpus import PairProgress, ParallelText, fold_side
-from transformer_cli.data.near_copies import FAR, NEAR, HeldOutPairs
+from transformer_cli.data.near_copies import BANDS, MAX_HELD_OUT, HeldOutPairs, find_bands
 from transformer_cli.data.sources import is_on_disk, open_training_text
 from transformer_cli.data.store import read_lines, read_stats
 from transformer_cli.data.training_text import StreamedText
@@ -58,11 +57,11 @@ class NearestPairs:
     similarities: np.ndarray  # of each pair to the nearest
     unknown: list[Path]  # as in ``SeenPairs``
 
-    def by_level(self) -> Iterator[tuple[float, float, list[int]]]:
-        """Yield the least and the greatest similarity of each level, and numbers of its pairs."""
-        levels = np.digitize(self.similarities, np.array([FAR, NEAR], np.float32))
-        for level, (least, most) in enumerate(pairwise((0.0, FAR, NEAR, 1.0))):
-            yield least, most, np.flatnonzero(levels == level).tolist()
+    def by_band(self) -> Iterator[tuple[float, float, list[int]]]:
+        """Yield the least and the greatest similarity of each band, and numbers of its pairs."""
+        bands = find_bands(self.similarities)
+        for band, (least, most) in enumerate(pairwise((0.0, *BANDS, 1.0))):
+            yield least, most, np.flatnonzero(bands == band).tolist()
 
 
 def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[str]:
@@ -123,17 +122,21 @@ def find_nearest(
     What a run was trained on is said of ``find_seen``.
     """
     languages = _languages(runs[0])
-    held_out = HeldOutPairs([list(text.pairs())], languages)
-    nearest, unknown = held_out.new_nearest(), []
+    pairs = list(text.pairs())
+    nearest = np.zeros(len(pairs), np.float32)
+    unknown: list[Path] = []
     for run in _find_origins(runs):
         try:
             trained_languages = _languages(run)
-            pairs: Iterable[tuple[str, str]] = _read_trained_text(run, progress)
-            if trained_languages == languages[::-1]:
-                pairs = ((tgt, src) for src, tgt in pairs)
-            elif trained_languages != languages:
+            if trained_languages not in (languages, languages[::-1]):
                 continue
-            deque(held_out.watch(pairs, nearest), maxlen=0)
+            for first in range(0, len(pairs), MAX_HELD_OUT):
+                some = slice(first, first + MAX_HELD_OUT)
+                trained = _read_trained_text(run, progress)
+                if trained_languages != languages:
+                    trained = ((tgt, src) for src, tgt in trained)
+                found = HeldOutPairs(pairs[some], languages).find_nearest(trained)
+                nearest[some] = np.maximum(nearest[some], found)
         except (TransformerCliError, OSError):
             unknown.append(run.path)
     return NearestPairs(nearest, unknown)

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -25,6 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from transformer_cli.artifact import Artifact, Record, record_files, write_record
+from transformer_cli.cache import open_cache
 from transformer_cli.config.choices import Quantization, SearchPrecisionName
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.config.setting_tree import shorten
@@ -311,7 +311,7 @@ def open_converted(
         write_model(opened, quantization, directory)
         return Record(made_of=made_of)
 
-    cache = _open_cache()
+    cache = open_cache("converted")
     kept = None if cache is None else cache / f"{quantization}-{_digest(made_of)}"
     if kept is not None and (verified_sums(kept) or _keep(kept, write)):
         with suppress(CheckpointError, OSError):
@@ -325,15 +325,6 @@ def open_converted(
     with TemporaryDirectory() as directory:
         write(Path(directory))
         return open_directory(Path(directory))
-
-
-def cache_directory() -> Path:
-    """Return where conversions are kept; it need not be there."""
-    if given := os.environ.get("TRANSFORMER_CLI_CACHE"):
-        return Path(given) / "converted"
-    from platformdirs import user_cache_path
-
-    return user_cache_path("transformer-cli", appauthor=False) / "converted"
 
 
 def write_sums(directory: Path) -> None:
@@ -362,20 +353,12 @@ def verified_sums(directory: Path) -> dict[str, str] | None:
 
 
 def check_usable(directory: Path, sums: dict[str, str]) -> None:
-    """Use an exported model, which may be a stranger's, in a child process; remember if it works.
+    """Use an exported model, which may be a stranger's, in a child process.
 
     ``sums`` are those of its files, verified. Raise CheckpointError if CTranslate2 cannot use it.
     """
-    cache = _open_cache()
-    made_of = {"ctranslate2": _ctranslate2_version(), **sums}
-    tried = None if cache is None else cache / f"tried-{_digest(made_of)}"
-    if tried is not None and tried.is_file():
-        return
-    if fault := find_fault("ctranslate2", os.fsencode(directory)):
+    if fault := find_fault("ctranslate2", os.fsencode(directory), sums):
         raise CheckpointError(f"{directory}: {fault}; export it again")
-    if tried is not None:
-        with suppress(OSError):  # a cache that is read-only now
-            tried.touch()
 
 
 def _ctranslate2_version() -> str:
@@ -384,26 +367,6 @@ def _ctranslate2_version() -> str:
 
 def _digest(made_of: dict[str, str]) -> str:
     return hashlib.sha256(repr(sorted(made_of.items())).encode()).hexdigest()[:32]
-
-
-def _open_cache() -> Path | None:
-    """Return the directory of conversions, made if need be; None: nobody else's may be used."""
-    cache = cache_directory()
-    try:
-        if not cache.is_absolute():  # there is no home directory
-            return None
-        cache.parent.parent.mkdir(parents=True, exist_ok=True)
-        for path in (cache.parent, cache):
-            path.mkdir(mode=0o700, exist_ok=True)
-            stat = path.lstat()
-            is_ours = sys.platform == "win32" or (
-                stat.st_uid == os.geteuid() and not stat.st_mode & 0o022
-            )
-            if path.is_symlink() or not is_ours:
-                return None
-    except OSError:
-        return None
-    return cache
 
 
 def _keep(kept: Path, write: Callable[[Path], Record]) -> bool:

@@ -1,14 +1,17 @@
 """Precision and recall of each filter on known noise."""
 
+import tempfile
 from collections import Counter
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from benchmarks.rounds import markdown_table
 from transformer_cli.config.data_schema import FilterName
-from transformer_cli.data.filters.filter_pass import FilterPass
-from transformer_cli.data.filters.rules import FILTER_NAMES, build_filters
+from transformer_cli.data.filters.deciding import REASON, Filtering, decide, write_part
+from transformer_cli.data.filters.rules import FILTER_NAMES
+from transformer_cli.data.workers import SerialExecutor
 
 DEFAULTS: tuple[FilterName, ...] = ("blank", "duplicates")
 MILD: tuple[FilterName, ...] = tuple(name for name in FILTER_NAMES if name != "language_short")
@@ -46,10 +49,12 @@ def score_filters(pairs: Sequence[tuple[str, str]], kinds: Sequence[str | None])
 
 
 def _taken(pairs: Sequence[tuple[str, str]], names: Collection[FilterName]) -> np.ndarray:
-    judge = FilterPass(build_filters(names, "de", "en"))
-    judge.begin_source(names)
-    judge.add(pairs)
-    return judge.decide() >= 0
+    active = frozenset({"blank", *names})
+    with tempfile.TemporaryDirectory() as spool:
+        filtering = Filtering(Path(spool), tuple(names), ("de", "en"), (active,), with_sides=False)
+        part = write_part(filtering, "pairs", 0, pairs)
+        decide(filtering, [part], 1, SerialExecutor())
+        return np.asarray(part.load(REASON, np.int8) >= 0)
 
 
 def _row(name: str, taken: Counter[str | None], sizes: Counter[str]) -> tuple[str, ...]:

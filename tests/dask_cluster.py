@@ -32,6 +32,9 @@ _CONFIG = {
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s",
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s",  # the least that it takes
     "DASK_DISTRIBUTED__DIAGNOSTICS__NVML": "False",
+    # What is waited for is in the logs, which a cluster in the tests' process may have silenced:
+    # a nanny leaves its workers' variables in the environment that it has itself.
+    "DASK_LOGGING__DISTRIBUTED": "info",
     "OMP_NUM_THREADS": "1",
     "CUDA_VISIBLE_DEVICES": "",
 }

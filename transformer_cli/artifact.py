@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
@@ -174,12 +174,16 @@ def mtime_key_of(paths: Iterable[Path]) -> str | None:
     None: a file is not there, or was changed so recently that another change might leave its times
     as they are. CorpusError: a store cannot be asked.
     """
-    paths = list(paths)
+    keys = mtime_keys(list(paths))
+    return None if None in keys else ", ".join(map(str, keys))
+
+
+def mtime_keys(paths: Sequence[Path]) -> list[str | None]:
+    """Return the key of each file; see ``mtime_key_of``."""
     of_objects = iter(object_keys([path for path in paths if isinstance(path, ObjectPath)]))
-    keys = [
+    return [
         next(of_objects) if isinstance(path, ObjectPath) else _mtime_key(path) for path in paths
     ]
-    return None if None in keys else ", ".join(map(str, keys))
 
 
 def _mtime_key(path: Path) -> str | None:

@@ -21,26 +21,20 @@ from platform import python_version
 from threading import Event, Thread
 from typing import Any, TypeVar
 
-from transformer_cli.child import block_sigint
-from transformer_cli.config.cluster_schema import QUEUES, ClusterSettings, QueueCluster
+from transformer_cli.cluster_start import (
+    check_options,
+    format_resources,
+    import_distributed,
+    start_cluster,
+)
+from transformer_cli.config.cluster_schema import ClusterSettings
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import read_mapping
-from transformer_cli.errors import ClusterError, UsageError, WorkerError, shorten_middle
-from transformer_cli.packages import __version__, import_extra
+from transformer_cli.errors import ClusterError, UsageError, WorkerError
+from transformer_cli.packages import __version__
 from transformer_cli.ranks import count_cores
 
 T = TypeVar("T")
-_NANNY = "distributed.nanny.pre-spawn-environ"
-# Of workers that are started here, besides: what goes wrong is said by this program, and their
-# stderr is ours; with Dask's setting of malloc, a step of training takes twice the time; and its
-# profiler takes 2 % of a core for each worker.
-_CONFIG = {
-    "logging": {"distributed": "critical", "distributed.client": "critical"},
-    f"{_NANNY}.DASK_LOGGING__DISTRIBUTED": "critical",
-    f"{_NANNY}.MALLOC_TRIM_THRESHOLD_": None,
-    "distributed.worker.profile.enabled": False,
-}
-_EXTRA = "cluster"
 _CONNECT_SECONDS = 10
 _RECONNECT_SECONDS = 600
 """How long a scheduler that was reached may be away before a command gives up."""
@@ -61,7 +55,10 @@ def read_cluster(given: str) -> ClusterSettings:
     if re.fullmatch(r"[\w.-]+:[0-9]+", given):
         raise UsageError(f"--cluster {given}: is no file; did you mean 'tcp://{given}'?")
     if not re.match(r"\w+://", given):
-        return validate_as(ClusterSettings, read_mapping(Path(given), "address, local or slurm"))
+        root = read_mapping(Path(given), "address, local or slurm")
+        settings = validate_as(ClusterSettings, root)
+        check_options(settings, root)
+        return settings
     try:
         return ClusterSettings(address=given)
     except ValueError:
@@ -140,7 +137,7 @@ class ClusterExecutor(Executor):
         workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
         offers = [worker["resources"] for worker in workers]
         if not any(all(offer.get(key, 0) >= wanted[key] for key in wanted) for offer in offers):
-            listed = _format_resources(wanted)
+            listed = format_resources(wanted)
             raise ClusterError(
                 f"--cluster: no worker has the resources {listed}; start workers with --resources "
                 f"{listed}"
@@ -156,7 +153,7 @@ class ClusterExecutor(Executor):
         def start() -> None:
             task = self._client.submit(fn, *args, **how, **kwargs)
             if "key" in how:
-                import_extra("distributed", _EXTRA, "--cluster").fire_and_forget(task)
+                import_distributed().fire_and_forget(task)
             task.add_done_callback(end)
 
         def end(task: Any) -> None:
@@ -241,13 +238,11 @@ def open_cluster(
         MissingExtraError: Dask, or the package of this kind of cluster, is not installed.
         ClusterError: it cannot be reached or started, or a worker has another version.
     """
-    dask = import_extra("dask", _EXTRA, "--cluster")
-    dask.config.set(_CONFIG)
-    distributed = import_extra("distributed", _EXTRA, "--cluster")
+    distributed = import_distributed()
     with ExitStack() as stack:
         where: Any = settings.address
         if settings.address is None:
-            where = stack.enter_context(_start(settings))
+            where = stack.enter_context(start_cluster(settings))
         else:
             _check_reachable(settings.address)
         try:
@@ -277,84 +272,6 @@ def _check_reachable(address: str) -> None:
             f"--cluster {address}: no scheduler answers ({reason}); start one with dask scheduler, "
             "or mend the address"
         ) from error
-
-
-@contextmanager
-def _start(settings: ClusterSettings) -> Iterator[Any]:
-    """Start a cluster with its scheduler in this process, or where its kind has it."""
-    with ExitStack() as stack:
-        try:
-            cluster = stack.enter_context(_create(settings))
-            jobs = getattr(settings, settings.kind)
-            if isinstance(jobs, QueueCluster):
-                # Not scale, which submits them later, and logs what goes wrong.
-                for _ in range(jobs.jobs):
-                    cluster.worker_spec.update(cluster.new_worker_spec())
-                cluster.sync(_wait_until_submitted, cluster)
-        except (OSError, TypeError, ValueError, RuntimeError) as error:
-            with suppress(AssertionError):  # Dask's, of jobs that could not be submitted
-                stack.close()
-            reason = shorten_middle(" ".join(str(error).split()), 300) or type(error).__name__
-            raise ClusterError(f"--cluster: {settings.kind} cannot be started: {reason}") from error
-        yield cluster
-
-
-async def _wait_until_submitted(cluster: Any) -> None:
-    await cluster
-
-
-def _create(settings: ClusterSettings) -> Any:
-    distributed = import_extra("distributed", _EXTRA, "--cluster")
-    if local := settings.local:
-        options = {
-            "n_workers": local.workers,
-            "threads_per_worker": 1,
-            "dashboard_address": ":0",
-            "resources": dict(settings.resources),
-        }
-        with block_sigint():  # for the thread that starts workers, too
-            return distributed.LocalCluster(**options | local.options)
-    if ssh := settings.ssh:
-        import_extra("asyncssh", None, "--cluster with ssh")
-        return distributed.SSHCluster(
-            [ssh.hosts[0], *ssh.hosts],
-            worker_options={
-                "nthreads": 1,
-                "n_workers": ssh.workers,
-                "resources": dict(settings.resources),
-            },
-            remote_python=ssh.python,
-            **ssh.options,
-        )
-    if pods := settings.kubernetes:
-        operator = import_extra("dask_kubernetes.operator", None, "--cluster with kubernetes")
-        name = f"transformer-cli-{uuid.uuid4().hex[:8]}"
-        return operator.KubeCluster(
-            name=name, image=pods.image, n_workers=pods.workers, **pods.options
-        )
-    jobs = getattr(settings, settings.kind)
-    jobqueue = import_extra("dask_jobqueue", _EXTRA, f"--cluster with {settings.kind}")
-    named = {"walltime": jobs.walltime, "queue": jobs.queue, "account": jobs.account}
-    options = {key: value for key, value in named.items() if value is not None} | jobs.options
-    if jobs.gres is not None:
-        given = options.get("job_extra_directives", [])
-        options["job_extra_directives"] = [*given, f"--gres={jobs.gres}"]
-    arguments = ["--nthreads", "1"]
-    if settings.resources:
-        arguments += ["--resources", _format_resources(settings.resources)]
-    return getattr(jobqueue, QUEUES[settings.kind])(
-        cores=jobs.cores,
-        memory=jobs.memory,
-        processes=1,
-        worker_extra_args=[*arguments, *options.pop("worker_extra_args", [])],
-        python=jobs.python,
-        **{"scheduler_options": {"dashboard_address": ":0"}, **options},
-    )
-
-
-def _format_resources(resources: Mapping[str, float]) -> str:
-    """Return resources as the option of Dask's workers has them."""
-    return ",".join(f"{name}={amount:g}" for name, amount in resources.items())
 
 
 def _wait_for_worker(client: Any, say: Callable[[str], object]) -> None:

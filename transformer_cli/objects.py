@@ -9,10 +9,11 @@ and uploaded as a whole.
 import io
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 from transformer_cli.errors import (
     CorpusError,
@@ -24,12 +25,12 @@ from transformer_cli.errors import (
 )
 from transformer_cli.packages import import_extra
 
-T = TypeVar("T")
-
 # What is asked for at a time: enough to outweigh the way to the store and back.
 _BLOCK_BYTES = 16 << 20
 _REQUESTS = 16
 """How many are under way at once, where each of many objects takes one."""
+_VERSIONS = ("ETag", "etag", "blob_id", "mtime")
+"""Of S3; of Google and Azure; of the Hub; of stores that are file systems."""
 _MAX_OBJECTS = 100_000
 _MAX_NAME = 2048
 _LOCAL = ("file", "local")
@@ -134,44 +135,64 @@ def match_objects(pattern: ObjectPath) -> tuple[ObjectPath, ...]:
 
 
 def object_key(path: ObjectPath) -> str | None:
-    """Return what changes with an object (its ETag, size and time); None: there is none."""
+    """Return what changes with an object, such as its size and ETag; None: there is none."""
     return object_keys([path])[0]
 
 
 def object_keys(paths: Sequence[ObjectPath]) -> list[str | None]:
     """Return the keys of several objects; raise what ``match_objects`` does."""
-
-    def key(store: Any, name: str) -> str | None:
-        with suppress(FileNotFoundError):
-            return str(store.ukey(name))
-        return None
-
-    return _ask_of_all(paths, key)
+    return [
+        None if info is None else _find_version(info) or str(info) for info in _find_infos(paths)
+    ]
 
 
 def object_sizes(paths: Sequence[ObjectPath]) -> list[int]:
     """Return the bytes of each object, without reading it; CorpusError: there is none."""
-    return _ask_of_all(paths, lambda store, name: int(store.size(name) or 0))
+    sizes = []
+    for path, info in zip(paths, _find_infos(paths), strict=True):
+        with _naming_errors(path):
+            if info is None:
+                raise FileNotFoundError
+        sizes.append(int(info["size"] or 0))
+    return sizes
 
 
-def _ask_of_all(paths: Sequence[ObjectPath], ask: Callable[[Any, str], T]) -> list[T]:
-    """Return ``ask(store, name)`` of each object, several of them at a time."""
+def _find_version(info: Mapping[str, Any]) -> str | None:
+    """Return what a listing and the object itself say alike, and what changes with it."""
+    version = next((info[key] for key in _VERSIONS if info.get(key)), None)
+    return None if version is None else f"{info['size']} {version}"
+
+
+def _find_infos(paths: Sequence[ObjectPath]) -> list[dict[str, Any] | None]:
+    """Return what stores say of objects; None: there is none.
+
+    One request is for an object, or for a page of a directory's listing where many are asked for.
+    """
     if not paths:
         return []
     from concurrent.futures import ThreadPoolExecutor  # with logging: 10 ms, which few need
 
-    stores = {}
-    for place, path in {path.parts[:2]: path for path in paths}.items():
+    stores: dict[Path, Any] = {}
+    listed: dict[Path, dict[str, Any]] = {}
+    numbers = Counter(path.parent for path in paths)
+    for directory, path in {path.parent: path for path in paths}.items():
         with _naming_errors(path):
-            stores[place], _ = _find_store(path)
+            store, name = _find_store(path)
+        stores[directory], listed[directory] = store, {}
+        if numbers[directory] > _REQUESTS:
+            with suppress(Exception):  # who may read need not be allowed to list
+                found = store.ls(store._parent(name), detail=True)
+                listed[directory] = {each["name"]: each for each in found if _find_version(each)}
 
-    def ask_of(path: ObjectPath) -> T:
-        store = stores[path.parts[:2]]
-        with _naming_errors(path):
-            return ask(store, store._strip_protocol(str(path)))
+    def ask(path: ObjectPath) -> dict[str, Any] | None:
+        store = stores[path.parent]
+        name = store._strip_protocol(str(path))
+        with _naming_errors(path), suppress(FileNotFoundError):
+            return listed[path.parent].get(name) or dict(store.info(name))
+        return None
 
     with ThreadPoolExecutor(_REQUESTS) as requests:
-        return list(requests.map(ask_of, paths))
+        return list(requests.map(ask, paths))
 
 
 @contextmanager

@@ -153,11 +153,11 @@ def test_killed_in_each_stage_it_ends_in_the_same_bytes(distilled: Path, tmp_pat
             assert list((tmp_path / "runs/distill/file/forward").glob("*.partial.json"))
             selecting = _distill(tmp_path, before=_kill_while_selecting)
             assert selecting.code == -signal.SIGKILL
-            assert "translate forward train: going on\n" in selecting.err
+            assert "translate forward train: resumed\n" in selecting.err
             assert selecting.err.endswith("select forward train: started\n")
     finished = _distill(tmp_path, before=partial(_kill_in, "", None))
     assert finished.code == 0, finished.err
-    assert "train student: going on\n" in finished.err
+    assert "train student: resumed from step 10\n" in finished.err
     assert "resuming from step 10\n" in finished.err
     assert _sums(tmp_path) == _sums(distilled)
 
@@ -172,7 +172,7 @@ def test_what_has_changed_is_done_again_and_all_that_follows(
     (directory / "file.yaml").write_text(FILE.replace("size: 2", "size: 3"))
     again = _distill(directory)
     assert again.code == 0, again.err
-    stages = re.findall(r"^(.*): (?:started|going on)$", again.err, flags=re.M)
+    stages = re.findall(r"^(.*): (?:started|resumed.*)$", again.err, flags=re.M)
     assert stages[0] == "translate forward train"
     assert "translate forward train: again, as search changed\n" in again.err
     assert not {"train runs/teacher", "text", "score teacher-1"} & set(stages)

@@ -1,8 +1,10 @@
 """Objects of a store that translate reads and writes, and an S3 on the loopback for all of it."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import assert_refused, run, signal_at
+from transformer_cli.artifact import mtime_key_of
 from transformer_cli.compression import compressor
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.corpus import ParallelFiles
@@ -20,10 +23,18 @@ from transformer_cli.inference.output_directory import (
     RECORD,
     FileState,
     check_directory,
+    file_key,
     find_inputs,
     open_directory,
 )
-from transformer_cli.objects import ObjectPath, check_store, text_path
+from transformer_cli.objects import (
+    ObjectPath,
+    check_store,
+    object_key,
+    object_keys,
+    object_sizes,
+    text_path,
+)
 
 fsspec = pytest.importorskip("fsspec")
 TEXTS = {"a.txt": "1 2 3 4\n\n4 3 2\n", "b.txt": "", "c.txt": "2 2\n3 4 5 6\n1\n"}
@@ -88,6 +99,54 @@ def test_a_store_has_a_record_as_a_directory_has(memory: Any) -> None:
     memory.rm(f"memory://bucket/out/{RECORD}")
     with pytest.raises(UsageError, match=r"a\.txt is there, and no record"):
         check_directory(output, inputs)
+
+
+def test_of_many_translations_the_store_is_asked_by_listings(
+    memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [
+        (text_path(f"memory://bucket/in/{number}"), text_path(f"memory://bucket/out/{number}"))
+        for number in range(30)
+    ]
+    for path in chain(*files):
+        memory.pipe(str(path), b"")
+    requests = count_requests(memory, monkeypatch)
+    with open_directory(text_path("memory://bucket/out/"), {"beam": "1"}) as directory:
+        for input_, output in files[1:]:
+            key, output_key = mtime_key_of([input_]), file_key(output)
+            state = FileState(
+                input_key=key, input_sha256="2", output_key=output_key, output_sha256="4"
+            )
+            directory.note(output.name, state)
+        memory.pipe("memory://bucket/in/2", b"changed")
+        memory.rm("memory://bucket/out/3")
+        requests.clear()
+        whole = directory.find_whole(files)
+        # Also the one that is gone is asked for alone.
+        assert requests == {"ls": 2, "info": 1}
+    assert whole == {output for _, output in [files[1], *files[4:]]}
+
+
+def count_requests(store: Any, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count what is asked of a store in memory, whose objects now have an ETag as S3's have."""
+    requests: Counter[str] = Counter()
+    info, ls = type(store).info, type(store).ls
+
+    def tag(found: dict[str, Any]) -> dict[str, Any]:
+        entry = store.store.get(found["name"])
+        return {**found, "ETag": entry and entry.created.isoformat()}
+
+    def counting_info(self: Any, path: str, **_: object) -> dict[str, Any]:
+        requests["info"] += 1
+        return tag(info(self, path))
+
+    def counting_ls(self: Any, path: str, **_: object) -> list[dict[str, Any]]:
+        requests["ls"] += 1
+        return [tag(found) for found in ls(self, path, detail=True)]
+
+    monkeypatch.setattr(type(store), "info", counting_info)
+    monkeypatch.setattr(type(store), "ls", counting_ls)
+    return requests
 
 
 def test_what_cannot_be_uploaded_is_kept(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,6 +235,14 @@ def test_a_corpus_of_objects_is_prepared_as_one_of_files(
 
 
 @pytest.mark.long
+def test_a_listing_says_of_objects_what_they_say_themselves(s3: Any) -> None:
+    paths = [ObjectPath(f"s3://bucket/{number}") for number in range(20)]
+    s3.pipe({str(path): path.name.encode() for path in paths})
+    assert object_keys(paths) == [object_key(path) for path in paths]
+    assert object_sizes(paths) == [len(path.name) for path in paths]
+
+
+@pytest.mark.long
 def test_an_object_that_changes_while_it_is_read_is_an_error(
     s3: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,9 +284,9 @@ def test_a_translation_of_objects_that_was_killed_goes_on(
     s3.invalidate_cache()
     assert s3.find("bucket/out") == [f"bucket/out/{RECORD}", "bucket/out/a.txt"]
     finished = run(*given, before=partial(use_s3, address))
-    assert (finished.code, finished.err[:30]) == (0, "3 of 3 files are translated, 3")
+    assert (finished.code, finished.err) == (0, "translated 3 of 3 files\n")
     again = run(*given, before=partial(use_s3, address))
-    assert again.err == "3 of 3 files are translated, 0 of them now\n"
+    assert again.err == "translated 0 of 3 files; already there: 3\n"
     s3.invalidate_cache()
     for name in TEXTS:
         assert s3.cat(f"bucket/out/{name}") == (tmp_path / "out" / name).read_bytes()

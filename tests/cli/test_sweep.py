@@ -153,7 +153,7 @@ def test_run_again_it_says_the_same_and_trains_nothing(swept: Swept) -> None:
     before = _sums(swept.path)
     again = process.run("sweep", "grid.yaml", cwd=swept.path.parents[1])
     assert again.out == swept.out
-    assert not re.search("started|going on", again.err)
+    assert not re.search("started|resumed", again.err)
     assert _sums(swept.path) == before
 
 
@@ -213,7 +213,7 @@ def test_a_failed_run_is_told_and_tried_again(tmp_path: Path) -> None:
     assert "max_length=1   0, 1 failed" in finished.out
     again = process.run("sweep", "grid.yaml", cwd=tmp_path)
     assert again.code == 1
-    assert "runs/max_length=1/seed-1: going on" in again.err
+    assert "runs/max_length=1/seed-1: resumed from step 0" in again.err
     assert "runs/max_length=64/seed-1:" not in again.err
 
 

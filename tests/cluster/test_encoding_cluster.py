@@ -1,7 +1,5 @@
 """A training text that a cluster checks and encodes is the same, whatever is lost on the way."""
 
-import os
-import signal
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,12 +7,13 @@ from typing import Any
 
 import pytest
 from dask_cluster import DaskCluster
+from lost_worker import load_or_die
 
 from transformer_cli.cluster import open_cluster, read_cluster
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data import training_text
 from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.data.encoding import Load, load_once, write_store
+from transformer_cli.data.encoding import Load, write_store
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.text.tokenizer import learn_tokenizers
@@ -23,19 +22,9 @@ LINES = [f"{n} Hunde und {n * 7 % 13} Katzen" * (n % 9 > 0) for n in range(60)]
 SUBWORDS = SentencePieceConfig(kind="sentencepiece", vocab_size=40, byte_fallback=False)
 
 
-def _load_or_die(directory: Path, mark: Path) -> Any:
-    """Load tokenizers; the first worker that is to do so is killed instead."""
-    try:
-        mark.touch(exist_ok=False)
-    except FileExistsError:
-        return load_once(directory, "print")
-    return os.kill(os.getpid(), signal.SIGKILL)
-
-
 @pytest.mark.posix
 def test_a_lost_worker_changes_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = Path(__file__).parent
-    monkeypatch.setenv("PYTHONPATH", f"{here}{os.pathsep}{here.parent}")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))  # for lost_worker
     monkeypatch.setattr(training_text, "BLOCK_PAIRS", 8)
     monkeypatch.setattr(training_text, "MIN_PAIRS_FOR_WORKERS", 1)
     monkeypatch.chdir(tmp_path)  # where the workers are not
@@ -52,7 +41,7 @@ def test_a_lost_worker_changes_no_byte(tmp_path: Path, monkeypatch: pytest.Monke
         write_store(Path(name), alone, load, "print", lambda lines, _: lines, executor, 7)
         return [Path(name, file).read_bytes() for file in ("ids", "pages", "lines")]
 
-    load = partial(_load_or_die, tmp_path / "tokenizer", tmp_path / "died")
+    load = partial(load_or_die, tmp_path / "tokenizer", tmp_path / "died")
     with DaskCluster(tmp_path) as dask:
         workers = [dask.start_worker(), dask.start_worker()]
         with open_cluster(read_cluster(dask.address), print) as cluster:

@@ -128,6 +128,18 @@ def test_jobs_that_cannot_be_submitted(
         pass
 
 
+@pytest.mark.parametrize("option", ["lifetime", "death_timeout"])  # of the worker, of its nanny
+def test_arguments_that_dask_refuses_are_one_line(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], option: str
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(f"local: {{workers: 1, options: {{{option}: soon}}}}\n")
+    expected = f"local cannot be started with local.options {option}: .*Invalid time unit: soon"
+    with pytest.raises(ClusterError, match=expected), open_cluster(read_cluster(str(file)), str):
+        pass
+    assert capfd.readouterr() == ("", "")
+
+
 _SBATCH = """#!/bin/sh
 # Slurm's, of one machine: starts the script, and says its number.
 echo "$@" >> {log}; grep -- '#SBATCH' "$1" >> {log}

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from children import start
+from lost_worker import load_or_die
 
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data import training_text
@@ -153,20 +154,11 @@ def test_text_that_has_lost_pairs_is_noticed(
         encode(tmp_path / "store", text, partial(load_once, tokenizers, "print"))
 
 
-def _load_once_and_die(directory: Path, mark: Path) -> Any:
-    """Load tokenizers, but for the first time kill the process."""
-    try:
-        mark.touch(exist_ok=False)
-    except FileExistsError:
-        return load_once(directory, "print")
-    return os.kill(os.getpid(), signal.SIGKILL)
-
-
 @pytest.mark.posix
 def test_a_killed_worker_is_one_line(
     tmp_path: Path, tokenizers: Path, files: ParallelFiles
 ) -> None:
-    load = partial(_load_once_and_die, tokenizers, tmp_path / "died")
+    load = partial(load_or_die, tokenizers, tmp_path / "died")
     with (
         pytest.raises(WorkerError, match=r"^a worker process was killed, or has crashed; [^\n]*$"),
         open_pool(2) as pool,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from transformer_cli.data import shards, training_text
+from transformer_cli.data import pieces, training_text
 from transformer_cli.data.batches import EpochBatches
 from transformer_cli.data.encoding import write_store
 from transformer_cli.data.store import ShardedStore, open_store
@@ -86,7 +86,7 @@ def peaks(directory: Path) -> tuple[int, int]:
     """Peaks of a small and of a large corpus."""
     # Both corpora have many of each.
     training_text.BLOCK_PAIRS = 256
-    vars(shards)["_BLOCK_BYTES"] = 1 << 12
+    vars(pieces)["_BLOCK_BYTES"] = 1 << 12
     peak_of_an_epoch(directory / "first", 600)  # what is made once a process
     small = peak_of_an_epoch(directory / "small", 2_000)
     return small, peak_of_an_epoch(directory / "large", 20_000)

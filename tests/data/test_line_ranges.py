@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from transformer_cli.data import shards
-from transformer_cli.data.corpus import ParallelFiles, stream_lines
-from transformer_cli.data.shards import PairRange, cut_lines, cut_pairs
+from transformer_cli.data import pieces
+from transformer_cli.data.corpus import PairRange, ParallelFiles, stream_lines
+from transformer_cli.data.pieces import cut_lines, cut_pairs
 from transformer_cli.errors import CorpusError
 
 texts = st.text(st.sampled_from("ab\n\n\r\ufeffé\u2028"), max_size=30)
@@ -24,7 +24,7 @@ def test_the_ranges_of_a_file_are_its_lines(
     text: str, size: int, block: int, is_packed: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shards, "_BLOCK_BYTES", block)
+        patch.setattr(pieces, "_BLOCK_BYTES", block)
         path = Path(name) / ("a.gz" if is_packed else "a")
         path.write_bytes(gzip.compress(text.encode()) if is_packed else text.encode())
         expected = list(stream_lines(path))

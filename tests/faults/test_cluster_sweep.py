@@ -55,7 +55,7 @@ def test_what_a_killed_worker_had_goes_on_and_so_it_does_without_the_client(
     killed.kill()
     again = start(counting.address)
     assert again.stdout is not None
-    assert again.stdout.readline().startswith(b"going on runs/dropout=0.1/seed-1")
+    assert again.stdout.readline().startswith(b"already running runs/dropout=0.1/seed-1 on ")
     stubborn.unlink()
     assert again.stdout.readline().startswith(b"done runs/dropout=0.1/seed-1")
     stubborn.touch()
@@ -87,7 +87,7 @@ def test_a_sweep_without_the_cluster_takes_jobs_over(
     killed.kill()
     process = start(2)
     first = process.stdout.readline() if process.stdout else b""
-    assert first.startswith(b"going on runs/dropout=0.1/seed-1 taken over from ")
+    assert first.startswith(b"taken over runs/dropout=0.1/seed-1 from ")
     stubborn.unlink()
     assert ("done", "runs/dropout=0.1/seed-1") in _events(process)
     _check_counted(directory / "out")
@@ -226,7 +226,7 @@ def without_client(sweeping: Sweeping, worker: Worker) -> Worker:
     name = owner.with_suffix("").relative_to(sweeping.out / "jobs")
     owned = owner.read_text()
     sweeping.process = sweep(sweeping.directory, "--cluster", sweeping.cluster.address)
-    wait_until(lambda: f"{name}: going on" in sweeping.describe(), sweeping.describe)
+    wait_until(lambda: f"{name}: already running on " in sweeping.describe(), sweeping.describe)
     assert not owner.exists() or owner.read_text() == owned
     return worker
 

@@ -393,7 +393,7 @@ def test_a_pickle_cannot_take_memory(model: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     save_torch(model, {"model.shared.weight": Takes()})
     assert "would take more memory or time than its weights do" in refuse(model)
-    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < max(before, 1 << 20)
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss <= max(before, 1 << 20)
 
 
 def storage_of(numel: int) -> bytes:

@@ -44,9 +44,8 @@ def sweep(directory: Path) -> Path:
 def _events(worker: "subprocess.Popen[bytes]") -> list[tuple[str, str]]:
     out, _ = worker.communicate()
     assert worker.returncode == 0
-    lines = [line.replace("going on", "going-on", 1) for line in out.decode().splitlines()]
-    events = [line.split(" ", 2) for line in lines]
-    return [(kind.replace("-", " "), job) for kind, job, _ in events]
+    events = [line.split(" ", 2) for line in out.decode().splitlines()]
+    return [(kind, job) for kind, job, _ in events]
 
 
 def _check_complete(sweep: Path) -> None:
@@ -119,7 +118,7 @@ def test_a_command_that_outlives_its_starter_holds_the_lock(sweep: Path, start: 
     (sweep / "stubborn").unlink()
     (counted,) = (sweep / "out").glob("runs/*/*/counted")
     name = str(counted.parent.relative_to(sweep / "out"))
-    assert ("going on", name) in _events(process)
+    assert ("resumed", name) in _events(process)
     _check_complete(sweep)
 
 
@@ -147,7 +146,7 @@ def test_a_stop_ends_the_jobs_and_the_next_one_goes_on(sweep: Path, start: Start
     _events(process)
     assert not list((sweep / "out/jobs").rglob("*.stop"))
     events = _events(start())
-    assert any(kind == "going on" for kind, _ in events)
+    assert any(kind == "resumed" for kind, _ in events)
     _check_complete(sweep)
 
 

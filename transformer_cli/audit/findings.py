@@ -260,11 +260,10 @@ def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[Filter
             filters.append(build_filters([name], data.src_lang, data.tgt_lang)[-1])
         except MissingExtraError as error:
             missing[name] = str(error)
-    tried = FilterPass(filters, alone=True)
+    tried = FilterPass(filters)
     on: set[FilterName] = {"blank"}
     for source in data.sources:
         on.update(data.filters if source.filters is None else source.filters)
-        tried.begin_source(FILTER_NAMES)
         reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
         for batch in in_batches(progress(reader.pairs(), source.path.name)):
             tried.add(batch)

@@ -90,9 +90,7 @@ class SplitCheck:
         self._one_language = languages[0] == languages[1]
         rules = set(WARNING_SHARES) - ({"identical"} if self._one_language else set())
         typical: FilterPass | None = training[0].rules if training else None
-        filters = build_filters(rules, *languages)
-        self.rules: FilterPass = FilterPass(filters, alone=True, typical=typical)
-        self.rules.begin_source(rules)
+        self.rules: FilterPass = FilterPass(build_filters(rules, *languages), typical=typical)
         self._copies = self._blank = 0
         self._shift = ShiftCheck()
         cut: Callable[[str], Sized] = list if unit == "characters" else str.split

@@ -17,6 +17,7 @@ from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, SourceConfig
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
+    PairRange,
     PairSource,
     ParallelFiles,
     ParallelText,
@@ -24,7 +25,6 @@ from transformer_cli.data.corpus import (
 )
 from transformer_cli.data.filters.rules import ScriptCheck
 from transformer_cli.data.prepared import given_sources
-from transformer_cli.data.shards import PairRange
 from transformer_cli.data.sources import (
     default_split,
     is_on_disk,
@@ -227,17 +227,16 @@ def _audit_shard(
     copies = 0
     found = set()
 
-    def look() -> Iterator[tuple[str, str]]:
+    def look(batch: Sequence[tuple[str, str]]) -> None:
         nonlocal copies
-        for pair in shard.pairs():
+        for pair in batch:
             src, tgt = pair
             copies += src == tgt and any(map(str.isalpha, src))
             number = numbers.get(hash(pair))
             if number is not None:
                 found.add(number)
-            yield pair
 
-    blocks = check_pairs(look(), block_pairs)
+    blocks = check_pairs(shard.pairs(), block_pairs, look)
     return blocks, copies, found
 
 

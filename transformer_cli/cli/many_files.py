@@ -64,6 +64,8 @@ class Result:
     """None: it has failed."""
     lines: int = 0
     messages: tuple[str, ...] = ()
+    is_new: bool = True
+    """Whether it was translated now: else the translation was there, and is of the same bytes."""
 
 
 # --- all files ------------------------------------------------------------------------------------
@@ -89,12 +91,13 @@ def translate_files(options: TranslateOptions) -> None:
         directory = stack.enter_context(open_directory(options.output, of_all))
         if isinstance(executor, ClusterExecutor) and not isinstance(options.output, ObjectPath):
             executor.check_shared(options.output)
-        tasks = []
-        for path in inputs:
-            of_file = options.of_file(path.absolute())
-            known = directory.state(of_file.output.name)
-            if known is None or not known.is_seen(of_file.input_, of_file.output):
-                tasks.append(Task(of_file, settings, known, options.cluster is not None))
+        of_files = [options.of_file(path.absolute()) for path in inputs]
+        whole = directory.find_whole([(each.input_, each.output) for each in of_files])
+        tasks = [
+            Task(each, settings, directory.state(each.output.name), options.cluster is not None)
+            for each in of_files
+            if each.output not in whole
+        ]
         _translate_all(tasks, executor, directory, len(inputs))
 
 
@@ -128,7 +131,13 @@ def _translate_all(
     tasks: Sequence[Task], executor: Executor, directory: OutputDirectory, total: int
 ) -> None:
     """Run the tasks, record what is whole, and tell what there is to tell in the files' order."""
-    done, failed = total - len(tasks), 0
+    done = failed = 0
+    known = total - len(tasks)
+
+    def count() -> str:
+        there = f"; already there: {known:,}" if known else ""
+        return f"translated {done:,} of {total:,} files{there}"
+
     untold = deque(task.options.output for task in tasks)
     messages: dict[Path, tuple[str, ...]] = {}
     try:
@@ -137,17 +146,18 @@ def _translate_all(
                 if result.state is None:
                     failed += 1
                 else:
-                    done += 1
+                    done += result.is_new
+                    known += not result.is_new
                     directory.note(result.output.name, result.state)
                 messages[result.output] = result.messages
                 while untold and untold[0] in messages:
                     for message in messages.pop(untold.popleft()):
                         log(message)
-                lines_bar.set_postfix_str(f"{done + failed:,} of {total:,} files")
+                lines_bar.set_postfix_str(f"{known + done + failed:,} of {total:,} files")
     except BaseException:
-        log(f"{done:,} of {total:,} files are translated; run the same command again to go on")
+        log(f"{count()}; run the same command again to go on")
         raise
-    log(f"{done:,} of {total:,} files are translated")
+    log(count())
     if failed:
         raise InputError(
             f"{failed:,} of {total:,} files could not be translated; mend them, and run the same "
@@ -248,7 +258,7 @@ def _translate(
         before, input_key = file_key(options.input_), mtime_key_of([options.input_])
         input_sha256 = sha256(options.input_)
         if known is not None and known.is_of(input_sha256, options.output):
-            return result(known.output_sha256)
+            return replace(result(known.output_sha256), is_new=False)
         job, long_lines = Translating(options, translator, rows), _LongLines(options.line_offset)
         with _open_output(task, job) as file:
             written = write_rows(job, file.write, progress, long_lines, file.kept)

@@ -95,13 +95,10 @@ _ECHO_SECONDS = 1.0
 
 
 class StopRequest:
-    """The signal that has requested a stop, if any."""
+    """Whether a stop was requested."""
 
     signal: int | None = None
-
-    def __call__(self) -> bool:
-        """Return whether to stop."""
-        return self.signal is not None
+    """By which it was, if it was."""
 
 
 @contextmanager

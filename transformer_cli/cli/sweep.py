@@ -181,14 +181,14 @@ def run_jobs(
     Returns:
         the exit code after a signal, else None.
     """
-    with stop_requests(stopping) as should_stop:
+    with stop_requests(stopping) as requested:
         runner = runners.Runner(plan, engine.executor, engine.lock, engine.places, shows_output)
-        for event in runner.run(should_stop):
+        for event in runner.run(lambda: requested.signal is not None):
             show(event, runner.running)
-    if should_stop.signal is None:
+    if requested.signal is None:
         return None
     log("stopped; run it again to resume")
-    return exit_code(should_stop.signal)
+    return exit_code(requested.signal)
 
 
 def list_places(device: str, jobs: int) -> Sequence[Mapping[str, str]]:

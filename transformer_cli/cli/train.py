@@ -225,7 +225,7 @@ def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
         session = sessions.Session(config, run, trainer, fingerprint, validator)
         for line in (*job.notes, *job.summarize(data, trainer, validator)):
             log(line)
-        with stop_requests() as should_stop:
+        with stop_requests() as requested:
             for message in session.damaged_checkpoints:
                 log(message)
             if session.is_finished:
@@ -240,7 +240,9 @@ def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
                     "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
                 )
                 display = _Display(shown)
-                session.train(should_stop, display.show_step, display.show_record)
+                session.train(
+                    lambda: requested.signal is not None, display.show_step, display.show_record
+                )
             if job.ranks.is_main:
                 try:
                     curves.draw_curves(run.metrics, run.curves, str(run.path), job.select)
@@ -250,7 +252,7 @@ def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
             job.ranks.barrier()  # when the first process ends, torchrun may end the others
     is_cut_off = session.stopped and not session.is_finished
     # The signal may have reached another rank only.
-    return session, (should_stop.signal or signal.SIGTERM) if is_cut_off else None
+    return session, (requested.signal or signal.SIGTERM) if is_cut_off else None
 
 
 def _describe_end(session: "sessions.Session", select: str) -> str:

@@ -9,6 +9,8 @@ from transformer_cli.config.sections import Count, Section, setting
 
 Name = Annotated[str, Field(min_length=1)]
 _ADDRESS = re.compile(r"(tcp|tls|ucx|wss?)://.+:[0-9]+")
+# As dask.utils.parse_bytes, but that a number is needed.
+_MEMORY = re.compile(r"[0-9]+(\.[0-9]+)?(e[0-9]+)? *([kmgtp]i?)?b?", re.IGNORECASE)
 _OPTIONS = "other arguments of Dask's class, passed as they are"
 
 
@@ -42,6 +44,12 @@ class QueueCluster(Section):
     account: Name | None = setting(None, "account that pays")
     python: Name | None = setting(None, "interpreter there; null: the one here")
     options: dict[str, Any] = setting({}, _OPTIONS)
+
+    @model_validator(mode="after")
+    def _has_memory(self) -> Self:
+        if not _MEMORY.fullmatch(self.memory):
+            raise ValueError(f"memory: expected a size such as 16GB, found {self.memory!r}")
+        return self
 
 
 class KubernetesCluster(Section):

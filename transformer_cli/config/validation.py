@@ -62,9 +62,12 @@ def validate_as(schema: type[S], root: tree.Node) -> S:
     try:
         return schema.model_validate(tree.values(root))
     except ValidationError as error:
+        explained = [(each, *_explain(schema, each)) for each in error.errors(include_url=False)]
+        hints = {(*keys[:-1], text.rpartition("did you mean ")[2]) for _, keys, text in explained}
         problems = []
-        for details in error.errors(include_url=False):
-            keys, text = _explain(schema, details)
+        for details, keys, text in explained:
+            if details["type"] == "missing" and (*keys[:-1], f"'{keys[-1]}'?") in hints:
+                continue  # it is there, misspelt
             place = tree.find_place(root, keys)
             order = (details["type"] in ("missing", "union_tag_not_found"), place.line)
             problems.append((order, str(tree.setting_error(place, keys, text))))

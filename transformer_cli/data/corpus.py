@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -215,6 +216,55 @@ def decode_line(raw: bytes, name: str, number: int, errors: DecodingErrors = "st
             f"{name}:{number}: not UTF-8 (byte 0x{raw[error.start]:02x} at column {column} of "
             "the line); convert the file to UTF-8, for example with iconv"
         ) from error
+
+
+# --- ranges of lines: so that several processes read one file, each a part of it -----------------
+
+
+@dataclass(frozen=True)
+class LineRange:
+    """Neighbouring lines of a plain text file."""
+
+    path: Path
+    name: str
+    """Of the file for messages: what ``path`` is a decompressed copy of, perhaps."""
+    start: int
+    """Byte at which the first line begins."""
+    first: int
+    """Number of the first line, from 1."""
+    count: int
+
+    def raw_lines(self) -> Iterator[bytes]:
+        """Yield the lines as they are; raise CorpusError if there are fewer than there were."""
+        left = self.count
+        with open_text(self.path, start=self.start) as file:
+            for line in islice(bounded_lines(file, self.name, self.first), self.count):
+                left -= 1
+                yield line
+        if left:
+            raise CorpusError(
+                f"{self.name}: has become shorter while it was read; start again when nobody "
+                "writes to it"
+            )
+
+    def lines(self) -> Iterator[str]:
+        """Yield the decoded lines; raise what ``raw_lines`` and ``decode_lines`` do."""
+        return decode_lines(self.raw_lines(), self.name, first=self.first)
+
+
+@dataclass(frozen=True)
+class PairRange:
+    """Neighbouring pairs of aligned text."""
+
+    src: LineRange
+    tgt: LineRange
+
+    def __len__(self) -> int:
+        return self.src.count
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yield each pair; raise CorpusError if a line cannot be read."""
+        return zip(self.src.lines(), self.tgt.lines(), strict=True)
 
 
 # --- pairs with text on both sides ---------------------------------------------------------------

@@ -17,8 +17,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from transformer_cli.data.corpus import digest_lines, fold_side
-from transformer_cli.data.shards import PairRange
+from transformer_cli.data.corpus import PairRange, digest_lines, fold_side
 from transformer_cli.data.store import (
     ID,
     IDS,

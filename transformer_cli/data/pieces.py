@@ -2,19 +2,29 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from uuid import uuid4
 
-from transformer_cli.compression import is_compressed
-from transformer_cli.data.corpus import ParallelFiles
+import numpy as np
+
+from transformer_cli.compression import is_compressed, open_text
+from transformer_cli.data.corpus import (
+    LineRange,
+    PairRange,
+    ParallelFiles,
+    without_byte_order_mark,
+)
 from transformer_cli.data.readers.opening import SourceReader, TextReader
 from transformer_cli.data.readers.units import Unit, UnitReader
-from transformer_cli.data.shards import LineRange, PairRange, cut_lines, cut_pairs
 from transformer_cli.errors import CorpusError
 from transformer_cli.objects import ObjectPath, object_sizes
 
 PIECE_BYTES = 1 << 23
 """A file of fewer is read as a whole, and with others."""
+_BLOCK_BYTES = 1 << 20
+_HEAD_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -132,7 +142,7 @@ def _files(reader: SourceReader) -> list[_Whole]:
         bare = replace(reader, files=())
         return [_UnitFile(bare, file) for file in reader.files]
     both = [reader] if isinstance(reader, TextReader) else reader.sources
-    return [ParallelFiles(each.src, each.tgt) for each in both if isinstance(each, ParallelFiles)]
+    return [ParallelFiles(each.src, each.tgt) for each in both]
 
 
 def _sizes(items: Sequence[_Whole]) -> list[int]:
@@ -145,8 +155,8 @@ def _sizes(items: Sequence[_Whole]) -> list[int]:
 
 def _can_be_cut(item: _Whole, is_only: bool) -> bool:
     # Of several compressed ones, each is for one worker: copies of all might fill the disk.
-    is_plain = not any(map(is_compressed, item.paths))
-    return (is_plain or is_only) and (isinstance(item, ParallelFiles) or item.reader.is_of_lines)
+    is_bare = not any(map(is_compressed, item.paths))
+    return (is_bare or is_only) and (isinstance(item, ParallelFiles) or item.reader.is_of_lines)
 
 
 def _cut(item: _Whole, size: int, work: Path) -> list[_Item]:
@@ -156,3 +166,55 @@ def _cut(item: _Whole, size: int, work: Path) -> list[_Item]:
         return [replace(item, lines=lines) for lines in cut_lines(item.file, size, work)]
     except CorpusError:
         return [item]  # told as it is read, after what is before the damage
+
+
+# --- cutting ----------------------------------------------------------------------------------
+
+
+def is_plain(path: Path) -> bool:
+    """Return whether a file can be cut without a copy."""
+    return not is_compressed(path) and not isinstance(path, ObjectPath)
+
+
+def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
+    """Cut a text file into ranges of ``size`` lines, of which the last may have fewer.
+
+    Of a compressed file and of an object, a plain copy is written into the directory ``work``, for
+    as long as the ranges are read. Raises what ``open_text`` and ``without_byte_order_mark`` do.
+    """
+    # Absolute for workers elsewhere; of a new name, as two of them may do this at once.
+    plain = path.absolute() if is_plain(path) else work / uuid4().hex
+    starts, lines, end = [0], 0, 0
+    head = last = b""
+    with ExitStack() as stack:
+        text = stack.enter_context(open_text(path))
+        copy = None if is_plain(path) else stack.enter_context(plain.open("wb"))
+        while block := text.read(_BLOCK_BYTES):
+            head, last = (head + block[:_HEAD_BYTES])[:_HEAD_BYTES], block[-1:]
+            if copy is not None:
+                copy.write(block)
+            ends = block.count(b"\n")
+            if lines + ends >= len(starts) * size:
+                places = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+                cuts = range(len(starts) * size - lines, ends + 1, size)
+                starts += [end + int(places[cut - 1]) + 1 for cut in cuts]
+            lines += ends
+            end += len(block)
+    # The last line may lack its end; and a byte order mark alone is no line.
+    lines += bool(without_byte_order_mark(head, str(path))) and last != b"\n"
+    return [
+        LineRange(plain, str(path), start, number * size + 1, min(size, lines - number * size))
+        for number, start in enumerate(starts)
+        if number * size < lines
+    ]
+
+
+def cut_pairs(files: ParallelFiles, size: int, work: Path) -> list[PairRange]:
+    """Cut aligned text into ranges of ``size`` pairs; see ``cut_lines``.
+
+    Raises:
+        CorpusError: a side cannot be read, or the line counts differ, or are 0.
+    """
+    src, tgt = (cut_lines(path, size, work) for path in (files.src, files.tgt))
+    files.check_counts(*(sum(part.count for part in side) for side in (src, tgt)))
+    return list(map(PairRange, src, tgt))

@@ -15,11 +15,13 @@ import numpy as np
 from transformer_cli.artifact import combine_hashes
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
+    PairRange,
     PairSource,
     ParallelFiles,
     ParallelText,
+    in_batches,
 )
-from transformer_cli.data.shards import PairRange, cut_pairs, is_plain
+from transformer_cli.data.pieces import cut_pairs, is_plain
 from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.errors import CorpusError
 from transformer_cli.objects import ObjectPath
@@ -287,18 +289,23 @@ def _check_shard(shard: Shard, block_pairs: int) -> list[BlockStats]:
     return check_pairs(shard.pairs(), block_pairs)
 
 
-def check_pairs(pairs: Iterator[tuple[str, str]], block_pairs: int) -> list[BlockStats]:
-    """Go through the pairs of a shard, in blocks."""
+def check_pairs(
+    pairs: Iterator[tuple[str, str]],
+    block_pairs: int,
+    look: Callable[[Sequence[tuple[str, str]]], None] = lambda batch: None,
+) -> list[BlockStats]:
+    """Go through the pairs of a shard, in blocks; ``look`` is given a batch of them at a time."""
     blocks = []
     for first in pairs:
         sides = src_side, tgt_side = hashlib.sha256(), hashlib.sha256()
         full = total = 0
-        for src, tgt in chain((first,), islice(pairs, block_pairs - 1)):
-            total += 1
-            if src.strip() and tgt.strip():
-                full += 1
-                src_side.update(f"{src}\n".encode())
-                tgt_side.update(f"{tgt}\n".encode())
+        for batch in in_batches(chain((first,), islice(pairs, block_pairs - 1))):
+            look(batch)
+            kept = [(src, tgt) for src, tgt in batch if src.strip() and tgt.strip()]
+            total += len(batch)
+            full += len(kept)
+            src_side.update("".join([f"{src}\n" for src, _ in kept]).encode())
+            tgt_side.update("".join([f"{tgt}\n" for _, tgt in kept]).encode())
         blocks.append(BlockStats(full, total - full, combine_hashes(sides)))
     return blocks
 

@@ -6,17 +6,17 @@ record is there before the first translation. Inputs are found, and what is whol
 
 import re
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from transformer_cli.artifact import mtime_key_of, read_record, write_record
+from transformer_cli.artifact import mtime_keys, read_record, write_record
 from transformer_cli.data.tables import format_of
 from transformer_cli.errors import UsageError
 from transformer_cli.files import remove_leftovers, sha256
-from transformer_cli.objects import ObjectPath, check_store, match_objects, object_key
+from transformer_cli.objects import ObjectPath, check_store, match_objects, object_keys
 from transformer_cli.runs.directory import lock_directory
 
 RECORD = ".translations.json"
@@ -42,10 +42,10 @@ class FileState(BaseModel):
     output_key: str
     output_sha256: str
 
-    def is_seen(self, input_: Path, output: Path) -> bool:
+    def is_seen(self, input_key: str | None, output_key: str) -> bool:
         """Return whether both files are as they were, by what tells it without reading them."""
-        is_same = self.input_key is not None and self.input_key == mtime_key_of([input_])
-        return is_same and self.output_key == file_key(output)
+        is_same = self.input_key is not None and self.input_key == input_key
+        return is_same and self.output_key == output_key
 
     def is_of(self, input_sha256: str, output: Path) -> bool:
         """Return whether both files have the bytes that they had."""
@@ -58,8 +58,18 @@ def file_key(path: Path) -> str:
 
     Whoever replaces a translation writes the same bytes, so its time is never too new to tell.
     """
-    if isinstance(path, ObjectPath):
-        return object_key(path) or ""
+    return _file_keys([path])[0]
+
+
+def _file_keys(paths: Sequence[Path]) -> list[str]:
+    of_objects = iter(object_keys([path for path in paths if isinstance(path, ObjectPath)]))
+    return [
+        (next(of_objects) or "") if isinstance(path, ObjectPath) else _stat_key(path)
+        for path in paths
+    ]
+
+
+def _stat_key(path: Path) -> str:
     try:
         stat = path.stat()
     except OSError:
@@ -150,6 +160,17 @@ class OutputDirectory:
     def state(self, name: str) -> FileState | None:
         """Return what is recorded of a translation."""
         return self._record.files.get(name)
+
+    def find_whole(self, files: Iterable[tuple[Path, Path]]) -> set[Path]:
+        """Return the outputs that are as recorded, as are their inputs, without reading either."""
+        known = [pair for pair in files if self.state(pair[1].name)]
+        inputs, outputs = [input_ for input_, _ in known], [output for _, output in known]
+        keys = zip(outputs, mtime_keys(inputs), _file_keys(outputs), strict=True)
+        return {
+            output
+            for output, input_key, output_key in keys
+            if self._record.files[output.name].is_seen(input_key, output_key)
+        }
 
     def note(self, name: str, state: FileState) -> None:
         """Record that a translation is whole."""

@@ -130,6 +130,7 @@ class DistillPlan(Plan):
             command=self._train_command(teacher.file, run, begun_with),
             resumes_with=begun_with,
             config=config,
+            run=run,
         )
 
     def _find_needs(self, direction: Direction) -> list[str]:
@@ -275,6 +276,7 @@ class DistillPlan(Plan):
             prepare=compose,
             discard=partial(set_aside, run),
             config=config,
+            run=run,
         )
 
     def models(self) -> dict[str, list[RunDirectory]]:

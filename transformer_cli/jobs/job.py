@@ -51,6 +51,8 @@ class Job:
     """Options that it resumes with only: one file has one precision."""
     config: Config | None = None
     """The settings of what is trained."""
+    run: RunDirectory | None = None
+    """Where it is trained."""
     text: Path | None = None
     """What is translated."""
     candidates: int = 1

@@ -17,6 +17,7 @@ from transformer_cli.child import APART, CHILD, STOP, environment
 from transformer_cli.errors import TransformerCliError
 from transformer_cli.files import open_regular, whole_file
 from transformer_cli.jobs.job import Job, JobDirectory
+from transformer_cli.runs.checkpoint import newest_step
 
 _POLL_SECONDS = 0.1
 _LOOK_SECONDS = 2.0
@@ -49,7 +50,16 @@ class Plan(ABC):
 class Event(NamedTuple):
     """What has happened to a job."""
 
-    kind: Literal["started", "going on", "done", "failed", "pruned", "stopped"]
+    kind: Literal[
+        "started",
+        "resumed",
+        "taken over",
+        "already running",
+        "done",
+        "failed",
+        "pruned",
+        "stopped",
+    ]
     job: Job
     message: str = ""
     code: int = 0
@@ -59,7 +69,8 @@ class Event(NamedTuple):
         """Return it as a line; as two where a job is begun again."""
         if self.message and self.kind == "started":
             return f"{self.job.name}: {self.message}\n{self.job.name}: started"
-        return f"{self.job.name}: {self.kind}{f': {self.message}' if self.message else ''}"
+        separator = ": " if self.kind == "failed" else " "
+        return f"{self.job.name}: {separator.join(filter(None, (self.kind, self.message)))}"
 
 
 class Ended(NamedTuple):
@@ -167,9 +178,7 @@ class Runner:
             command = self._make_command(job)
             holder = fence.find_host(command.owner)
             is_new, news = self.plan.directory.begin(job)
-            if holder is not None and self.lock is not None:
-                news = "; ".join([*filter(None, [news]), f"taken over from {holder}"])
-            yield Event("started" if is_new else "going on", job, news)
+            yield Event("started", job, news) if is_new else self._find_begun(job, holder)
             job.prepare()
             if not job.command:
                 self.plan.directory.finish(job)
@@ -184,6 +193,15 @@ class Runner:
         command = command._replace(variables=tuple(self._places[place].items()))
         future = self.executor.submit(run_command, command)
         self._running[job.name] = _Running(job, place, command, future)
+
+    def _find_begun(self, job: Job, holder: str | None) -> Event:
+        """Return what is found of a job that was begun, and is as it was."""
+        if holder is not None and self.lock is None:
+            return Event("already running", job, f"on {holder}; waiting for it")
+        if holder is not None:
+            return Event("taken over", job, f"from {holder}")
+        step = None if job.run is None else newest_step(job.run.checkpoints)
+        return Event("resumed", job, "" if step is None else f"from step {step:,}")
 
     def _make_command(self, job: Job) -> "Command":
         """Return what runs a job: the same for the same job, as it may be found again by that."""

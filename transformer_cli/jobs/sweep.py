@@ -198,6 +198,7 @@ class SweepPlan(Plan):
                 needs=(data.name,),
                 prepare=partial(share_data, self.directory.path / data.name, directory.path),
                 config=config,
+                run=directory,
             )
             self._runs[name] = Run(point, seed, config, directory, job, data)
         return self._runs[name]

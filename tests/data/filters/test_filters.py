@@ -1,6 +1,7 @@
 """What each filter rejects, and what it keeps."""
 
 import sys
+from pathlib import Path
 from typing import get_args
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from transformer_cli.config.data_schema import FilterName
+from transformer_cli.data.filters.deciding import REASON, Filtering, decide, write_part
 from transformer_cli.data.filters.filter_pass import (
     FilterPass,
     OutlierFilter,
@@ -15,6 +17,7 @@ from transformer_cli.data.filters.filter_pass import (
     RepeatFilter,
 )
 from transformer_cli.data.filters.rules import FILTER_NAMES, ScriptCheck, _percentile, build_filters
+from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.errors import MissingExtraError
 
 
@@ -205,17 +208,17 @@ def test_a_line_is_foreign_by_most_of_its_letters(
     assert ScriptCheck(language).foreign_script(line) == script
 
 
-def test_filters_that_judge_alone_agree_with_each_by_itself() -> None:
+def test_filters_that_judge_alone_agree_with_a_corpus_filtered_by_each(tmp_path: Path) -> None:
     pairs = [("", "a"), ("a b", "c"), ("a b", "c"), ("да да да", "yes"), ("", "a"), ("a b", "c")]
     names: list[FilterName] = ["script", "length_ratio", "duplicates"]
-    both = FilterPass(build_filters(names, "de", "en"), alone=True)
-    both.begin_source(names)
+    both = FilterPass(build_filters(names, "de", "en"))
     both.add(pairs)
     masks = list(both.rejected())
     for place, name in enumerate(names, start=1):
-        one = FilterPass(build_filters([name], "de", "en"))
-        one.begin_source([name])
-        one.add(pairs)
-        assert masks[place].tolist() == (one.decide() == 1).tolist()
+        active = frozenset[FilterName](("blank", name))
+        filtering = Filtering(tmp_path, (name,), ("de", "en"), (active,), with_sides=False)
+        part = write_part(filtering, name, 0, pairs)
+        decide(filtering, [part], 1, SerialExecutor())
+        assert masks[place].tolist() == (part.load(REASON, np.int8) == 1).tolist()
     assert both.details(0) == {0: "source", 4: "source"}
     assert both.details(1) == {3: "source: Cyrillic"}

@@ -13,9 +13,9 @@ from transformer_cli.artifact import mtime_key_of
 from transformer_cli.compression import compressor, open_text
 from transformer_cli.config.data_schema import CorpusData, FilePair
 from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.pieces import cut_lines
 from transformer_cli.data.preparing import is_prepared, prepare_corpus
 from transformer_cli.data.readers.units import matching_files
-from transformer_cli.data.shards import cut_lines
 from transformer_cli.errors import CorpusError, MissingExtraError, TransformerCliError, UsageError
 from transformer_cli.files import whole_file
 from transformer_cli.objects import text_path

@@ -60,8 +60,7 @@ def write_part(
     filtering: Filtering, name: str, source: int, pairs: Iterable[tuple[str, str]]
 ) -> Part:
     """Write pairs into the spool, and what is to be known of them."""
-    judge = FilterPass(filtering.filters)
-    judge.begin_source(filtering.active[source])
+    judge = FilterPass(filtering.filters, filtering.active[source])
     part = Part(filtering.spool / name, source, 0)
     src_digests, tgt_digests = Digests(), Digests()
     with new_file(part.path("src.txt")) as src_file, new_file(part.path("tgt.txt")) as tgt_file:

@@ -1,6 +1,7 @@
 """Three kinds of filters, by what they have to know of a corpus, and a pass of pairs through them.
 
-The pass looks at each pair once, and decides on all of them at its end.
+The pass looks at each pair once. Of a corpus that is filtered, ``deciding.py`` decides by what was
+noted; where a text is only checked, each filter does so by itself.
 """
 
 from array import array
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from transformer_cli.config.data_schema import FilterName
-from transformer_cli.data.corpus import Digests, find_repeated, is_among
+from transformer_cli.data.corpus import NO_DIGEST, Digests, find_repeated, is_among
 
 
 @dataclass(frozen=True)
@@ -50,68 +51,46 @@ Filter = PairFilter | RepeatFilter | OutlierFilter
 
 
 class FilterPass:
-    """Applies filters in order; each pair is rejected by the first filter that rejects it.
+    """Notes of each pair what filters, in the order in which they are applied, have to know of it.
 
-    A pair costs at most 8 bytes a filter: a flag, a measure or a digest.
+    What one rejects for certain is not looked at by the next. A pair costs at most 8 bytes a
+    filter: a flag, a measure or a digest.
 
     Args:
-        filters: in the order in which they are applied; the first is ``blank``.
-        alone: whether each filter but the first judges all pairs, whatever others say.
+        filters: the first is ``blank``.
+        active: the names of those that are applied to these pairs; None: each judges alone, all
+            pairs that are not blank.
         typical: a pass of the same filters, over text that tells what is usual; None: this does.
     """
 
     def __init__(
-        self, filters: Sequence[Filter], alone: bool = False, typical: "FilterPass | None" = None
+        self,
+        filters: Sequence[Filter],
+        active: Collection[FilterName] | None = None,
+        typical: "FilterPass | None" = None,
     ) -> None:
         self.filters = filters
+        self._active = active
         self._columns = [_COLUMNS[type(filter_)](filter_) for filter_ in filters]
         for column, other in zip(self._columns, typical._columns if typical else (), strict=False):
             if isinstance(column, _Measures) and isinstance(other, _Measures):
                 column.typical = other.values
-        self._alone = alone
-        self._sources: list[tuple[int, Collection[str]]] = []  # first pair, and filters, of each
-        self._looked_at: list[tuple[_Column, bool]] = []
-        self._count = 0
-
-    def begin_source(self, active: Collection[FilterName]) -> None:
-        """Begin the pairs of a source, to which these filters are applied."""
-        names = {"blank", *active}
-        self._sources.append((self._count, names))
-        self._looked_at = [
-            # What other sources repeat has to be known of all.
-            (column, filter_.name in names or isinstance(filter_, RepeatFilter))
-            for filter_, column in zip(self.filters, self._columns, strict=True)
-        ]
 
     def add(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
         """Look at the next pairs; return for each whether no more filters need to look at it."""
-        self._count += len(pairs)
         is_done = [False] * len(pairs)
-        for column, is_looked_at in self._looked_at:
+        for place, (filter_, column) in enumerate(zip(self.filters, self._columns, strict=True)):
+            # What other sources repeat has to be known of all.
+            is_looked_at = self._active is None or filter_.name in self._active
+            is_looked_at |= isinstance(filter_, RepeatFilter)
             found = column.look(pairs, is_done if is_looked_at else [True] * len(pairs))
-            if not self._alone or column is self._columns[0]:
-                is_done = list(map(or_, is_done, found)) if any(found) else is_done
+            if any(found) and (not place or self._active is not None):
+                is_done = list(map(or_, is_done, found))
         return is_done
 
-    def decide(self) -> np.ndarray:
-        """Return for each pair the place in ``filters`` of the one that rejects it, or -1."""
-        verdict = np.full(self._count, -1, np.int8)
-        for place, mask in enumerate(self.rejected()):
-            verdict[mask] = place
-        return verdict
-
     def rejected(self) -> Iterator[np.ndarray]:
-        """Yield for each filter a mask of the pairs that it rejects."""
-        left = np.ones(self._count, bool)
-        ends = [first for first, _ in self._sources[1:]] + [self._count]
-        for place, column in enumerate(self._columns):
-            active = np.zeros(self._count, bool)
-            for (first, names), end in zip(self._sources, ends, strict=True):
-                active[first:end] = self.filters[place].name in names
-            mask = column.rejects(left, left & active)
-            if not place or not self._alone:
-                left = left & ~mask
-            yield mask
+        """Yield for each filter a mask of the pairs that it rejects, where each judges alone."""
+        return (column.rejects() for column in self._columns)
 
     def columns(self) -> list[np.ndarray]:
         """Return for each filter what it knows of each pair: a flag, a measure or a digest."""
@@ -131,9 +110,8 @@ class FilterPass:
 
 # --- what each kind of filter has to know of a pair: ----------------------------------------------
 # look(pairs, is_done) at the next pairs, but at those that are done, as an earlier filter rejects
-# them, and return whether each is rejected for certain; rejects(left, active) returns a mask of the
-# pairs that are rejected, given one of those that no earlier filter rejects, and one of those of
-# sources with the filter.
+# them, and return whether each is rejected for certain; rejects() returns a mask of the pairs that
+# are rejected, of those that were looked at.
 
 
 class _Flags:
@@ -157,8 +135,8 @@ class _Flags:
         self._flags += bytes(flags)
         return flags
 
-    def rejects(self, left: np.ndarray, active: np.ndarray) -> np.ndarray:
-        return np.asarray(active & self.known)
+    def rejects(self) -> np.ndarray:
+        return self.known
 
     @property
     def known(self) -> np.ndarray:
@@ -178,10 +156,10 @@ class _Measures:
         )
         return [False] * len(pairs)
 
-    def rejects(self, left: np.ndarray, active: np.ndarray) -> np.ndarray:
-        usual = self.known[active] if self.typical is None else np.frombuffer(self.typical)
+    def rejects(self) -> np.ndarray:
+        usual = self.known if self.typical is None else np.frombuffer(self.typical)
         low, high = self._filter.bounds(*np.unique(usual[~np.isnan(usual)], return_counts=True))
-        return np.asarray(active & ((self.known < low) | (self.known > high)))
+        return np.asarray((self.known < low) | (self.known > high))
 
     @property
     def known(self) -> np.ndarray:
@@ -200,13 +178,13 @@ class _Keys:
         )
         return [False] * len(pairs)
 
-    def rejects(self, left: np.ndarray, active: np.ndarray) -> np.ndarray:
+    def rejects(self) -> np.ndarray:
         digests = self.known
-        mask = left & is_among(digests, find_repeated(digests[left]))
+        mask = is_among(digests, find_repeated(digests[digests != NO_DIGEST]))
         places = np.flatnonzero(mask)
         _, first = np.unique(digests[places], return_index=True)
         mask[places[first]] = False
-        return np.asarray(mask & active)
+        return mask
 
     @property
     def known(self) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, NoReturn
 
 from transformer_cli.compression import is_compressed, open_text
 from transformer_cli.config.choices import DecodingErrors
-from transformer_cli.data.corpus import bounded_lines
+from transformer_cli.data.corpus import LineRange, bounded_lines
 from transformer_cli.data.readers.units import (
     ROW_ADVICE,
     InvalidTextError,
@@ -23,7 +23,6 @@ from transformer_cli.data.readers.units import (
     numbered_lines,
     one_line,
 )
-from transformer_cli.data.shards import LineRange
 from transformer_cli.errors import CorpusError
 from transformer_cli.objects import ObjectPath, open_object
 from transformer_cli.packages import import_extra

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from transformer_cli.artifact import mtime_key_of
 from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
 from transformer_cli.data.readers.fields import FieldsReader, TsvReader
@@ -27,7 +28,12 @@ class TextReader(ParallelFiles):
 class TextFilesReader(ConcatenatedSources):
     """Several pairs of aligned text files, one after another."""
 
+    sources: tuple[ParallelFiles, ...]
     bad: BadUnits = field(default_factory=BadUnits, compare=False)
+
+    def mtime_key(self) -> str | None:
+        """Return the key of all files, for which a store is asked at once."""
+        return mtime_key_of(path for source in self.sources for path in source.paths)
 
 
 SourceReader = TextReader | TextFilesReader | UnitReader

@@ -10,8 +10,7 @@ from typing import TypeVar
 
 from transformer_cli.artifact import hash_files, mtime_key_of
 from transformer_cli.config.choices import DecodingErrors
-from transformer_cli.data.corpus import decode_line, without_byte_order_mark
-from transformer_cli.data.shards import LineRange
+from transformer_cli.data.corpus import LineRange, decode_line, without_byte_order_mark
 from transformer_cli.errors import CorpusError, did_you_mean
 from transformer_cli.objects import ObjectPath, match_objects
 

@@ -16,9 +16,9 @@ import torch
 
 from export.test_ctranslate2 import TEXT, subword_run
 from transformer_cli.artifact import Record, record_files, write_record
-from transformer_cli.cache import cache_directory
 from transformer_cli.errors import CheckpointError
 from transformer_cli.export.hub import write_hub
+from transformer_cli.files import cache_directory
 from transformer_cli.inference import ctranslate2_engine, ctranslate2_spec
 from transformer_cli.inference.ctranslate2_engine import verified_sums
 from transformer_cli.inference.loading import ComputeOptions, load_translator

@@ -25,13 +25,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from transformer_cli.artifact import Artifact, Record, record_files, write_record
-from transformer_cli.cache import open_cache
 from transformer_cli.config.choices import Quantization, SearchPrecisionName
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.errors import CheckpointError, UsageError
-from transformer_cli.files import read_small, remove_directory, remove_leftovers
+from transformer_cli.files import open_cache, read_small, remove_directory, remove_leftovers
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.packages import __version__, import_extra
 from transformer_cli.runs.trained_model import OpenedModel

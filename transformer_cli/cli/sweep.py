@@ -15,6 +15,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, bar, log, say
+from transformer_cli.cli.options import argument, flag, option
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.errors import MissingExtraError, make_visible
 from transformer_cli.metrics import METRICS
@@ -38,33 +39,17 @@ PATIENCE = 5.0
 """Seconds in which what a killed process had started has ended."""
 _REDRAW_SECONDS = 1.0
 
-File = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE",
-        help="YAML file: base, a configuration; seeds, a number; grid, values of settings.",
-        show_default=False,
-    ),
-]
-SweepDir = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Directory of the sweep.  [default: sweeps/FILE's name]"),
-]
-Jobs = Annotated[
-    int, typer.Option(metavar="N", min=1, max=1000, help="Runs that are trained side by side.")
-]
-DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Print how many runs, how long and how much disk, then exit."),
-]
+_ABOUT_FILE = "YAML file: base, a configuration; seeds, a number; grid, values of settings."
+_ABOUT_DIR = "Directory of the sweep.  [default: sweeps/FILE's name]"
+_ABOUT_DRY_RUN = "Print how many runs, how long and how much disk, then exit."
 
 
 def sweep(
-    file: File,
-    sweep_dir: SweepDir = None,
-    jobs: Jobs = 1,
+    file: Annotated[Path, argument("FILE", _ABOUT_FILE)],
+    sweep_dir: Annotated[Path | None, option("DIR", _ABOUT_DIR)] = None,
+    jobs: Annotated[int, option("N", "Runs that are trained side by side.", min=1, max=1000)] = 1,
     cluster: options.Cluster = None,
-    dry_run: DryRun = False,
+    dry_run: Annotated[bool, flag(_ABOUT_DRY_RUN, "--dry-run")] = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
@@ -112,10 +97,7 @@ class Engine(NamedTuple):
 
 @contextmanager
 def open_engine(
-    path: Path,
-    cluster: "cluster_schema.ClusterSettings | None",
-    device: str = "cpu",
-    jobs: int = 1,
+    path: Path, cluster: "cluster_schema.ClusterSettings | None", device: str = "cpu", jobs: int = 1
 ) -> Iterator[Engine]:
     """Lock a directory of jobs, and open what runs them.
 
@@ -155,8 +137,7 @@ def run_sweep(plan: "plans.SweepPlan", engine: Engine) -> int:
             results = sweep_results.read_results(directory)
             if results.splits:
                 say("\n".join(sweep_results.format_splits(results)))
-            page = sweep_results.render_sweep(directory, results)
-            compression.write_text(directory.report, page)
+            compression.write_text(directory.report, sweep_results.render_sweep(results))
             log(f"{directory.report}: all runs on one page")
         except MissingExtraError as error:
             log(f"{directory.report}: not written: {error}")

@@ -38,11 +38,7 @@ class TranslateOptions:
     output: Annotated[
         Path,
         option(
-            "FILE|DIR",
-            "Translations, line by line.",
-            "--output",
-            "-o",
-            parser=options.read_path,
+            "FILE|DIR", "Translations, line by line.", "--output", "-o", parser=options.read_path
         ),
     ] = _STREAM
     src_column: options.SourceColumn = None
@@ -58,12 +54,7 @@ class TranslateOptions:
     ] = None
     length_penalty: Annotated[
         float | None,
-        option(
-            "A",
-            "Higher favours length.  [default: the run's]",
-            min=0.0,
-            max=HIGHEST_PENALTY,
-        ),
+        option("A", "Higher favours length.  [default: the run's]", min=0.0, max=HIGHEST_PENALTY),
     ] = None
     errors: Annotated[DecodingErrors, option(None, "What is not UTF-8: an error, or U+FFFD.")] = (
         "strict"
@@ -87,8 +78,7 @@ class TranslateOptions:
     sample: Annotated[int | None, option("SEED", "Sample tokens, with this seed.", min=0)] = None
     tag: options.Tag = None
     engine: Annotated[
-        EngineName,
-        option(None, "auto is CTranslate2 where its text is torch's."),
+        EngineName, option(None, "auto is CTranslate2 where its text is torch's.")
     ] = "auto"
     device: options.Device = "auto"
     precision: options.SearchPrecision = "auto"

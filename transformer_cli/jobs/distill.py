@@ -76,10 +76,8 @@ class DistillPlan(Plan):
     directory: DistillDirectory
     binding: Sequence[str]
     """Options of all commands that decide what they compute: device and precision."""
-    training: Sequence[str]
-    """The same of new trainings, of which all have one precision."""
-    threads: Sequence[str] = ()
-    """The option of all commands that does not."""
+    training: Sequence[str]  # the same of new trainings, of which all have one precision
+    threads: Sequence[str] = ()  # the option of all commands that does not
     allow_suspect_data: bool = False
 
     def jobs(self) -> Iterator[Job]:

@@ -104,8 +104,7 @@ class Teacher:
     """A model that translates."""
 
     run: RunDirectory
-    file: Path | None
-    """The configuration that the run is trained with; None: it is there already."""
+    file: Path | None  # the configuration that the run is trained with; None: it is there already
 
     @cached_property
     def config(self) -> Config:
@@ -117,8 +116,7 @@ class Teacher:
 class Direction:
     """Who translates what, and in which direction."""
 
-    name: str
-    """'forward' or 'back'."""
+    name: str  # 'forward' or 'back'
     teachers: list[Teacher]
     settings: Forward | Back
 
@@ -140,8 +138,7 @@ class Distillation:
     settings: DistillSettings
     student_file: Path
     student: Config
-    directions: list[Direction]
-    """Forward, and back if there is back-translation."""
+    directions: list[Direction]  # forward, and back if there is back-translation
 
     @property
     def teachers(self) -> list[Teacher]:

@@ -31,32 +31,23 @@ class Job:
     called where the sweep or the distillation runs, only ``command`` where the executor has it.
     """
 
-    name: str
-    """Also the path of its record and log below jobs/."""
+    name: str  # also the path of its record and log below jobs/
     inputs: Callable[[], Mapping[str, str]]
     """Settings and SHA-256 sums that decide the outputs; called once what it needs is done."""
-    outputs: Callable[[], Sequence[Path]]
-    """The files whose sums are recorded, once it is done."""
-    command: Sequence[str] = ()
-    """Arguments of transformer-cli; none: ``prepare`` does it all."""
-    needs: Sequence[str] = ()
-    """Names of jobs that have to be done first."""
-    stdout: Path | None = None
-    """The file that the command's output becomes."""
+    outputs: Callable[[], Sequence[Path]]  # the files whose sums are recorded, once it is done
+    command: Sequence[str] = ()  # arguments of transformer-cli; none: ``prepare`` does it all
+    needs: Sequence[str] = ()  # names of jobs that have to be done first
+    stdout: Path | None = None  # the file that the command's output becomes
     prepare: Callable[[], object] = lambda: None
     """Called before the command, each time that it is started."""
     discard: Callable[[], Path | None] = lambda: None
     """Removes what was made of other inputs, finished or not, or returns where it is set aside."""
     resumes_with: Sequence[str] = ()
     """Options that it resumes with only: one file has one precision."""
-    config: Config | None = None
-    """The settings of what is trained."""
-    run: RunDirectory | None = None
-    """Where it is trained."""
-    text: Path | None = None
-    """What is translated."""
-    candidates: int = 1
-    """Translations of each of its lines."""
+    config: Config | None = None  # the settings of what is trained
+    run: RunDirectory | None = None  # where it is trained
+    text: Path | None = None  # what is translated
+    candidates: int = 1  # translations of each of its lines
 
 
 @dataclass
@@ -66,15 +57,12 @@ class JobDirectory:
     Creating this object touches no file.
     """
 
-    kind: ClassVar[str]
-    """The command that makes it."""
+    kind: ClassVar[str]  # the command that makes it
     noun: ClassVar[str]
-    option: ClassVar[str]
-    """Of the command, by which another directory is chosen."""
+    option: ClassVar[str]  # of the command, by which another directory is chosen
 
     path: Path
-    done: set[str] = field(default_factory=set)
-    """Names of jobs that are known to be done."""
+    done: set[str] = field(default_factory=set)  # names of jobs that are known to be done
     failed: dict[str, str] = field(default_factory=dict)
     """Messages of jobs that have failed since this object was made; the next one tries again."""
     _begun: dict[str, tuple[JobRecord, float | None]] = field(default_factory=dict)

@@ -22,8 +22,7 @@ from transformer_cli.runs.checkpoint import newest_step
 _POLL_SECONDS = 0.1
 _LOOK_SECONDS = 2.0
 """Between two looks at whether running jobs are worth their time, and at how many may run."""
-_MAX_RESTARTS = 3
-"""How often a job is started again that was ended by others."""
+_MAX_RESTARTS = 3  # how often a job is started again that was ended by others
 _TERMINATED = 143
 """Exit code of a command that was asked to end; batch systems ask all processes of a worker."""
 ERROR = "transformer-cli: error: "
@@ -62,8 +61,7 @@ class Event(NamedTuple):
     ]
     job: Job
     message: str = ""
-    code: int = 0
-    """The exit code of what has failed."""
+    code: int = 0  # the exit code of what has failed
 
     def describe(self) -> str:
         """Return it as a line; as two where a job is begun again."""
@@ -76,10 +74,8 @@ class Event(NamedTuple):
 class Ended(NamedTuple):
     """How a command ended."""
 
-    code: int
-    """Its process' exit code; negative: the signal that killed it."""
-    message: str = ""
-    """Why it has failed; empty if it has said so itself."""
+    code: int  # its process' exit code; negative: the signal that killed it
+    message: str = ""  # why it has failed; empty if it has said so itself
 
 
 @dataclass
@@ -100,17 +96,14 @@ class Runner:
     """
 
     plan: Plan
-    executor: Executor
-    """Calls ``run_command``, with arguments and a result that can be pickled."""
-    lock: int | None = None
-    """The descriptor of the directory's lock; see ``Command.lock``."""
+    executor: Executor  # calls ``run_command``, with arguments and a result that can be pickled
+    lock: int | None = None  # the descriptor of the directory's lock; see ``Command.lock``
     places: Callable[[], Sequence[Mapping[str, str]]] = lambda: ({},)
     """Returns one for each job at a time: what its command has in its environment besides."""
     shows_output: bool = False
     """Whether commands write to this process' stderr, and not to their logs."""
     _running: dict[str, _Running] = field(default_factory=dict)
-    _may_start: bool = True
-    """Whether a job might be found to start: one has ended since none was."""
+    _may_start: bool = True  # whether a job might be found to start: one has ended since none was
     _looked_at: float = field(default_factory=time.monotonic)
     _places: Sequence[Mapping[str, str]] = ()
 
@@ -286,20 +279,15 @@ class Command(NamedTuple):
     """A command of transformer-cli, to be run in a process of its own; paths are absolute."""
 
     arguments: Sequence[str]
-    directory: Path
-    """Where it runs: its arguments may have paths from there."""
+    directory: Path  # where it runs: its arguments may have paths from there
     stop: Path
     """Once there is this file, it is asked to end: so it can be stopped on another machine, too."""
-    owner: Path
-    """The file of its ``fence``, as several workers may run it at once."""
+    owner: Path  # the file of its ``fence``, as several workers may run it at once
     stdout: Path | None = None
     """The file that its output becomes if it succeeds; None: it goes where stderr does."""
-    log: Path | None = None
-    """The file that stderr is appended to; None: this process' stderr."""
-    variables: Sequence[tuple[str, str]] = ()
-    """Of its environment, besides this process'."""
-    restarts: int = 0
-    """How often it was ended by others."""
+    log: Path | None = None  # the file that stderr is appended to; None: this process' stderr
+    variables: Sequence[tuple[str, str]] = ()  # of its environment, besides this process'
+    restarts: int = 0  # how often it was ended by others
     lock: int | None = None
     """A descriptor of this process that it keeps open, so that nobody else works on the directory
     until it has ended, which may be after its starter."""

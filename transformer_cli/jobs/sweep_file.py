@@ -95,8 +95,7 @@ class SweepSettings(Section):
         return self
 
 
-BASE_POINT = "base"
-"""The name of the only point of a sweep without a grid."""
+BASE_POINT = "base"  # the name of the only point of a sweep without a grid
 SEED = "seed"
 _UNSAFE = re.compile(r"[^\w.+-]+")
 _MAX_NAME = 100
@@ -106,12 +105,10 @@ _MAX_NAME = 100
 class Point:
     """Settings that are tried together."""
 
-    name: str
-    """Of its directory."""
+    name: str  # of its directory
     nodes: dict[str, Node] = field(default_factory=dict)
     """What it changes of the base, by dotted key, with the place in the sweep's file."""
-    number: int = 0
-    """Of a search's trial."""
+    number: int = 0  # of a search's trial
 
     @property
     def options(self) -> list[str]:
@@ -193,14 +190,11 @@ class Sweep:
     """A sweep's file, checked."""
 
     settings: SweepSettings
-    base: Path
-    """The configuration that the points are variations of."""
-    tree: Node
-    """That configuration, with its bases."""
+    base: Path  # the configuration that the points are variations of
+    tree: Node  # that configuration, with its bases
     points: list[Point]
     """Those of the grid; one without changes if there is none. Empty for a search."""
-    space: Space | None
-    """What a search draws points from."""
+    space: Space | None  # what a search draws points from
 
     @property
     def samples(self) -> list[Point]:

@@ -147,13 +147,7 @@ class Distillation:
 
 
 def load_distillation(path: Path) -> Distillation:
-    """Read a distillation's file, and the configurations that it names.
-
-    Raises:
-        ConfigError: a file cannot be read, is not YAML, or a key or value does not fit. The message
-            is one line with the file and line.
-        RunError, CheckpointError: a teacher is no run, or is not trained yet.
-    """
+    """Read a distillation's file and the configurations that it names, and check them."""
     root = yaml.read_mapping(path, "teachers and student")
     if isinstance(root.value, dict) and {"data", "tokenizer"} & root.value.keys():
         problem = f"write a file with student: {path.name}, and teachers: a list"
@@ -186,13 +180,7 @@ def _setting_error(root: Node, keys: Keys, problem: str) -> ConfigError:
 
 
 def _check_sources(root: Node, data: DataConfig, is_translated: bool) -> None:
-    """Raise ConfigError if sources have tags or weights, which plain text loses, or are replayed.
-
-    Args:
-        root: the student's settings.
-        data: what they say of the text.
-        is_translated: whether the training text is.
-    """
+    """Refuse sources with tags or weights, which plain text loses, or that are replayed."""
     if find_replay(data) is not None:
         problem = "a student's text is written anew, and nothing is replayed; leave it out"
         raise _setting_error(root, ("data", "replay"), problem)

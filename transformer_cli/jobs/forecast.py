@@ -79,11 +79,7 @@ class Forecaster:
     _prepared: dict[str, Path] = field(default_factory=dict)
 
     def forecast(self, training: Training, growth: float = 1.0) -> JobForecast:
-        """Return what the rest of a training takes, with ``growth`` times the text that is tried.
-
-        Raises:
-            ConfigError, RunError: it cannot be begun.
-        """
+        """Return what the rest of a training takes, with ``growth`` times the text of the trial."""
         if training.settings not in self._tried:
             run = training.run.path if training.run.config.is_file() else self._prepare(training)
             # Of two directories, the last one counts.

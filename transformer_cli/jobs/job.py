@@ -73,11 +73,7 @@ class JobDirectory:
         return self.path / f"{self.kind}.json"
 
     def read_mark(self) -> dict[str, Any] | None:
-        """Return what marks the directory; None: it is not one of this kind.
-
-        Raises:
-            UsageError: another version has marked it.
-        """
+        """Return what marks the directory; None: it is not one of this kind."""
         try:
             mark = json.loads(files.read_small(self.mark))
         except (OSError, ValueError, RecursionError):
@@ -92,12 +88,7 @@ class JobDirectory:
         return mark
 
     def check(self) -> None:
-        """Check that the directory is one of this kind, or empty, or not there.
-
-        Raises:
-            UsageError: it holds something else, or another version has marked it.
-            RunError: it holds links, pipes or devices.
-        """
+        """Check that it is of this kind and version, or empty, or not there; and has no links."""
         if self.path.exists() and not self.path.is_dir():
             raise self._refusal("cannot be made (File exists);")
         # What another process, or a killed one, has just begun.
@@ -145,11 +136,7 @@ class JobDirectory:
         return self._record_of(job).read()
 
     def is_done(self, job: Job) -> bool:
-        """Return whether a job's outputs are there, and made of its present inputs.
-
-        Raises:
-            TransformerCliError, OSError: an input cannot be read.
-        """
+        """Return whether a job's outputs are there, and made of its present inputs."""
         if job.name in self.done:
             return True
         record = self.read(job.name)
@@ -168,11 +155,7 @@ class JobDirectory:
             return False
 
     def begin(self, job: Job) -> tuple[bool, str]:
-        """Record that a job begins, or resumes from where it was stopped.
-
-        Returns:
-            Whether it begins anew; and what becomes of an earlier one.
-        """
+        """Record that a job begins; return whether anew, and what becomes of an earlier one."""
         inputs = dict(job.inputs())
         known = self.read(job.name)
         reason = None if known is None else _find_change(known, job, inputs)
@@ -191,11 +174,7 @@ class JobDirectory:
         return not is_resumed, "; ".join(news)
 
     def finish(self, job: Job) -> None:
-        """Record what a job has made.
-
-        Raises:
-            TransformerCliError, OSError: it is not there.
-        """
+        """Record what a job has made; raise TransformerCliError or OSError if it is not there."""
         record, began = self._begun.pop(job.name)
         record.files = {
             # The directory may be a link, behind which .. leads elsewhere.

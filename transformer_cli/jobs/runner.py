@@ -113,11 +113,7 @@ class Runner:
         return [running.job for running in self._running.values()]
 
     def run(self, should_stop: Callable[[], bool]) -> Iterator[Event | None]:
-        """Run jobs until none is left, or until a stop.
-
-        Yields:
-            what happens, and None a few times a second.
-        """
+        """Run jobs until none is left or a stop; yield what happens, and often None."""
         self._places = self.places()
         try:
             while not should_stop():
@@ -224,8 +220,10 @@ class Runner:
             if ended.code == 0:
                 self.plan.directory.finish(job)
                 return Event("done", job)
-            if self._is_ended_by_others(ended) and running.command.restarts < _MAX_RESTARTS:
-                restarts = running.command.restarts + 1
+            # A worker that was thought lost took it over, or is itself ended.
+            by_others = [fence.EXIT_CODE, *([_TERMINATED] if self.lock is None else [])]
+            restarts = running.command.restarts + 1
+            if ended.code in by_others and restarts <= _MAX_RESTARTS:
                 running.command = running.command._replace(restarts=restarts)
                 running.future = self.executor.submit(run_command, running.command)
                 self._running[job.name] = running
@@ -233,11 +231,6 @@ class Runner:
         except (TransformerCliError, OSError) as error:
             return self._fail(job, str(error))
         return self._fail(job, ended.message, ended.code)
-
-    def _is_ended_by_others(self, ended: Ended) -> bool:
-        """Return whether a worker that was thought lost took a job over, or is itself ended."""
-        is_elsewhere = self.lock is None
-        return ended.code == fence.EXIT_CODE or (is_elsewhere and ended.code == _TERMINATED)
 
     def _look(self) -> None:
         """Stop the jobs that are not worth their time; what they have reached stays."""

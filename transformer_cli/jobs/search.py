@@ -76,15 +76,10 @@ class Study:
         judged_by: Mapping[str, object] = MappingProxyType({}),
         sign: float = 1.0,
     ) -> None:
-        """Open the study in ``directory``, or begin one.
+        """Open the study in ``directory``, of the same space, sampler and seed, or begin one.
 
         ``judged_by`` is what a trial's value depends on besides its settings. ``sign`` is -1 if the
         metric is the better, the lower it is.
-
-        Raises:
-            MissingExtraError: Optuna is not installed.
-            ConfigError: the study there has another space, sampler, seed or ``judged_by``.
-            RunError: its journal is damaged.
         """
         self._optuna = optuna = import_optuna()
         self.space, self._sampler, self._seed, self._sign = space, sampler, seed, sign
@@ -306,11 +301,7 @@ class Search(Grid, Study):
         return self.trials[point.number].state
 
     def extend(self) -> bool:
-        """Begin another trial; return whether there was one to begin.
-
-        Raises:
-            RunError: the last trials have all failed.
-        """
+        """Begin another trial; return whether there was one to begin."""
         limit = self._sweep.settings.trials
         if self._failures >= _MAX_FAILURES and len(self.trials) < limit:
             raise RunError(

@@ -93,9 +93,6 @@ def read_space(node: Node) -> Space:
 
     A list is choices. A range is a section of one key, the name of its distribution, as in
     ``{log: [5e-4, 5e-3]}``.
-
-    Raises:
-        ConfigError: it is no such section, or a range or a list of choices makes no sense.
     """
     if not isinstance(node.value, dict) or not node.value:
         found = "nothing" if node.value == {} else describe_value(values(node))

@@ -225,11 +225,7 @@ class SweepPlan(Plan):
         )
 
     def check_trained_alike(self) -> None:
-        """Check that the runs that are there have the settings of their points.
-
-        Raises:
-            ConfigError: one has others, as the sweep's file or its base has changed since.
-        """
+        """Check that runs have their points' settings: the file or its base may have changed."""
         for run in self.runs():
             if not run.directory.config.is_file():
                 continue
@@ -242,11 +238,7 @@ class SweepPlan(Plan):
                 )
 
     def extend(self) -> bool:
-        """Add a point if this is a search that goes on; return whether one was added.
-
-        Raises:
-            RunError: the last trials have all failed.
-        """
+        """Add a point if this is a search that goes on; return whether one was added."""
         budget = self.sweep.settings.budget_seconds
         if budget is not None and not self.trials.is_over:
             spent = sum(self._read_progress(run).seconds for run in self.runs())

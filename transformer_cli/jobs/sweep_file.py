@@ -133,11 +133,7 @@ def as_node(value: object, place: Place) -> Node:
 def grid_points(grid: Node | None) -> list[Point]:
     """Return all combinations of a grid's values, the last key's varying fastest.
 
-    Args:
-        grid: lists of values by dotted key; None: one point that changes nothing.
-
-    Raises:
-        ConfigError: a list has a value twice.
+    ``grid`` has lists of values by dotted key; None: one point that changes nothing.
     """
     if grid is None or not grid.value:
         return [Point(BASE_POINT)]
@@ -219,11 +215,7 @@ class Sweep:
         return len(self.points) or self.settings.trials
 
     def config_of(self, point: Point) -> Config:
-        """Return the settings of a point, with its first seed.
-
-        Raises:
-            ConfigError: they do not fit the schema; the place is that in the sweep's file.
-        """
+        """Return the settings of a point; ConfigError names the place in the sweep's file."""
         root = deepcopy(self.tree)
         for keys, node in point.nodes.items():
             yaml.set_node(root, tuple(keys.split(".")), deepcopy(node))
@@ -231,12 +223,7 @@ class Sweep:
 
 
 def load_sweep(path: Path) -> Sweep:
-    """Read a sweep's file, and check each point of its grid.
-
-    Raises:
-        ConfigError: a file cannot be read, is not YAML, or a key or value does not fit. The message
-            is one line with the file and line.
-    """
+    """Read a sweep's file, and check each point of its grid."""
     root = yaml.read_mapping(path, "base")
     assert isinstance(root.value, dict)
     if root.value.keys() & Config.model_fields.keys():

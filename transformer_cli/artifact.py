@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from transformer_cli.archives import split_archive
 from transformer_cli.compression import open_text, write_text
 from transformer_cli.files import MAX_SMALL_BYTES, read_small, sha256, whole_directory
 from transformer_cli.objects import ObjectPath, object_keys
@@ -165,7 +166,7 @@ def combine_hashes(sides: "Iterable[hashlib._Hash]") -> str:
 
 
 def mtime_key_of(paths: Iterable[Path]) -> str | None:
-    """Return sizes, modification times and inodes of files, and what objects have in their place.
+    """Return sizes, times and inodes of files or their archives, and what objects have instead.
 
     None: a file is not there, or was changed so recently that another change might leave its times
     as they are. CorpusError: a store cannot be asked.
@@ -183,8 +184,9 @@ def mtime_keys(paths: Sequence[Path]) -> list[str | None]:
 
 
 def _mtime_key(path: Path) -> str | None:
+    archive = split_archive(path)
     try:
-        stat = path.stat()
+        stat = (archive[0] if archive else path).stat()
     except OSError:
         return None
     # Also changed where a file is put in another's place, with its old time.

@@ -110,6 +110,8 @@ def _type(part: Schema) -> str:
     match part["type"]:
         case [name, "null"]:
             return f"{_type({**part, 'type': name})}, or `null`"
+        case ["string", "array", "null"]:
+            return "text, or a list, or `null`"
         case ["integer", "string", "null"]:
             return "whole number or text, or `null`"
         case "integer" | "number" as name:
@@ -145,9 +147,9 @@ def _is_source(part: Schema) -> bool:
 def _describe_mapping(part: Schema) -> str:
     if _is_source(part):
         return "[source](#sources)"
-    return (
-        f"`{{{', '.join(f'{key}: {_type(below)}' for key, below in part['properties'].items())}}}`"
-    )
+    # Where a section below it has a row of its own, what need not be given is told there.
+    keys = {key: below for key, below in part["properties"].items() if "default" not in below}
+    return f"`{{{', '.join(f'{key}: {_type(below)}' for key, below in keys.items())}}}`"
 
 
 def _bounds(part: Schema) -> str:

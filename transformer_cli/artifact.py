@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from transformer_cli.archives import split_archive
 from transformer_cli.compression import open_text, write_text
 from transformer_cli.files import MAX_SMALL_BYTES, read_small, sha256, whole_directory
 from transformer_cli.objects import ObjectPath, object_keys
@@ -43,10 +44,8 @@ class Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    made_of: dict[str, str]
-    """Fingerprints of the inputs, by name."""
-    files: dict[str, FileRecord] = {}
-    """By name; filled in by ``Artifact.make``."""
+    made_of: dict[str, str]  # fingerprints of the inputs, by name
+    files: dict[str, FileRecord] = {}  # by name; filled in by ``Artifact.make``
 
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -57,10 +56,8 @@ class Artifact(Generic[AnyRecord]):
     """A directory that is made once; creating this object touches no file."""
 
     path: Path
-    kind: type[AnyRecord]
-    """Of its record."""
-    name: str = "artifact.json"
-    """Of the file with the record."""
+    kind: type[AnyRecord]  # of its record
+    name: str = "artifact.json"  # of the file with the record
 
     def read(self) -> AnyRecord | None:
         """Return the record; None: there is none, or it is damaged or of another version."""
@@ -169,7 +166,7 @@ def combine_hashes(sides: "Iterable[hashlib._Hash]") -> str:
 
 
 def mtime_key_of(paths: Iterable[Path]) -> str | None:
-    """Return sizes, modification times and inodes of files, and what objects have in their place.
+    """Return sizes, times and inodes of files or their archives, and what objects have instead.
 
     None: a file is not there, or was changed so recently that another change might leave its times
     as they are. CorpusError: a store cannot be asked.
@@ -187,8 +184,9 @@ def mtime_keys(paths: Sequence[Path]) -> list[str | None]:
 
 
 def _mtime_key(path: Path) -> str | None:
+    archive = split_archive(path)
     try:
-        stat = path.stat()
+        stat = (archive[0] if archive else path).stat()
     except OSError:
         return None
     # Also changed where a file is put in another's place, with its old time.

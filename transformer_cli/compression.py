@@ -1,4 +1,4 @@
-"""Text in files and objects, compressed or not: a name's ending, .gz, .xz or .zst, says which.
+"""Text in files, objects and archives, packed or not: a name's ending, .gz, .xz or .zst, says how.
 
 All formats allow several compressed members one after another. What is written here ends a
 member at each flush, so that a file may be cut at a member's end and gone on with.
@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import IO, Any, TextIO
 
+from transformer_cli.archives import open_member, read_chunks, split_archive
 from transformer_cli.errors import CorpusError, MissingExtraError
 from transformer_cli.files import SpecialFileError, open_checked, whole_file
 from transformer_cli.objects import ObjectPath, open_object
@@ -33,10 +34,14 @@ def open_text(path: Path, once: bool = False, start: int = 0) -> io.BufferedRead
     ``start`` are left out.
     """
     codec = _codec(path)
-    file = open_object(path) if isinstance(path, ObjectPath) else _open_file(path, once)
-    if start:
-        file.seek(start)
-    chunks = _read(path, file)
+    if in_archive := split_archive(path):
+        file: IO[bytes] | io.FileIO = open_member(*in_archive)
+        chunks = read_chunks(path, file, _CHUNK_BYTES)
+    else:
+        file = open_object(path) if isinstance(path, ObjectPath) else _open_file(path, once)
+        if start:
+            file.seek(start)
+        chunks = _read(path, file)
     if codec is not None:
         chunks = _decompress(path, chunks, codec[1])
     return io.BufferedReader(_Chunks(file, chunks), _CHUNK_BYTES)
@@ -98,6 +103,11 @@ def is_compressed(path: Path) -> bool:
     return path.suffix in _FORMATS
 
 
+def is_packed(path: Path) -> bool:
+    """Return whether a file is compressed, or lies in an archive."""
+    return is_compressed(path) or split_archive(path) is not None
+
+
 def text_writer(target: Path, path: Path) -> TextIO:
     """Open ``target`` to write UTF-8 into it, compressed as the ending of ``path`` says."""
     size = _MEMBER_BYTES if is_compressed(path) else io.DEFAULT_BUFFER_SIZE
@@ -126,7 +136,7 @@ def _unreadable(path: Path, error: OSError) -> CorpusError:
     )
 
 
-def _read(path: Path, file: BinaryIO | io.FileIO) -> Iterator[bytes]:
+def _read(path: Path, file: IO[bytes] | io.FileIO) -> Iterator[bytes]:
     try:
         while data := file.read(_CHUNK_BYTES):
             yield data
@@ -175,7 +185,7 @@ def _damage_error(path: Path, reason: str) -> CorpusError:
 class _Chunks(io.RawIOBase):
     """A file whose bytes come in chunks."""
 
-    def __init__(self, file: BinaryIO | io.FileIO, chunks: Iterator[bytes]) -> None:
+    def __init__(self, file: IO[bytes] | io.FileIO, chunks: Iterator[bytes]) -> None:
         self._file = file
         self._chunks = chunks
         self._left = memoryview(b"")

@@ -94,6 +94,19 @@ def text_path(text: str) -> Path:
     raise ValueError(f"{shorten_middle(text, 200)}: {problem}")
 
 
+def split_web_url(path: Path) -> tuple[str, str] | None:
+    """Return the URL of a file of the web, and a name in it if that is a zip archive.
+
+    None: the path is none of http or https.
+    """
+    if not isinstance(path, ObjectPath) or path.parts[0] not in ("http:", "https:"):
+        return None
+    names = path.parts[2:]
+    ends = (place for place, name in enumerate(names, start=3) if name.lower().endswith(".zip"))
+    end = next(ends, len(path.parts))
+    return str(ObjectPath(*path.parts[:end])), "/".join(path.parts[end:])
+
+
 def open_object(path: ObjectPath) -> BinaryIO:
     """Open an object to read it; it raises CorpusError whenever it cannot be read."""
     with _naming_errors(path):

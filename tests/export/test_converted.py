@@ -18,8 +18,9 @@ from export.test_ctranslate2 import TEXT, subword_run
 from transformer_cli.artifact import Record, record_files, write_record
 from transformer_cli.errors import CheckpointError
 from transformer_cli.export.hub import write_hub
+from transformer_cli.files import cache_directory
 from transformer_cli.inference import ctranslate2_engine, ctranslate2_spec
-from transformer_cli.inference.ctranslate2_engine import cache_directory, verified_sums
+from transformer_cli.inference.ctranslate2_engine import verified_sums
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
@@ -46,7 +47,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def kept() -> list[Path]:
-    return sorted(cache_directory().iterdir())
+    return sorted(cache_directory("converted").iterdir())
 
 
 def other_weights(run: RunDirectory, factor: float = 0.9) -> None:
@@ -127,8 +128,9 @@ def test_the_longest_unused_are_removed(tmp_path: Path, monkeypatch: pytest.Monk
         os.utime(path, (time, time))
     assert texts(run, checkpoint="step-00000001") == first  # it is used again
     assert old.stat().st_mtime > 2_000
-    (cache_directory() / f"{old.name}.partial-4000000").mkdir()  # of a process that was killed
-    being_made = cache_directory() / f"{old.name}.partial-{os.getppid()}"
+    cache = cache_directory("converted")
+    (cache / f"{old.name}.partial-4000000").mkdir()  # of a process that was killed
+    being_made = cache / f"{old.name}.partial-{os.getppid()}"
     being_made.mkdir()
     most = 2.5 * sum(path.stat().st_size for path in old.iterdir())
     monkeypatch.setattr(ctranslate2_engine, "MAX_BYTES", most)
@@ -187,7 +189,7 @@ def test_where_it_cannot_be_kept_it_is_temporary(
 ) -> None:
     run = subword_run(tmp_path / "run", joint=True)
     expected = texts(run, ComputeOptions("torch", "cpu"))
-    cache = cache_directory()
+    cache = cache_directory("converted")
     place = (cache.parent, cache)[level]
     place.parent.mkdir(parents=True)
     elsewhere = tmp_path / "elsewhere"
@@ -221,7 +223,7 @@ def test_without_a_home_it_is_temporary(tmp_path: Path, monkeypatch: pytest.Monk
 def test_it_lies_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRANSFORMER_CLI_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_directory() == tmp_path / "transformer-cli" / "converted"
+    assert cache_directory("converted") == tmp_path / "transformer-cli" / "converted"
 
 
 def test_a_shared_model_has_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

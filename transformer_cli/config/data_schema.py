@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
@@ -13,6 +14,7 @@ from pydantic import (
     model_serializer,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from transformer_cli.config.sections import (
     Count,
@@ -23,6 +25,7 @@ from transformer_cli.config.sections import (
     setting,
 )
 from transformer_cli.files import find_unusable_on_windows
+from transformer_cli.objects import split_web_url
 
 SourceFormat = Literal["tmx", "tsv", "jsonl", "parquet", "po", "text"]
 SOURCE_FORMATS: tuple[SourceFormat, ...] = ("tmx", "tsv", "jsonl", "parquet", "po")
@@ -48,6 +51,7 @@ FilterName = Literal[
 ]
 """In the order in which they are applied."""
 Column = Annotated[int | str, WithJsonSchema({"type": ["integer", "string"]})]
+_SHA256 = "^[0-9a-f]{64}$"
 SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
 MAX_WEIGHT = 1000.0
 """How often a pair may be drawn in an epoch."""
@@ -55,23 +59,74 @@ TAG_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
 TagName = Annotated[str, Field(pattern=TAG_PATTERN)]
 
 
-class FilePair(Section):
+def _read_sums(value: object) -> object:
+    sums = value if isinstance(value, list) else [value]
+    if not all(isinstance(each, str) and re.fullmatch(_SHA256, each) for each in sums):
+        problem = "expected a SHA-256, which is 64 hexadecimal digits, or a list of them"
+        raise PydanticCustomError("url", problem)
+    return sums
+
+
+class _Files(Section):
+    """Paths of text, some of which may be URLs."""
+
+    sha256: (
+        Annotated[
+            list[str],
+            BeforeValidator(_read_sums),
+            WithJsonSchema(
+                {"type": ["string", "array"], "pattern": _SHA256, "items": {"pattern": _SHA256}}
+            ),
+        ]
+        | None
+    ) = setting(
+        None,
+        "SHA-256 of the file or archive that is fetched, if a path is an https:// URL; of two, a "
+        "list, src's first",
+    )
+
+    @model_validator(mode="after")
+    def _one_sum_a_file(self) -> Self:
+        split = (split_web_url(path) for key in PATH_KEYS if (path := getattr(self, key, None)))
+        urls = {url for url, _ in filter(None, split)}
+        if self.sha256 is not None and len(self.sha256) != len(urls):
+            given = f"{len(self.sha256)} given for {len(urls)} fetched files"
+            raise ValueError(f"sha256: {given}; give one for each https:// URL, src's first")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _as_given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # A pair of files is two paths, as it was before there were other formats.
+        settings: dict[str, Any] = dump(self)
+        fields = type(self).model_fields
+        keys = sorted(settings, key="sha256".__eq__)  # last
+        return {key: settings[key] for key in keys if settings[key] != fields[key].default}
+
+    @property
+    def sums(self) -> tuple[str | None, str | None]:
+        """What is fetched for the source and for the target must have."""
+        return (self.sha256[0], self.sha256[-1]) if self.sha256 else (None, None)
+
+
+class FilePair(_Files):
     """Two aligned text files: line n of one translates line n of the other; .gz, .xz, .zst too.
 
     Relative paths start from the directory that the command is run in. A path may be the URL of an
-    object, as in s3://bucket/train.de.zst.
+    object, as in s3://bucket/train.de.zst, or of the web; and it may go on in a zip archive, as in
+    https://host/de-en.txt.zip/*.de.
     """
 
     src: FilePath = Field(description="path of the source side")
     tgt: FilePath = Field(description="path of the target side")
 
 
-class SourceConfig(Section):
+class SourceConfig(_Files):
     """Parallel text in one format, compressed (.gz, .xz, .zst) or not.
 
     Exactly one of tmx, tsv, jsonl, parquet and po, or src and tgt. Paths may have the wildcards *
     and ?, and start from the directory that the command is run in. A path may be a URL of objects,
-    as in s3://bucket/web-*.tsv.zst.
+    as in s3://bucket/web-*.tsv.zst, or of the web; and it may go on in a zip archive, as in
+    deu-eng.zip/deu.txt.
     """
 
     model_config = ConfigDict(
@@ -137,13 +192,6 @@ class SourceConfig(Section):
         for key in keys:
             if getattr(self, key) is None:
                 raise ValueError(f"{key}: missing ({type(self).model_fields[key].description})")
-
-    @model_serializer(mode="wrap")
-    def _as_given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # A pair of files is two paths, as it was before there were other formats.
-        settings: dict[str, Any] = dump(self)
-        fields = type(self).model_fields
-        return {key: value for key, value in settings.items() if value != fields[key].default}
 
     @property
     def format(self) -> SourceFormat:

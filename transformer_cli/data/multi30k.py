@@ -3,8 +3,9 @@
 import os
 from pathlib import Path
 
+from transformer_cli.data import fetching
 from transformer_cli.errors import CorpusError
-from transformer_cli.files import remove_leftovers, sha256, whole_file
+from transformer_cli.files import sha256
 
 SPLITS = (
     "train",
@@ -37,17 +38,14 @@ _COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 _WEB_PAGE = f"https://github.com/multi30k/dataset/tree/{_COMMIT}/data/task1/raw"
 BASE_URL = f"https://raw.githubusercontent.com/multi30k/dataset/{_COMMIT}/data/task1/raw/"
 
-# Seconds to connect to one address, of which a server may have several, and to wait for bytes.
-TIMEOUT = (5.0, 30.0)
-
 
 def fetch(
     split: str, src_lang: str, tgt_lang: str, earlier: Path | None = None
 ) -> tuple[Path, Path]:
-    """Find a split's two files on disk, or download them into ``./data/multi30k``.
+    """Find a split's two files on disk, or download them into the user's cache.
 
-    A file is looked for in ``./data/multi30k``, in the directory that ``$MULTI30K_DIR`` names, and
-    in ``earlier``. Both are returned packed, and of the published SHA-256.
+    A file is looked for in ``./data/multi30k``, in the directory that ``$MULTI30K_DIR`` names, in
+    ``earlier`` and in the cache. Both are returned packed, and of the published SHA-256.
 
     Raises:
         CorpusError: a file on disk is not the published one, or a download failed.
@@ -95,38 +93,16 @@ def _find(name: str, earlier: Path | None) -> Path | None:
                 f"{SHA256[name][:12]}); delete it and it is downloaded anew"
             )
         return path
-    return None
+    return fetching.find(BASE_URL + name, SHA256[name])
 
 
 def _download(split: str, lang: str, earlier: Path | None) -> Path:
-    import pooch
-
     name = f"{split}.{lang}.gz"
-    path = DIRECTORY / name
     try:
-        DIRECTORY.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(DIRECTORY)
-        # pooch.retrieve would do, but leaves a file that only its owner may read.
-        with whole_file(path) as temporary:
-            pooch.HTTPDownloader(timeout=TIMEOUT)(BASE_URL + name, str(temporary), None)
-            if sha256(temporary) != SHA256[name]:
-                raise OSError("what came is not the published file, by its SHA-256")
-    except OSError as error:
+        return fetching.fetch(BASE_URL + name, SHA256[name])
+    except CorpusError as error:
         raise CorpusError(
-            f"{BASE_URL}{name}: could not be downloaded to {DIRECTORY}: {_reason(error)}; it is "
-            f"not in {'; nor in '.join(_directories(earlier).values())}; try "
-            f"again, or put {split}.de.gz and {split}.en.gz from {_WEB_PAGE} into {DIRECTORY} by "
-            "hand, or into the directory that $MULTI30K_DIR names"
+            f"{error}; it is not in {'; nor in '.join(_directories(earlier).values())}: put "
+            f"{split}.de.gz and {split}.en.gz from {_WEB_PAGE} into {DIRECTORY} by hand, or into "
+            "the directory that $MULTI30K_DIR names"
         ) from error
-    return path
-
-
-def _reason(error: OSError) -> str:
-    """Return a short reason: requests' own messages repeat the whole address."""
-    import requests  # pooch's own, whose errors are OSErrors
-
-    if isinstance(error, requests.HTTPError) and error.response is not None:
-        return f"the server answered {error.response.status_code}"
-    if isinstance(error, requests.RequestException):
-        return f"no connection, or it broke off ({type(error).__name__})"
-    return error.strerror or str(error)

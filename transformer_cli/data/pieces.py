@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from transformer_cli.compression import is_compressed, open_text
+from transformer_cli.archives import check_room, member_bytes, split_archive
+from transformer_cli.compression import is_packed, open_text
 from transformer_cli.data.corpus import (
     LineRange,
     PairRange,
@@ -149,13 +150,14 @@ def _sizes(items: Sequence[_Whole]) -> list[int]:
     paths = [path for item in items for path in item.paths]
     objects = [path for path in paths if isinstance(path, ObjectPath)]
     sizes: dict[Path, int] = dict(zip(objects, object_sizes(objects), strict=True))
+    sizes |= {path: member_bytes(path) for path in paths if split_archive(path)}
     sizes |= {path: path.stat().st_size for path in paths if path not in sizes and path.is_file()}
     return [sum(sizes.get(path, 0) for path in item.paths) for item in items]
 
 
 def _can_be_cut(item: _Whole, is_only: bool) -> bool:
     # Of several compressed ones, each is for one worker: copies of all might fill the disk.
-    is_bare = not any(map(is_compressed, item.paths))
+    is_bare = not any(map(is_packed, item.paths))
     return (is_bare or is_only) and (isinstance(item, ParallelFiles) or item.reader.is_of_lines)
 
 
@@ -173,17 +175,18 @@ def _cut(item: _Whole, size: int, work: Path) -> list[_Item]:
 
 def is_plain(path: Path) -> bool:
     """Return whether a file can be cut without a copy."""
-    return not is_compressed(path) and not isinstance(path, ObjectPath)
+    return not is_packed(path) and not isinstance(path, ObjectPath)
 
 
 def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
     """Cut a text file into ranges of ``size`` lines, of which the last may have fewer.
 
-    Of a compressed file and of an object, a plain copy is written into the directory ``work``, for
+    Of a packed file and of an object, a plain copy is written into the directory ``work``, for
     as long as the ranges are read. Raises what ``open_text`` and ``without_byte_order_mark`` do.
     """
     # Absolute for workers elsewhere; of a new name, as two of them may do this at once.
     plain = path.absolute() if is_plain(path) else work / uuid4().hex
+    check_room(path, work)
     starts, lines, end = [0], 0, 0
     head = last = b""
     with ExitStack() as stack:

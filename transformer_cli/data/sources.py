@@ -8,6 +8,7 @@ from transformer_cli.config.data_schema import (
     CopyData,
     CorpusData,
     DataConfig,
+    FilePair,
     FilesData,
     ImportedData,
     Multi30kData,
@@ -22,8 +23,9 @@ from transformer_cli.data.corpus import (
     ParallelFiles,
     ParallelText,
 )
+from transformer_cli.data.fetching import is_fetched
 from transformer_cli.data.prepared import find_damage, read_corpus_record, read_split, split_path
-from transformer_cli.data.readers.opening import MAX_BAD_UNITS, open_source
+from transformer_cli.data.readers.opening import MAX_BAD_UNITS, open_pair, open_source
 from transformer_cli.errors import ConfigError, CorpusError, did_you_mean
 
 # Three lines in four are for training, so this many draws of the wrong kind (0.75^200) mean that
@@ -86,8 +88,7 @@ def open_split(
         case CopyData():
             return copy_lines(data, split)
         case FilesData():
-            pair = {"train": data.train, "val": data.val, **data.test}[split]
-            return ParallelFiles(pair.src, pair.tgt)
+            return open_pair(_file_pairs(data)[split])
         case CorpusData():
             return _find_prepared(split, earlier)
         case ImportedData():
@@ -116,9 +117,13 @@ def open_added(data: DataConfig) -> dict[str, PairSource]:
 
 def is_on_disk(data: DataConfig, split: str, earlier: Path | None = None) -> bool:
     """Return whether ``open_split`` would download nothing; CorpusError: a file is damaged."""
-    if not isinstance(data, Multi30kData):
-        return True
-    return multi30k.find(split, data.src_lang, data.tgt_lang, earlier) is not None
+    match data:
+        case Multi30kData():
+            return multi30k.find(split, data.src_lang, data.tgt_lang, earlier) is not None
+        case FilesData():
+            pair = _file_pairs(data)[split]
+            return all(map(is_fetched, (pair.src, pair.tgt), pair.sums))
+    return True
 
 
 def check_has_text(data: DataConfig, config: Path) -> None:
@@ -172,6 +177,10 @@ def copy_lines(data: CopyData, split: str) -> ParallelText:
 
     lines = [draw() for _ in range(data.train_lines if training else data.test_lines)]
     return ParallelText(lines, list(lines))
+
+
+def _file_pairs(data: FilesData) -> dict[str, FilePair]:
+    return {"train": data.train, "val": data.val, **data.test}
 
 
 def _find_toy(src: str, tgt: str) -> ParallelFiles:

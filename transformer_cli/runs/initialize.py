@@ -9,6 +9,7 @@ from datetime import date
 from itertools import count
 from pathlib import Path
 
+from transformer_cli.archives import match_members, split_archive
 from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import PATH_KEYS, DataConfig, Multi30kData
 from transformer_cli.config.differences import MAY_CHANGE, Difference, differences
@@ -26,7 +27,7 @@ from transformer_cli.errors import (
     TokenizerError,
 )
 from transformer_cli.files import TEMPORARY_MARK, read_json, read_small, remove_leftovers
-from transformer_cli.objects import ObjectPath, object_key, text_path
+from transformer_cli.objects import ObjectPath, object_key, split_web_url, text_path
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import (
     ALL,
@@ -202,10 +203,17 @@ def _has_moved(difference: Difference) -> bool:
         return False
     for path in old:
         with suppress(CorpusError):  # no file matches its wildcards
-            for file in matching_files(text_path(path)):
-                if object_key(file) if isinstance(file, ObjectPath) else file.exists():
-                    return False
+            if split_web_url(text_path(path)) or any(
+                map(_is_there, matching_files(text_path(path)))
+            ):
+                return False
     return True
+
+
+def _is_there(path: Path) -> bool:
+    if in_archive := split_archive(path):
+        return path in match_members(*in_archive)
+    return path.exists() if not isinstance(path, ObjectPath) else object_key(path) is not None
 
 
 def _split_paths(value: object) -> tuple[list[str], object]:

@@ -10,7 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
-from transformer_cli.compression import is_compressed, open_text
+from transformer_cli.compression import is_packed, open_text
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import LineRange, bounded_lines
 from transformer_cli.data.readers.units import (
@@ -79,8 +79,8 @@ class FieldsReader(UnitReader):
             with open_text(file) as raw:
                 yield from read_jsonl(raw, str(file))
             return
-        if is_compressed(file):
-            raise CorpusError(f"{file}: Parquet has its own compression; decompress it first")
+        if is_packed(file):
+            raise CorpusError(f"{file}: Parquet has its own compression; unpack it first")
         with open_parquet(file) as parquet:
             fields = dict(_field_types(parquet.schema_arrow))
         types = {name: kind for name, kind in fields.items() if not kind.startswith("struct<")}

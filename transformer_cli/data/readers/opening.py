@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from transformer_cli.artifact import mtime_key_of
-from transformer_cli.config.data_schema import SourceConfig
+from transformer_cli.config.data_schema import FilePair, SourceConfig
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
 from transformer_cli.data.readers.fields import FieldsReader, TsvReader
 from transformer_cli.data.readers.po import PoReader
@@ -49,15 +49,16 @@ def open_source(
     damaged; they are counted and left out.
 
     Raises:
-        CorpusError: no file matches a path with wildcards, or it is a directory's.
+        CorpusError: no file matches a path with wildcards, it is a directory's, or one of the web
+            that cannot be fetched.
     """
     if source.src is not None and source.tgt is not None:
-        return _open_text_files(source.src, source.tgt)
+        return _open_text_files(source.src, source.tgt, source.sums)
     if not isinstance(source.path, ObjectPath) and source.path.is_dir():
         endings = ["mo", "po"] if source.format == "po" else [source.format]
         names = " or ".join(str(source.path / f"*.{ending}") for ending in endings)
         raise CorpusError(f"{source.path}: this is a directory; name its files, as in {names}")
-    files = (source.path, matching_files(source.path), max_bad_units)
+    files = (source.path, matching_files(source.path, source.sums[0]), max_bad_units)
     match source:
         case SourceConfig(src_column=int() | str() as src, tgt_column=int() | str() as tgt):
             return TsvReader(*files, (src, tgt))
@@ -66,9 +67,21 @@ def open_source(
     return (TmxReader if source.format == "tmx" else PoReader)(*files, (src_lang, tgt_lang))
 
 
-def _open_text_files(src: Path, tgt: Path) -> TextReader | TextFilesReader:
+def open_pair(pair: FilePair) -> ParallelFiles:
+    """Return aligned text of one file a side; raise what ``open_source`` does."""
+    files = [matching_files(*side) for side in zip((pair.src, pair.tgt), pair.sums, strict=True)]
+    for path, matching in zip((pair.src, pair.tgt), files, strict=True):
+        if len(matching) > 1:
+            problem = f"matches {len(matching)} files, where one is meant"
+            raise CorpusError(f"{path}: {problem}; name it, or take data.kind corpus")
+    return ParallelFiles(files[0][0], files[1][0])
+
+
+def _open_text_files(
+    src: Path, tgt: Path, sums: tuple[str | None, str | None]
+) -> TextReader | TextFilesReader:
     """Pair up the files that match both paths, in sorted order."""
-    src_files, tgt_files = matching_files(src), matching_files(tgt)
+    src_files, tgt_files = matching_files(src, sums[0]), matching_files(tgt, sums[1])
     if len(src_files) != len(tgt_files):
         raise CorpusError(
             f"{src} matches {len(src_files)} files, but {tgt} {len(tgt_files)}; they are paired up "

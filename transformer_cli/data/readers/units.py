@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from transformer_cli.archives import match_members, split_archive
 from transformer_cli.artifact import hash_files, mtime_key_of
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import LineRange, decode_line, without_byte_order_mark
+from transformer_cli.data.fetching import local_path
 from transformer_cli.errors import CorpusError, did_you_mean
 from transformer_cli.objects import ObjectPath, match_objects
 
@@ -170,11 +172,13 @@ def primary_language(code: str) -> str:
     return re.split(r"[-_.@]", code.strip(), maxsplit=1)[0].lower()
 
 
-def matching_files(path: Path) -> tuple[Path, ...]:
+def matching_files(path: Path, sha256: str | None = None) -> tuple[Path, ...]:
     """Return the files or objects that match a path, sorted; raise a CorpusError if there are none.
 
-    A path without the wildcards * and ?, or of a file that has them, is returned unseen.
+    A path without the wildcards * and ?, or of a file that has them, is returned unseen. What is on
+    the web is fetched, and must have the sum ``sha256`` if one is given.
     """
+    path = local_path(path, sha256)
     pattern = str(path)
     if not any(wildcard in pattern for wildcard in "*?"):
         return (path,)
@@ -185,6 +189,8 @@ def matching_files(path: Path) -> tuple[Path, ...]:
         return objects
     if path.exists():
         return (path,)
+    if in_archive := split_archive(path):
+        return match_members(*in_archive)
     names = glob.glob(pattern.replace("[", "[[]"))  # noqa: PTH207, as the pattern may be absolute
     files = tuple(file for file in map(Path, sorted(names)) if not file.is_dir())
     if not files:

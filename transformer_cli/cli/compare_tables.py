@@ -11,10 +11,8 @@ from transformer_cli.evaluation.seed_statistics import MAX_SEEDS, MetricComparis
 from transformer_cli.evaluation.seen_pairs import describe_seen
 from transformer_cli.metrics import METRICS
 
-Entry = Mapping[str, Any]
-"""What JSON has of a run, or of a group of runs."""
-WIDTH = 100
-"""Columns that tables keep within, unless names alone are wider."""
+Entry = Mapping[str, Any]  # what JSON has of a run, or of a group of runs
+WIDTH = 100  # columns that tables keep within, unless names alone are wider
 _NARROWEST = 12
 
 

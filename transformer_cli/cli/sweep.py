@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
     from transformer_cli.jobs.job import Job
 
 STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
-PATIENCE = 5.0
-"""Seconds in which what a killed process had started has ended."""
+PATIENCE = 5.0  # seconds in which what a killed process had started has ended
 _REDRAW_SECONDS = 1.0
 
 _ABOUT_FILE = "YAML file: base, a configuration; seeds, a number; grid, values of settings."
@@ -87,22 +87,16 @@ class Engine(NamedTuple):
     """What runs jobs."""
 
     executor: Executor
-    places: Callable[[], Sequence[Mapping[str, str]]]
-    """See ``Runner.places``."""
-    threads: int
-    """Cores for each job."""
-    lock: int | None
-    """The directory's, which jobs hold as well; None: they are on a cluster."""
+    places: Callable[[], Sequence[Mapping[str, str]]]  # see ``Runner.places``
+    threads: int  # cores for each job
+    lock: int | None  # the directory's, which jobs hold as well; None: they are on a cluster
 
 
 @contextmanager
 def open_engine(
     path: Path, cluster: "cluster_schema.ClusterSettings | None", device: str = "cpu", jobs: int = 1
 ) -> Iterator[Engine]:
-    """Lock a directory of jobs, and open what runs them.
-
-    That is a cluster's workers, or threads that start as many processes here.
-    """
+    """Lock a directory of jobs; open what runs them: a cluster, or threads that start processes."""
     is_remote = cluster is not None
     with directories.lock_directory(path, PATIENCE, is_fenced=is_remote) as lock:
         if cluster is None:
@@ -154,13 +148,10 @@ def run_jobs(
     show: "Callable[[runners.Event | None, Sequence[Job]], object]",
     shows_output: bool = False,
 ) -> int | None:
-    """Run the jobs of a plan until none is left or a signal comes, which ``stopping`` answers.
+    """Run the jobs of a plan until none is left, or until a signal, whose exit code is returned.
 
-    ``show`` takes what happens, or None a few times a second, and the jobs that run. Others are as
-    in ``Runner``.
-
-    Returns:
-        the exit code after a signal, else None.
+    ``stopping`` answers a signal. ``show`` takes what happens, or None a few times a second, and
+    the jobs that run.
     """
     with stop_requests(stopping) as requested:
         runner = runners.Runner(plan, engine.executor, engine.lock, engine.places, shows_output)
@@ -175,9 +166,8 @@ def run_jobs(
 def list_places(device: str, jobs: int) -> Sequence[Mapping[str, str]]:
     """Return what the environment of each job at a time has besides: its GPU, if any."""
     gpus = list_gpus() if device in ("auto", "cuda") and jobs > 1 else []
-    if not gpus:
-        return [{}] * jobs
-    return [{"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} for number in range(jobs)]
+    places = [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [{}]
+    return [*islice(cycle(places), jobs)]
 
 
 def list_gpus() -> list[str]:

@@ -19,8 +19,7 @@ from transformer_cli.report.rendering import plotly_script
 from transformer_cli.runs.groups import RunGroup, read_run_state, read_sweep_plan, run_name
 from transformer_cli.runs.initialize import corpus_directory
 
-_MAX_BYTES = 1 << 28
-"""Of the translations of a split: of a million lines."""
+_MAX_BYTES = 1 << 28  # of the translations of a split: of a million lines
 _UNFINISHED = {"done": "", "failed": "failed", "pruned": "pruned"}
 """Why a run has not finished, by the state of its job."""
 

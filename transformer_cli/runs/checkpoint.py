@@ -40,8 +40,7 @@ from transformer_cli.files import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT = 4
-"""Earlier formats were never released, and are not read."""
+FORMAT = 4  # earlier formats were never released, and are not read
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 STATE, MANIFEST = "state.json", "manifest.json"
 AVERAGE = "average"
@@ -104,8 +103,7 @@ class Checkpoint:
 
     path: Path
     files: Mapping[str, str]  # SHA-256 by file name
-    advice: str = "use another checkpoint, or delete this one"
-    """To the user, if a file is damaged."""
+    advice: str = "use another checkpoint, or delete this one"  # to the user, if a file is damaged
 
     @classmethod
     def open(cls, path: Path, tokenizer: str | None = None) -> "Checkpoint":

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 Record = dict[str, Any]
-_MAX_BYTES = 1 << 26
-"""Records of ten million steps; each takes several times its size of memory."""
+_MAX_BYTES = 1 << 26  # records of ten million steps; each takes several times its size of memory
 _MAX_LINE_BYTES = 1 << 20
 _MEASURED = (*(name for name, metric in METRICS.items() if not metric.is_thorough), "perplexity")
 
@@ -123,8 +122,7 @@ def number(record: Record, key: str) -> float | None:
     return None
 
 
-SESSION_KIND = "session"
-"""Kind of the record that each session of a training begins with."""
+SESSION_KIND = "session"  # kind of the record that each session of a training begins with
 _UNKNOWN = "not recorded"
 _ENVIRONMENT = ("device", "precision", "threads", "processes", "torch", "transformer_cli", "python")
 

@@ -151,6 +151,26 @@ def cache_directory(name: str) -> Path:
     return user_cache_path("transformer-cli", appauthor=False) / name
 
 
+def open_cache(name: str) -> Path | None:
+    """Return ``cache_directory``, made if need be; None: others may write it, or nobody can."""
+    cache = cache_directory(name)
+    try:
+        if not cache.is_absolute():  # there is no home directory
+            return None
+        cache.parent.parent.mkdir(parents=True, exist_ok=True)
+        for path in (cache.parent, cache):
+            path.mkdir(mode=0o700, exist_ok=True)
+            status = path.lstat()
+            is_ours = sys.platform == "win32" or (
+                status.st_uid == os.geteuid() and not status.st_mode & 0o022
+            )
+            if path.is_symlink() or not is_ours:
+                return None
+    except OSError:
+        return None
+    return cache
+
+
 def is_stream(path: Path) -> bool:
     """Return whether ``path`` is a device or a pipe, not a regular file or an object."""
     if isinstance(path, ObjectPath):

@@ -148,10 +148,14 @@ class Checkpoint:
                 )
         return weights
 
-    def hash_weights(self) -> str:
-        """Return the SHA-256 of the weights, which is verified."""
+    @property
+    def weights_sum(self) -> str:
+        """SHA-256 of the weights as the manifest has it."""
+        return self.files.get(MODEL, "")
+
+    def verify_weights(self) -> None:
+        """Raise ``DamagedCheckpointError`` unless the weights have ``weights_sum``."""
         self._verify(MODEL)
-        return self.files[MODEL]
 
     def load_optimizer(self) -> "dict[str, Tensor]":
         """Return the optimizer state by name, on the CPU; see ``Optimizer.state``."""

@@ -44,10 +44,8 @@ class Record(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    made_of: dict[str, str]
-    """Fingerprints of the inputs, by name."""
-    files: dict[str, FileRecord] = {}
-    """By name; filled in by ``Artifact.make``."""
+    made_of: dict[str, str]  # fingerprints of the inputs, by name
+    files: dict[str, FileRecord] = {}  # by name; filled in by ``Artifact.make``
 
 
 AnyRecord = TypeVar("AnyRecord", bound=Record)
@@ -58,10 +56,8 @@ class Artifact(Generic[AnyRecord]):
     """A directory that is made once; creating this object touches no file."""
 
     path: Path
-    kind: type[AnyRecord]
-    """Of its record."""
-    name: str = "artifact.json"
-    """Of the file with the record."""
+    kind: type[AnyRecord]  # of its record
+    name: str = "artifact.json"  # of the file with the record
 
     def read(self) -> AnyRecord | None:
         """Return the record; None: there is none, or it is damaged or of another version."""

@@ -39,8 +39,7 @@ _CONNECT_SECONDS = 10
 _RECONNECT_SECONDS = 600
 """How long a scheduler that was reached may be away before a command gives up."""
 _POLL_SECONDS = 0.1
-_LOOK_SECONDS = 5.0
-"""Between two looks at whether there are a scheduler and workers."""
+_LOOK_SECONDS = 5.0  # between two looks at whether there are a scheduler and workers
 # What decides the bytes that come out, or whether a task can be understood at all.
 _COMPARED = ("torch", "numpy", "sentencepiece", "tokenizers", "ctranslate2", "distributed")
 

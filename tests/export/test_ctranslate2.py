@@ -278,6 +278,14 @@ def test_text_is_translated_alike(beam_size: int, end_bias: float, tmp_path: Pat
         assert lengths == [2 * len(line.split()) + 10 for line in LINES if line]
 
 
+def test_scores_change_no_text(tmp_path: Path) -> None:
+    # Without them batches mix lengths, as long as padding cannot be seen.
+    _, theirs = both(tmp_path / "exported")
+    scored = theirs.translate_lines(LINES)
+    assert [best.text for best, *_ in scored] == theirs.translate(LINES)
+    assert [bool(best.log_probability) for best, *_ in scored] == list(map(bool, LINES))
+
+
 def test_giving_up_leaves_the_rest_empty(tmp_path: Path) -> None:
     _, theirs = both(tmp_path / "exported")
     assert theirs.translate(LINES, should_stop=lambda: True) == [""] * len(LINES)

@@ -59,12 +59,9 @@ class JobForecast(NamedTuple):
     seconds: float | None = 0.0
     """On an idle machine, without validations; 0: nothing to speak of; None: unknown, or a step of
     a training does not fit into memory or is not finite."""
-    disk: int = 0
-    """Bytes of what it makes, of a training its checkpoints."""
-    memory: int | None = None
-    """Bytes that a training needs at least; None where ``seconds`` is."""
-    lines: int | None = None
-    """Lines to translate."""
+    disk: int = 0  # bytes of what it makes, of a training its checkpoints
+    memory: int | None = None  # bytes that a training needs at least; None where ``seconds`` is
+    lines: int | None = None  # lines to translate
 
 
 @dataclass
@@ -74,22 +71,15 @@ class Forecaster:
     A process each: so the memory of one is not that of the one before.
     """
 
-    directory: Path
-    """A temporary one."""
-    trainings: Sequence[Training]
-    """All that will be asked for."""
-    log: Callable[[str], object]
-    """Takes what the commands say, each line once."""
+    directory: Path  # a temporary one
+    trainings: Sequence[Training]  # all that will be asked for
+    log: Callable[[str], object]  # takes what the commands say, each line once
     _said: set[str] = field(default_factory=set)
     _tried: dict[str, dict[str, Any]] = field(default_factory=dict)
     _prepared: dict[str, Path] = field(default_factory=dict)
 
     def forecast(self, training: Training, growth: float = 1.0) -> JobForecast:
-        """Return what the rest of a training takes, with ``growth`` times the text that is tried.
-
-        Raises:
-            ConfigError, RunError: it cannot be begun.
-        """
+        """Return what the rest of a training takes, with ``growth`` times the text of the trial."""
         if training.settings not in self._tried:
             run = training.run.path if training.run.config.is_file() else self._prepare(training)
             # Of two directories, the last one counts.

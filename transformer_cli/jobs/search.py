@@ -21,22 +21,16 @@ if TYPE_CHECKING:
 
 Sampler = Literal["tpe", "random"]
 Prune = Literal["median", "halving", "none"]
-State = Literal["running", "complete", "pruned", "fail"]
-"""Optuna's names."""
+State = Literal["running", "complete", "pruned", "fail"]  # Optuna's names
 
 JOURNAL = "study.journal"
 _NAME = "sweep"
-_MAX_FAILURES = 5
-"""Trials that may fail one after the other before the search gives up."""
-_RANDOM_TRIALS = 10
-"""Trials that TPE draws at random, before it has seen enough."""
-_DRAWS = 10
-"""How often to draw while what comes was tried before."""
+_MAX_FAILURES = 5  # trials that may fail one after the other before the search gives up
+_RANDOM_TRIALS = 10  # trials that TPE draws at random, before it has seen enough
+_DRAWS = 10  # how often to draw while what comes was tried before
 # The first validations are no evidence: the learning rate still rises, and BLEU is near 0.
-_FIRST_STEP = 3
-"""The first validation at which a trial may be pruned."""
-_MEDIAN_TRIALS = 5
-"""Complete trials that the median rule needs."""
+_FIRST_STEP = 3  # the first validation at which a trial may be pruned
+_MEDIAN_TRIALS = 5  # complete trials that the median rule needs
 _REDUCTION_FACTOR = 3
 """Successive halving compares at validations 3, 9, 27, and continues with the best third."""
 # Attributes of a study and its trials, beside those of Optuna.
@@ -50,8 +44,7 @@ class Trial:
     number: int
     values: dict[str, object]
     state: State
-    value: float | None = None
-    """The metric; where it was pruned, that of its last validation."""
+    value: float | None = None  # the metric; where it was pruned, that of its last validation
     why: str | None = None
 
 
@@ -83,15 +76,10 @@ class Study:
         judged_by: Mapping[str, object] = MappingProxyType({}),
         sign: float = 1.0,
     ) -> None:
-        """Open the study in ``directory``, or begin one.
+        """Open the study in ``directory``, of the same space, sampler and seed, or begin one.
 
         ``judged_by`` is what a trial's value depends on besides its settings. ``sign`` is -1 if the
         metric is the better, the lower it is.
-
-        Raises:
-            MissingExtraError: Optuna is not installed.
-            ConfigError: the study there has another space, sampler, seed or ``judged_by``.
-            RunError: its journal is damaged.
         """
         self._optuna = optuna = import_optuna()
         self.space, self._sampler, self._seed, self._sign = space, sampler, seed, sign
@@ -130,8 +118,7 @@ class Study:
                     f"{earlier.get(key, 'left out')}, not {settings.get(key, 'left out')}; put "
                     "that back, or give the new search a sweep of its own"
                 )
-        self.trials = [self._read(trial) for trial in self._history()]
-        """All trials, by number."""
+        self.trials = [self._read(trial) for trial in self._history()]  # all trials, by number
 
     def ask(self, limit: int) -> Trial | None:
         """Begin the next trial; None: there are ``limit``, or the space has no other point."""
@@ -268,12 +255,10 @@ def _pruner(prune: Prune, pruners: Any) -> Any:
 class Grid:
     """Points that are all known from the start, each trained to its end: nothing to decide."""
 
-    is_over = True
-    """Whether no point will be added."""
+    is_over = True  # whether no point will be added
 
     def __init__(self, points: list[Point]) -> None:
-        self.points = points
-        """All points so far."""
+        self.points = points  # all points so far
 
     def describe(self, point: Point) -> str:
         """Return a point's name, with its settings if the name does not tell them."""
@@ -316,11 +301,7 @@ class Search(Grid, Study):
         return self.trials[point.number].state
 
     def extend(self) -> bool:
-        """Begin another trial; return whether there was one to begin.
-
-        Raises:
-            RunError: the last trials have all failed.
-        """
+        """Begin another trial; return whether there was one to begin."""
         limit = self._sweep.settings.trials
         if self._failures >= _MAX_FAILURES and len(self.trials) < limit:
             raise RunError(

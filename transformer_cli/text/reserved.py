@@ -19,8 +19,7 @@ from transformer_cli.config.tokenizer_schema import Protected
 from transformer_cli.errors import UsageError, did_you_mean
 from transformer_cli.text.protocol import EncodedSource, Lines, Tokenizer, Tokenizers
 
-SLOTS = 16
-"""Different placeholders of a line that are protected; further ones stay text."""
+SLOTS = 16  # different placeholders of a line that are protected; further ones stay text
 
 # Each pattern takes time linear in the line's length, whatever the line: repetitions are
 # possessive, or end at a character that only starts a placeholder.
@@ -343,8 +342,7 @@ class UnprotectedLines:
     src: Lines
     tgt: Lines
     protect: Sequence[Protected]
-    side: int
-    """0 is the source, 1 the target."""
+    side: int  # 0 is the source, 1 the target
 
     def __len__(self) -> int:
         return len(self.src)

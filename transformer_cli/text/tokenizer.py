@@ -29,8 +29,7 @@ from transformer_cli.text.reserved import ReservedTokenizers, UnprotectedLines
 from transformer_cli.text.vocabulary import SpecialIds
 
 MANIFEST_NAME = "tokenizer.json"
-MAX_TOKENIZER_BYTES = 1 << 28
-"""Of a vocabulary or a model, many times the largest ones in use."""
+MAX_TOKENIZER_BYTES = 1 << 28  # of a vocabulary or a model, many times the largest ones in use
 
 Side = Literal["src", "tgt", "joint"]
 # No other file is read or copied, whatever a manifest from elsewhere names.
@@ -50,10 +49,8 @@ class TokenizerManifest(BaseModel):
     learned_from: str
     """SHA-256 of the training text that the tokenizers were learned from or are used with."""
     sha256: dict[FileName, str]
-    protect: list[Protected] = []
-    """Groups of placeholders that reserved tokens stand for."""
-    tags: list[TagName] = []
-    """Reserved tokens, in the order of their ids."""
+    protect: list[Protected] = []  # groups of placeholders that reserved tokens stand for
+    tags: list[TagName] = []  # reserved tokens, in the order of their ids
 
     @abstractmethod
     def load(self, directory: Path) -> Tokenizers:

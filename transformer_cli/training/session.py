@@ -25,8 +25,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.training.curves import EventLog
 from transformer_cli.training.trainer import StepResult, Trainer
 
-LOG_EVERY = 50
-"""Optimizer steps between two training records."""
+LOG_EVERY = 50  # optimizer steps between two training records
 
 
 @dataclass(frozen=True)

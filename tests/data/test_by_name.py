@@ -14,10 +14,11 @@ import pytest
 from cli.process import Finished, assert_refused, run
 from web import Web, serve
 
-from transformer_cli.config.data_schema import CorpusData, SourceConfig
+from transformer_cli.config.data_schema import CorpusData, FilesData, SourceConfig
 from transformer_cli.data import by_name, opus
 from transformer_cli.data.by_name import list_fetched
 from transformer_cli.data.readers.opening import open_source
+from transformer_cli.data.sources import open_split
 from transformer_cli.errors import CorpusError
 
 DE = [f"Der Hund {number} sieht {number + 1} Katzen." for number in range(300)]
@@ -112,7 +113,7 @@ def failure(source: dict[str, Any]) -> str:
 
 def answer(web: Web) -> bytes:
     """What OPUS' API answers; pairs and sizes may be unknown."""
-    corpora = [
+    corpora: list[tuple[str, str, Any, str]] = [
         ("Books", "v1", 51_467, "de-en.txt.zip"),
         ("Tatoeba", "v2023-04-12", 400, "de-en.txt.zip"),
         ("EUbookshop", "v2", 9_000_000, "de-en.txt.zip"),
@@ -187,6 +188,20 @@ def test_a_corpus_is_read_where_it_lies_in_either_direction(web: Web) -> None:
     assert (found.sha256, found.licence) == ((sha256,), licence)
 
 
+def test_a_url_has_terms_too_and_a_file_none(web: Web) -> None:
+    web.bodies |= {"a.zip": pack(README=README, x="a\n"), "b.txt": b"b\n"}
+    sums = [hashlib.sha256(web.bodies[name]).hexdigest() for name in ("a.zip", "b.txt")]
+    pair = {"src": web.url + "a.zip/x", "tgt": web.url + "b.txt", "sha256": sums}
+    files = {"kind": "files", "src_lang": "de", "tgt_lang": "en", "train": pair, "val": pair}
+    given = FilesData.model_validate(files)
+    assert list_fetched(given) == ()
+    assert list(open_split(given, "train").pairs()) == [("a", "b")]
+    archive, file = list_fetched(given)
+    assert (archive.name, archive.sha256, file.sha256) == ("a.zip", (sums[0],), (sums[1],))
+    assert str(archive.licence).startswith("CC BY 2.0 FR (")
+    assert file.licence is None
+
+
 def test_codes_of_countries_are_those_of_opus(web: Web) -> None:
     name = "OPUS-QED/v2.0a/moses/en-pt_BR.txt.zip"
     web.bodies[name] = pack(**{"QED.en-pt_BR.pt_BR": "Oi.\n", "QED.en-pt_BR.en": "Hi.\n"})
@@ -238,12 +253,12 @@ def hub(web: Web) -> Web:
     parts = {f"de-en/train/000{number}.parquet": parquet(DE[number::2]) for number in range(2)}
     siblings: list[dict[str, Any]] = [{"rfilename": ".gitattributes", "size": 9}]
     for name, body in reversed(parts.items()):
-        lfs = {"sha256": hashlib.sha256(body).hexdigest(), "size": len(body), "pointerSize": 131}
+        lfs = {"sha256": hashlib.sha256(body).hexdigest(), "pointerSize": "131"}
         siblings.append({"rfilename": name, "size": len(body), "blobId": "0", "lfs": lfs})
         web.bodies[f"datasets/me/news/resolve/{COMMIT}/{name}"] = body
     tree = {"id": "me/news", "sha": COMMIT, "siblings": siblings}
     web.bodies[CONVERTED] = json.dumps(tree).encode()
-    card = {"sha": "1" * 40, "siblings": [{"rfilename": "evil.py"}]}
+    card: dict[str, Any] = {"sha": "1" * 40, "siblings": [{"rfilename": "evil.py"}]}
     card |= {"cardData": {"license": "cc-by-4.0"}}
     web.bodies["api/datasets/me/news"] = json.dumps(card).encode()
     return web

@@ -6,7 +6,6 @@ stays at the commit that it was first found at, and is read without a network fr
 
 import re
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any
@@ -152,7 +151,7 @@ def fetch_data_set(source: SourceConfig) -> tuple[Path, ...]:
     import_extra("pyarrow", "parquet", f"hf: {source.hf}")
     found = _ask_hub(source, _CONVERTED)
     _ask_hub(source)  # here, while there is a network, for its card
-    files = dict(_list_files(source, found))
+    files = _list_files(source, found)
     if len(files) > 1 and any(find(url, file.sha256) is None for url, file in files.items()):
         total = size(sum(file.size or 0 for file in files.values()))
         with suppress(OSError):  # nobody reads it
@@ -170,21 +169,20 @@ def _ask_hub(source: SourceConfig, what: str = "") -> _DataSet:
         raise CorpusError(f"{problem}; delete it, and try again later") from error
 
 
-def _list_files(source: SourceConfig, found: _DataSet) -> Iterator[tuple[str, _File]]:
-    """Yield the files of a split, by URL; raise CorpusError if there are none."""
+def _list_files(source: SourceConfig, found: _DataSet) -> dict[str, _File]:
+    """Return the files of a split by URL, in order; raise CorpusError if there are none."""
     split = source.split if isinstance(source.split, str) else "train"
     wanted = f"{source.config or 'default'}/{split}"
-    # As in de-en/train/0000.parquet
-    parquet = [file for file in found.siblings if file.rfilename.endswith(".parquet")]
-    splits = [str(PurePath(file.rfilename).parent.as_posix()) for file in parquet]
+    splits: dict[str, dict[str, _File]] = {}
+    for file in sorted(found.siblings, key=lambda file: file.rfilename):
+        of_split, _, name = file.rfilename.rpartition("/")  # as in de-en/train/0000.parquet
+        if name.endswith(".parquet"):
+            url = f"{HUB}datasets/{source.hf}/resolve/{found.sha}/{quote(file.rfilename)}"
+            splits.setdefault(of_split, {})[url] = file
     if wanted not in splits:
-        problem = no_such("configuration with that split", wanted, list(dict.fromkeys(splits)))
+        problem = no_such("configuration with that split", wanted, splits)
         raise CorpusError(f"hf: {source.hf}: {problem}; name them with config and split")
-    for file, of_split in sorted(
-        zip(parquet, splits, strict=True), key=lambda each: each[0].rfilename
-    ):
-        if of_split == wanted:
-            yield f"{HUB}datasets/{source.hf}/resolve/{found.sha}/{quote(file.rfilename)}", file
+    return splits[wanted]
 
 
 def _describe_data_set(source: SourceConfig) -> Fetched:
@@ -193,6 +191,6 @@ def _describe_data_set(source: SourceConfig) -> Fetched:
     return Fetched(
         name=f"{source.hf}@{found.sha}",
         url=f"{HUB}datasets/{source.hf}/tree/{found.sha}",
-        sha256=tuple(file.sha256 or "" for _, file in _list_files(source, found)),
+        sha256=tuple(file.sha256 or "" for file in _list_files(source, found).values()),
         licence=None if licence is None else str(licence)[:200],
     )

@@ -44,13 +44,8 @@ class OwnText:
 class NewConfig(NamedTuple):
     """A configuration to write."""
 
-    name: str
+    path: Path
     text: str
-
-    @property
-    def path(self) -> Path:
-        """Where it goes, seen from the directory that is initialized."""
-        return Path(f"configs/{self.name}.yaml")
 
     def write(self, made: Path) -> None:
         """Write it, with the schema, into a directory."""
@@ -90,7 +85,7 @@ def configure_own(text: OwnText, directory: Path) -> NewConfig:
     }
     held_out = _hold_out(text.train.src, counts[-1], text.held_out)
     filled = fill_template("Your own text", text.languages, counts[-1], sources, held_out)
-    return NewConfig("own", filled)
+    return NewConfig(Path("configs/own.yaml"), filled)
 
 
 def configure_release(release: Release, languages: tuple[str, str]) -> NewConfig:
@@ -98,7 +93,8 @@ def configure_release(release: Release, languages: tuple[str, str]) -> NewConfig
     pairs, source = release.alignment_pairs, {"train": f"{{opus: {release.name}}}"}
     held_out = _hold_out(release.name, pairs, ["val", "test"])
     filled = fill_template(f"{release.name} of OPUS", languages, pairs, source, held_out)
-    return NewConfig("_".join(("opus", release.corpus.lower(), *languages)), filled)
+    name = "_".join(("opus", release.corpus.lower(), *languages))
+    return NewConfig(Path(f"configs/{name}.yaml"), filled)
 
 
 def configure_tatoeba(file: Path, languages: tuple[str, str], directory: Path) -> NewConfig:
@@ -122,7 +118,7 @@ def configure_tatoeba(file: Path, languages: tuple[str, str], directory: Path) -
     source = f"{{tsv: {path}, src_column: {columns[0]}, tgt_column: {columns[1]}}}"
     held_out = _hold_out(tables[0], pairs, ["val", "test"])
     filled = fill_template(_TATOEBA, languages, pairs, {"train": source}, held_out)
-    return NewConfig("_".join(("own_tatoeba", *languages)), filled)
+    return NewConfig(Path(f"configs/own_tatoeba_{'_'.join(languages)}.yaml"), filled)
 
 
 def _hold_out(where: Path | str, pairs: int, splits: list[str]) -> dict[str, int]:

@@ -129,7 +129,7 @@ def write_card(
         library,
         use,
         find_import_source(first_run),
-        read_fetched(run),
+        tuple(dict.fromkeys(read_fetched(first_run) + read_fetched(run))),
     )
     write_text(directory / CARD, card)
 

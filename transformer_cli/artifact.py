@@ -96,13 +96,10 @@ class Artifact(Generic[AnyRecord]):
     def find_damage(
         self, record: AnyRecord, names: Collection[str] | None = None, is_trusted: bool = True
     ) -> str | None:
-        """Return a message about the first file that is not as it was written, or None.
+        """Return a message about the first of these files that is not as it was written, or None.
 
-        Args:
-            record: of the artifact.
-            names: of the files to look at; None: all.
-            is_trusted: whether files of the right size and time are not read, which is right for
-                what this user's processes have made, and wrong for a stranger's.
+        ``is_trusted``: files of the right size and time are not read, which is right for what this
+        user's processes have made, and wrong for a stranger's.
         """
         written = (self.path / self.name).stat().st_mtime_ns
         for name, file in record.files.items():

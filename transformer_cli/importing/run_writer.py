@@ -40,11 +40,6 @@ def write_run(
 
     ``source`` is the model's directory or its name on the Hub, and ``revision`` the Hub's commit,
     for the record; the parents of ``run`` need not be there.
-
-    Raises:
-        ImportedModelError: it is damaged, or has a form that ours cannot have.
-        TokenizerError: SentencePiece cannot use one of its models.
-        OSError, CheckpointError: the run cannot be written.
     """
     tokenizers = read_tokenizers(files, form)
     tensors = read_tensors(files, form, log)

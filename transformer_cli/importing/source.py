@@ -60,11 +60,7 @@ class SourceFiles:
 
     @contextmanager
     def open(self, name: str, max_size: int) -> Iterator[tuple[BinaryIO, int]]:
-        """Open a file; yield it with its size.
-
-        Raises:
-            ImportedModelError: it cannot be read, is too large, or lies outside the directory.
-        """
+        """Open a file, which has to lie in the directory; yield it with its size."""
         path = self.directory / name
         if not _FILE_NAME.fullmatch(name):
             problem = f"names the file {name!r}, which cannot be one of this directory"
@@ -108,18 +104,13 @@ def is_hub_name(source: str) -> bool:
 
 
 def fetch_settings(name: str, revision: str | None) -> tuple[Path, str]:
-    """Fetch what tells a model's form into the Hub's cache; return the directory and the commit.
-
-    Raises:
-        MissingExtraError: huggingface_hub is not installed.
-        ImportedModelError: the model cannot be had.
-    """
+    """Fetch what tells a model's form into the Hub's cache; return the directory and the commit."""
     directory = _fetch(name, revision, [CONFIG, GENERATION, TOKENIZER_CONFIG])
     return directory, directory.name
 
 
 def fetch_weights(name: str, commit: str) -> None:
-    """Fetch the rest of a model's files of the same commit; raise what ``fetch_settings`` does."""
+    """Fetch the rest of a model's files of the same commit."""
     patterns = [*TOKENIZER_FILES, SAFETENSORS, INDEX, "model-*.safetensors"]
     directory = _fetch(name, commit, patterns)
     if not any((directory / file).exists() for file in (SAFETENSORS, INDEX)):

@@ -33,11 +33,7 @@ Shapes = dict[str, tuple[int, ...]]
 def read_tensors(
     files: SourceFiles, form: ModelForm, log: Callable[[str], object]
 ) -> dict[str, Tensor]:
-    """Read a model's tensors, in float32; tell ``log`` of a PyTorch file.
-
-    Raises:
-        ImportedModelError: a file is missing or damaged, or a tensor is not of this form.
-    """
+    """Read a model's tensors, in float32, all of this form; tell ``log`` of a PyTorch file."""
     shapes = _find_shapes(form)
     # A file that is larger than the model could be is refused before memory is taken.
     max_size = 8 * sum(map(prod, shapes.values())) + _MAX_REST

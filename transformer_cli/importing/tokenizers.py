@@ -43,12 +43,7 @@ class ImportedTokenizers:
 
 
 def read_tokenizers(files: SourceFiles, form: ModelForm) -> ImportedTokenizers:
-    """Read a model's tokenizers.
-
-    Raises:
-        ImportedModelError: a file is missing or damaged, or does not fit the model.
-        TokenizerError: SentencePiece cannot use one of its models.
-    """
+    """Read a model's tokenizers, and check that they fit the model."""
     for name in (*_MODELS.values(), _TABLE):
         if not files.has(name):
             needed = f"{', '.join(_MODELS.values())} and {_TABLE}"

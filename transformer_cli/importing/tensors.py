@@ -88,10 +88,10 @@ def _find_files(files: SourceFiles) -> list[str]:
 def _convert(files: SourceFiles, max_size: int) -> bytes:
     """Return a file of torch.save as safetensors, which a process of its own makes of it."""
     with (
+        tempfile.TemporaryFile() as file,
         tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory,
-        files.open(TORCH, max_size) as (file, size),
     ):
-        files.finish(TORCH, file, size)
+        file.write(files.read(TORCH, max_size))
         file.seek(0)
         out = Path(directory) / SAFETENSORS
         # The file, its tensors apart from each other, and as bytes.

@@ -287,7 +287,7 @@ def test_a_file_that_grows_is_refused(model: Path, monkeypatch: pytest.MonkeyPat
             other.write(b" ")
         return found
 
-    monkeypatch.setattr(source.os, "fstat", grow)
+    monkeypatch.setattr(os, "fstat", grow)
     assert "changes while it is read" in refuse(model)
 
 

@@ -1,6 +1,5 @@
 """Write an imported model as a run: its tokenizers, by the ids of a run, and its weights."""
 
-import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from transformer_cli.artifact import sum_json
 from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import ImportedData
 from transformer_cli.config.schema import Config
@@ -70,7 +70,7 @@ def write_run(
         "version": __version__,
     }
     # Stands for the training text: the same model has the same fingerprint.
-    sums = hashlib.sha256(json.dumps(files.sha256, sort_keys=True).encode()).hexdigest()
+    sums = sum_json(files.sha256)
     vocabularies = {side: table.vocabulary for side, table in tokenizers.tables.items()}
     run.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(run.parent, others=[run.name])

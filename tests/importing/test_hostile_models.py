@@ -37,7 +37,7 @@ from transformer_cli.errors import (
     TokenizerError,
     UsageError,
 )
-from transformer_cli.importing import source, tensors, torch_child
+from transformer_cli.importing import tensors, torch_child
 from transformer_cli.runs.trained_model import load_trained_model
 
 Change = Callable[[Path], object]

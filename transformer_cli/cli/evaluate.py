@@ -1,14 +1,22 @@
 """``transformer-cli evaluate``."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from transformer_cli.cli import options
-from transformer_cli.cli.display import align_columns, log, pair_bar, say, scoring_bar, warn
+from transformer_cli.cli.display import (
+    align_columns,
+    log,
+    pair_bar,
+    plus_minus,
+    say,
+    scoring_bar,
+    warn,
+)
 from transformer_cli.cli.options import flag, option
 from transformer_cli.errors import UsageError
 from transformer_cli.metrics import METRICS, Metrics
@@ -218,18 +226,15 @@ def _report_seen(
 
 def _format(report: dict[str, Any]) -> Iterator[str]:
     """Yield the lines that people read."""
-    search = "greedy" if report["beam_size"] == 1 else f"beam {report['beam_size']}"
-    weights = Path(report["checkpoint"]).absolute().name
-    if report["step"] is not None:
-        weights = f"step {report['step']:,}"
+    step, weights = report["step"], Path(report["checkpoint"]).absolute().name
+    described = [format_search(report["beam_size"]), weights if step is None else f"step {step:,}"]
     if "ensemble" in report:
-        weights += f", ensemble with {', '.join(report['ensemble'])}"
-    yield f"{report['split']}: {report['sentences']:,} sentences, {search}, {weights}"
+        described.append(f"ensemble with {', '.join(report['ensemble'])}")
+    yield f"{report['split']}: {report['sentences']:,} sentences, {', '.join(described)}"
     rows = []
     for name, score in report["scores"].items():
-        half = score["half_width"]
-        interval = "" if half is None else f" ±{half:5.2f}"
-        rows.append((METRICS[name].label, f"{score['value']:6.2f}{interval}", score["signature"]))
+        value = f"{score['value']:6.2f}{plus_minus(score['half_width'])}"
+        rows.append((METRICS[name].label, value, score["signature"]))
     rows.append(("perplexity", f"{report['perplexity']:6.2f}", "of target tokens, not smoothed"))
     if "placeholders_differ" in report:
         differing = f"{report['placeholders_differ']:6,}"
@@ -241,8 +246,18 @@ def _format(report: dict[str, Any]) -> Iterator[str]:
     yield from seen_pairs.describe_seen(seen, report["sentences"], "the model")
     if (rest := seen["rest"]) is not None:
         shown = (
-            f"{METRICS[name].short or METRICS[name].label} {score['value']:.2f}"
-            + ("" if score["half_width"] is None else f" ± {score['half_width']:.2f}")
+            f"{METRICS[name].short or METRICS[name].label} {format_score(score)}"
             for name, score in rest["scores"].items()
         )
         yield f"of the other {rest['sentences']:,}: {', '.join(shown)}"
+
+
+def format_search(beam_size: int) -> str:
+    """Return how people name the search."""
+    return "greedy" if beam_size == 1 else f"beam {beam_size}"
+
+
+def format_score(score: Mapping[str, Any]) -> str:
+    """Return a score, as JSON has it, with half of its interval if that is known."""
+    half = score["half_width"]
+    return f"{score['value']:.2f}" + ("" if half is None else f" ± {half:.2f}")

@@ -55,9 +55,7 @@ _TYPO_SIMILARITY = 0.8
 def validate_as(schema: type[S], root: tree.Node) -> S:
     """Return a whole file, a mapping, as a value of ``schema``, checked against it.
 
-    Raises:
-        ConfigError: it breaks the schema; the message is the first error in line order, missing
-            keys last, and ``others`` has the rest.
+    The message of a ConfigError is the first error in line order, missing keys last.
     """
     try:
         return schema.model_validate(tree.values(root))
@@ -121,10 +119,9 @@ def _explain_unknown(schema: type[Section], loc: tree.Keys) -> str:
     text = "unknown key"
     if "kind" in allowed:
         text += f" for kind {_join_with_or(get_args(section.model_fields['kind'].annotation))}"
-    if hint := did_you_mean(name, allowed, known):
-        return f"{text}; {hint}"
-    are_few = len(allowed) <= _MAX_KEYS_LISTED
-    return f"{text}; the keys are {', '.join(allowed)}" if are_few else text
+    listed = f"the keys are {', '.join(allowed)}" if len(allowed) <= _MAX_KEYS_LISTED else None
+    hint = did_you_mean(name, allowed, known) or listed
+    return f"{text}; {hint}" if hint else text
 
 
 def _key_in_other_tools(

@@ -1,6 +1,5 @@
 """Test pairs of which a model has seen a side in training, and scores of the others."""
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +16,7 @@ from transformer_cli.data.sources import is_on_disk, open_training_text
 from transformer_cli.data.store import read_lines, read_stats
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.errors import CorpusError, TransformerCliError
-from transformer_cli.files import read_small
+from transformer_cli.files import read_json
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.tokenizer import load_text_sha256
@@ -131,13 +130,12 @@ def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:
 
 def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
     """Return the runs whose translations a distilled student was trained on, by distill.json."""
-    try:
-        record = json.loads(read_small(run.path.parent / "distill.json"))
-        names = {name for name in record["teachers"] if isinstance(name, str)}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return []
-    is_student = run.path.name == "student"
-    return [RunDirectory(Path(name)) for name in sorted(names)] if is_student else []
+    if run.path.name == "student":
+        match read_json(run.path.parent / "distill.json"):
+            case {"teachers": [*teachers]}:
+                names = {name for name in teachers if isinstance(name, str)}
+                return [RunDirectory(Path(name)) for name in sorted(names)]
+    return []
 
 
 def _read_trained_lines(run: RunDirectory, progress: PairProgress) -> Iterator[np.ndarray]:

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from pathlib import Path
 
 import torch
 
 from transformer_cli.config.data_schema import CorpusData, tag_names
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import BpeDropout
+from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
 from transformer_cli.data.encoding import Load, load_once, write_store
 from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.sources import open_training_text
@@ -207,11 +207,20 @@ def _shard(config: Config, store: EncodedStore, mix: TrainingMix | None) -> Shar
     return ShardedStore(store, config.training.max_length, config.training.batch_tokens, mix=mix)
 
 
-def build_bpe_dropout(config: Config, tokenizers: Tokenizers) -> BpeDropout | None:
-    """Return the sampler for ``src_bpe_dropout`` and ``tgt_bpe_dropout``; None if both are 0."""
-    src, tgt = tokenizers.src, tokenizers.tgt
-    rates = (config.training.src_bpe_dropout, config.training.tgt_bpe_dropout)
-    return BpeDropout(src, tgt, *rates, config.training.max_length) if any(rates) else None
+def build_augmentation(config: Config, tokenizers: Tokenizers) -> Augmentation | None:
+    """Return what BPE-dropout and concatenation do to a batch; None: it stays as it is."""
+    settings = config.training
+    rates = (settings.src_bpe_dropout, settings.tgt_bpe_dropout)
+    steps: list[Augmentation] = []
+    if any(rates):
+        steps.append(BpeDropout(tokenizers.src, tokenizers.tgt, *rates, settings.max_length))
+    if settings.concatenate:
+        steps.append(Concatenation(settings.concatenate, settings.max_length))
+    return reduce(_compose, steps) if steps else None
+
+
+def _compose(first: Augmentation, second: Augmentation) -> Augmentation:
+    return lambda text, seed: second(first(text, seed), seed)
 
 
 @contextmanager
@@ -302,5 +311,5 @@ def build_trainer(
     if config.init is not None and not list_checkpoints(run.checkpoints):
         source = RunDirectory(config.init)
         load_weights(model, open_checkpoint(source, "best").load_weights())
-    bpe_dropout = build_bpe_dropout(config, data.tokenizers)
-    return Trainer(model, pairs, config, precision, bpe_dropout, ranks)
+    augmentation = build_augmentation(config, data.tokenizers)
+    return Trainer(model, pairs, config, precision, augmentation, ranks)

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import (
+    Augmentation,
     Batch,
     EpochBatches,
     ShardedText,
-    SubwordSampler,
     prefetch,
 )
 from transformer_cli.errors import ConfigError, TrainingError
@@ -72,7 +72,7 @@ class Trainer:
         pairs: ShardedText,
         config: Config,
         precision: torch.dtype,
-        subword_sampler: SubwordSampler | None = None,
+        augmentation: Augmentation | None = None,
         ranks: Ranks = SINGLE_PROCESS,
         use_graphs: bool = True,
     ) -> None:
@@ -80,7 +80,7 @@ class Trainer:
         self.model = model
         self.ranks = ranks
         self.precision = precision
-        self._arguments = (pairs, config, precision, subword_sampler)
+        self._arguments = (pairs, config, precision, augmentation)
         self.device = next(model.parameters()).device
         self._execution = Execution.choose(self.device, precision, ranks, use_graphs)
         # The model that is validated and saved: the EMA of the weights, if there is one.
@@ -98,9 +98,9 @@ class Trainer:
         self.step = self.epoch = self.batch = self.skipped = 0
         self.window = torch.zeros(3, dtype=sum_dtype(self.device), device=self.device)
         """Both losses and the target tokens, summed over the steps since the last record."""
-        self.epochs = EpochBatches(pairs, self.config.batch_tokens, config.seed, subword_sampler)
+        self.epochs = EpochBatches(pairs, self.config.batch_tokens, config.seed, augmentation)
         # Only the batches of a text in one shard, as it is, have the same shapes in each epoch.
-        is_text_as_it_is = pairs.num_shards == 1 and subword_sampler is None
+        is_text_as_it_is = pairs.num_shards == 1 and augmentation is None
         self._rounds_up = self._execution.graphs and not is_text_as_it_is
         self.batches_per_step = self.config.accumulate * ranks.size
         self.steps_per_epoch = -(-len(self.epochs) // self.batches_per_step)

@@ -288,7 +288,7 @@ def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[Filter
     for source in data.sources:
         on.update(data.filters if source.filters is None else source.filters)
         reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
-        for batch in in_batches(progress(reader.pairs(), source.path.name)):
+        for batch in in_batches(progress(reader.pairs(), source.name)):
             tried.add(batch)
     effects = [FilterEffect(name, name in on, missing=why) for name, why in missing.items()]
     for filter_, mask in zip(filters, tried.rejected(), strict=True):

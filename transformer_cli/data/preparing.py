@@ -128,7 +128,7 @@ class _Source:
 def _open_sources(data: CorpusData) -> list[_Source]:
     return [
         _Source(
-            f"sources[{number}] {source.path.name}",
+            f"sources[{number}] {source.name}",
             source,
             data.filters if source.filters is None else source.filters,
             prepared.open_configured(source, data),
@@ -305,7 +305,7 @@ def _decide(
     if split is not None:
         exchange = partial(KeyExchange, filtering.spool, parts=len(parts), partitions=partitions)
         sides = exchange(name="src"), exchange(name="tgt")
-        draw = Draw(split, tuple(source.config.split for source in sources), sides)
+        draw = Draw(split, tuple(bool(source.config.split) for source in sources), sides)
         list(tasks.map(partial(scatter_sides, draw), parts))
         save(held_out, hold_out(draw, parts, tasks))
         if split.near == "apart":

@@ -139,6 +139,8 @@ def _output(directory: Path, name: str) -> Path:
 
 def _run(command: Sequence[str]) -> None:
     env = {**os.environ, "OMP_NUM_THREADS": str(THREADS), "PYTHONPATH": str(ROOT)}
+    # An installed program has its bytecode; a checkout's is to be kept from the first call on.
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
     process = subprocess.run(
         command, env=env, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False
     )

@@ -1,10 +1,11 @@
+import gc
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 
 from transformer_cli.errors import MissingExtraError
-from transformer_cli.packages import import_extra
+from transformer_cli.packages import import_extra, no_collection
 
 
 def test_what_is_installed_is_imported() -> None:
@@ -37,3 +38,14 @@ def test_what_an_installed_package_lacks_is_not_blamed_on_the_extra(
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ModuleNotFoundError, match="nowhere_to_be_found"):
         import_extra("half_installed", "report", "report")
+
+
+def test_garbage_is_looked_for_again_after_an_import() -> None:
+    with no_collection():
+        with pytest.raises(MissingExtraError):
+            import_extra("nowhere_to_be_found", None, "report")
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    with pytest.raises(MissingExtraError):
+        import_extra("nowhere_to_be_found", None, "report")
+    assert gc.isenabled()

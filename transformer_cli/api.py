@@ -200,7 +200,7 @@ class Translator:
             translator = translator.with_search(max(n_best or 1, translator.decoding.beam_size))
             for number, (text, start) in enumerate(zip(texts, starts or (), strict=False), start=1):
                 translator.check_prefix(text, start, number)
-            return translator.translate_lines(texts, starts, n_best or 1, alignments)
+            return translator.translate_lines(texts, starts, n_best, alignments)
 
     def _get(self, engine: Literal["torch", "ctranslate2"]) -> TextTranslator[SearchEngine]:
         """Return what searches with an engine, loaded when it is first asked for."""

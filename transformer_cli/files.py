@@ -8,6 +8,7 @@ place. What writes below one calls ``check_no_links`` first; ``whole_file`` foll
 import errno
 import filecmp
 import hashlib
+import json
 import os
 import platform
 import re
@@ -18,7 +19,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
-from typing import IO, BinaryIO, Literal
+from typing import IO, Any, BinaryIO, Literal
 
 from transformer_cli import fence
 from transformer_cli.errors import RunError, UsageError
@@ -79,6 +80,14 @@ def read_small(path: Path, max_bytes: int = MAX_SMALL_BYTES) -> bytes:
             raise OSError(errno.EINVAL, problem, str(path))
         file.seek(0)
         return file.read(size)
+
+
+def read_json(path: Path) -> Any:
+    """Return what a small JSON file holds; None if it is missing, damaged or too long."""
+    try:
+        return json.loads(read_small(path))
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def is_at(file: IO[bytes], path: Path) -> bool:
@@ -149,6 +158,26 @@ def cache_directory(name: str) -> Path:
     from platformdirs import user_cache_path
 
     return user_cache_path("transformer-cli", appauthor=False) / name
+
+
+def open_cache(name: str) -> Path | None:
+    """Return ``cache_directory``, made if need be; None: others may write it, or nobody can."""
+    cache = cache_directory(name)
+    try:
+        if not cache.is_absolute():  # there is no home directory
+            return None
+        cache.parent.parent.mkdir(parents=True, exist_ok=True)
+        for path in (cache.parent, cache):
+            path.mkdir(mode=0o700, exist_ok=True)
+            status = path.lstat()
+            is_ours = sys.platform == "win32" or (
+                status.st_uid == os.geteuid() and not status.st_mode & 0o022
+            )
+            if path.is_symlink() or not is_ours:
+                return None
+    except OSError:
+        return None
+    return cache
 
 
 def is_stream(path: Path) -> bool:

@@ -128,10 +128,9 @@ def test_the_longest_unused_are_removed(tmp_path: Path, monkeypatch: pytest.Monk
         os.utime(path, (time, time))
     assert texts(run, checkpoint="step-00000001") == first  # it is used again
     assert old.stat().st_mtime > 2_000
-    (
-        cache_directory("converted") / f"{old.name}.partial-4000000"
-    ).mkdir()  # of a process that was killed
-    being_made = cache_directory("converted") / f"{old.name}.partial-{os.getppid()}"
+    cache = cache_directory("converted")
+    (cache / f"{old.name}.partial-4000000").mkdir()  # of a process that was killed
+    being_made = cache / f"{old.name}.partial-{os.getppid()}"
     being_made.mkdir()
     most = 2.5 * sum(path.stat().st_size for path in old.iterdir())
     monkeypatch.setattr(ctranslate2_engine, "MAX_BYTES", most)

@@ -35,7 +35,7 @@ from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.tokenizer import fingerprint, learn_tokenizers
+from transformer_cli.text.tokenizer import TrainingText, fingerprint, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "exchange.md"
@@ -278,6 +278,14 @@ def test_text_is_translated_alike(beam_size: int, end_bias: float, tmp_path: Pat
         assert lengths == [2 * len(line.split()) + 10 for line in LINES if line]
 
 
+def test_scores_change_no_text(tmp_path: Path) -> None:
+    # Without them batches mix lengths, as long as padding cannot be seen.
+    _, theirs = both(tmp_path / "exported")
+    scored = theirs.translate_lines(LINES)
+    assert [best.text for best, *_ in scored] == theirs.translate(LINES)
+    assert [bool(best.log_probability) for best, *_ in scored] == list(map(bool, LINES))
+
+
 def test_giving_up_leaves_the_rest_empty(tmp_path: Path) -> None:
     _, theirs = both(tmp_path / "exported")
     assert theirs.translate(LINES, should_stop=lambda: True) == [""] * len(LINES)
@@ -313,7 +321,9 @@ def subword_run(path: Path, joint: bool) -> RunDirectory:
     for directory in (run.tokenizer, run.checkpoints):
         directory.mkdir(parents=True)
     tokenizers = learn_tokenizers(
-        settings, "de", "en", TEXT, TEXT[::-1], "0" * 64, run.tokenizer, lambda lines, _: lines
+        settings,
+        TrainingText("de", "en", TEXT, TEXT[::-1], "0" * 64, lambda lines, _: lines),
+        run.tokenizer,
     )
     config = Config(
         data=CopyData(kind="copy"),

@@ -91,7 +91,7 @@ def make_sums_match(run_directory: Path) -> None:
 
 def write_content(path: Path, content: Any) -> None:
     """Write a record of any content with the sum that it should have."""
-    path.write_text(json.dumps({"content": content, "sha256": artifact._sum(content)}))
+    path.write_text(json.dumps({"content": content, "sha256": artifact.sum_json(content)}))
 
 
 def with_description(path: Path, change: Callable[[Any], Any]) -> None:
@@ -509,6 +509,7 @@ def test_a_model_that_ends_its_process_ends_the_trial_only(
         "transformer_cli.text.model_check_script.__file__", str(tmp_path / "script.py")
     )
     monkeypatch.setattr(model_check, "_TIMEOUT", 2.0 if "while" in script else 60.0)
+    monkeypatch.setenv("TRANSFORMER_CLI_CACHE", str(tmp_path / "cache"))
     # What was just learned is known to be good.
     SentencePieceTokenizer(model, lowercase=False, source=Path("joint.model"))
     monkeypatch.setattr(model_check, "_checked", set())
@@ -516,12 +517,15 @@ def test_a_model_that_ends_its_process_ends_the_trial_only(
         SentencePieceTokenizer(model, lowercase=False, source=Path("joint.model"))
 
 
-def test_a_model_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_tried_once_a_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     model = learned("bpe")
-    monkeypatch.setattr(model_check, "_checked", set())
+    monkeypatch.setenv("TRANSFORMER_CLI_CACHE", str(tmp_path / "cache"))
     for _ in range(2):
+        monkeypatch.setattr(model_check, "_checked", set())  # as in another process
         SentencePieceTokenizer(model, lowercase=False, source=Path("joint.model"))
         monkeypatch.setattr("subprocess.run", None)
+    with pytest.raises(TypeError):  # neither another model nor another library's
+        SentencePieceTokenizer(model + b"\n", lowercase=False, source=Path("joint.model"))
 
 
 def test_the_specials_are_looked_at_after_the_trial() -> None:

@@ -23,11 +23,11 @@ from transformer_cli.artifact import FileRecord, Record, record_files, write_rec
 from transformer_cli.errors import CheckpointError, ConfigError, RunError, UsageError
 from transformer_cli.evaluation.seen_pairs import _find_origins
 from transformer_cli.files import cache_directory, sha256
-from transformer_cli.inference import ctranslate2_engine
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.groups import read_sweep_plan
 from transformer_cli.runs.metrics_log import read_records
+from transformer_cli.text import model_check
 
 pytestmark = pytest.mark.posix
 SECONDS, BYTES = 300, 16 * 2**30
@@ -125,7 +125,7 @@ def test_an_exported_model_is_tried_where_it_may_crash(
     assert limited("export", own.path, directory, "--format", "ctranslate2").code == 0
     assert limited("translate", directory, stdin=b"Ein Hund\n").code == 0
     with monkeypatch.context() as patch:
-        patch.setattr(ctranslate2_engine, "find_fault", lambda *_: "tried again")
+        patch.setattr(model_check, "_try", lambda *_: "tried again")
         assert limited("translate", directory, stdin=b"Ein Hund\n").code == 0
     name = b"decoder/embeddings/weight\0" if rows == 2 else b"encoder/embeddings_0/weight\0"
     model = bytearray((directory / "model.bin").read_bytes())

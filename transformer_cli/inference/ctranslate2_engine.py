@@ -11,9 +11,9 @@ import hashlib
 import json
 import os
 import re
-import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -30,7 +30,7 @@ from transformer_cli.config.schema import ModelConfig
 from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.errors import CheckpointError, UsageError
-from transformer_cli.files import cache_directory, read_small, remove_directory, remove_leftovers
+from transformer_cli.files import open_cache, read_small, remove_directory, remove_leftovers
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.packages import __version__, import_extra
 from transformer_cli.runs.trained_model import OpenedModel
@@ -173,12 +173,16 @@ class CTranslate2Engine:
         def finish_first() -> None:
             batch, started = waiting.popleft()
             for index, one in zip(batch, started, strict=True):
-                outputs[index] = self._read_hypotheses(one.result())
+                outputs[index] = self._read_hypotheses(one.result(), limits[index])
             progress(len(batch))
 
         limits = [min(limit, self.max_positions) for limit in max_lengths]
         max_tokens = min(batch_tokens // options.beam_size, _BATCH_TOKENS)
-        for limit, batch in _cut_batches([len(ids) for ids in sources], limits, max_tokens):
+        # What greedy search writes is how it goes on beyond a limit, too. In int8, padding has an
+        # effect on what is rounded.
+        is_greedy = options.beam_size == 1 and not options.with_scores
+        mixed = is_greedy and self.translator.compute_type == "float32"
+        for limit, batch in _cut_batches([len(ids) for ids in sources], limits, max_tokens, mixed):
             if should_stop():
                 break
             waiting.append((batch, self._start([sources[n] for n in batch], limit, options)))
@@ -197,7 +201,7 @@ class CTranslate2Engine:
             beam_size=options.beam_size,
             num_hypotheses=options.beam_size,
             length_penalty=_NO_PENALTY,
-            return_scores=True,
+            return_scores=options.with_scores or options.beam_size > 1,
             return_end_token=True,
             disable_unk=UNK_ID in options.banned_ids,
             suppress_sequences=banned,
@@ -206,10 +210,10 @@ class CTranslate2Engine:
             min_decoding_length=0,
         )
 
-    def _read_hypotheses(self, result: Any) -> list[Hypothesis]:
+    def _read_hypotheses(self, result: Any, limit: int) -> list[Hypothesis]:
         hypotheses = [
-            Hypothesis([self.tgt_ids[name] for name in names], score)
-            for names, score in zip(result.hypotheses, result.scores, strict=True)
+            Hypothesis([self.tgt_ids[name] for name in names[:limit]], score)
+            for names, score in zip(result.hypotheses, result.scores or [0.0], strict=True)
         ]
         ended = [
             Hypothesis(one.ids[:-1], one.log_probability)
@@ -235,13 +239,17 @@ def find_obstacle(model: ModelConfig) -> str | None:
 
 
 def _cut_batches(
-    lengths: Sequence[int], limits: Sequence[int], max_tokens: int
+    lengths: Sequence[int], limits: Sequence[int], max_tokens: int, mixed: bool
 ) -> Iterator[tuple[int, list[int]]]:
-    """Yield the places of sources of the same output limit, which CTranslate2 has for a batch."""
+    """Yield the places of sources, and the output limit that CTranslate2 has for them together.
+
+    It is the largest of theirs; unless ``mixed``, they all have it.
+    """
     order = sorted(filter(lengths.__getitem__, range(len(lengths))), key=lengths.__getitem__)
-    for limit, alike in groupby(reversed(order), limits.__getitem__):
+    group_of = (lambda _: 0) if mixed else limits.__getitem__
+    for _, alike in groupby(reversed(order), group_of):
         for batch in cut_by_tokens(np.array(list(alike)), np.array(lengths), max_tokens):
-            yield limit, batch.tolist()
+            yield max(limits[place] for place in batch), batch.tolist()
 
 
 def _check_settings(path: Path) -> None:
@@ -295,13 +303,26 @@ def open_converted(
         MissingExtraError: CTranslate2 is not installed.
         OSError: there is no room for it.
     """
-    # What the manifest says of the weights has to be true, or a run could claim to have those of
-    # another.
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        # What the manifest says of the weights has to be true, or a run could claim to have those
+        # of another.
+        verified = beside.submit(opened.checkpoint.verify_weights)
+        engine = _open_kept(opened, quantization, write_model, open_directory)
+        verified.result()
+    return engine
+
+
+def _open_kept(
+    opened: OpenedModel,
+    quantization: Quantization,
+    write_model: Callable[[OpenedModel, Quantization, Path], None],
+    open_directory: Callable[[Path], CTranslate2Engine],
+) -> CTranslate2Engine:
     made_of = {
         "format": str(FORMAT),
         "transformer_cli": __version__,
         "ctranslate2": _ctranslate2_version(),
-        "weights": opened.checkpoint.hash_weights(),
+        "weights": opened.checkpoint.weights_sum,
         "tokenizer": opened.tokenizer_sum,
         "model": opened.config.model.model_dump_json(),
         "quantization": quantization,
@@ -311,9 +332,9 @@ def open_converted(
         write_model(opened, quantization, directory)
         return Record(made_of=made_of)
 
-    cache = _open_cache()
+    cache = open_cache("converted")
     kept = None if cache is None else cache / f"{quantization}-{_digest(made_of)}"
-    if kept is not None and (verified_sums(kept) or _keep(kept, write)):
+    if kept is not None and (verified_sums(kept, is_trusted=True) or _keep(kept, write)):
         with suppress(CheckpointError, OSError):
             before = kept.stat()
             engine = open_directory(kept)
@@ -332,8 +353,11 @@ def write_sums(directory: Path) -> None:
     write_record(directory / SUMS, Record(made_of={}, files=record_files(directory)))
 
 
-def verified_sums(directory: Path) -> dict[str, str] | None:
-    """Return the SHA-256 of a converted model's files; None: they are not as they were written."""
+def verified_sums(directory: Path, is_trusted: bool = False) -> dict[str, str] | None:
+    """Return the SHA-256 of a converted model's files; None: they are not as they were written.
+
+    With ``is_trusted``, size and time of a file tell; see ``Artifact.find_damage``.
+    """
     model = Artifact(directory, Record, SUMS)
     try:
         # Not a pipe, a device or what lies elsewhere: the directory may have come from anywhere.
@@ -344,7 +368,7 @@ def verified_sums(directory: Path) -> dict[str, str] | None:
             or not _VOCABULARIES & record.files.keys()
             or record.files.keys() != present - {SUMS}
             or "model.bin" not in present
-            or model.find_damage(record, is_trusted=False)
+            or model.find_damage(record, is_trusted=is_trusted)
         ):
             return None
     except OSError:
@@ -353,20 +377,12 @@ def verified_sums(directory: Path) -> dict[str, str] | None:
 
 
 def check_usable(directory: Path, sums: dict[str, str]) -> None:
-    """Use an exported model, which may be a stranger's, in a child process; remember if it works.
+    """Use an exported model, which may be a stranger's, in a child process.
 
     ``sums`` are those of its files, verified. Raise CheckpointError if CTranslate2 cannot use it.
     """
-    cache = _open_cache()
-    made_of = {"ctranslate2": _ctranslate2_version(), **sums}
-    tried = None if cache is None else cache / f"tried-{_digest(made_of)}"
-    if tried is not None and tried.is_file():
-        return
-    if fault := find_fault("ctranslate2", os.fsencode(directory)):
+    if fault := find_fault("ctranslate2", os.fsencode(directory), sums):
         raise CheckpointError(f"{directory}: {fault}; export it again")
-    if tried is not None:
-        with suppress(OSError):  # a cache that is read-only now
-            tried.touch()
 
 
 def _ctranslate2_version() -> str:
@@ -375,26 +391,6 @@ def _ctranslate2_version() -> str:
 
 def _digest(made_of: dict[str, str]) -> str:
     return hashlib.sha256(repr(sorted(made_of.items())).encode()).hexdigest()[:32]
-
-
-def _open_cache() -> Path | None:
-    """Return the directory of conversions, made if need be; None: nobody else's may be used."""
-    cache = cache_directory("converted")
-    try:
-        if not cache.is_absolute():  # there is no home directory
-            return None
-        cache.parent.parent.mkdir(parents=True, exist_ok=True)
-        for path in (cache.parent, cache):
-            path.mkdir(mode=0o700, exist_ok=True)
-            stat = path.lstat()
-            is_ours = sys.platform == "win32" or (
-                stat.st_uid == os.geteuid() and not stat.st_mode & 0o022
-            )
-            if path.is_symlink() or not is_ours:
-                return None
-    except OSError:
-        return None
-    return cache
 
 
 def _keep(kept: Path, write: Callable[[Path], Record]) -> bool:

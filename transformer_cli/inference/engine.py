@@ -15,6 +15,7 @@ class SearchOptions:
         banned_ids: tokens that are never written.
         beam_size: hypotheses kept a sentence; 1 is greedy search.
         sample_seed: draw each token from the model's distribution, with a beam of 1; None: search.
+        with_scores: whether log-probabilities are wanted; those of a greedy search may be 0 else.
     """
 
     bos_id: int
@@ -22,6 +23,7 @@ class SearchOptions:
     banned_ids: tuple[int, ...]
     beam_size: int = 1
     sample_seed: int | None = None
+    with_scores: bool = True
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def translate_stream(
         translated = translator.translate_lines(
             [line for _, (line, _) in share],
             [prefix for _, (_, prefix) in share],
-            n_best or 1,
+            n_best,
             with_alignments,
             on_long_line=lambda long: on_long_line(replace(long, line=share[long.line - 1][0])),
         )

@@ -213,14 +213,15 @@ class TextTranslator(Generic[EngineT]):
         """Return the best translation of each line; see ``translate_lines``."""
         callbacks = progress, on_long_line, should_stop
         return [
-            best.text for best, *_ in self.translate_lines(lines, None, 1, False, *callbacks, tags)
+            best.text
+            for best, *_ in self.translate_lines(lines, None, None, False, *callbacks, tags)
         ]
 
     def translate_lines(
         self,
         lines: Sequence[str],
         prefixes: Sequence[str] | None = None,
-        n_best: int = 1,
+        n_best: int | None = 1,
         with_alignments: bool = False,
         progress: Progress = ignore,
         on_long_line: Callable[[LongLine], object] = ignore,
@@ -235,7 +236,8 @@ class TextTranslator(Generic[EngineT]):
         Args:
             lines: text without line ends.
             prefixes: what each line's translations begin with, if the line is not blank.
-            n_best: maximum number of translations per line, limited by the beam size.
+            n_best: maximum number of translations per line, limited by the beam size; None: the
+                best one, whose scores nobody needs.
             with_alignments: whether to align the words of the best translation.
             progress: see ``Progress``.
             on_long_line: called with each line that is split, before any is translated.
@@ -252,7 +254,9 @@ class TextTranslator(Generic[EngineT]):
             for line in encoded
             for piece in line.pieces
         ]
-        found = iter(self.search_ids(sources, starts, progress, should_stop, n_best == 1))
+        has_scores, n_best = n_best is not None, n_best or 1
+        callbacks = progress, should_stop
+        found = iter(self.search_ids(sources, starts, *callbacks, n_best == 1, has_scores))
         ranked = []  # a line's hypotheses: its pieces' best, their second best, and so on
         for line in encoded:
             of_pieces = [next(found) for _ in line.pieces]
@@ -282,7 +286,7 @@ class TextTranslator(Generic[EngineT]):
         count = -(-len(ids) // (self.longest_source - len(start)))
         ends = [len(ids) * piece // max(1, count) for piece in range(count + 1)]
         pieces = [[*start, *ids[begin:end], EOS_ID] for begin, end in pairwise(ends)]
-        prefix_ids = self.tokenizers.encode_target(prefix, values)
+        prefix_ids = self.tokenizers.encode_target(prefix, values) if prefix else []
         return EncodedLine(text, pieces, prefix, prefix_ids, values)
 
     def _align(
@@ -359,6 +363,7 @@ class TextTranslator(Generic[EngineT]):
         progress: Progress = ignore,
         should_stop: ShouldStop = never,
         keep_slots: bool = True,
+        with_scores: bool = False,
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first; see ``SearchEngine.search``.
 
@@ -373,6 +378,7 @@ class TextTranslator(Generic[EngineT]):
             banned_ids=(BOS_ID, PAD_ID) if self.replace_unk else (UNK_ID, BOS_ID, PAD_ID),
             beam_size=self.decoding.beam_size,
             sample_seed=self.sample_seed,
+            with_scores=with_scores,
         )
 
         def search(

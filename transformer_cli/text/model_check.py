@@ -2,11 +2,16 @@
 
 import hashlib
 import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
 from transformer_cli.child import PYTHON, environment
 from transformer_cli.errors import TokenizerError
+from transformer_cli.files import open_cache
+from transformer_cli.packages import __version__
 from transformer_cli.text import model_check_script
 
 # In seconds. A trial takes a tenth of one, a few with the largest models.
@@ -14,7 +19,7 @@ _TIMEOUT = 60.0
 # Exit codes from here on are Windows' for errors, such as 0xC0000005, an access violation.
 _WINDOWS_CRASH = 0xC0000000
 # SHA-256 of the models that this process has learned or checked.
-_checked: set[bytes] = set()
+_checked: set[str] = set()
 
 
 Library = Literal["sentencepiece", "tokenizers", "ctranslate2"]
@@ -28,27 +33,43 @@ _NAMES = {
 
 def mark_checked(model: bytes) -> None:
     """Skip the trial of a model that this process has learned."""
-    _checked.add(hashlib.sha256(model).digest())
+    _checked.add(hashlib.sha256(model).hexdigest())
 
 
 def check_model(library: Library, model: bytes, source: Path, advice: str) -> None:
-    """Use the bytes of a model in a child process, unless this process has checked them before.
+    """Use the bytes of a model in a child process, unless they are known to be good.
 
     TokenizerError names the file that they came from, ``source``, and ends with ``advice``.
     """
-    digest = hashlib.sha256(model).digest()
+    digest = hashlib.sha256(model).hexdigest()
     if digest in _checked:
         return
-    if fault := find_fault(library, model):
+    if fault := find_fault(library, model, {"model": digest}):
         raise TokenizerError(f"{source}: {fault}; {advice}")
     _checked.add(digest)
 
 
-def find_fault(library: Library, model: bytes) -> str | None:
-    """Use a model in a child process; return what is wrong with it.
+def find_fault(library: Library, model: bytes, sums: Mapping[str, str]) -> str | None:
+    """Return what is wrong with a model; remember in the user's cache that nothing is.
 
-    ``model`` is its bytes; of CTranslate2, the path of its directory.
+    ``model`` is its bytes; of CTranslate2, the path of its directory. ``sums`` are the SHA-256 of
+    what it consists of.
     """
+    # A trial takes longer than all else before the first translation.
+    tried_of = {"by": __version__, library: import_module(library).__version__, **sums}
+    name = hashlib.sha256(repr(sorted(tried_of.items())).encode()).hexdigest()
+    cache = open_cache("tried")
+    if cache is not None and (cache / name).is_file():
+        return None
+    fault = _try(library, model)
+    if cache is not None and fault is None:
+        with suppress(OSError):  # a cache that is read-only now
+            (cache / name).touch()
+    return fault
+
+
+def _try(library: Library, model: bytes) -> str | None:
+    """Use a model in a child process; return what is wrong with it."""
     library_name, model_name = _NAMES[library]
     try:
         child = subprocess.run(

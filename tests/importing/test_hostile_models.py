@@ -129,10 +129,7 @@ FORM = [
     (config(activation_function="gelu_new"), "activation_function: found the text 'gelu_new'"),
     (config(encoder_attention_heads=3, decoder_attention_heads=3), "3 heads do not divide"),
     (config(num_beams=0), "num_beams: found 0"),
-    (
-        config(num_beams=10**9),
-        "num_beams: found 1000000000; it should be less",
-    ),
+    (config(num_beams=10**9), "num_beams: found 1000000000; it should be less"),
     (config(d_model=2**30), "d_model: found 1073741824"),
     (config(encoder_layers=10**9), "encoder_layers: found 1000000000"),
     (

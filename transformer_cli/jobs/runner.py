@@ -50,14 +50,7 @@ class Event(NamedTuple):
     """What has happened to a job."""
 
     kind: Literal[
-        "started",
-        "resumed",
-        "taken over",
-        "already running",
-        "done",
-        "failed",
-        "pruned",
-        "stopped",
+        "started", "resumed", "taken over", "already running", "done", "failed", "pruned", "stopped"
     ]
     job: Job
     message: str = ""

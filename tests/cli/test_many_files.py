@@ -45,9 +45,9 @@ def here(tmp_path: Path) -> Path:
 
 
 def in_small_chunks() -> None:
-    from transformer_cli.inference import output
+    from transformer_cli.inference import stream
 
-    output.CHUNK_LINES = 2
+    stream.CHUNK_LINES = 2
 
 
 def without_waiting() -> None:

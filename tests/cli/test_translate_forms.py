@@ -24,9 +24,9 @@ def here(tmp_path: Path) -> Path:
 
 
 def in_small_chunks(rank: int = 0) -> None:
-    from transformer_cli.inference import output
+    from transformer_cli.inference import stream
 
-    output.CHUNK_LINES = 1
+    stream.CHUNK_LINES = 1
 
 
 def killed_at_the_last_line() -> None:

@@ -31,7 +31,7 @@ def in_small_chunks(rank: int = 0) -> None:
 
 def killed_at_the_last_line() -> None:
     in_small_chunks()
-    signal_at("transformer_cli.inference.translator:TextTranslator", "translate_lines", 4)
+    signal_at("transformer_cli.inference.translator:TextTranslator", "translate_encoded", 4)
 
 
 def translate(training: Training, here: Path, *options: str | Path) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -10,6 +10,7 @@ from itertools import islice, zip_longest
 from threading import Event
 from typing import NamedTuple, TypeVar
 
+from transformer_cli.config.tokenizer_schema import Protected
 from transformer_cli.errors import InputError
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import (
@@ -158,14 +159,13 @@ def _record(
     source: tuple[str, str],
     translations: Sequence[Translation],
     as_json: bool,
-    protect: Sequence[str],
+    protect: Collection[Protected],
 ) -> list[str]:
     """Return the fields of a ``TranslatedLine``."""
     best = translations[0]
     text = _to_json(number, translations) if as_json else best.text
     alignment = " ".join(f"{src}-{tgt}" for src, tgt in best.alignment)
-    difference = compare_placeholders(source[0], best.text, protect) if protect else ""
-    return [text, alignment, difference]
+    return [text, alignment, compare_placeholders(source[0], best.text, protect)]
 
 
 def _to_json(line: int, translations: Sequence[Translation]) -> str:

@@ -18,8 +18,7 @@ from typing import Any
 
 from transformer_cli import fence
 
-PYTHON = (sys.executable, "-P")
-"""Starts an interpreter, best in ``environment()``."""
+PYTHON = (sys.executable, "-P")  # starts an interpreter, best in ``environment()``
 
 _HERE = Path(__file__).parent
 # A child is of the package that started it, which may lie where nothing is searched any more.
@@ -30,15 +29,12 @@ package = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(package)
 runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 """
-PROGRAM = (*PYTHON, "-c", _RUN, "transformer_cli")
-"""Starts transformer-cli, given its arguments."""
+PROGRAM = (*PYTHON, "-c", _RUN, "transformer_cli")  # starts transformer-cli, given its arguments
 CHILD = (*PYTHON, "-c", _RUN, "transformer_cli.child")
 """Starts it as a process that ends with this one, given its arguments and a pipe as stdin."""
 
-APART: dict[str, Any]
-"""Options of Popen by which a process is no part of its starter's Ctrl-C."""
-STOP: int
-"""The signal that asks it to stop."""
+APART: dict[str, Any]  # options of Popen by which a process is no part of its starter's Ctrl-C
+STOP: int  # the signal that asks it to stop
 if sys.platform == "win32":
     from subprocess import CREATE_NEW_PROCESS_GROUP
 

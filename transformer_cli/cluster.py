@@ -39,19 +39,13 @@ _CONNECT_SECONDS = 10
 _RECONNECT_SECONDS = 600
 """How long a scheduler that was reached may be away before a command gives up."""
 _POLL_SECONDS = 0.1
-_LOOK_SECONDS = 5.0
-"""Between two looks at whether there are a scheduler and workers."""
+_LOOK_SECONDS = 5.0  # between two looks at whether there are a scheduler and workers
 # What decides the bytes that come out, or whether a task can be understood at all.
 _COMPARED = ("torch", "numpy", "sentencepiece", "tokenizers", "ctranslate2", "distributed")
 
 
 def read_cluster(given: str) -> ClusterSettings:
-    """Return the cluster that ``--cluster`` names: a scheduler's address, or a YAML file.
-
-    Raises:
-        UsageError: it is neither.
-        ConfigError: the file cannot be read, or a key or value in it does not fit.
-    """
+    """Return the cluster that ``--cluster`` names: a scheduler's address, or a YAML file."""
     if re.fullmatch(r"[\w.-]+:[0-9]+", given):
         raise UsageError(f"--cluster {given}: is no file; did you mean 'tcp://{given}'?")
     if not re.match(r"\w+://", given):
@@ -232,12 +226,7 @@ def _explain(error: BaseException) -> BaseException:
 def open_cluster(
     settings: ClusterSettings, say: Callable[[str], object]
 ) -> Iterator[ClusterExecutor]:
-    """Connect to a cluster, or start one that ends with the block; ``say`` what is waited for.
-
-    Raises:
-        MissingExtraError: Dask, or the package of this kind of cluster, is not installed.
-        ClusterError: it cannot be reached or started, or a worker has another version.
-    """
+    """Connect to a cluster, or start one that ends with the block; ``say`` what is waited for."""
     distributed = import_distributed()
     with ExitStack() as stack:
         where: Any = settings.address

@@ -38,8 +38,7 @@ class ConfigError(TransformerCliError):
 
     def __init__(self, message: str, others: Sequence[str] = ()) -> None:
         super().__init__(message)
-        self.others = others
-        """More mistakes of the same file, a line each."""
+        self.others = others  # more mistakes of the same file, a line each
 
 
 class SuspectTextError(ConfigError):

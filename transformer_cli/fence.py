@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 
 VARIABLE = "TRANSFORMER_CLI_FENCE"
 """Of the environment of a job's process, and of those that it starts: the token, and the file."""
-EXIT_CODE = 75
-"""Of a process that another one has replaced."""
-PATIENCE = 5.0
-"""Seconds after which a replaced process has ended, if it runs and sees the file."""
+EXIT_CODE = 75  # of a process that another one has replaced
+PATIENCE = 5.0  # seconds after which a replaced process has ended, if it runs and sees the file
 _LOOK_SECONDS = 1.0
 
 

@@ -8,6 +8,7 @@ place. What writes below one calls ``check_no_links`` first; ``whole_file`` foll
 import errno
 import filecmp
 import hashlib
+import json
 import os
 import platform
 import re
@@ -18,7 +19,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
-from typing import IO, BinaryIO, Literal
+from typing import IO, Any, BinaryIO, Literal
 
 from transformer_cli import fence
 from transformer_cli.errors import RunError, UsageError
@@ -79,6 +80,14 @@ def read_small(path: Path, max_bytes: int = MAX_SMALL_BYTES) -> bytes:
             raise OSError(errno.EINVAL, problem, str(path))
         file.seek(0)
         return file.read(size)
+
+
+def read_json(path: Path) -> Any:
+    """Return what a small JSON file holds; None if it is missing, damaged or too long."""
+    try:
+        return json.loads(read_small(path))
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def is_at(file: IO[bytes], path: Path) -> bool:

@@ -30,8 +30,7 @@ class Score(NamedTuple):
     p_value: float | None = None
 
 
-Scores = Mapping[str, Score]
-"""By the metric's name, in the order of ``METRICS``."""
+Scores = Mapping[str, Score]  # by the metric's name, in the order of ``METRICS``
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,7 @@ class Metrics:
         }
 
 
-USUAL = Metrics()
-"""Of languages with spaces and case, and of unknown ones."""
+USUAL = Metrics()  # of languages with spaces and case, and of unknown ones
 
 
 def _bleu(metrics: Metrics, references: References, lowercase: bool = False) -> "SacreMetric":

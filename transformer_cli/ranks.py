@@ -32,14 +32,10 @@ class Ranks:
 
     rank: int = 0
     size: int = 1
-    local_rank: int = 0
-    """Rank among the processes of this machine."""
-    restarts: int = 0
-    """How often torchrun has restarted the job; meaningless with several machines."""
-    machines: int = 1
-    """Number of machines of the job."""
-    group: Any = None
-    """Gloo process group, for collectives on the CPU; None before ``init``."""
+    local_rank: int = 0  # rank among the processes of this machine
+    restarts: int = 0  # how often torchrun has restarted the job; meaningless with several machines
+    machines: int = 1  # number of machines of the job
+    group: Any = None  # Gloo process group, for collectives on the CPU; None before ``init``
 
     @classmethod
     def from_env(cls) -> "Ranks":
@@ -158,8 +154,7 @@ class Ranks:
         ]
 
 
-SINGLE_PROCESS = Ranks()
-"""The only process of its job."""
+SINGLE_PROCESS = Ranks()  # the only process of its job
 
 
 @contextmanager

@@ -195,7 +195,7 @@ def test_runs_of_one_name_are_told_apart(training: Training, tmp_path: Path) -> 
         (
             ["{other}", "--checkpoint", "step-7"],
             2,
-            ["--checkpoint step-7", "best, last or average"],
+            ["'--checkpoint'", "'step-7'", "'average'"],
         ),
     ],
 )

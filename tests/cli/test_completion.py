@@ -67,10 +67,11 @@ def test_in_zsh_with_help() -> None:
 
 def test_every_setting_of_the_shipped_files() -> None:
     known = {item.rstrip("=") for item, _ in complete_setting(SimpleNamespace(), "")}
+    known |= {key.rpartition(".")[0] for key in known}  # sections, which may be null
     for config in CONFIGS:
         for keys, _ in iter_leaves(load_config(config).model_dump(mode="json")):
             key = ".".join(map(str, keys[:-1] if isinstance(keys[-1], int) else keys))
-            assert key in known or key.startswith(("data.more", "data.test")), key
+            assert key in known or key.startswith(("data.more", "data.sources", "data.test")), key
 
 
 def test_configurations_and_runs(training: Training) -> None:
@@ -96,8 +97,14 @@ def test_splits_and_checkpoints_of_the_run_that_is_named(training: Training) -> 
 def test_splits_are_those_that_can_be_loaded(config: Path, tmp_path: Path) -> None:
     settings = load_config(config)
     (tmp_path / "config.yaml").write_text(dump_config(settings))
+    names = split_names(settings.data)
+    if settings.data.kind == "corpus":  # then those that the run has files of
+        names.sort()
+        (tmp_path / "corpus").mkdir()
+        for name in names:
+            (tmp_path / "corpus" / f"{name}.src").touch()
     context: Any = SimpleNamespace(args=[str(tmp_path)], params={})
-    assert [name for name, _ in complete_split(context, "")] == split_names(settings.data)
+    assert [name for name, _ in complete_split(context, "")] == names
 
 
 def test_named_test_splits(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run, run_ranks, signal_at
 from transformer_cli.cli import many_files, translation
-from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.errors import InputError, UsageError, WorkerError
 from transformer_cli.files import MAX_SMALL_BYTES
 from transformer_cli.inference.output_directory import RECORD, FileState, open_directory

@@ -91,7 +91,7 @@ def make_sums_match(run_directory: Path) -> None:
 
 def write_content(path: Path, content: Any) -> None:
     """Write a record of any content with the sum that it should have."""
-    path.write_text(json.dumps({"content": content, "sha256": artifact._sum(content)}))
+    path.write_text(json.dumps({"content": content, "sha256": artifact.sum_json(content)}))
 
 
 def with_description(path: Path, change: Callable[[Any], Any]) -> None:

@@ -37,7 +37,7 @@ from transformer_cli.errors import (
     TokenizerError,
     UsageError,
 )
-from transformer_cli.importing import source, tensors, torch_child
+from transformer_cli.importing import tensors, torch_child
 from transformer_cli.runs.trained_model import load_trained_model
 
 Change = Callable[[Path], object]
@@ -279,14 +279,15 @@ def test_pipes_do_not_block(model: Path, name: str) -> None:
 
 
 def test_a_file_that_grows_is_refused(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    finish = source.SourceFiles.finish
+    fstat = os.fstat
 
-    def grow(files: Any, name: str, file: Any, size: int) -> bytes:
-        with (model / name).open("ab") as other:
+    def grow(file: int) -> os.stat_result:
+        found = fstat(file)
+        with (model / "config.json").open("ab") as other:
             other.write(b" ")
-        return finish(files, name, file, size)
+        return found
 
-    monkeypatch.setattr(source.SourceFiles, "finish", grow)
+    monkeypatch.setattr(os, "fstat", grow)
     assert "changes while it is read" in refuse(model)
 
 

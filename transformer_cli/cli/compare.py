@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from transformer_cli.cli import options
-from transformer_cli.cli.completion import complete_checkpoint, complete_run, complete_run_split
+from transformer_cli.cli.completion import complete_run, complete_run_split
 from transformer_cli.cli.display import bar, log, pair_bar, say, warn
 from transformer_cli.cli.options import argument, option
 from transformer_cli.errors import UsageError
@@ -50,7 +50,7 @@ Splits = Annotated[
     ),
 ]
 Checkpoint = Annotated[
-    str, option("best|last|average", "Checkpoint of each run.", autocompletion=complete_checkpoint)
+    Literal["best", "last", "average"], option(None, "Checkpoint of each run, which has its own.")
 ]
 
 
@@ -113,11 +113,6 @@ def _open(
     arguments: Sequence[Path], checkpoint: str, beam_size: int | None
 ) -> "tuple[list[compared_runs.ComparedGroup], Kind]":
     """Return the groups to compare; where each is a run alone, they are of the kind 'runs'."""
-    if checkpoint not in ("best", "last", "average"):
-        raise UsageError(
-            f"--checkpoint {checkpoint}: each run has its own checkpoints; "
-            "name best, last or average"
-        )
     groups = compared_runs.find_groups(arguments)
     paths = [run.path for group in groups for run in group.runs]
     if len(paths) == 1:

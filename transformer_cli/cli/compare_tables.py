@@ -6,15 +6,13 @@ from dataclasses import asdict
 from itertools import chain
 from typing import Any
 
-from transformer_cli.cli.display import align_columns
+from transformer_cli.cli.display import align_columns, plus_minus
 from transformer_cli.evaluation.seed_statistics import MAX_SEEDS, MetricComparison
 from transformer_cli.evaluation.seen_pairs import describe_seen
 from transformer_cli.metrics import METRICS
 
-Entry = Mapping[str, Any]
-"""What JSON has of a run, or of a group of runs."""
-WIDTH = 100
-"""Columns that tables keep within, unless names alone are wider."""
+Entry = Mapping[str, Any]  # what JSON has of a run, or of a group of runs
+WIDTH = 100  # columns that tables keep within, unless names alone are wider
 _NARROWEST = 12
 
 
@@ -34,11 +32,8 @@ def format_reports(reports: Sequence[Mapping[str, Any]], kind: str) -> str:
             lines.append("")
     entries, settings = reports[0][kind], reports[0]["settings"]
     names = [entry["name"] for entry in entries]
-    lines += [
-        *_notes(kind, names),
-        "",
-        *(_format_differences("setting", names, settings) or ["no setting differs"]),
-    ]
+    lines += group_notes(names[0], len(names)) if kind == "groups" else _run_notes(names[0])
+    lines += ["", *(_format_differences("setting", names, settings) or ["no setting differs"])]
     trainings = [_merge_trainings(entry.get("runs", [entry])) for entry in entries]
     keys = dict.fromkeys(chain.from_iterable(trainings))
     values = {key: [training.get(key) for training in trainings] for key in keys}
@@ -67,18 +62,13 @@ def _format_differences(
     if not values:
         return []
     width = (WIDTH - max(map(len, [what, *values]))) // len(names) - 2
-    # What is long is a path, and those of two runs part at the end.
     longest = max(width, _NARROWEST)
-    rows = [
-        [
-            key,
-            *(
-                text if len(text) <= longest else f"...{text[3 - longest :]}"
-                for text in map(_as_yaml, row)
-            ),
-        ]
-        for key, row in values.items()
-    ]
+
+    def shorten(text: str) -> str:
+        # What is long is a path, and those of two runs part at the end.
+        return text if len(text) <= longest else f"...{text[3 - longest :]}"
+
+    rows = [[key, *(shorten(_as_yaml(value)) for value in row)] for key, row in values.items()]
     return align_columns([[what, *names], *rows])
 
 
@@ -100,14 +90,21 @@ def _run_table(runs: Sequence[Entry]) -> Iterator[str]:
         heads += [metric.label, "p"] if metric.is_first else [metric.label]
         for row, run in zip(rows, runs, strict=True):
             score = run["scores"][key]
-            half_width = score["half_width"] if metric.is_first else None
-            row.append(f"{score['value']:.2f}{_plus_minus(half_width)}")
-            if metric.is_first:
-                row.append(_p(score["p_value"]))
+            value = f"{score['value']:.2f}"
+            tested = [f"{value}{plus_minus(score['half_width'])}", _p(score["p_value"])]
+            row += tested if metric.is_first else [value]
     heads += ["step", "steps", "seconds"]
     for row, run in zip(rows, runs, strict=True):
         row += [f"{run['step']:,}", f"{run['steps']:,}", f"{run['seconds']:,.0f}"]
     yield from (*align_columns([heads, *rows]), "")
+
+
+def _run_notes(reference: str) -> list[str]:
+    return [
+        "±: half of the 95 % interval. "
+        f"p: how likely chance makes such a difference from {reference}.",
+        "step: of the weights that were scored. steps, seconds: of the whole training.",
+    ]
 
 
 # --- groups ---------------------------------------------------------------------------------------
@@ -134,7 +131,7 @@ def report_score(metric: MetricComparison, number: int) -> dict[str, Any]:
 def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> list[str]:
     table = [[head, "seeds", "mean", "95 % interval", "difference", "p", "Holm", "needed"]]
     for name, score in zip(names, scores, strict=True):
-        mean = f"{score['mean']:.2f}{_plus_minus(score['deviation'])}"
+        mean = f"{score['mean']:.2f}{plus_minus(score['deviation'])}"
         interval, difference = score["interval"], score["difference"]
         row = [name, str(len(score["scores"])), mean, "-", "-", "-", "-", "-"]
         if interval is not None:
@@ -144,7 +141,7 @@ def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> li
             needed = difference["needed_seeds"]
             lacking = "-" if p_value is None or points == 0 else f">{MAX_SEEDS:,}"
             row[4:] = [
-                f"{points:+.2f}{_plus_minus(difference['half_width'])}",
+                f"{points:+.2f}{plus_minus(difference['half_width'])}",
                 _p(p_value),
                 _p(difference["p_holm"]),
                 f"{needed:,}" if needed else lacking,
@@ -157,28 +154,19 @@ def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> li
     return align_columns(table)
 
 
-def _notes(kind: str, names: Sequence[str]) -> list[str]:
-    if kind == "runs":
-        return [
-            "±: half of the 95 % interval. "
-            f"p: how likely chance makes such a difference from {names[0]}.",
-            "step: of the weights that were scored. steps, seconds: of the whole training.",
-        ]
+def group_notes(reference: str, groups: int) -> list[str]:
+    """Return lines about the columns of a table of so many groups."""
     mean = "mean: over seeds, ± their standard deviation. interval: of the mean, by Student's t."
-    if len(names) == 1:
+    if groups == 1:
         return [mean]
     return [
         mean,
-        f"difference: from {names[0]}, ± half of its 95 % interval. p: how likely chance makes "
+        f"difference: from {reference}, ± half of its 95 % interval. p: how likely chance makes "
         "such a one,",
         "by a test over seeds and sentences together (Clark 1973)."
-        + (" Holm: p, corrected for all rows." if len(names) > 2 else ""),
+        + (" Holm: p, corrected for all rows." if groups > 2 else ""),
         "needed: seeds of each group that show a true difference of this size 4 times in 5.",
     ]
-
-
-def _plus_minus(value: float | None) -> str:
-    return "" if value is None else f" ±{value:5.2f}"
 
 
 def _p(value: float | None) -> str:

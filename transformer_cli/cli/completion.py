@@ -26,8 +26,7 @@ with lazy_imports():
     from transformer_cli.config import setting_tree, shipped
     from transformer_cli.data import multi30k
 
-Values = dict[str, str]
-"""What may stand on the command line, with its help."""
+Values = dict[str, str]  # what may stand on the command line, with its help
 _MAX_ENTRIES = 2000
 
 

@@ -118,6 +118,11 @@ def pair_bar(pairs: Iterable[tuple[str, str]], label: str) -> Iterable[tuple[str
     return bar(None, label, " pairs", items=pairs)
 
 
+def plus_minus(value: float | None) -> str:
+    """Return what stands behind a score in a column: half of an interval, or a deviation."""
+    return "" if value is None else f" ±{value:5.2f}"
+
+
 def align_columns(rows: Iterable[Sequence[str]], left: int = 1) -> list[str]:
     """Return lines with the first ``left`` columns aligned left and the others right."""
     rows = list(rows)

@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, log, print_error, say
+from transformer_cli.cli.evaluate import format_score, format_search
+from transformer_cli.cli.options import argument, flag, option
 from transformer_cli.cli.train import AllowSuspectData
 from transformer_cli.metrics import METRICS
 from transformer_cli.packages import lazy_imports
@@ -26,29 +28,16 @@ if TYPE_CHECKING:
 
 STOPPING = "stopping this stage; run it again to resume; once more stops at once"
 
-File = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE",
-        help="YAML file: student, a configuration; teachers, runs or configurations.",
-        show_default=False,
-    ),
-]
-Dir = Annotated[
-    Path | None,
-    typer.Option("--dir", metavar="DIR", help="Where to.  [default: runs/distill/FILE's name]"),
-]
-DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Print the stages, with time and disk of each, then exit."),
-]
+_ABOUT_FILE = "YAML file: student, a configuration; teachers, runs or configurations."
+_ABOUT_DIR = "Where to.  [default: runs/distill/FILE's name]"
+_ABOUT_DRY_RUN = "Print the stages, with time and disk of each, then exit."
 
 
 def distill(
-    file: File,
-    dir_: Dir = None,
+    file: Annotated[Path, argument("FILE", _ABOUT_FILE)],
+    dir_: Annotated[Path | None, option("DIR", _ABOUT_DIR, "--dir")] = None,
     cluster: options.Cluster = None,
-    dry_run: DryRun = False,
+    dry_run: Annotated[bool, flag(_ABOUT_DRY_RUN, "--dry-run")] = False,
     allow_suspect_data: AllowSuspectData = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
@@ -164,18 +153,11 @@ def format_scores(plan: "plans.DistillPlan") -> list[str]:
     metrics = [key for key in METRICS if any(key in model["scores"] for model in found.values())]
     rows = [["model", "search", *(METRICS[key].label for key in metrics)]]
     for name, runs in plan.models().items():
-        beam_size, scores = found[name]["beam_size"], found[name]["scores"]
-        search = "greedy" if beam_size == 1 else f"beam {beam_size}"
+        scores = found[name]["scores"]
         model = "ensemble" if len(runs) > 1 else runs[0].path.as_posix()
-        rows.append([model, search, *(_format_score(scores.get(key)) for key in metrics)])
+        shown = (format_score(scores[key]) if key in scores else "-" for key in metrics)
+        rows.append([model, format_search(found[name]["beam_size"]), *shown])
     return [f"val: {found['student']['sentences']:,} sentences", "", *align_columns(rows)]
-
-
-def _format_score(score: dict[str, Any] | None) -> str:
-    if score is None:
-        return "-"
-    half = score["half_width"]
-    return f"{score['value']:.2f}" + ("" if half is None else f" ± {half:.2f}")
 
 
 def preview_distillation(plan: "plans.DistillPlan") -> Iterator[str]:

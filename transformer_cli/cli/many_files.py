@@ -14,7 +14,7 @@ from threading import Lock
 
 from transformer_cli.artifact import mtime_key_of
 from transformer_cli.cli.display import bar, log
-from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import (
     Translating,
     fingerprint,
@@ -45,14 +45,10 @@ from transformer_cli.runs.directory import RunDirectory
 class Task:
     """A file to translate."""
 
-    options: TranslateOptions
-    """Of this file, with absolute paths."""
-    settings: dict[str, str]
-    """Of the translator, as ``describe_translator`` returns them."""
-    known: FileState | None
-    """What is recorded of an earlier translation."""
-    is_shared: bool
-    """Whether another process may have this task at the same time."""
+    options: TranslateOptions  # of this file, with absolute paths
+    settings: dict[str, str]  # of the translator, as ``describe_translator`` returns them
+    known: FileState | None  # what is recorded of an earlier translation
+    is_shared: bool  # whether another process may have this task at the same time
 
 
 @dataclass(frozen=True)
@@ -60,23 +56,17 @@ class Result:
     """What has become of a task."""
 
     output: Path
-    state: FileState | None = None
-    """None: it has failed."""
+    state: FileState | None = None  # None: it has failed
     lines: int = 0
     messages: tuple[str, ...] = ()
-    is_new: bool = True
-    """Whether it was translated now: else the translation was there, and is of the same bytes."""
+    is_new: bool = True  # False: the translation was there, and is of the same bytes
 
 
 # --- all files ------------------------------------------------------------------------------------
 
 
 def translate_files(options: TranslateOptions) -> None:
-    """Check the options, and translate each file whose translation is not there yet.
-
-    Raises:
-        InputError: files cannot be translated; the others are.
-    """
+    """Check the options, and translate each file whose translation is not there yet."""
     inputs = find_inputs(options.input_)
     options.check_many(Ranks.from_env(), inputs)
     options = _with_absolute_paths(options)
@@ -118,11 +108,8 @@ def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
 
 def _settings_of_all(options: TranslateOptions, settings: dict[str, str]) -> dict[str, str]:
     """Return what decides all translations beside their inputs, by name."""
-    given = {
-        "n_best": options.n_best_written,
-        "src_column": options.src_column,
-        "src_field": options.src_field,
-    }
+    named = ("n_best_written", "src_column", "src_field")
+    given = {key.removesuffix("_written"): getattr(options, key) for key in named}
     shown = {key: str(value) for key, value in given.items() if value is not None}
     return {**settings, "errors": options.errors, **shown}
 
@@ -187,8 +174,7 @@ def _run(
 
 # --- one file, in any process ---------------------------------------------------------------------
 
-_lock = Lock()
-"""A model translates one file at a time, however many threads a worker has."""
+_lock = Lock()  # a model translates one file at a time, however many threads a worker has
 _loaded: tuple[str, TextTranslator[SearchEngine]] | None = None
 """The translator that this process keeps, and the options that it was loaded by."""
 
@@ -292,8 +278,7 @@ def _open_output(task: Task, job: Translating) -> Iterator[output.Output]:
 class _LongLines:
     """Counts the lines of a file that are too long to be translated as one."""
 
-    offset: int
-    """What to add to their numbers."""
+    offset: int  # what to add to their numbers
     count: int = 0
     first: str = ""
 

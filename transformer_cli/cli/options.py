@@ -94,8 +94,7 @@ Set = Annotated[
     ),
 ]
 Overwrite = Annotated[
-    bool,
-    flag("Start anew; an earlier run is renamed to its name and the date.", "--overwrite"),
+    bool, flag("Start anew; an earlier run is renamed to its name and the date.", "--overwrite")
 ]
 Cluster = Annotated[
     str | None,

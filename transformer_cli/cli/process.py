@@ -24,7 +24,7 @@ def open_closed_streams() -> None:
     """Put the null device in the place of each standard stream that is closed, as by ``2>&-``.
 
     Any file could get its descriptor otherwise, and Python prints to stdout where there is no
-    stderr. ``sys.stdin`` and ``sys.stdout`` still tell that they were closed.
+    stderr.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
@@ -90,19 +90,17 @@ def is_closed_pipe(error: OSError) -> bool:
 
 # --- Signals ---------------------------------------------------------------------------------
 
-_STOPPING = "stopping after this step with a checkpoint; once more stops at once"
 _ECHO_SECONDS = 1.0
 
 
 class StopRequest:
-    """Whether a stop was requested."""
+    """A request to stop."""
 
-    signal: int | None = None
-    """By which it was, if it was."""
+    signal: int | None = None  # None: there was none yet
 
 
 @contextmanager
-def stop_requests(message: str = _STOPPING) -> Iterator[StopRequest]:
+def stop_requests(message: str) -> Iterator[StopRequest]:
     """Take signals for a request to stop, answered by ``message``; the second one exits at once."""
     request, requested_at = StopRequest(), 0.0
     # torchrun and a sweep forward signals that their processes may have received as well: Slurm

@@ -53,7 +53,7 @@ def report(
     if swept.read_mark() is not None:
         page = output or swept.report
         options.check_output(page)
-        html = sweep_results.render_sweep(swept, sweep_results.read_results(swept))
+        html = sweep_results.render_sweep(sweep_results.read_results(swept))
     else:
         directory = directories.RunDirectory(run)
         directory.check_not_hub_model()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -15,6 +16,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, bar, log, say
+from transformer_cli.cli.options import argument, flag, option
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.errors import MissingExtraError, make_visible
 from transformer_cli.metrics import METRICS
@@ -34,37 +36,20 @@ if TYPE_CHECKING:
     from transformer_cli.jobs.job import Job
 
 STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
-PATIENCE = 5.0
-"""Seconds in which what a killed process had started has ended."""
+PATIENCE = 5.0  # seconds in which what a killed process had started has ended
 _REDRAW_SECONDS = 1.0
 
-File = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE",
-        help="YAML file: base, a configuration; seeds, a number; grid, values of settings.",
-        show_default=False,
-    ),
-]
-SweepDir = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Directory of the sweep.  [default: sweeps/FILE's name]"),
-]
-Jobs = Annotated[
-    int, typer.Option(metavar="N", min=1, max=1000, help="Runs that are trained side by side.")
-]
-DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Print how many runs, how long and how much disk, then exit."),
-]
+_ABOUT_FILE = "YAML file: base, a configuration; seeds, a number; grid, values of settings."
+_ABOUT_DIR = "Directory of the sweep.  [default: sweeps/FILE's name]"
+_ABOUT_DRY_RUN = "Print how many runs, how long and how much disk, then exit."
 
 
 def sweep(
-    file: File,
-    sweep_dir: SweepDir = None,
-    jobs: Jobs = 1,
+    file: Annotated[Path, argument("FILE", _ABOUT_FILE)],
+    sweep_dir: Annotated[Path | None, option("DIR", _ABOUT_DIR)] = None,
+    jobs: Annotated[int, option("N", "Runs that are trained side by side.", min=1, max=1000)] = 1,
     cluster: options.Cluster = None,
-    dry_run: DryRun = False,
+    dry_run: Annotated[bool, flag(_ABOUT_DRY_RUN, "--dry-run")] = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
@@ -102,25 +87,16 @@ class Engine(NamedTuple):
     """What runs jobs."""
 
     executor: Executor
-    places: Callable[[], Sequence[Mapping[str, str]]]
-    """See ``Runner.places``."""
-    threads: int
-    """Cores for each job."""
-    lock: int | None
-    """The directory's, which jobs hold as well; None: they are on a cluster."""
+    places: Callable[[], Sequence[Mapping[str, str]]]  # see ``Runner.places``
+    threads: int  # cores for each job
+    lock: int | None  # the directory's, which jobs hold as well; None: they are on a cluster
 
 
 @contextmanager
 def open_engine(
-    path: Path,
-    cluster: "cluster_schema.ClusterSettings | None",
-    device: str = "cpu",
-    jobs: int = 1,
+    path: Path, cluster: "cluster_schema.ClusterSettings | None", device: str = "cpu", jobs: int = 1
 ) -> Iterator[Engine]:
-    """Lock a directory of jobs, and open what runs them.
-
-    That is a cluster's workers, or threads that start as many processes here.
-    """
+    """Lock a directory of jobs; open what runs them: a cluster, or threads that start processes."""
     is_remote = cluster is not None
     with directories.lock_directory(path, PATIENCE, is_fenced=is_remote) as lock:
         if cluster is None:
@@ -155,8 +131,7 @@ def run_sweep(plan: "plans.SweepPlan", engine: Engine) -> int:
             results = sweep_results.read_results(directory)
             if results.splits:
                 say("\n".join(sweep_results.format_splits(results)))
-            page = sweep_results.render_sweep(directory, results)
-            compression.write_text(directory.report, page)
+            compression.write_text(directory.report, sweep_results.render_sweep(results))
             log(f"{directory.report}: all runs on one page")
         except MissingExtraError as error:
             log(f"{directory.report}: not written: {error}")
@@ -173,13 +148,10 @@ def run_jobs(
     show: "Callable[[runners.Event | None, Sequence[Job]], object]",
     shows_output: bool = False,
 ) -> int | None:
-    """Run the jobs of a plan until none is left or a signal comes, which ``stopping`` answers.
+    """Run the jobs of a plan until none is left, or until a signal, whose exit code is returned.
 
-    ``show`` takes what happens, or None a few times a second, and the jobs that run. Others are as
-    in ``Runner``.
-
-    Returns:
-        the exit code after a signal, else None.
+    ``stopping`` answers a signal. ``show`` takes what happens, or None a few times a second, and
+    the jobs that run.
     """
     with stop_requests(stopping) as requested:
         runner = runners.Runner(plan, engine.executor, engine.lock, engine.places, shows_output)
@@ -194,9 +166,8 @@ def run_jobs(
 def list_places(device: str, jobs: int) -> Sequence[Mapping[str, str]]:
     """Return what the environment of each job at a time has besides: its GPU, if any."""
     gpus = list_gpus() if device in ("auto", "cuda") and jobs > 1 else []
-    if not gpus:
-        return [{}] * jobs
-    return [{"CUDA_VISIBLE_DEVICES": gpus[number % len(gpus)]} for number in range(jobs)]
+    places = [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [{}]
+    return [*islice(cycle(places), jobs)]
 
 
 def list_gpus() -> list[str]:
@@ -300,7 +271,7 @@ def _forecast_points(
 ) -> "dict[str, forecast.JobForecast]":
     """Forecast the run of each point's first seed."""
     trainings = {
-        run.point.name: forecast.Training(run.job.command, run.config)
+        run.point.name: run.job
         for run in plan.runs()
         if run.seed == plan.seeds[0] and run.point.name in points
     }

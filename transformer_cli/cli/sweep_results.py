@@ -1,11 +1,10 @@
 """What a sweep has trained and scored, as its directory tells: tables, and a page."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from transformer_cli.cli.compare_tables import format_group_scores
+from transformer_cli.cli.compare_tables import format_group_scores, group_notes
 from transformer_cli.cli.display import log
 from transformer_cli.config.differences import differing_settings
 from transformer_cli.data.sources import load_split
@@ -20,34 +19,25 @@ from transformer_cli.report.rendering import plotly_script
 from transformer_cli.runs.groups import RunGroup, read_run_state, read_sweep_plan, run_name
 from transformer_cli.runs.initialize import corpus_directory
 
-_MAX_BYTES = 1 << 28
-"""Of the translations of a split: of a million lines."""
+_MAX_BYTES = 1 << 28  # of the translations of a split: of a million lines
 _UNFINISHED = {"done": "", "failed": "failed", "pruned": "pruned"}
 """Why a run has not finished, by the state of its job."""
 
 
-@dataclass(frozen=True)
-class SweepResults:
-    """All points that have begun, in the order of the sweep's file."""
+class SweepResults(NamedTuple):
+    """All points that have begun, in the order of the sweep's file: what their page is made of."""
 
+    title: str
     groups: list[RunGroup]
-    unfinished: dict[Path, str]
-    """By a run's directory, why it has not finished."""
-    reference: int
-    """Index of the point that the others are compared with."""
+    settings: dict[str, list[object]]
     metric: str
-    """What points are judged by, a key of ``METRICS``."""
     splits: list[EvaluatedSplit]
+    unfinished: dict[Path, str]
+    reference: int
 
 
 def read_results(directory: SweepDirectory) -> SweepResults:
-    """Read what a sweep has reached so far, and compare the translations.
-
-    Raises:
-        RunError: no run has begun, or plan.json is damaged.
-        CorpusError: the text of a split is not there any more.
-        MissingExtraError: scipy is not installed.
-    """
+    """Read what a sweep has reached so far, and compare the translations."""
     plan = read_sweep_plan(directory.path)
     unfinished: dict[Path, str] = {}
     groups = []
@@ -65,8 +55,11 @@ def read_results(directory: SweepDirectory) -> SweepResults:
         raise RunError(f"{directory.path}: no run has begun; run the sweep first")
     names = [group.name for group in groups]
     reference = names.index(plan["reference"]) if plan["reference"] in names else 0
+    settings = differing_settings([group.runs[0].load_config() for group in groups])
+    settings.pop("seed", None)
     splits = [*_read_splits(directory, plan, groups, groups[reference])]
-    return SweepResults(groups, unfinished, reference, plan["metric"], splits)
+    title, metric = directory.path.name, plan["metric"]
+    return SweepResults(title, groups, settings, metric, splits, unfinished, reference)
 
 
 def _read_splits(
@@ -111,32 +104,11 @@ def format_splits(results: SweepResults) -> list[str]:
         lines += ["", f"{split.name}: {len(split.references):,} sentences"]
         for name, metric in split.comparisons.items():
             lines += ["", *format_group_scores(METRICS[name].label, split.groups, metric)]
-    lines += ["", "mean: over seeds, ± their standard deviation. interval: of the mean."]
-    if len(results.groups) > 1:
-        reference = results.groups[results.reference].name
-        holm = ", and after Holm's correction" if len(results.groups) > 2 else ""
-        lines += [
-            f"difference: from {reference}, with p by a test over seeds and sentences{holm};",
-            "needed: seeds that show such a difference 4 times in 5",
-        ]
-    return lines
+    reference = results.groups[results.reference].name
+    return [*lines, "", *group_notes(reference, len(results.groups))]
 
 
-def render_sweep(directory: SweepDirectory, results: SweepResults) -> str:
-    """Return the page about a sweep.
-
-    Raises:
-        MissingExtraError: plotly, Jinja or scipy is not installed.
-    """
-    script = plotly_script()
-    settings = differing_settings([group.runs[0].load_config() for group in results.groups])
-    page = describe_groups(
-        directory.path.name,
-        results.groups,
-        {key: values for key, values in settings.items() if key != "seed"},
-        results.metric,
-        results.splits,
-        results.unfinished,
-        results.reference,
-    )
-    return render_groups(page, script)
+def render_sweep(results: SweepResults) -> str:
+    """Return the page about a sweep."""
+    script = plotly_script()  # before long work
+    return render_groups(describe_groups(*results), script)

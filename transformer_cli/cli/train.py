@@ -11,7 +11,7 @@ import typer
 
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
-from transformer_cli.cli.options import flag
+from transformer_cli.cli.options import flag, option
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.errors import UsageError, duration
@@ -52,15 +52,11 @@ AllowSuspectData = Annotated[
         "--allow-suspect-data",
     ),
 ]
-PreparingCluster = Annotated[
-    str | None,
-    options.option(
-        "ADDRESS|FILE",
-        "Dask cluster to prepare the data on: tcp://HOST:8786, or a YAML file that names one. The "
-        "training itself runs here.",
-        "--cluster",
-    ),
-]
+_ABOUT_CLUSTER = (
+    "Dask cluster to prepare the data on: tcp://HOST:8786, or a YAML file that names one. The "
+    "training itself runs here."
+)
+STOPPING = "stopping after this step with a checkpoint; once more stops at once"
 _REFRESH_SECONDS = 0.5
 
 
@@ -72,7 +68,7 @@ def train(
     dry_run: DryRun = False,
     json: options.Json = False,
     allow_suspect_data: AllowSuspectData = False,
-    cluster: PreparingCluster = None,
+    cluster: Annotated[str | None, option("ADDRESS|FILE", _ABOUT_CLUSTER)] = None,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
@@ -142,12 +138,9 @@ class _Job(NamedTuple):
     precision: PrecisionName
     ranks: Ranks
     metrics: Metrics
-    select: str
-    """What the best checkpoint is chosen by."""
-    notes: Sequence[str]
-    """On how it is scored, to be logged once the training is sure to begin."""
-    previous: "schema.Config | None"
-    """The settings of the run that is resumed; None for a new run."""
+    select: str  # what the best checkpoint is chosen by
+    notes: Sequence[str]  # on how it is scored, to be logged once the training is sure to begin
+    previous: "schema.Config | None"  # the settings of the run that is resumed, if it is
     callbacks: "texts.Callbacks"
 
     def build(
@@ -225,7 +218,7 @@ def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
         session = sessions.Session(config, run, trainer, fingerprint, validator)
         for line in (*job.notes, *job.summarize(data, trainer, validator)):
             log(line)
-        with stop_requests() as requested:
+        with stop_requests(STOPPING) as requested:
             for message in session.damaged_checkpoints:
                 log(message)
             if session.is_finished:
@@ -313,8 +306,7 @@ class _Display:
                 for label, line in sample.items():
                     log(f"  {label:<11}  {line}")
         elif self._bar.disable:
-            norm = values["grad_norm"]
-            left = values["eta_seconds"]
+            norm, left = values["grad_norm"], values["eta_seconds"]
             log(
                 f"{where}: loss {values['loss']:.4f}, perplexity {values['perplexity']:.3f}, "
                 f"rate {values['learning_rate']:.3e}, "
@@ -326,15 +318,11 @@ class _Display:
 
 def _describe_scores(values: Mapping[str, Any]) -> str:
     """Return a validation's scores, and whether it is the best so far."""
-    shown = [
-        metric
+    text = ", ".join(
+        f"{metric.short or metric.label} {values[metric.name]:.2f}"
         for metric in METRICS.values()
         if metric.build and metric.name in values
         if metric.is_first or metric.name == values["select"]
-    ]
-    text = ", ".join(
-        f"{metric.short or metric.label} {values[metric.name]:.2f}" for metric in shown
     )
-    if not values["best"]:
-        return text
-    return f"{text} (best by loss)" if values["select"] == "loss" else f"{text} (best)"
+    best = " (best by loss)" if values["select"] == "loss" else " (best)"
+    return f"{text}{best}" if values["best"] else text

@@ -1,11 +1,250 @@
-"""``transformer-cli translate``."""
+"""``transformer-cli translate``: its options, and which of them go together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
 
 from transformer_cli.cli import options
-from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.options import flag, option
+from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors, EngineName
+from transformer_cli.errors import UsageError
 from transformer_cli.packages import lazy_imports
+from transformer_cli.ranks import Ranks
 
 with lazy_imports():
+    from transformer_cli import files, objects
     from transformer_cli.cli import many_files, translation
+    from transformer_cli.data import tables
+    from transformer_cli.inference import loading, output_directory
+
+_STREAM = Path("-")
+
+
+@dataclass(frozen=True)
+class TranslateOptions:
+    """What ``translate`` is given; '-' is standard input or output."""
+
+    run: options.Run
+    input_: Annotated[
+        Path,
+        option(
+            "FILE|DIR",
+            "Text, one sentence a line; or tables.",
+            "--input",
+            "-i",
+            parser=options.read_path,
+        ),
+    ] = _STREAM
+    output: Annotated[
+        Path,
+        option(
+            "FILE|DIR", "Translations, line by line.", "--output", "-o", parser=options.read_path
+        ),
+    ] = _STREAM
+    src_column: options.SourceColumn = None
+    src_field: options.SourceField = None
+    checkpoint: options.Checkpoint = "best"
+    ensemble: options.Ensemble = None
+    beam_size: options.BeamSize = None
+    batch_tokens: Annotated[
+        int | None, option("N", "Source tokens a batch, times beam.  [default: the run's]", min=1)
+    ] = None
+    max_length: Annotated[
+        int | None, option("N", "Most tokens of a translation.  [default: by its source]", min=1)
+    ] = None
+    length_penalty: Annotated[
+        float | None,
+        option("A", "Higher favours length.  [default: the run's]", min=0.0, max=HIGHEST_PENALTY),
+    ] = None
+    errors: Annotated[DecodingErrors, option(None, "What is not UTF-8: an error, or U+FFFD.")] = (
+        "strict"
+    )
+    resume: Annotated[bool, flag("Resume an interrupted translation of a file.", "--resume")] = (
+        False
+    )
+    n_best: Annotated[
+        int | None, option("N", "Write the N best with scores, as JSON; widens the beam.", min=1)
+    ] = None
+    scores: Annotated[bool, flag("Write its score too, as JSON.", "--scores")] = False
+    prefix_file: Annotated[Path | None, option("FILE", "Forced target prefixes, one a line.")] = (
+        None
+    )
+    alignments: Annotated[Path | None, option("FILE", "Write word alignments, as in 0-0 1-2.")] = (
+        None
+    )
+    replace_unk: Annotated[bool, flag("Copy source words for unknown ones.", "--replace-unk")] = (
+        False
+    )
+    sample: Annotated[int | None, option("SEED", "Sample tokens, with this seed.", min=0)] = None
+    tag: options.Tag = None
+    engine: Annotated[
+        EngineName, option(None, "auto is CTranslate2 where its text is torch's.")
+    ] = "auto"
+    device: options.Device = "auto"
+    precision: options.SearchPrecision = "auto"
+    threads: options.Threads = None
+    cluster: options.Cluster = None
+
+    @property
+    def are_many(self) -> bool:
+        """True if ``input_`` is a directory, or a pattern of names: each file is translated."""
+        has_wildcards = any(sign in str(self.input_) for sign in "*?")
+        if isinstance(self.input_, objects.ObjectPath):
+            return has_wildcards
+        return self.input_.is_dir() or (has_wildcards and not self.input_.exists())
+
+    def of_file(self, path: Path) -> "TranslateOptions":
+        """Return the options for one of many files."""
+        output = self.output / output_directory.output_name(path)
+        return replace(self, input_=path, output=output)
+
+    @property
+    def compute(self) -> "loading.ComputeOptions":
+        """How to search."""
+        return loading.ComputeOptions(
+            self.engine, self.device, self.precision, self.threads, self.beam_size
+        )
+
+    @property
+    def input_name(self) -> str:
+        """Name of the input in messages."""
+        return "standard input" if str(self.input_) == "-" else str(self.input_)
+
+    @property
+    def table(self) -> "tables.TextColumn | None":
+        """Where the text is in a table; None: the input is text."""
+        return tables.find_text(self.input_, self.src_column, self.src_field)
+
+    @property
+    def table_output(self) -> Literal["tsv", "jsonl"]:
+        """Format that a table is written in: by the output's name, or else that of the input."""
+        name = tables.format_of(self.output) or (self.table and self.table.format)
+        return "tsv" if name == "tsv" else "jsonl"
+
+    @property
+    def line_offset(self) -> int:
+        """What to add to the number of a line of the output, for that of its line of the input."""
+        if self.table is None:
+            return 0
+        is_tsv = self.table.format == "tsv"
+        in_header = is_tsv and isinstance(self.table.key, str)
+        out_header = self.table_output == "tsv" and (in_header or not is_tsv)
+        return in_header - out_header
+
+    @property
+    def writes_stream(self) -> bool:
+        """True if translations are written as they come."""
+        return _is_stream(self.output)
+
+    @property
+    def reads_file(self) -> bool:
+        """True if all lines are there already."""
+        return not _is_stream(self.input_)
+
+    @property
+    def are_files(self) -> bool:
+        """True if all text can be read and written again."""
+        paths = [self.input_, self.output, *([self.prefix_file] if self.prefix_file else [])]
+        return not any(map(_is_stream, paths))
+
+    @property
+    def writes_scored_tsv(self) -> bool:
+        """True if JSON would have to go into a column of TSV."""
+        is_tsv = self.table is not None and self.table_output == "tsv"
+        return is_tsv and self.n_best_written is not None
+
+    @property
+    def n_best_written(self) -> int | None:
+        """Number of translations a line that are written with scores; None: one without."""
+        return self.n_best or (1 if self.scores else None)
+
+    def check(self, ranks: Ranks) -> None:
+        """Make sure, before long work, that the options go together."""
+        needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
+        problems = [
+            *self._search_problems(),
+            (
+                self.cluster is not None,
+                "--cluster translates many files; name a directory or a pattern with -i",
+            ),
+            (
+                self.table is not None and tables.format_of(self.output) == "parquet",
+                "writes TSV and JSONL, not Parquet; rename -o",
+            ),
+            (
+                self.writes_scored_tsv,
+                "--n-best and --scores write JSON, not TSV; give -o a name that ends with .jsonl",
+            ),
+            (str(self.alignments) == "-", "--alignments needs the name of a file"),
+            (
+                self.alignments is not None and self.alignments.resolve() == self.output.resolve(),
+                f"-o and --alignments are both {self.output}",
+            ),
+            (
+                self.resume and self.alignments is not None,
+                "--resume does not go on with --alignments; leave one of them out",
+            ),
+            (
+                str(self.input_) == str(self.prefix_file) == "-",
+                "-i and --prefix-file are both standard input; name a file",
+            ),
+            (
+                self.resume and isinstance(self.output, objects.ObjectPath),
+                "--resume does not go on with an object, which is written as a whole; leave it out",
+            ),
+            (self.resume and not self.are_files, f"--resume needs files; {needs}"),
+            (ranks.size > 1 and not self.are_files, f"several processes need files; {needs}"),
+        ]
+        _check_none(problems)
+        inputs = {"-i": self.input_, "--prefix-file": self.prefix_file}
+        if str(self.output) != "-":
+            options.check_output(self.output, inputs=inputs)
+        if self.alignments is not None:
+            options.check_output(self.alignments, "--alignments", inputs)
+
+    def check_many(self, ranks: Ranks, inputs: Sequence[Path]) -> None:
+        """Make sure, before long work, that the options go with these files."""
+        of_one = "is for one file, but -i names many; leave it out"
+        problems = [
+            *self._search_problems(),
+            (self.prefix_file is not None, f"--prefix-file {of_one}"),
+            (self.alignments is not None, f"--alignments {of_one}"),
+            (self.resume, "many files are resumed without --resume; leave it out"),
+            (ranks.size > 1, "torchrun's processes share one file; give many files to --cluster"),
+        ]
+        _check_none(problems)
+        output_directory.check_directory(self.output, inputs)
+        for path in inputs:
+            if self.of_file(path).writes_scored_tsv:
+                raise UsageError(
+                    f"{path}: --n-best and --scores write JSON, which TSV cannot hold; save it as "
+                    "JSONL"
+                )
+
+    def _search_problems(self) -> list[tuple[bool, str]]:
+        n_best, beam_size = self.n_best, self.beam_size
+        return [
+            (
+                n_best is not None and beam_size is not None and n_best > beam_size,
+                f"a beam of {beam_size} does not hold the {n_best} best; raise --beam-size, or "
+                "leave it out",
+            ),
+            (
+                self.sample is not None and max(n_best or 1, beam_size or 1) > 1,
+                "--sample draws one translation of a line; leave out --beam-size and --n-best",
+            ),
+        ]
+
+
+def _check_none(problems: Sequence[tuple[bool, str]]) -> None:
+    for is_there, problem in problems:
+        if is_there:
+            raise UsageError(f"translate: {problem}")
+
+
+def _is_stream(path: Path) -> bool:
+    return str(path) == "-" or files.is_stream(path)
 
 
 @options.declared_by(TranslateOptions)

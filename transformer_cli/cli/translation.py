@@ -12,7 +12,7 @@ from typing import BinaryIO, NamedTuple, TextIO
 from transformer_cli.cli.display import bar, log, warn
 from transformer_cli.cli.options import open_device, prefix_errors
 from transformer_cli.cli.process import discard_output
-from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.compression import is_compressed, open_text, text_writer
 from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.errors import CorpusError, InputError, TransformerCliError, UsageError
@@ -33,8 +33,7 @@ class Translating(NamedTuple):
     translator: TextTranslator[SearchEngine]
     rows: Iterator[Row]
     prefixes: Iterator[str] | None = None
-    interactive: bool = False
-    """Whether a person types the lines, and waits for each translation."""
+    interactive: bool = False  # whether a person types the lines, and waits for each translation
     ranks: Ranks = SINGLE_PROCESS
 
     @property
@@ -190,8 +189,7 @@ class WrittenLines(NamedTuple):
 
     lines: int = 0
     differing: int = 0
-    first: int = 0
-    """Number of the first that differs."""
+    first: int = 0  # number of the first that differs
 
     def told(self) -> list[str]:
         """Return a line about those that differ if there are any."""
@@ -267,10 +265,11 @@ def fingerprint(job: Translating) -> dict[str, str]:
 @contextmanager
 def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
     """Open a file that appears only if the block succeeds; yield None without a path."""
-    with ExitStack() as stack:
-        if path is not None:
-            temporary = stack.enter_context(whole_file(path, is_named=True))
-        yield None if path is None else stack.enter_context(text_writer(temporary, path))
+    if path is None:
+        yield None
+        return
+    with whole_file(path, is_named=True) as temporary, text_writer(temporary, path) as file:
+        yield file
 
 
 @contextmanager

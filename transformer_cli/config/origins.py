@@ -14,20 +14,16 @@ from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.schema import Config
 from transformer_cli.files import read_small
 
-SET = "--set"
-"""The source of what the command line changes."""
+SET = "--set"  # the source of what the command line changes
 
 
 @dataclass(frozen=True)
 class Written:
-    """A value of a setting, as YAML has it, and where it was written.
-
-    ``source`` is a file's path as it was given, with the line from 1; or "--set", and 0.
-    """
+    """A value of a setting, as YAML has it, and where it was written."""
 
     value: object
-    source: str
-    line: int
+    source: str  # a file's path as it was given, or "--set"
+    line: int  # from 1; 0 with "--set"
 
     def __str__(self) -> str:
         return f"{self.source}:{self.line}" if self.line else self.source
@@ -77,10 +73,7 @@ def dump_origins(origins: Origins, config_text: str) -> str:
 
 
 def load_origins(path: Path) -> Origins:
-    """Read a run's origins.json; a run is as good without.
-
-    Empty where it is missing, damaged, or of other settings than the config.yaml beside it.
-    """
+    """Read a run's origins.json; empty if it is damaged, or not of the config.yaml beside it."""
     try:
         kept = _KEPT.validate_json(read_small(path), strict=True)
         config_text = read_small(path.with_name("config.yaml"))
@@ -111,19 +104,14 @@ def _trace(
 
 
 class Setting(NamedTuple):
-    """A setting that is not as it would be if nobody had said anything.
-
-    ``instead_of`` is the value that it has in the base, or else by default; ``required``: there is
-    neither. ``origin`` and ``base`` are where the two were written; None: that is not known, or
-    it is the default.
-    """
+    """A setting that is not as it would be if nobody had said anything."""
 
     key: str
     value: object
-    instead_of: object
-    required: bool
-    origin: str | None
-    base: str | None
+    instead_of: object  # its value in the base, or else by default
+    required: bool  # there is neither
+    origin: str | None  # where it was written; None: that is not known
+    base: str | None  # where the other value was; None also for a default
 
 
 def chosen_settings(config: Config, origins: Origins) -> list[Setting]:

@@ -21,8 +21,7 @@ from transformer_cli.errors import ConfigError
 
 Scalar = str | int | float | bool | None
 Keys = tuple[str | int, ...]
-BASE = "base"
-"""The key that names the file whose settings a file changes; it is no setting itself."""
+BASE = "base"  # the key that names the file whose settings a file changes; it is no setting itself
 
 _BARE_KEY = re.compile(r"[\w-]+")
 _WORDS: dict[str, bool | None] = {
@@ -80,9 +79,6 @@ def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> No
     """Read one YAML document, below the path ``keys``; a stream without one holds null.
 
     Places are lines of ``source``; without ``has_lines``, the whole of it.
-
-    Raises:
-        ConfigError: the text is not YAML, or uses what a configuration may not.
     """
     line = 0
     try:

@@ -13,7 +13,12 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from transformer_cli.config import setting_tree as tree
-from transformer_cli.config.data_schema import TAG_PATTERN, SourceConfig, describe_source
+from transformer_cli.config.data_schema import (
+    TAG_PATTERN,
+    TWO_NAMES,
+    SourceConfig,
+    describe_source,
+)
 from transformer_cli.config.foreign import our_key, our_kind
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
@@ -55,9 +60,7 @@ _TYPO_SIMILARITY = 0.8
 def validate_as(schema: type[S], root: tree.Node) -> S:
     """Return a whole file, a mapping, as a value of ``schema``, checked against it.
 
-    Raises:
-        ConfigError: it breaks the schema; the message is the first error in line order, missing
-            keys last, and ``others`` has the rest.
+    The message of a ConfigError is the first error in line order, missing keys last.
     """
     try:
         return schema.model_validate(tree.values(root))
@@ -103,6 +106,9 @@ def _explain(schema: type[Section], error: ErrorDetails) -> tuple[tree.Keys, str
             return keys, error["msg"]
         case "string_pattern_mismatch" if context["pattern"] == TAG_PATTERN:
             return keys, f"expected at most 32 letters, digits, - and _, found {found}"
+        case "string_pattern_mismatch" if context["pattern"] == TWO_NAMES:
+            known = {"opus": "CORPUS/VERSION, as transformer-cli init --from opus lists them"}
+            return keys, f"expected {known.get(str(keys[-1]), 'OWNER/NAME')}, found {found}"
         case name if name in _EXPECTED:
             text = f"expected {_EXPECTED[name].format(**context)}, found {found}"
             if wanted is SourceConfig and isinstance(error["input"], str):
@@ -121,10 +127,9 @@ def _explain_unknown(schema: type[Section], loc: tree.Keys) -> str:
     text = "unknown key"
     if "kind" in allowed:
         text += f" for kind {_join_with_or(get_args(section.model_fields['kind'].annotation))}"
-    if hint := did_you_mean(name, allowed, known):
-        return f"{text}; {hint}"
-    are_few = len(allowed) <= _MAX_KEYS_LISTED
-    return f"{text}; the keys are {', '.join(allowed)}" if are_few else text
+    listed = f"the keys are {', '.join(allowed)}" if len(allowed) <= _MAX_KEYS_LISTED else None
+    hint = did_you_mean(name, allowed, known) or listed
+    return f"{text}; {hint}" if hint else text
 
 
 def _key_in_other_tools(

@@ -34,9 +34,6 @@ def load_settings(path: Path, overrides: Sequence[str] = ()) -> tuple[Config, Or
 
     ``overrides`` are KEY=VALUE each, VALUE in YAML; they may add keys and replace sections. With
     the settings comes where those that are no defaults were written.
-
-    Raises:
-        ConfigError: one line with the file and line, or the override, that is wrong.
     """
     root = read_settings(path)
     for override in overrides:
@@ -53,11 +50,7 @@ def check_settings(root: tree.Node) -> Config:
 
 
 def read_settings(path: Path) -> tree.Node:
-    """Read a YAML file's settings over those of its base, and of that one's.
-
-    Raises:
-        ConfigError: a file cannot be read, is not YAML or no mapping, or builds on itself.
-    """
+    """Read a YAML file's settings over those of its base, and of that one's."""
     files = [settings for _, settings in _read_chain(path)]
     return reduce(merge, reversed(files))
 
@@ -94,10 +87,7 @@ def _find_base(path: Path, node: tree.Node, seen: set[Path]) -> Path:
 
 
 def find_beside(path: Path, root: tree.Node, keys: tree.Keys, owner: str) -> Path:
-    """Return the file that a setting names, whose path starts from the directory of its own file.
-
-    ``owner`` says whose directory that is, for the message.
-    """
+    """Return the file that a setting names, whose path starts from its own file's directory."""
     node = tree.find_node(root, keys)
     assert node is not None
     rule = f"its path starts from {owner} directory"
@@ -150,10 +140,8 @@ def merge(old: tree.Node, new: tree.Node, keeps_rest: bool = True) -> tree.Node:
     """
     if not isinstance(old.value, dict) or not isinstance(new.value, dict):
         return tree.Node(new.value, new.place, replaced=old)
-    kinds = [section.get("kind") for section in (old.value, new.value)]
-    differ_in_kind = (
-        len({node.value for node in kinds if node and isinstance(node.value, str)}) == 2
-    )
+    kinds = [kind.value for part in (old.value, new.value) if (kind := part.get("kind"))]
+    differ_in_kind = len({kind for kind in kinds if isinstance(kind, str)}) == 2
     keeps_rest = keeps_rest and not differ_in_kind
     entries = dict(old.value) if keeps_rest else {}
     for key, node in new.value.items():
@@ -192,11 +180,7 @@ def set_node(root: tree.Node, keys: tuple[str, ...], new: tree.Node) -> None:
 
 
 def dump_config(config: Config) -> str:
-    """Return the YAML text of a configuration with every key, in the schema's order.
-
-    Returns:
-        what ``load_config`` reads back as an equal Config.
-    """
+    """Return the YAML text of a configuration: every key in the schema's order."""
     settings = config.model_dump(mode="json")
     return yaml.dump(settings, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
 

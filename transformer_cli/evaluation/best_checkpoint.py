@@ -1,7 +1,4 @@
-"""What a training's best checkpoint is chosen by, and how translations into a language are scored.
-
-``runs.checkpoint.State`` compares the validations' scores by that metric as they are made.
-"""
+"""What a best checkpoint is chosen by, and how translations into a language are scored."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, get_args
@@ -36,11 +33,8 @@ def choose_metrics(
 ) -> Metrics:
     """Return the metrics of an experiment, by its target language or ``evaluation.tokenize``.
 
-    A training goes on with the tokenizer that it has ``begun`` with. ``say`` is told in one line if
-    BLEU is by characters, as a package is not installed.
-
-    Raises:
-        MissingExtraError: a package of ``begun`` or ``evaluation.tokenize`` is not installed.
+    A training goes on with the tokenizer that it has ``begun`` with. ``say`` is told if BLEU is by
+    characters, as a package is not installed; one of a tokenizer that is asked for has to be.
     """
     language = config.data.tgt_lang
     tokenize = begun or _bleu_tokenizer(config)
@@ -102,10 +96,9 @@ def metrics_of_training(
 def metrics_of_runs(
     config: Config, runs: Sequence[RunDirectory], say: Callable[[str], object]
 ) -> Metrics:
-    """Return the metrics that trained runs are scored with, all alike.
+    """Return the metrics that runs are all scored with, by ``config``, the first one's.
 
-    ``config`` is the first one's. ``say`` is told of each run that was validated by another
-    tokenizer in its training.
+    ``say`` is told of each run that was validated by another tokenizer in its training.
     """
     metrics = choose_metrics(config, say)
     for run in runs:

@@ -69,11 +69,7 @@ class ComparedGroup:
 def open_runs(
     paths: Sequence[Path], checkpoint: str, beam_size: int | None = None
 ) -> list[ComparedRun]:
-    """Look at each run, before any long work.
-
-    ``checkpoint`` is 'best', 'last' or 'average'. Without a beam size each searches as its settings
-    say.
-    """
+    """Look at each run, before any long work; without a beam size each has that of its settings."""
     seen: set[Path] = set()
     for path in paths:
         if path.resolve() in seen:
@@ -163,13 +159,7 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
 
 
 def group_runs(groups: Sequence[RunGroup], runs: Sequence[ComparedRun]) -> list[ComparedGroup]:
-    """Put opened runs into their groups, if any has several, and check that these can be compared.
-
-    Raises:
-        UsageError: a group's runs differ in more than the seed, or two have the same seed.
-        RunError: the training of a group's run has not finished.
-        MissingExtraError: scipy is not installed.
-    """
+    """Put opened runs into their groups, if any has several; check that these can be compared."""
     if len(groups) == len(runs):
         return []
     import_extra("scipy.special", "sweep", "statistics over seeds")
@@ -213,8 +203,8 @@ def load_texts(
 ) -> list[tuple[str, ParallelText]]:
     """Return the texts to compare on, by the splits as they were named.
 
-    Each split is one of all runs, or RUN:NAME, a split of any run of the same languages. None of
-    them: the first test split of the first run that has text.
+    Each is one of all runs, or RUN:NAME, of any run of the same languages; by default, the first
+    test split of the first run that has text.
     """
     texts = []
     for split in dict.fromkeys(splits or [_default_split(runs)]):
@@ -264,16 +254,9 @@ def _languages(data: DataConfig) -> str:
 
 
 def load_common_text(runs: Sequence[ComparedRun], name: str) -> ParallelText:
-    """Return the text of a split, which is the same in all runs.
-
-    Raises:
-        CorpusError: a run has no such split, or its text is missing or damaged.
-        UsageError: the split is not the same text, or not of the same languages, in two runs.
-    """
-    owners: list[ComparedRun] = []
-    lacking: list[ComparedRun] = []
-    for run in runs:
-        (owners if name in split_names(run.config.data) else lacking).append(run)
+    """Return the text of a split, which has to be the same in all runs."""
+    owners = [run for run in runs if name in split_names(run.config.data)]
+    lacking = [run for run in runs if run not in owners]
     if owners and lacking:
         raise CorpusError(
             f"{lacking[0].directory.path}: data.kind {lacking[0].config.data.kind} has no split "

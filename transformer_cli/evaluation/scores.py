@@ -34,8 +34,7 @@ def score(
 ) -> Scores:
     """Return the scores of one system: a translation a sentence, against as many raw references.
 
-    Thorough ones have TER and 95 % intervals too, which takes 3 s for 1,000 lines. The signatures
-    say how often was resampled, and by which seed.
+    Thorough ones have TER and 95 % intervals too, which takes 3 s for 1,000 lines.
     """
     if len(hypotheses) != len(references):
         raise CorpusError(
@@ -64,10 +63,7 @@ def score_systems(
 def measure(
     metric: SacreMetric, hypotheses: Sequence[str], references: Sequence[str], resample: bool = True
 ) -> Score:
-    """Return a score, with its 95 % interval if that is asked for and sentences are not too many.
-
-    The interval is the same as that of ``paired_bootstrap``.
-    """
+    """Return a score, with its 95 % interval if it is asked for and sentences are not too many."""
     if resample and len(hypotheses) <= MAX_SENTENCES:
         return paired_bootstrap([hypotheses], references, metric)[0]
     value = float(metric.corpus_score(hypotheses, [list(references)]).score)
@@ -140,12 +136,7 @@ CometScore = Callable[[Sequence[str], Sequence[str], Sequence[str]], float]
 
 
 def open_comet(device: torch.device) -> CometScore:
-    """Load COMET's usual model, which its package fetches from the network once.
-
-    Raises:
-        MissingExtraError: a package is not installed.
-        CometError: the model cannot be had or loaded.
-    """
+    """Load COMET's usual model, which its package fetches from the network once."""
     with redirect_stdout(sys.stderr):
         failed, advice = "the package unbabel-comet cannot be imported", "reinstall it"
         try:

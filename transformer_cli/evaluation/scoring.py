@@ -64,13 +64,9 @@ def evaluate(
     """Translate the source side and score it; the loss is of pairs that are short enough.
 
     The text has at least one pair; blank source lines have empty translations. All ranks share the
-    work and get its result. ``progress`` is given the number of sentences just translated, and
-    ``should_stop`` is asked before each batch. A ``searcher`` translates instead of the translator,
-    with an engine that gives no loss.
-
-    Raises:
-        CorpusError: all pairs are too long for the loss.
-        EvaluationStoppedError: on all ranks alike, as one of them should stop.
+    work and get its result, or ``EvaluationStoppedError`` if one of them should stop, which is
+    asked before each batch. ``progress`` is given the number of sentences just translated. A
+    ``searcher`` translates instead of the translator, with an engine that gives no loss.
     """
     encoded = encode_text(text, translator.tokenizers, lambda lines, _: lines)
     short = find_measurable_pairs(translator, encoded)
@@ -124,10 +120,7 @@ def mean_loss(
     precision: torch.dtype,
     ranks: Ranks = SINGLE_PROCESS,
 ) -> float:
-    """Return the mean negative log-likelihood of a target token, EOS included, unsmoothed.
-
-    ``batch_tokens`` bounds a side of a batch, padding included. All ranks get the result.
-    """
+    """Return the mean negative log-likelihood of a target token, EOS included, unsmoothed."""
     device = next(model.parameters()).device
     lengths = np.maximum(text.src.lengths, text.tgt.lengths) + 1
     total = torch.zeros((), dtype=sum_dtype(device), device=device)

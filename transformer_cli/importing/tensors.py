@@ -33,11 +33,7 @@ Shapes = dict[str, tuple[int, ...]]
 def read_tensors(
     files: SourceFiles, form: ModelForm, log: Callable[[str], object]
 ) -> dict[str, Tensor]:
-    """Read a model's tensors, in float32; tell ``log`` of a PyTorch file.
-
-    Raises:
-        ImportedModelError: a file is missing or damaged, or a tensor is not of this form.
-    """
+    """Read a model's tensors, in float32, all of this form; tell ``log`` of a PyTorch file."""
     shapes = _find_shapes(form)
     # A file that is larger than the model could be is refused before memory is taken.
     max_size = 8 * sum(map(prod, shapes.values())) + _MAX_REST
@@ -92,10 +88,10 @@ def _find_files(files: SourceFiles) -> list[str]:
 def _convert(files: SourceFiles, max_size: int) -> bytes:
     """Return a file of torch.save as safetensors, which a process of its own makes of it."""
     with (
+        tempfile.TemporaryFile() as file,
         tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory,
-        files.open(TORCH, max_size) as (file, size),
     ):
-        files.finish(TORCH, file, size)
+        file.write(files.read(TORCH, max_size))
         file.seek(0)
         out = Path(directory) / SAFETENSORS
         # The file, its tensors apart from each other, and as bytes.

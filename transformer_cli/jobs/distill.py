@@ -1,10 +1,8 @@
 """The jobs of a distillation: train teachers, have them translate, train a student on that."""
 
-import os.path
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,6 +24,7 @@ from transformer_cli.jobs.job import (
 from transformer_cli.jobs.runner import Plan
 from transformer_cli.jobs.student_text import SIDES
 from transformer_cli.runs.directory import RunDirectory, check_unlocked
+from transformer_cli.runs.initialize import rename_run
 from transformer_cli.text.tokenizer import fingerprint
 
 _TRAINED_ON = ("train", "val")
@@ -59,9 +58,9 @@ class DistillDirectory(JobDirectory):
         """Return the path of a split's side: 'src' or 'tgt'."""
         return self.path / "text" / f"{split}.{side}"
 
-    def translation(self, direction: str, text: str, side: str) -> Path:
+    def translation(self, direction: Direction, text: str) -> Path:
         """Return the path of a text's translation."""
-        return self.path / direction / f"{text}.{side}"
+        return self.path / direction.name / f"{text}.{direction.written}"
 
     def scores(self, model: str) -> Path:
         """Return the path of a model's scores on the validation text."""
@@ -76,10 +75,8 @@ class DistillPlan(Plan):
     directory: DistillDirectory
     binding: Sequence[str]
     """Options of all commands that decide what they compute: device and precision."""
-    training: Sequence[str]
-    """The same of new trainings, of which all have one precision."""
-    threads: Sequence[str] = ()
-    """The option of all commands that does not."""
+    training: Sequence[str]  # the same of new trainings, of which all have one precision
+    threads: Sequence[str] = ()  # the option of all commands that does not
     allow_suspect_data: bool = False
 
     def jobs(self) -> Iterator[Job]:
@@ -97,11 +94,7 @@ class DistillPlan(Plan):
         yield from self._score_jobs()
 
     def check(self) -> None:
-        """Check that the teachers of an ensemble have one tokenizer, as far as they are trained.
-
-        Raises:
-            UsageError: they have different ones.
-        """
+        """Check that the teachers of an ensemble have one tokenizer, as far as they are trained."""
         for direction in self.distillation.directions:
             runs = [each.run for each in direction.teachers if each.run.tokenizer.is_dir()]
             for other in runs[1:]:
@@ -115,11 +108,7 @@ class DistillPlan(Plan):
         run, config = teacher.run, teacher.config
 
         def inputs() -> dict[str, str]:
-            texts = {
-                split: student_text.open_text(config, split).source_sha256()
-                for split in _TRAINED_ON
-            }
-            return {**describe_training(config), **texts}
+            return {**describe_training(config), **student_text.sum_texts(config, _TRAINED_ON)}
 
         name = _training_name(run)
         begun_with = self._find_begun_with(name, run)
@@ -156,18 +145,14 @@ class DistillPlan(Plan):
         return ["train", str(file), "--run-dir", str(run.path), *options, *self.threads, *suspect]
 
     def _text_job(self) -> Job:
-        student, splits = (
-            self.distillation.student,
-            student_text.text_splits(self.distillation.student),
-        )
+        student = self.distillation.student
+        splits = student_text.text_splits(student)
         paths = {
             (split, side): self.directory.text(split, side) for split in splits for side in SIDES
         }
         return Job(
             TEXT_JOB,
-            lambda: {
-                split: student_text.open_text(student, split).source_sha256() for split in splits
-            },
+            partial(student_text.sum_texts, student, splits),
             lambda: [*paths.values()],
             prepare=partial(student_text.write_texts, student, paths),
         )
@@ -183,7 +168,7 @@ class DistillPlan(Plan):
     def _translation_jobs(self, direction: Direction, name: str, text: Path) -> Iterator[Job]:
         """Yield the job that translates a text, and the one that chooses among candidates."""
         settings, runs = direction.settings, [teacher.run for teacher in direction.teachers]
-        written = output = self.directory.translation(direction.name, name, direction.written)
+        written = output = self.directory.translation(direction, name)
         # A monolingual text has no reference.
         n_best = settings.n_best if isinstance(settings, Forward) and name == "train" else None
         if n_best is not None:
@@ -235,10 +220,9 @@ class DistillPlan(Plan):
         pairs = []
         for direction in self.distillation.directions:
             for name, text in self._texts(direction):
-                output = self.directory.translation(direction.name, name, direction.written)
-                pairs.append(
-                    FilePair.model_validate({direction.read: text, direction.written: output})
-                )
+                output = self.directory.translation(direction, name)
+                sides = {direction.read: text, direction.written: output}
+                pairs.append(FilePair.model_validate(sides))
         return pairs
 
     def _student_job(self, needs: Sequence[str]) -> Job:
@@ -283,9 +267,8 @@ class DistillPlan(Plan):
         """Return what is scored, by name: each teacher, all of them together, the student."""
         runs = [teacher.run for teacher in self.distillation.directions[0].teachers]
         models = {f"teacher-{number}": [run] for number, run in enumerate(runs, start=1)}
-        if len(runs) > 1:
-            models["ensemble"] = runs
-        return {**models, "student": [self.directory.student]}
+        ensemble = {"ensemble": runs} if len(runs) > 1 else {}
+        return {**models, **ensemble, "student": [self.directory.student]}
 
     def _score_jobs(self) -> Iterator[Job]:
         needs = self._find_needs(self.distillation.directions[0])
@@ -327,13 +310,6 @@ def discard_translation(output: Path) -> None:
 
 
 def set_aside(run: RunDirectory) -> Path | None:
-    """Rename a run, by the first number that is free, and return its new path; None: there is none.
-
-    Raises:
-        RunError: it is being written.
-    """
-    if not run.path.is_dir():
-        return None
+    """Rename a run that has checkpoints, as ``train --overwrite`` does; return where it is now."""
     check_unlocked(run, fence.PATIENCE)  # by a process that has just been ended
-    paths = (run.path.with_name(f"{run.path.name}-{number}") for number in count(1))
-    return run.path.rename(next(path for path in paths if not os.path.lexists(path)))
+    return rename_run(run)

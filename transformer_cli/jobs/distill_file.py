@@ -104,8 +104,7 @@ class Teacher:
     """A model that translates."""
 
     run: RunDirectory
-    file: Path | None
-    """The configuration that the run is trained with; None: it is there already."""
+    file: Path | None  # the configuration that the run is trained with; None: it is there already
 
     @cached_property
     def config(self) -> Config:
@@ -117,8 +116,7 @@ class Teacher:
 class Direction:
     """Who translates what, and in which direction."""
 
-    name: str
-    """'forward' or 'back'."""
+    name: str  # 'forward' or 'back'
     teachers: list[Teacher]
     settings: Forward | Back
 
@@ -140,8 +138,7 @@ class Distillation:
     settings: DistillSettings
     student_file: Path
     student: Config
-    directions: list[Direction]
-    """Forward, and back if there is back-translation."""
+    directions: list[Direction]  # forward, and back if there is back-translation
 
     @property
     def teachers(self) -> list[Teacher]:
@@ -150,13 +147,7 @@ class Distillation:
 
 
 def load_distillation(path: Path) -> Distillation:
-    """Read a distillation's file, and the configurations that it names.
-
-    Raises:
-        ConfigError: a file cannot be read, is not YAML, or a key or value does not fit. The message
-            is one line with the file and line.
-        RunError, CheckpointError: a teacher is no run, or is not trained yet.
-    """
+    """Read a distillation's file and the configurations that it names, and check them."""
     root = yaml.read_mapping(path, "teachers and student")
     if isinstance(root.value, dict) and {"data", "tokenizer"} & root.value.keys():
         problem = f"write a file with student: {path.name}, and teachers: a list"
@@ -189,13 +180,7 @@ def _setting_error(root: Node, keys: Keys, problem: str) -> ConfigError:
 
 
 def _check_sources(root: Node, data: DataConfig, is_translated: bool) -> None:
-    """Raise ConfigError if sources have tags or weights, which plain text loses, or are replayed.
-
-    Args:
-        root: the student's settings.
-        data: what they say of the text.
-        is_translated: whether the training text is.
-    """
+    """Refuse sources with tags or weights, which plain text loses, or that are replayed."""
     if find_replay(data) is not None:
         problem = "a student's text is written anew, and nothing is replayed; leave it out"
         raise _setting_error(root, ("data", "replay"), problem)

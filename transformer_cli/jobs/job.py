@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from transformer_cli import fence, files
-from transformer_cli.artifact import Artifact, FileRecord, write_record
+from transformer_cli.artifact import Artifact, FileRecord, sum_json, write_record
 from transformer_cli.compression import write_text
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import TransformerCliError, UsageError
@@ -31,32 +31,23 @@ class Job:
     called where the sweep or the distillation runs, only ``command`` where the executor has it.
     """
 
-    name: str
-    """Also the path of its record and log below jobs/."""
+    name: str  # also the path of its record and log below jobs/
     inputs: Callable[[], Mapping[str, str]]
     """Settings and SHA-256 sums that decide the outputs; called once what it needs is done."""
-    outputs: Callable[[], Sequence[Path]]
-    """The files whose sums are recorded, once it is done."""
-    command: Sequence[str] = ()
-    """Arguments of transformer-cli; none: ``prepare`` does it all."""
-    needs: Sequence[str] = ()
-    """Names of jobs that have to be done first."""
-    stdout: Path | None = None
-    """The file that the command's output becomes."""
+    outputs: Callable[[], Sequence[Path]]  # the files whose sums are recorded, once it is done
+    command: Sequence[str] = ()  # arguments of transformer-cli; none: ``prepare`` does it all
+    needs: Sequence[str] = ()  # names of jobs that have to be done first
+    stdout: Path | None = None  # the file that the command's output becomes
     prepare: Callable[[], object] = lambda: None
     """Called before the command, each time that it is started."""
     discard: Callable[[], Path | None] = lambda: None
     """Removes what was made of other inputs, finished or not, or returns where it is set aside."""
     resumes_with: Sequence[str] = ()
     """Options that it resumes with only: one file has one precision."""
-    config: Config | None = None
-    """The settings of what is trained."""
-    run: RunDirectory | None = None
-    """Where it is trained."""
-    text: Path | None = None
-    """What is translated."""
-    candidates: int = 1
-    """Translations of each of its lines."""
+    config: Config | None = None  # the settings of what is trained
+    run: RunDirectory | None = None  # where it is trained
+    text: Path | None = None  # what is translated
+    candidates: int = 1  # translations of each of its lines
 
 
 @dataclass
@@ -66,15 +57,12 @@ class JobDirectory:
     Creating this object touches no file.
     """
 
-    kind: ClassVar[str]
-    """The command that makes it."""
+    kind: ClassVar[str]  # the command that makes it
     noun: ClassVar[str]
-    option: ClassVar[str]
-    """Of the command, by which another directory is chosen."""
+    option: ClassVar[str]  # of the command, by which another directory is chosen
 
     path: Path
-    done: set[str] = field(default_factory=set)
-    """Names of jobs that are known to be done."""
+    done: set[str] = field(default_factory=set)  # names of jobs that are known to be done
     failed: dict[str, str] = field(default_factory=dict)
     """Messages of jobs that have failed since this object was made; the next one tries again."""
     _begun: dict[str, tuple[JobRecord, float | None]] = field(default_factory=dict)
@@ -85,11 +73,7 @@ class JobDirectory:
         return self.path / f"{self.kind}.json"
 
     def read_mark(self) -> dict[str, Any] | None:
-        """Return what marks the directory; None: it is not one of this kind.
-
-        Raises:
-            UsageError: another version has marked it.
-        """
+        """Return what marks the directory; None: it is not one of this kind."""
         try:
             mark = json.loads(files.read_small(self.mark))
         except (OSError, ValueError, RecursionError):
@@ -104,12 +88,7 @@ class JobDirectory:
         return mark
 
     def check(self) -> None:
-        """Check that the directory is one of this kind, or empty, or not there.
-
-        Raises:
-            UsageError: it holds something else, or another version has marked it.
-            RunError: it holds links, pipes or devices.
-        """
+        """Check that it is of this kind and version, or empty, or not there; and has no links."""
         if self.path.exists() and not self.path.is_dir():
             raise self._refusal("cannot be made (File exists);")
         # What another process, or a killed one, has just begun.
@@ -157,11 +136,7 @@ class JobDirectory:
         return self._record_of(job).read()
 
     def is_done(self, job: Job) -> bool:
-        """Return whether a job's outputs are there, and made of its present inputs.
-
-        Raises:
-            TransformerCliError, OSError: an input cannot be read.
-        """
+        """Return whether a job's outputs are there, and made of its present inputs."""
         if job.name in self.done:
             return True
         record = self.read(job.name)
@@ -180,11 +155,7 @@ class JobDirectory:
             return False
 
     def begin(self, job: Job) -> tuple[bool, str]:
-        """Record that a job begins, or resumes from where it was stopped.
-
-        Returns:
-            Whether it begins anew; and what becomes of an earlier one.
-        """
+        """Record that a job begins; return whether anew, and what becomes of an earlier one."""
         inputs = dict(job.inputs())
         known = self.read(job.name)
         reason = None if known is None else _find_change(known, job, inputs)
@@ -203,11 +174,7 @@ class JobDirectory:
         return not is_resumed, "; ".join(news)
 
     def finish(self, job: Job) -> None:
-        """Record what a job has made.
-
-        Raises:
-            TransformerCliError, OSError: it is not there.
-        """
+        """Record what a job has made; raise TransformerCliError or OSError if it is not there."""
         record, began = self._begun.pop(job.name)
         record.files = {
             # The directory may be a link, behind which .. leads elsewhere.
@@ -260,7 +227,8 @@ def weights_record(run: RunDirectory) -> Path:
 def describe_model(run: RunDirectory) -> str:
     """Return the sum of a run's weights and of how it searches."""
     decoding = run.load_config().decoding.model_dump(mode="json")
-    return sum_text(files.sha256(weights_record(run)) + json.dumps(decoding, sort_keys=True))
+    text = files.sha256(weights_record(run)) + json.dumps(decoding, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 # Whose bytes count, and not where they lie: a project may be moved.
@@ -280,9 +248,4 @@ def describe_training(config: Config) -> dict[str, str]:
     init = {} if config.init is None else {"init": describe_model(RunDirectory(config.init))}
     paths = config.tokenizer.files.items()
     tokenizer = {f"tokenizer {side}": files.sha256(path) for side, path in paths}
-    return {"settings": sum_text(json.dumps(settings, sort_keys=True)), **init, **tokenizer}
-
-
-def sum_text(text: str) -> str:
-    """Return the SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    return {"settings": sum_json(settings), **init, **tokenizer}

@@ -22,8 +22,7 @@ from transformer_cli.runs.checkpoint import newest_step
 _POLL_SECONDS = 0.1
 _LOOK_SECONDS = 2.0
 """Between two looks at whether running jobs are worth their time, and at how many may run."""
-_MAX_RESTARTS = 3
-"""How often a job is started again that was ended by others."""
+_MAX_RESTARTS = 3  # how often a job is started again that was ended by others
 _TERMINATED = 143
 """Exit code of a command that was asked to end; batch systems ask all processes of a worker."""
 ERROR = "transformer-cli: error: "
@@ -62,8 +61,7 @@ class Event(NamedTuple):
     ]
     job: Job
     message: str = ""
-    code: int = 0
-    """The exit code of what has failed."""
+    code: int = 0  # the exit code of what has failed
 
     def describe(self) -> str:
         """Return it as a line; as two where a job is begun again."""
@@ -76,10 +74,8 @@ class Event(NamedTuple):
 class Ended(NamedTuple):
     """How a command ended."""
 
-    code: int
-    """Its process' exit code; negative: the signal that killed it."""
-    message: str = ""
-    """Why it has failed; empty if it has said so itself."""
+    code: int  # its process' exit code; negative: the signal that killed it
+    message: str = ""  # why it has failed; empty if it has said so itself
 
 
 @dataclass
@@ -100,17 +96,14 @@ class Runner:
     """
 
     plan: Plan
-    executor: Executor
-    """Calls ``run_command``, with arguments and a result that can be pickled."""
-    lock: int | None = None
-    """The descriptor of the directory's lock; see ``Command.lock``."""
+    executor: Executor  # calls ``run_command``, with arguments and a result that can be pickled
+    lock: int | None = None  # the descriptor of the directory's lock; see ``Command.lock``
     places: Callable[[], Sequence[Mapping[str, str]]] = lambda: ({},)
     """Returns one for each job at a time: what its command has in its environment besides."""
     shows_output: bool = False
     """Whether commands write to this process' stderr, and not to their logs."""
     _running: dict[str, _Running] = field(default_factory=dict)
-    _may_start: bool = True
-    """Whether a job might be found to start: one has ended since none was."""
+    _may_start: bool = True  # whether a job might be found to start: one has ended since none was
     _looked_at: float = field(default_factory=time.monotonic)
     _places: Sequence[Mapping[str, str]] = ()
 
@@ -120,11 +113,7 @@ class Runner:
         return [running.job for running in self._running.values()]
 
     def run(self, should_stop: Callable[[], bool]) -> Iterator[Event | None]:
-        """Run jobs until none is left, or until a stop.
-
-        Yields:
-            what happens, and None a few times a second.
-        """
+        """Run jobs until none is left or a stop; yield what happens, and often None."""
         self._places = self.places()
         try:
             while not should_stop():
@@ -231,8 +220,10 @@ class Runner:
             if ended.code == 0:
                 self.plan.directory.finish(job)
                 return Event("done", job)
-            if self._is_ended_by_others(ended) and running.command.restarts < _MAX_RESTARTS:
-                restarts = running.command.restarts + 1
+            # A worker that was thought lost took it over, or is itself ended.
+            by_others = [fence.EXIT_CODE, *([_TERMINATED] if self.lock is None else [])]
+            restarts = running.command.restarts + 1
+            if ended.code in by_others and restarts <= _MAX_RESTARTS:
                 running.command = running.command._replace(restarts=restarts)
                 running.future = self.executor.submit(run_command, running.command)
                 self._running[job.name] = running
@@ -240,11 +231,6 @@ class Runner:
         except (TransformerCliError, OSError) as error:
             return self._fail(job, str(error))
         return self._fail(job, ended.message, ended.code)
-
-    def _is_ended_by_others(self, ended: Ended) -> bool:
-        """Return whether a worker that was thought lost took a job over, or is itself ended."""
-        is_elsewhere = self.lock is None
-        return ended.code == fence.EXIT_CODE or (is_elsewhere and ended.code == _TERMINATED)
 
     def _look(self) -> None:
         """Stop the jobs that are not worth their time; what they have reached stays."""
@@ -286,20 +272,15 @@ class Command(NamedTuple):
     """A command of transformer-cli, to be run in a process of its own; paths are absolute."""
 
     arguments: Sequence[str]
-    directory: Path
-    """Where it runs: its arguments may have paths from there."""
+    directory: Path  # where it runs: its arguments may have paths from there
     stop: Path
     """Once there is this file, it is asked to end: so it can be stopped on another machine, too."""
-    owner: Path
-    """The file of its ``fence``, as several workers may run it at once."""
+    owner: Path  # the file of its ``fence``, as several workers may run it at once
     stdout: Path | None = None
     """The file that its output becomes if it succeeds; None: it goes where stderr does."""
-    log: Path | None = None
-    """The file that stderr is appended to; None: this process' stderr."""
-    variables: Sequence[tuple[str, str]] = ()
-    """Of its environment, besides this process'."""
-    restarts: int = 0
-    """How often it was ended by others."""
+    log: Path | None = None  # the file that stderr is appended to; None: this process' stderr
+    variables: Sequence[tuple[str, str]] = ()  # of its environment, besides this process'
+    restarts: int = 0  # how often it was ended by others
     lock: int | None = None
     """A descriptor of this process that it keeps open, so that nobody else works on the directory
     until it has ended, which may be after its starter."""

@@ -21,22 +21,16 @@ if TYPE_CHECKING:
 
 Sampler = Literal["tpe", "random"]
 Prune = Literal["median", "halving", "none"]
-State = Literal["running", "complete", "pruned", "fail"]
-"""Optuna's names."""
+State = Literal["running", "complete", "pruned", "fail"]  # Optuna's names
 
 JOURNAL = "study.journal"
 _NAME = "sweep"
-_MAX_FAILURES = 5
-"""Trials that may fail one after the other before the search gives up."""
-_RANDOM_TRIALS = 10
-"""Trials that TPE draws at random, before it has seen enough."""
-_DRAWS = 10
-"""How often to draw while what comes was tried before."""
+_MAX_FAILURES = 5  # trials that may fail one after the other before the search gives up
+_RANDOM_TRIALS = 10  # trials that TPE draws at random, before it has seen enough
+_DRAWS = 10  # how often to draw while what comes was tried before
 # The first validations are no evidence: the learning rate still rises, and BLEU is near 0.
-_FIRST_STEP = 3
-"""The first validation at which a trial may be pruned."""
-_MEDIAN_TRIALS = 5
-"""Complete trials that the median rule needs."""
+_FIRST_STEP = 3  # the first validation at which a trial may be pruned
+_MEDIAN_TRIALS = 5  # complete trials that the median rule needs
 _REDUCTION_FACTOR = 3
 """Successive halving compares at validations 3, 9, 27, and continues with the best third."""
 # Attributes of a study and its trials, beside those of Optuna.
@@ -50,8 +44,7 @@ class Trial:
     number: int
     values: dict[str, object]
     state: State
-    value: float | None = None
-    """The metric; where it was pruned, that of its last validation."""
+    value: float | None = None  # the metric; where it was pruned, that of its last validation
     why: str | None = None
 
 
@@ -83,15 +76,10 @@ class Study:
         judged_by: Mapping[str, object] = MappingProxyType({}),
         sign: float = 1.0,
     ) -> None:
-        """Open the study in ``directory``, or begin one.
+        """Open the study in ``directory``, of the same space, sampler and seed, or begin one.
 
         ``judged_by`` is what a trial's value depends on besides its settings. ``sign`` is -1 if the
         metric is the better, the lower it is.
-
-        Raises:
-            MissingExtraError: Optuna is not installed.
-            ConfigError: the study there has another space, sampler, seed or ``judged_by``.
-            RunError: its journal is damaged.
         """
         self._optuna = optuna = import_optuna()
         self.space, self._sampler, self._seed, self._sign = space, sampler, seed, sign
@@ -130,8 +118,7 @@ class Study:
                     f"{earlier.get(key, 'left out')}, not {settings.get(key, 'left out')}; put "
                     "that back, or give the new search a sweep of its own"
                 )
-        self.trials = [self._read(trial) for trial in self._history()]
-        """All trials, by number."""
+        self.trials = [self._read(trial) for trial in self._history()]  # all trials, by number
 
     def ask(self, limit: int) -> Trial | None:
         """Begin the next trial; None: there are ``limit``, or the space has no other point."""
@@ -178,8 +165,8 @@ class Study:
         trial = self._history()[number]
         for step, value in enumerate(values, start=1):
             if not trial.state.is_finished() and step not in trial.intermediate_values:
-                trial_id = self._trial_id(number)
-                self._storage.set_trial_intermediate_value(trial_id, step, self._sign * value)
+                signed = self._sign * value
+                self._storage.set_trial_intermediate_value(trial._trial_id, step, signed)
         is_news = len(values) > self._reported.get(number, 0)
         self._reported[number] = len(values)
         return is_news
@@ -197,7 +184,7 @@ class Study:
         if not self._study.pruner.prune(self._study, trial):
             return False
         # Successive halving would not say so again: each of its rungs decides once.
-        self._storage.set_trial_user_attr(self._trial_id(number), _PRUNED_AT, trial.last_step)
+        self._storage.set_trial_user_attr(trial._trial_id, _PRUNED_AT, trial.last_step)
         return True
 
     def end(
@@ -207,7 +194,7 @@ class Study:
         if self.trials[number].state != "running":
             return
         if why is not None:
-            self._storage.set_trial_user_attr(self._trial_id(number), _WHY, why)
+            self._storage.set_trial_user_attr(self._history()[number]._trial_id, _WHY, why)
         value = None if value is None else self._sign * value
         self._study.tell(number, value, state=self._optuna.trial.TrialState[state.upper()])
         self.trials[number] = self._read(self._history()[number])
@@ -224,11 +211,6 @@ class Study:
     def _history(self) -> "Sequence[FrozenTrial]":
         trials: Sequence[FrozenTrial] = self._study.get_trials(deepcopy=False)
         return trials
-
-    def _trial_id(self, number: int) -> Any:
-        """Return the storage's own number of a trial."""
-        study_id = self._storage.get_study_id_from_name(_NAME)
-        return self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
 
 
 def _drop_torn_line(journal: Path) -> None:
@@ -268,12 +250,10 @@ def _pruner(prune: Prune, pruners: Any) -> Any:
 class Grid:
     """Points that are all known from the start, each trained to its end: nothing to decide."""
 
-    is_over = True
-    """Whether no point will be added."""
+    is_over = True  # whether no point will be added
 
     def __init__(self, points: list[Point]) -> None:
-        self.points = points
-        """All points so far."""
+        self.points = points  # all points so far
 
     def describe(self, point: Point) -> str:
         """Return a point's name, with its settings if the name does not tell them."""
@@ -316,11 +296,7 @@ class Search(Grid, Study):
         return self.trials[point.number].state
 
     def extend(self) -> bool:
-        """Begin another trial; return whether there was one to begin.
-
-        Raises:
-            RunError: the last trials have all failed.
-        """
+        """Begin another trial; return whether there was one to begin."""
         limit = self._sweep.settings.trials
         if self._failures >= _MAX_FAILURES and len(self.trials) < limit:
             raise RunError(

@@ -33,8 +33,7 @@ _OTHER_NAMES = {
     **dict.fromkeys(("choice", "choices", "categorical", "values"), _CHOICES),
 }
 _LARGEST = 1e15
-_DIGITS = 4
-"""Significant digits of a drawn number: readable, and the same on every machine."""
+_DIGITS = 4  # significant digits of a drawn number: readable, and the same on every machine
 
 
 @dataclass(frozen=True)
@@ -42,8 +41,7 @@ class Dimension:
     """A setting that is varied: one of several values of any type, or a number in a range."""
 
     place: Place
-    kind: str
-    """'choices', or a key of ``_RANGES``."""
+    kind: str  # 'choices', or a key of ``_RANGES``
     limits: tuple[Any, ...]
     """The choices, or both ends of the range: what has to be valid for all values to be."""
 
@@ -87,8 +85,7 @@ class Dimension:
         return getattr(optuna_distributions, kind)(*self.limits, log=is_log)
 
 
-Space = Mapping[str, Dimension]
-"""All settings that a search varies, by dotted key."""
+Space = Mapping[str, Dimension]  # all settings that a search varies, by dotted key
 
 
 def read_space(node: Node) -> Space:
@@ -96,9 +93,6 @@ def read_space(node: Node) -> Space:
 
     A list is choices. A range is a section of one key, the name of its distribution, as in
     ``{log: [5e-4, 5e-3]}``.
-
-    Raises:
-        ConfigError: it is no such section, or a range or a list of choices makes no sense.
     """
     if not isinstance(node.value, dict) or not node.value:
         found = "nothing" if node.value == {} else describe_value(values(node))

@@ -10,6 +10,7 @@ from transformer_cli.config.data_schema import CopyData, CorpusData, Diversified
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import PairSource, ParallelFiles, stream_lines
+from transformer_cli.data.prepared import open_writer
 from transformer_cli.data.preparing import UnpreparedSplit
 from transformer_cli.data.sources import is_on_disk, open_split, open_training_text, split_names
 from transformer_cli.errors import InputError
@@ -30,11 +31,7 @@ def text_splits(config: Config) -> list[str]:
 
 
 def open_text(config: Config, split: str) -> PairSource:
-    """Return the text of a split; that of ``train`` is all that is trained on.
-
-    Raises:
-        CorpusError: it is missing, misaligned or damaged.
-    """
+    """Return the text of a split; that of ``train`` is all that is trained on."""
     if isinstance(config.data, CorpusData):
         return UnpreparedSplit(config.data, split)
     if split == "train":
@@ -42,24 +39,19 @@ def open_text(config: Config, split: str) -> PairSource:
     return open_split(config.data, split)
 
 
-def write_texts(config: Config, paths: Mapping[tuple[str, str], Path]) -> None:
-    """Write splits as plain text to files by split and side.
+def sum_texts(config: Config, splits: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of the text of each split."""
+    return {split: open_text(config, split).source_sha256() for split in splits}
 
-    Raises:
-        CorpusError: a split is missing, misaligned or damaged.
-    """
+
+def write_texts(config: Config, paths: Mapping[tuple[str, str], Path]) -> None:
+    """Write splits as plain text to files by split and side."""
     for split in dict.fromkeys(split for split, _ in paths):
         src, tgt = (paths[split, side] for side in SIDES)
         src.parent.mkdir(exist_ok=True)
-        with (
-            whole_file(src) as new_src,
-            whole_file(tgt) as new_tgt,
-            new_src.open("w", encoding="utf-8", newline="") as src_file,
-            new_tgt.open("w", encoding="utf-8", newline="") as tgt_file,
-        ):
-            for src_line, tgt_line in open_text(config, split).pairs():
-                src_file.write(f"{src_line}\n")
-                tgt_file.write(f"{tgt_line}\n")
+        with open_writer(ParallelFiles(src, tgt)) as write:
+            for pair in open_text(config, split).pairs():
+                write(*pair)
 
 
 def compose_student(
@@ -72,13 +64,7 @@ def compose_student(
 ) -> None:
     """Write the student's configuration: the settings of its file, ``base``, and more text.
 
-    Args:
-        config: those settings.
-        base: the file.
-        output: where to.
-        text_path: gives the path of the text of a split and a side.
-        synthetic: the pairs that models have made.
-        keep_reference: whether it is trained on the original pairs too.
+    ``text_path`` gives the path of a split's side; ``synthetic`` are pairs that models have made.
     """
 
     def text_pair(split: str) -> FilePair:
@@ -133,11 +119,7 @@ def _quote(value: object) -> str:
 def select_nearest(
     candidates: Path, references: Path, output: Path, lowercase: bool = False
 ) -> None:
-    """Write the nearest candidate of each n-best list of ``translate``, by ``nearest``.
-
-    Raises:
-        InputError: the numbers of lines differ.
-    """
+    """Write the nearest candidate of each n-best list of ``translate``, by ``nearest``."""
     lists, lines = (sum(1 for _ in stream_lines(path)) for path in (candidates, references))
     if lists != lines:
         raise InputError(

@@ -13,13 +13,14 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
+from transformer_cli.artifact import sum_json
 from transformer_cli.compression import write_text
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError, duration
 from transformer_cli.evaluation.best_checkpoint import metric_for_best
 from transformer_cli.files import remove_leftovers, whole_directory
-from transformer_cli.jobs.job import Job, JobDirectory, describe_model, describe_training, sum_text
+from transformer_cli.jobs.job import Job, JobDirectory, describe_model, describe_training
 from transformer_cli.jobs.runner import Plan
 from transformer_cli.jobs.search import Grid, Search
 from transformer_cli.jobs.sweep_file import BASE_POINT, SEED, Point, Sweep
@@ -28,8 +29,7 @@ from transformer_cli.runs.directory import MARK, SWEEP_PLAN, RunDirectory
 from transformer_cli.runs.groups import read_run_state, run_name
 from transformer_cli.runs.metrics_log import number, read_records, validations
 
-TRANSLATIONS, SCORES = "translations.txt", "scores.json"
-"""The files of a scored run."""
+TRANSLATIONS, SCORES = "translations.txt", "scores.json"  # the files of a scored run
 _SHARED = ("tokenizer", "encoded", "corpus")
 
 
@@ -58,22 +58,17 @@ def scores_name(split: str, point: str, seed: int) -> str:
 class Progress(NamedTuple):
     """What a run has reached, whether it is finished or not."""
 
-    scores: list[float]
-    """The metric at each validation, in their order."""
-    best: float | None
-    """None: it was not validated."""
-    seconds: float
-    """Time of its training."""
+    scores: list[float]  # the metric at each validation, in their order
+    best: float | None  # None: it was not validated
+    seconds: float  # time of its training
 
 
 @dataclass(frozen=True)
 class PointStatus:
     """What has become of a point."""
 
-    name: str
-    """With its settings, if the name alone does not tell them."""
-    scores: list[float | None]
-    """Of its finished runs; None: it was not validated."""
+    name: str  # with its settings, if the name alone does not tell them
+    scores: list[float | None]  # of its finished runs; None: it was not validated
     num_failed: int = 0
     is_pruned: bool = False
 
@@ -114,8 +109,7 @@ class Run:
     config: Config
     directory: RunDirectory
     job: Job
-    data: Job
-    """What makes the data that its training needs."""
+    data: Job  # what makes the data that its training needs
 
 
 @dataclass
@@ -126,8 +120,7 @@ class SweepPlan(Plan):
     directory: SweepDirectory
     options: Sequence[str]
     """Of ``train`` and ``evaluate``, for all jobs alike: device, precision, threads."""
-    num_jobs: int = 1
-    """How many run at a time, among which a search's budget is divided."""
+    num_jobs: int = 1  # how many run at a time, among which a search's budget is divided
     _runs: dict[str, Run] = field(default_factory=dict)
     _finished: dict[str, Progress] = field(default_factory=dict)
 
@@ -205,8 +198,7 @@ class SweepPlan(Plan):
 
     def _data_job(self, point: Point, config: Config) -> Job:
         """Return the job that prepares the data of a point, and of all with the same settings."""
-        shaping = config.model_dump(mode="json", include={"data", "tokenizer", "init"})
-        key = sum_text(json.dumps(shaping, sort_keys=True))
+        key = sum_json(config.model_dump(mode="json", include={"data", "tokenizer", "init"}))
         name = f"data/{key[:12]}"
         run = RunDirectory(self.directory.path / name)
         vocab = ("vocab", str(self.sweep.base), *point.options)
@@ -233,11 +225,7 @@ class SweepPlan(Plan):
         )
 
     def check_trained_alike(self) -> None:
-        """Check that the runs that are there have the settings of their points.
-
-        Raises:
-            ConfigError: one has others, as the sweep's file or its base has changed since.
-        """
+        """Check that runs have their points' settings: the file or its base may have changed."""
         for run in self.runs():
             if not run.directory.config.is_file():
                 continue
@@ -250,11 +238,7 @@ class SweepPlan(Plan):
                 )
 
     def extend(self) -> bool:
-        """Add a point if this is a search that goes on; return whether one was added.
-
-        Raises:
-            RunError: the last trials have all failed.
-        """
+        """Add a point if this is a search that goes on; return whether one was added."""
         budget = self.sweep.settings.budget_seconds
         if budget is not None and not self.trials.is_over:
             spent = sum(self._read_progress(run).seconds for run in self.runs())

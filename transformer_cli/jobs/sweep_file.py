@@ -95,8 +95,7 @@ class SweepSettings(Section):
         return self
 
 
-BASE_POINT = "base"
-"""The name of the only point of a sweep without a grid."""
+BASE_POINT = "base"  # the name of the only point of a sweep without a grid
 SEED = "seed"
 _UNSAFE = re.compile(r"[^\w.+-]+")
 _MAX_NAME = 100
@@ -106,12 +105,10 @@ _MAX_NAME = 100
 class Point:
     """Settings that are tried together."""
 
-    name: str
-    """Of its directory."""
+    name: str  # of its directory
     nodes: dict[str, Node] = field(default_factory=dict)
     """What it changes of the base, by dotted key, with the place in the sweep's file."""
-    number: int = 0
-    """Of a search's trial."""
+    number: int = 0  # of a search's trial
 
     @property
     def options(self) -> list[str]:
@@ -136,11 +133,7 @@ def as_node(value: object, place: Place) -> Node:
 def grid_points(grid: Node | None) -> list[Point]:
     """Return all combinations of a grid's values, the last key's varying fastest.
 
-    Args:
-        grid: lists of values by dotted key; None: one point that changes nothing.
-
-    Raises:
-        ConfigError: a list has a value twice.
+    ``grid`` has lists of values by dotted key; None: one point that changes nothing.
     """
     if grid is None or not grid.value:
         return [Point(BASE_POINT)]
@@ -193,14 +186,11 @@ class Sweep:
     """A sweep's file, checked."""
 
     settings: SweepSettings
-    base: Path
-    """The configuration that the points are variations of."""
-    tree: Node
-    """That configuration, with its bases."""
+    base: Path  # the configuration that the points are variations of
+    tree: Node  # that configuration, with its bases
     points: list[Point]
     """Those of the grid; one without changes if there is none. Empty for a search."""
-    space: Space | None
-    """What a search draws points from."""
+    space: Space | None  # what a search draws points from
 
     @property
     def samples(self) -> list[Point]:
@@ -225,11 +215,7 @@ class Sweep:
         return len(self.points) or self.settings.trials
 
     def config_of(self, point: Point) -> Config:
-        """Return the settings of a point, with its first seed.
-
-        Raises:
-            ConfigError: they do not fit the schema; the place is that in the sweep's file.
-        """
+        """Return the settings of a point; ConfigError names the place in the sweep's file."""
         root = deepcopy(self.tree)
         for keys, node in point.nodes.items():
             yaml.set_node(root, tuple(keys.split(".")), deepcopy(node))
@@ -237,12 +223,7 @@ class Sweep:
 
 
 def load_sweep(path: Path) -> Sweep:
-    """Read a sweep's file, and check each point of its grid.
-
-    Raises:
-        ConfigError: a file cannot be read, is not YAML, or a key or value does not fit. The message
-            is one line with the file and line.
-    """
+    """Read a sweep's file, and check each point of its grid."""
     root = yaml.read_mapping(path, "base")
     assert isinstance(root.value, dict)
     if root.value.keys() & Config.model_fields.keys():

@@ -128,26 +128,14 @@ def make_breakdown_charts(
         for metric, role in zip(metrics, _TWO_ROLES, strict=True)
     ]
     names = " and ".join(metric.label for metric in metrics)
-    by_length = Chart(
-        "by-length",
-        "Scores by length of the source",
-        "source tokens",
-        "score",
-        bars,
-        f"{names} by source tokens; the table has the numbers.",
-        kind="bars",
-    )
-    if not rarity:
-        return [by_length]
-    labels = [bucket.label for bucket in rarity]
-    notes = [f"{bucket.found:,} of {bucket.words:,}" for bucket in rarity]
-    by_rarity = Chart(
-        "by-rarity",
-        "Reference words found in the translation",
-        "times in the training text",
-        "per cent found",
-        [Series("recall", "val", labels, [bucket.recall for bucket in rarity], notes)],
-        "Recall by how often the training text has a word; the table has the numbers.",
-        kind="bars",
-    )
-    return [by_length, by_rarity]
+    title, says = "Scores by length of the source", f"{names} by source tokens"
+    more = "; the table has the numbers."
+    drawn = [Chart("by-length", title, "source tokens", "score", bars, says + more, "bars")]
+    if rarity:
+        labels = [bucket.label for bucket in rarity]
+        notes = [f"{bucket.found:,} of {bucket.words:,}" for bucket in rarity]
+        bars = [Series("recall", "val", labels, [bucket.recall for bucket in rarity], notes)]
+        title, x = "Reference words found in the translation", "times in the training text"
+        says = "Recall by how often the training text has a word"
+        drawn.append(Chart("by-rarity", title, x, "per cent found", bars, says + more, "bars"))
+    return drawn

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import floor, log, log10
 from pathlib import Path
 from statistics import fmean, stdev
@@ -68,10 +68,7 @@ def read_group(group: RunGroup, metric: str, unfinished: Mapping[Path, str]) -> 
 
 
 def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
-    """Return the indices of the groups, the best mean first and those without a score last.
-
-    Groups with a finished run come before those without.
-    """
+    """Return the indices of the groups by mean, the best first: scored ones, then finished ones."""
 
     def key(index: int) -> tuple[bool, bool, float, int]:
         mean = groups[index].mean
@@ -92,15 +89,15 @@ def make_group_curves(
         name, label, y = "score", METRICS[key].label, f"{METRICS[key].label}, greedy"
         if key == "loss":
             name, label, y = "loss", "Loss", "nats a token"
-        series = [
-            line
-            for place, index in enumerate(order)
-            for line in _curve(groups[index], str(place), key)
-        ]
+        curves = [_curve(groups[index], str(place), key) for place, index in enumerate(order)]
+        if not any(curves):
+            continue
         title = f"{label} of the validation split"
         says = f"{title} by optimizer step, one line for each group; the table has the scores."
-        chart = Chart(f"curves-{name}", title, STEP, y, series, says, "bands", from_zero=False)
-        charts += [chart] if series else []
+        series = [*chain.from_iterable(curves)]
+        charts.append(
+            Chart(f"curves-{name}", title, STEP, y, series, says, "bands", from_zero=False)
+        )
     return charts
 
 
@@ -157,25 +154,14 @@ def make_setting_charts(
         if not scored:
             continue
         scale, ticks = _scale(scored)
-        dots = [
-            dots
-            for index in order
-            for dots in _dots(groups[index], roles[index], values[index], scale)
-        ]
+        dots = [_dots(groups[index], roles[index], values[index], scale) for index in order]
+        says = f"Best validation {label} by {key}; the table has the numbers."
+        # The title says what the x axis is.
         chart = Chart(
-            f"setting-{place}",
-            key,
-            "",  # the title says it
-            label,
-            dots,
-            f"Best validation {label} by {key}; the table has the numbers.",
-            kind="dots",
-            from_zero=False,
-            x_scale=scale,
-            ticks=ticks,
-            tick_names=[_shorten(tick) for tick in ticks] if ticks else None,
+            f"setting-{place}", key, "", label, [*chain.from_iterable(dots)], says, "dots"
         )
-        charts.append(chart)
+        names = [_shorten(tick) for tick in ticks] if ticks else None
+        charts.append(chart._replace(from_zero=False, x_scale=scale, ticks=ticks, tick_names=names))
     return charts
 
 

@@ -48,11 +48,12 @@ def describe_groups(
     legend = [index for index in order if index != reference]
     legend.insert(min(order.index(reference), DRAWN - 1), reference)
     columns = [column for split in evaluated for column in _columns(split, results)]
-    differences = []  # of the best group from the reference, by the metric
-    for column in columns:
-        score = column["scores"][order[0]]
-        if column["metric"] == metric and score and score.difference:
-            differences.append((column["split"], score.difference))
+    differences = [
+        (column["split"], score.difference)
+        for column in columns
+        if column["metric"] == metric
+        if (score := column["scores"][order[0]]) and score.difference
+    ]
     pairs = [_find_differing(split, results, order, reference) for split in evaluated]
     runs = [run for group in (groups[reference], *groups) for run in group.runs]
     begun = next((run for run in runs if run.config.is_file()), None)
@@ -63,7 +64,7 @@ def describe_groups(
         "legend": legend,  # the same, with the reference among the first ``DRAWN``
         "reference": results[reference],
         "best": best if best.scores else None,  # None: nothing was validated yet
-        "best_difference": next(iter(differences), None),
+        "best_difference": next(iter(differences), None),  # from the reference, by the metric
         "metric": METRICS[metric].label,
         "settings": settings,
         "evaluated": [split.name for split in evaluated],
@@ -104,13 +105,8 @@ def _find_differing(
         names = reference_name, others[0]
     one, two = (translations[name] for name in names)
     better, worse = choose_differing(one, two, split.src, split.references)
-    return {
-        "split": split.name,
-        "names": names,
-        "seeds": (len(one), len(two)),
-        "better": better,  # by the first group
-        "worse": worse,
-    }
+    seeds = len(one), len(two)
+    return {"split": split.name, "names": names, "seeds": seeds, "better": better, "worse": worse}
 
 
 def render_groups(report: Mapping[str, Any], plotly: str) -> str:

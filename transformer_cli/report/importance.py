@@ -1,7 +1,6 @@
 """How much of the differences between groups each setting explains."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
@@ -21,8 +20,7 @@ class Share(NamedTuple):
     by_chance: float | None  # that of a setting without effect; None: unknown from single runs
 
 
-@dataclass(frozen=True)
-class Importance:
+class Importance(NamedTuple):
     """Shares of the variance, the largest first, the rest last."""
 
     is_grid: bool  # whether main effects of a full grid, else of ranks, one setting at a time

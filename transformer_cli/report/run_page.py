@@ -62,8 +62,7 @@ def make_run_page(
 ) -> str:
     """Translate the split, score it, and return the page, with plotly.js in it.
 
-    ``attention`` is that of further sentences, by ``pack_sentence``. ``progress`` wraps passes over
-    lines, given a label, as tqdm would; ``translated`` is given the number of sentences just done.
+    ``attention`` is that of further sentences, by ``pack_sentence``.
     """
     translator, text = subject.translator, subject.text
     encoded = encode_text(text, translator.tokenizers, progress)
@@ -170,26 +169,23 @@ def pack_sentence(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
 
 
 def pack_attention(title: str, maps: AttentionMaps) -> dict[str, Any]:
-    """Return one sentence's weights as JSON values.
-
-    Each kind of attention has the words that look ('queries'), those that are looked at ('keys'),
-    its numbers of layers and heads, and its weights: a byte each, layer by layer, head by head,
-    query by query, in base64.
-    """
+    """Return one sentence's weights as JSON values."""
     src, tgt = maps.src_tokens, maps.tgt_tokens
     # What a step of the decoder puts in is the word before the one that it writes.
     put_in = [SPECIALS[BOS_ID], *tgt[:-1]]
-    return {
-        "title": title,
-        "kinds": {
-            "cross": _pack(tgt, src, maps.cross),
-            "encoder": _pack(src, src, maps.encoder),
-            "decoder": _pack(tgt, put_in, maps.decoder),
-        },
+    kinds = {
+        "cross": _pack(tgt, src, maps.cross),
+        "encoder": _pack(src, src, maps.encoder),
+        "decoder": _pack(tgt, put_in, maps.decoder),
     }
+    return {"title": title, "kinds": kinds}
 
 
 def _pack(queries: Sequence[str], keys: Sequence[str], weights: Tensor) -> dict[str, Any]:
+    """Return weights of the words that look, the queries, at the keys.
+
+    They are a byte each, layer by layer, head by head, query by query, in base64.
+    """
     layers, heads, rows, columns = weights.shape
     assert (rows, columns) == (len(queries), len(keys))
     steps = np.rint(weights.numpy() * ATTENTION_STEPS).clip(0, ATTENTION_STEPS).astype(np.uint8)

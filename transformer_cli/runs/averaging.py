@@ -21,29 +21,20 @@ from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers
 
 
 def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, list[Path]]:
-    """Average the weights of the newest checkpoints of one run, or of each of several.
+    """Average the weights of the ``last`` checkpoints, or of all, of one run or each of several.
 
     The mean of a training's last checkpoints often translates better than each of them (Junczys-
-    Dowmunt et al. 2016, arXiv 1605.04809; Vaswani et al. 2017, section 6.1). The mean of several
-    runs is useful only if they started from the same weights.
-
-    Args:
-        runs: the average is written into the first, whose lock the caller holds.
-        last: number of newest checkpoints of each run, without those of ``list_stops``; None: all.
-
-    Returns:
-        The paths of the average and of the averaged checkpoints.
+    Dowmunt et al. 2016, arXiv 1605.04809; Vaswani et al. 2017, section 6.1). Of several runs it
+    needs the same initial weights; it goes into the first, whose lock the caller holds. Returned
+    are its path and those of the averaged checkpoints.
     """
     first = runs[0]
     for run in runs[1:]:
         _check_match(first, run)
-    newest = [
-        [Checkpoint.open(path, fingerprint(run.tokenizer)) for path in _newest(run, last)]
-        for run in runs
-    ]
-    checkpoints = [checkpoint for of_run in newest for checkpoint in of_run]
-    averaged = [checkpoint.path for checkpoint in checkpoints]
-    step = newest[0][-1].load_state().step
+    newest = [(run, path) for run in runs for path in _newest(run, last)]
+    checkpoints = [Checkpoint.open(path, fingerprint(run.tokenizer)) for run, path in newest]
+    averaged = [path for _, path in newest]
+    step = max(parse_step(path) or 0 for run, path in newest if run is first)
     state = {"step": step, "averaged": [path.as_posix() for path in averaged]}
     weights, tokenizer = mean(checkpoints), fingerprint(first.tokenizer)
     return save_average(first.checkpoints, weights, state, tokenizer), averaged
@@ -72,20 +63,16 @@ def mean(checkpoints: Iterable[Checkpoint]) -> dict[str, Tensor]:
 
 
 def list_stops(run: RunDirectory) -> list[Path]:
-    """Return the checkpoints of moments at which training was merely stopped, by Ctrl-C say.
-
-    They are neither validated nor due by ``training.save_every``: mid-epoch, or in the warm-up.
-    """
+    """Return the checkpoints of stops, by Ctrl-C say: neither validated nor due by save_every."""
     every = run.load_config().training.save_every
     records = read_records(run.metrics)
     if not records:  # a model of another program
         return []
     validated = {record["step"] for record in validations(records)}
-    steps = {path: parse_step(path) or 0 for path in list_checkpoints(run.checkpoints)}
     return [
         path
-        for path, step in steps.items()
-        if step not in validated and (every is None or step % every > 0)
+        for path in list_checkpoints(run.checkpoints)
+        if (step := parse_step(path) or 0) not in validated and (every is None or step % every > 0)
     ]
 
 

@@ -11,10 +11,9 @@ A checkpoint is a directory ``step-00001200`` that holds
 The directory ``average`` holds averaged weights in the same format, without
 ``optimizer.safetensors``: it can translate, but training cannot resume from it.
 
-Each directory appears by one rename, complete. Both JSON files have their own SHA-256. A step is
-saved before its validation, with ``unvalidated`` in its state, which is replaced after it. The
-names tell which checkpoint is the last, and the last one's state which is the best: no other file
-has to agree with them.
+Each directory appears by one rename, complete. A step is saved before its validation, with
+``unvalidated`` in its state, which is replaced after it. The names tell which checkpoint is the
+last, and the last one's state which is the best: no other file has to agree with them.
 """
 
 import re
@@ -41,8 +40,7 @@ from transformer_cli.files import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-FORMAT = 4
-"""Earlier formats were never released, and are not read."""
+FORMAT = 4  # earlier formats were never released, and are not read
 MODEL, OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 STATE, MANIFEST = "state.json", "manifest.json"
 AVERAGE = "average"
@@ -105,8 +103,7 @@ class Checkpoint:
 
     path: Path
     files: Mapping[str, str]  # SHA-256 by file name
-    advice: str = "use another checkpoint, or delete this one"
-    """To the user, if a file is damaged."""
+    advice: str = "use another checkpoint, or delete this one"  # to the user, if a file is damaged
 
     @classmethod
     def open(cls, path: Path, tokenizer: str | None = None) -> "Checkpoint":
@@ -131,12 +128,7 @@ class Checkpoint:
         self.load_state()
 
     def load_weights(self) -> "dict[str, Tensor]":
-        """Return the model's weights by name, on the CPU.
-
-        Raises:
-            DamagedCheckpointError: they are missing or damaged.
-            CheckpointError: one is infinite or no number.
-        """
+        """Return the model's weights by name, on the CPU, checked to be finite."""
         weights = self._load_tensors(MODEL)
         for name, weight in weights.items():
             numbers = weight.float()
@@ -221,20 +213,15 @@ def save_checkpoint(
 ) -> Path:
     """Write the checkpoint of step ``state["step"]``, replacing an older one; return its path."""
     path = checkpoint_path(directory, state["step"])
-    _save(path, {MODEL: weights, OPTIMIZER: optimizer_state}, state, tokenizer)
-    return path
+    return _save(path, {MODEL: weights, OPTIMIZER: optimizer_state}, state, tokenizer)
 
 
 def save_average(
     directory: Path, weights: "Mapping[str, Tensor]", state: Mapping[str, Any], tokenizer: str
 ) -> Path:
-    """Write averaged weights, replacing older ones; return their path.
-
-    The caller holds the run's lock, so no other process is writing an average.
-    """
+    """Write averaged weights into a run that is locked, replacing older ones; return their path."""
     remove_leftovers(directory, ours=(AVERAGE,), others=())
-    _save(directory / AVERAGE, {MODEL: weights}, state, tokenizer)
-    return directory / AVERAGE
+    return _save(directory / AVERAGE, {MODEL: weights}, state, tokenizer)
 
 
 def replace_state(directory: Path, state: Mapping[str, Any]) -> None:
@@ -252,7 +239,8 @@ def _save(
     tensors: "Mapping[str, Mapping[str, Tensor]]",
     state: Mapping[str, Any],
     tokenizer: str,
-) -> None:
+) -> Path:
+    """Write a checkpoint, replacing an older one; return its path."""
     from safetensors.torch import save_file  # imports torch
 
     older = path.with_name(f"{path.name}{TEMPORARY_MARK}0")  # no process has this number
@@ -272,6 +260,7 @@ def _save(
             if path.is_dir():
                 path.rename(older)
         shutil.rmtree(older, ignore_errors=True)
+        return path
     except (OSError, SafetensorError) as error:
         raise _write_error(path, error) from error
     finally:
@@ -306,25 +295,23 @@ def list_checkpoints(directory: Path) -> list[Path]:
 
 def newest_step(directory: Path) -> int:
     """Return the step of the newest checkpoint, intact or not; 0 if there is none."""
-    return max((parse_step(path) or 0 for path in list_checkpoints(directory)), default=0)
+    checkpoints = list_checkpoints(directory)
+    return (parse_step(checkpoints[-1]) or 0) if checkpoints else 0
 
 
 def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | None, list[str]]:
-    """Open the newest checkpoint that is not damaged; rename newer, damaged ones.
+    """Open the newest checkpoint that is whole; rename newer, damaged ones, unless none is whole.
 
-    Returns it, or None if there are none, and a message for each damaged one. If all are damaged,
-    none is renamed.
+    Returns it, or None if there are no checkpoints, and a message for each damaged one.
     """
-    damaged: list[Path] = []
-    messages: list[str] = []
+    damaged: dict[Path, str] = {}
     for path in reversed(list_checkpoints(directory)):
         try:
             checkpoint = Checkpoint.open(path, tokenizer)
             checkpoint.verify()
         except DamagedCheckpointError as error:
-            damaged.append(path)
             reason, _, advice = str(error).rpartition("; ")
-            messages.append(f"{reason or advice}; set aside as damaged-{path.name}")
+            damaged[path] = f"{reason or advice}; set aside as damaged-{path.name}"
             continue
         # Training will save these steps again; the damaged files are kept for inspection.
         for newer in damaged:
@@ -332,26 +319,24 @@ def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | No
             if renamed.is_dir():
                 remove_directory(renamed)
             newer.rename(renamed)
-        return checkpoint, messages
+        return checkpoint, [*damaged.values()]
     if damaged:
         raise CheckpointError(
-            f"{directory}: no checkpoint is whole, the newest is {damaged[0].name}; restore one "
-            "or start anew with --overwrite"
+            f"{directory}: no checkpoint is whole, the newest is {next(iter(damaged)).name}; "
+            "restore one or start anew with --overwrite"
         )
     return None, []
 
 
 def find_checkpoint(directory: Path, which: str) -> Path:
     """Return the path of the checkpoint 'best', 'last' or 'average', or of one by name or path."""
-    if which == AVERAGE:
-        if not (directory / AVERAGE).is_dir():
+    if which not in ("best", "last"):
+        path = directory / which if (directory / which).is_dir() else Path(which)
+        if which == AVERAGE and path.parent != directory:
             raise CheckpointError(
                 f"{directory}: no average yet; make one with: "
                 f"transformer-cli average {directory.parent}"
             )
-        return directory / AVERAGE
-    if which not in ("best", "last"):
-        path = directory / which if (directory / which).is_dir() else Path(which)
         if not path.is_dir():
             raise CheckpointError(
                 f"--checkpoint {which}: neither best, last, average, one of {directory}, nor the "

@@ -27,14 +27,14 @@ from transformer_cli.files import (
     is_at,
     name_path_in_error,
     open_regular,
-    read_small,
+    read_json,
     remove_directory,
 )
 from transformer_cli.packages import __version__
 from transformer_cli.runs import hub_model
 
 CONFIG, MARK, LOCK = "config.yaml", "run.json", ".lock"
-CORPUS, IMPORT, REPORT = "corpus.json", "import.json", "report.html"
+CORPUS, FETCHED, IMPORT, REPORT = "corpus.json", "fetched.json", "import.json", "report.html"
 SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS = "sweep.json", "plan.json", "runs"
 """In the directory of a sweep."""
 
@@ -45,8 +45,8 @@ _DATA = {
     "corpus": rf"{SPLIT_NAME}\.(src|tgt)|sources\.json",
 }
 ALL = (
-    *(MARK, LOCK, CONFIG, CORPUS, "origins.json", IMPORT, "metrics.jsonl", "curves.png", REPORT),
-    *(*_DATA, "checkpoints", "tensorboard"),
+    *(MARK, LOCK, CONFIG, CORPUS, FETCHED, "origins.json", IMPORT, "metrics.jsonl", "curves.png"),
+    *(REPORT, *_DATA, "checkpoints", "tensorboard"),
 )
 """Everything that is written."""
 WRITTEN_WHOLE = {
@@ -72,6 +72,7 @@ class RunDirectory:
             raise UsageError(f"{self.path}: is no directory; a run lies on a disk, not in a store")
         self.config = self.path / CONFIG  # resolved, as YAML
         self.origins = self.path / "origins.json"  # of the settings; see config/origins.py
+        self.fetched = self.path / FETCHED  # what was fetched of the text; see data/by_name.py
         self.tokenizer = self.path / "tokenizer"
         self.encoded = self.path / "encoded"  # the training text as token ids; see data/store.py
         self.corpus = self.path / "corpus"  # the text prepared from sources
@@ -110,9 +111,8 @@ class RunDirectory:
         if self.is_hub_model:
             return hub_model.read_hub_config(self.path)[1]
         if not self.config.is_file():
-            reason = "it has no config.yaml"
-            if not self.path.exists():
-                reason = "there is nothing of that name"
+            is_there = self.path.exists()
+            reason = "it has no config.yaml" if is_there else "there is nothing of that name"
             raise RunError(
                 f"{self.path}: not a run directory, {reason}; "
                 "make one with: transformer-cli train CONFIG"
@@ -120,12 +120,10 @@ class RunDirectory:
         return load_config(self.config)
 
     def check_is_run_or_empty(self) -> None:
-        """Check that the directory holds a run or nothing.
-
-        Links are refused where a run is written: a stranger's could make us change any file.
-        """
+        """Check that the directory holds a run or nothing."""
         self.check_not_hub_model()
-        # ``report`` takes no lock, and replaces its page whatever it is.
+        # A stranger's links could make us change any file. ``report`` takes no lock, and replaces
+        # its page whatever it is.
         check_no_links(self.path, set(ALL) - {REPORT})
         if not self.path.is_dir() or is_run(self.path):
             return
@@ -164,22 +162,19 @@ def is_run(run: Path) -> bool:
     path = run / MARK
     if not path.exists():
         return False
-    try:
-        mark = json.loads(read_small(path))
-        is_ours, number = mark["program"] == "transformer-cli", mark["format"]
-    except (OSError, ValueError, RecursionError, TypeError, KeyError):
-        is_ours, number = False, None
-    if not is_ours or not isinstance(number, int):
-        raise RunError(
-            f"{path}: was not written by transformer-cli, or is damaged; choose another directory "
-            "with --run-dir, or delete the file if this is a run"
-        )
-    if number > _FORMAT:
-        raise RunError(
-            f"{path}: format {number}, by transformer-cli {mark.get('version')}, but this version "
-            f"knows formats up to {_FORMAT}; use a newer one, or choose another --run-dir"
-        )
-    return True
+    match mark := read_json(path):
+        case {"program": "transformer-cli", "format": int() as number} if number <= _FORMAT:
+            return True
+        case {"program": "transformer-cli", "format": int() as number}:
+            raise RunError(
+                f"{path}: format {number}, by transformer-cli {mark.get('version')}, but this "
+                f"version knows formats up to {_FORMAT}; use a newer one, or choose another "
+                "--run-dir"
+            )
+    raise RunError(
+        f"{path}: was not written by transformer-cli, or is damaged; choose another directory with "
+        "--run-dir, or delete the file if this is a run"
+    )
 
 
 def check_config_files(run: Path, files: Sequence[Path]) -> None:
@@ -205,12 +200,10 @@ def find_import_source(run: RunDirectory) -> str | None:
 
     It is the Hub's name with the commit, or a directory's name without its path, which is private.
     """
-    try:
-        record = json.loads(read_small(run.path / IMPORT))
-        source, revision = str(record["source"]), record["revision"]
-    except (OSError, ValueError, RecursionError, KeyError, TypeError):
-        return None
-    return f"{source} at commit {revision}" if revision else Path(source).name
+    match read_json(run.path / IMPORT):
+        case {"source": str() as source, "revision": revision}:
+            return f"{source} at commit {revision}" if revision else Path(source).name
+    return None
 
 
 # Longer than a check holds the lock, and shorter than any training.
@@ -220,8 +213,7 @@ _RETRY_SECONDS = 0.2
 def check_unlocked(run: RunDirectory, patience: float = _RETRY_SECONDS) -> None:
     """Check, before long work and without writing, that no other process writes to ``run``.
 
-    This does not import torch, so that a second training fails at once. Of several ranks only the
-    main process, which will lock the directory, may call it. ``patience`` as in ``lock_directory``.
+    Of several ranks only the main process, which will lock the directory, may call it.
     """
     run.check_is_run_or_empty()
     try:
@@ -244,18 +236,12 @@ def lock_run(run: RunDirectory) -> Iterator[None]:
 def lock_directory(
     path: Path, patience: float = _RETRY_SECONDS, is_fenced: bool = False
 ) -> Iterator[int]:
-    """Lock a directory, made if it is not there, while the block runs.
+    """Lock a directory, made if it is not there, while the block runs; wait ``patience`` seconds.
 
-    The operating system releases the lock however the process ends. The lock file stays, and names
-    the last holder. A process that this one has replaced loses its lock.
-
-    Args:
-        path: the directory.
-        patience: seconds to wait for another process to release it.
-        is_fenced: whether all that is written there is a job's, and a disk without locks will do.
-
-    Yields:
-        the lock's descriptor; a process that has it open holds the lock, too.
+    Yielded is the lock's descriptor: a process that has it open holds the lock, too. The operating
+    system releases it however the process ends; the file stays, and names the last holder. A
+    process that this one has replaced loses its lock. ``is_fenced``: all that is written there is a
+    job's, and a disk without locks will do.
     """
     job = fence.job_file()
     whose = "" if job is None else f" ({job})"
@@ -282,20 +268,15 @@ def lock_directory(
 
 
 def _lock(path: Path, file: BinaryIO, patience: float, is_fenced: bool = False) -> bool:
-    """Lock a file; return False if its holder is one that this job's process has replaced.
-
-    Raises:
-        RunInUseError: it is another's.
-        RunError: this disk has no locks.
-    """
+    """Lock a file; return False if its holder is one that this job's process has replaced."""
     job = fence.job_file()
     # It may be held by a check, or by what a killed process had started.
     deadline = time.monotonic() + (patience if job is None else fence.PATIENCE)
     try:
-        is_ours = lock_descriptor(file.fileno(), blocking=False)
-        while not is_ours and time.monotonic() < deadline:
+        while not (is_ours := lock_descriptor(file.fileno(), blocking=False)):
+            if time.monotonic() >= deadline:
+                break
             time.sleep(_RETRY_SECONDS)
-            is_ours = lock_descriptor(file.fileno(), blocking=False)
     except OSError as error:
         if is_fenced or job is not None:
             return True  # the fence will do

@@ -1,8 +1,7 @@
 """Groups of runs that differ in their seeds only, and what a sweep has recorded of them."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
@@ -53,8 +52,7 @@ def read_run_state(sweep: Path, run: str) -> str | None:
     return record.state if record is not None and (sweep / run).is_dir() else None
 
 
-@dataclass(frozen=True)
-class RunGroup:
+class RunGroup(NamedTuple):
     """One setting, trained with several seeds."""
 
     name: str

@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from transformer_cli.archives import match_members, split_archive
+from transformer_cli.artifact import read_record, write_record
 from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import PATH_KEYS, DataConfig, Multi30kData
 from transformer_cli.config.differences import MAY_CHANGE, Difference, differences
@@ -17,6 +18,7 @@ from transformer_cli.config.origins import Origins, dump_origins, load_origins, 
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data import multi30k
+from transformer_cli.data.by_name import Fetched, FetchedRecord, list_fetched
 from transformer_cli.data.prepared import RECORD
 from transformer_cli.data.readers.units import matching_files
 from transformer_cli.errors import (
@@ -26,7 +28,7 @@ from transformer_cli.errors import (
     SuspectTextError,
     TokenizerError,
 )
-from transformer_cli.files import TEMPORARY_MARK, read_small, remove_leftovers
+from transformer_cli.files import TEMPORARY_MARK, read_json, read_small, remove_leftovers
 from transformer_cli.objects import ObjectPath, object_key, split_web_url, text_path
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import (
@@ -86,7 +88,8 @@ def _remove_beginning(run: RunDirectory) -> None:
         run.checkpoints.rmdir()
         # The mark goes late, so that a run is known as one if the process dies meanwhile, and the
         # lock last: from then on, another process may begin a run.
-        for path in (run.origins, run.path / CORPUS, run.config, run.path / MARK, run.lock):
+        records = (run.origins, run.path / CORPUS, run.fetched)
+        for path in (*records, run.config, run.path / MARK, run.lock):
             path.unlink(missing_ok=True)
         run.path.rmdir()
 
@@ -94,9 +97,8 @@ def _remove_beginning(run: RunDirectory) -> None:
 def rename_run(run: RunDirectory) -> Path | None:
     """Rename a run to NAME.DATE, so that another can begin in its place; return where it is.
 
-    One rename moves all of it or nothing, whenever the process dies. Nothing is deleted, and
-    nothing is ever moved back: that is up to the user. None is returned if it has no checkpoint:
-    then there is nothing in it that cannot be made again.
+    None: it has no checkpoint, and so nothing that cannot be made again. Nothing is deleted, and
+    nothing is ever moved back: that is up to the user.
     """
     run.check_is_run_or_empty()
     if not (run.checkpoints.is_dir() and any(run.checkpoints.iterdir())):
@@ -162,8 +164,7 @@ def _remove_outdated(run: RunDirectory, config: Config, overwrite: bool) -> None
     if run.config.is_file():
         check_resumable(run, config)
         # Without a checkpoint, no setting binds: what depends on others is made anew.
-        has_checkpoint = bool(list_checkpoints(run.checkpoints))
-        if not has_checkpoint and (overwrite or is_data_outdated(run, config)):
+        if not list_checkpoints(run.checkpoints) and (overwrite or is_data_outdated(run, config)):
             run.remove_data()
 
 
@@ -190,11 +191,8 @@ def is_data_outdated(run: RunDirectory, config: Config) -> bool:
 
 def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:
     """Return the differences in settings that may not change on resuming."""
-    return [
-        difference
-        for difference in differences(run.load_config(), config)
-        if not difference.key.startswith(tuple(MAY_CHANGE))
-    ]
+    differing = differences(run.load_config(), config)
+    return [diff for diff in differing if not diff.key.startswith(MAY_CHANGE)]
 
 
 def _has_moved(difference: Difference) -> bool:
@@ -230,27 +228,36 @@ def _split_paths(value: object) -> tuple[list[str], object]:
 
 
 def record_corpus_directory(run: RunDirectory, data: DataConfig) -> None:
-    """Record in an initialized run where Multi30k lies, if it is trained on that.
-
-    It is found there again without ``$MULTI30K_DIR``.
-    """
+    """Record where Multi30k lies, if a run is trained on that: later without $MULTI30K_DIR."""
     if not isinstance(data, Multi30kData):
         return
-    files = multi30k.find("train", data.src_lang, data.tgt_lang, corpus_directory(run))
-    if files is None:
-        return
-    directory = files[0].parent.absolute()
-    if corpus_directory(run) != directory:
+    known = corpus_directory(run)
+    files = multi30k.find("train", data.src_lang, data.tgt_lang, known)
+    if files is not None and (directory := files[0].parent.absolute()) != known:
         write_text(run.path / CORPUS, json.dumps({"multi30k": directory.as_posix()}) + "\n")
+
+
+def record_fetched(run: RunDirectory, data: DataConfig) -> None:
+    """Record what was fetched of the text that a run is to be trained on, and on what terms."""
+    # With checkpoints, the run has the text that it began with, whatever is in the cache by now.
+    if not list_checkpoints(run.checkpoints):
+        found = list_fetched(data)
+        if found or run.fetched.exists():
+            write_record(run.fetched, FetchedRecord(fetched=found))
+
+
+def read_fetched(run: RunDirectory) -> tuple[Fetched, ...]:
+    """Return what was fetched of the text that a run was trained on."""
+    record = read_record(run.fetched, FetchedRecord)
+    return () if record is None else record.fetched
 
 
 def corpus_directory(run: RunDirectory) -> Path | None:
     """Return the run's prepared corpus, or the recorded directory, or None."""
     if (run.corpus / RECORD).is_file():
         return run.corpus
-    try:
-        directory = json.loads(read_small(run.path / CORPUS))["multi30k"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return None
-    # The record is not trusted: files found there are verified.
-    return Path(directory) if isinstance(directory, str) and "\0" not in directory else None
+    match read_json(run.path / CORPUS):
+        # The record is not trusted: files found there are verified.
+        case {"multi30k": str() as directory} if "\0" not in directory:
+            return Path(directory)
+    return None

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 Record = dict[str, Any]
-_MAX_BYTES = 1 << 26
-"""Records of ten million steps; each takes several times its size of memory."""
+_MAX_BYTES = 1 << 26  # records of ten million steps; each takes several times its size of memory
 _MAX_LINE_BYTES = 1 << 20
 _MEASURED = (*(name for name, metric in METRICS.items() if not metric.is_thorough), "perplexity")
 
@@ -89,10 +88,7 @@ def read_lines(path: Path) -> Iterator[bytes]:
 
 
 def read_records(path: Path) -> list[Record]:
-    """Return the records of a metrics.jsonl; none if there is no such file.
-
-    Invalid lines are skipped: the last one may be incomplete. Raises what ``read_lines`` does.
-    """
+    """Return the records of a metrics.jsonl, but invalid lines: the last one may be incomplete."""
     records = []
     for line in read_lines(path):
         try:
@@ -126,42 +122,35 @@ def number(record: Record, key: str) -> float | None:
     return None
 
 
-SESSION_KIND = "session"
-"""Kind of the record that each session of a training begins with."""
+SESSION_KIND = "session"  # kind of the record that each session of a training begins with
 _UNKNOWN = "not recorded"
-
-
 _ENVIRONMENT = ("device", "precision", "threads", "processes", "torch", "transformer_cli", "python")
 
 
 def describe_environment(
     device: "torch.device", precision: "torch.dtype", processes: int = 1
 ) -> Record:
-    """Return what results depend on besides settings, text and weights.
-
-    That is the GPU's name or 'cpu', the precision of computing, the threads of each of so many
-    processes, and versions.
-    """
+    """Return what results depend on besides settings, text and weights."""
     import torch  # which readers of records do without
 
-    values = (
-        torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-        str(precision).removeprefix("torch."),
-        torch.get_num_threads(),
-        processes,
-        str(torch.__version__),
-        __version__,
-        platform.python_version(),
-    )
-    return dict(zip(_ENVIRONMENT, values, strict=True))
+    is_cuda = device.type == "cuda"
+    return {
+        "device": torch.cuda.get_device_name(device) if is_cuda else device.type,
+        "precision": str(precision).removeprefix("torch."),
+        "threads": torch.get_num_threads(),  # of each process
+        "processes": processes,
+        "torch": str(torch.__version__),
+        "transformer_cli": __version__,
+        "python": platform.python_version(),
+    }
 
 
 def environment_of_training(
     records: Iterable[Record], step: int | None = None
 ) -> dict[str, object] | None:
-    """Return a run's environment up to a step, or to the end; see ``describe_environment``.
+    """Return a run's environment up to a step, or to the end; None: it is not recorded.
 
-    If sessions differ, a value lists theirs in order. None: it is not recorded.
+    If sessions differ, a value lists theirs in order.
     """
     # A session that ended without a checkpoint has a successor at the same step.
     sessions = {

@@ -1,7 +1,4 @@
-"""Load a trained model with its settings and tokenizers, from a run or a Hub model.
-
-To use it, or to begin another training with its weights and tokenizers, as ``init`` says.
-"""
+"""Load a trained model with its settings and tokenizers, from a run or a Hub model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -133,27 +130,6 @@ def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
         raise ConfigError(
             f"init: {source.path} is the run directory itself; choose another with --run-dir"
         )
-    _check_same_settings(config, source)
-    open_checkpoint(source, "best")
-
-
-def describe_inherited_init(config: Config, origins: Origins, bases: Sequence[Path]) -> str | None:
-    """Return a hint if settings build on a run's, but not on its weights.
-
-    ``bases`` are the files that they build on, the nearest first.
-    """
-    base = next((base for base in bases if base.name == CONFIG and is_run(base.parent)), None)
-    origin = origins.get("init")
-    if base is None or (origin is not None and Path(origin[0].source) != base):
-        return None
-    weights = "random weights" if config.init is None else f"the weights of {config.init}"
-    return (
-        f"init: as in the base {base}, so training starts from {weights}; init: {base.parent} "
-        "starts from that run's"
-    )
-
-
-def _check_same_settings(config: Config, source: RunDirectory) -> None:
     old = source.load_config()
     # A joint vocabulary reads both languages; separate ones are learned for one language each.
     languages = () if config.tokenizer.one_vocabulary else ("data.src_lang", "data.tgt_lang")
@@ -163,3 +139,17 @@ def _check_same_settings(config: Config, source: RunDirectory) -> None:
     if differing:
         listed = ", ".join(f"{diff.key} {diff.old}, not {diff.new}" for diff in differing)
         raise ConfigError(f"init: {source.path} has {listed}; take the same settings here")
+    open_checkpoint(source, "best")
+
+
+def describe_inherited_init(config: Config, origins: Origins, bases: Sequence[Path]) -> str | None:
+    """Return a hint if settings build on a run's, one of ``bases``, but not on its weights."""
+    base = next((base for base in bases if base.name == CONFIG and is_run(base.parent)), None)
+    origin = origins.get("init")
+    if base is None or (origin is not None and Path(origin[0].source) != base):
+        return None
+    weights = "random weights" if config.init is None else f"the weights of {config.init}"
+    return (
+        f"init: as in the base {base}, so training starts from {weights}; init: {base.parent} "
+        "starts from that run's"
+    )

@@ -17,8 +17,7 @@ class Tokenizer(Protocol):
     Tokenizers inherit from it: what has a body here is what subwords mostly do.
     """
 
-    size: int
-    """Entries of the vocabulary, the four special tokens included."""
+    size: int  # entries of the vocabulary, the four special tokens included
     is_word_level: bool = False
     """Whether every token is a word, so that words may be unknown and replaced."""
 

@@ -12,8 +12,7 @@ from transformer_cli.files import read_small
 
 UNK_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
 SPECIALS = ("<unk>", "<BOS>", "<EOS>", "<PAD>")
-_MAX_BYTES = 1 << 26
-"""Several million words; a token takes 200 bytes of memory."""
+_MAX_BYTES = 1 << 26  # several million words; a token takes 200 bytes of memory
 
 
 class Vocabulary:

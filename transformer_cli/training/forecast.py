@@ -24,10 +24,8 @@ from transformer_cli.training.trainer import Trainer
 _FLOAT = 4
 SMALLEST = (len(SPECIALS), len(SPECIALS))
 """The smallest vocabulary sizes, while the real ones are unknown."""
-PROBED = 5
-"""Maximum number of trial batches."""
-WORTHWHILE = 20 * PROBED
-"""With fewer batches than this, a forecast takes about as long as training."""
+PROBED = 5  # maximum number of trial batches
+WORTHWHILE = 20 * PROBED  # with fewer batches than this, a forecast takes about as long as training
 # Time after which no further batch is tried.
 _ENOUGH_SECONDS = 8.0
 # The machine is loaded if a thread's share of CPU time is below this; else it is over 0.85.

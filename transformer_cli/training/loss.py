@@ -36,8 +36,7 @@ class Losses(NamedTuple):
     With two forward passes (R-Drop) each token counts once, by the mean of both.
     """
 
-    loss: Float[Tensor, ""]
-    """The label-smoothed loss, which training minimises."""
+    loss: Float[Tensor, ""]  # the label-smoothed loss, which training minimises
     nll_loss: Float[Tensor, ""]
     """Negative log-likelihood of the true tokens, without gradient: for perplexity."""
 

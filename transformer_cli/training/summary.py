@@ -22,8 +22,7 @@ from transformer_cli.training.preparation import PreparedData, select_training_p
 from transformer_cli.training.texts import describe_replay
 from transformer_cli.training.trainer import Trainer
 
-Row = tuple[str, str]
-"""A label and a text; a row with an empty label continues the one above."""
+Row = tuple[str, str]  # a label and a text; a row with an empty label continues the one above
 
 
 def summarize_training(

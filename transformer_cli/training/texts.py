@@ -89,6 +89,8 @@ def audit_texts(
         for note in audit.notes:
             where, _, finding = note.partition(": ")
             report.warn(where, finding)
+        for each in audit.near:
+            report.log(f"{each.name}: {each.describe()}")
 
 
 def read_texts(data: DataConfig, known: TextStats | None = None) -> Texts:

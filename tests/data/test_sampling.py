@@ -15,7 +15,7 @@ from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
-from transformer_cli.training.preparation import build_bpe_dropout
+from transformer_cli.training.preparation import build_augmentation
 
 WORDS = ["Straßenbahn", "Bahnhof", "Hofhund", "Hundehütte", "hutlos", "Männer", "Frauen"]
 LINES = [f"Der {a} und die {b} {c}." for a in WORDS for b in WORDS for c in WORDS]
@@ -132,11 +132,11 @@ def test_settings_ask_for_it(side: str) -> None:
         "tokenizer": SETTINGS.model_dump(),
         "training": {f"{side}_bpe_dropout": 0.1, "max_length": 9},
     }
-    sampling = build_bpe_dropout(Config.model_validate(values), Tokenizers(BPE, BPE))
+    sampling = build_augmentation(Config.model_validate(values), Tokenizers(BPE, BPE))
     rates = (0.1, 0.0) if side == "src" else (0.0, 0.1)
     assert sampling == BpeDropout(BPE, BPE, *rates, max_length=9)
     assert (
-        build_bpe_dropout(Config.model_validate(values | {"training": {}}), Tokenizers(BPE, BPE))
+        build_augmentation(Config.model_validate(values | {"training": {}}), Tokenizers(BPE, BPE))
         is None
     )
 

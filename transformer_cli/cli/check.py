@@ -110,6 +110,9 @@ def _lines(report: "findings.CorpusReport") -> Iterable[str]:
         sides = ("/".join(map(str, side)) for side in (split.src_lengths, split.tgt_lengths))
         rows.append((split.name, f"{split.pairs:,}", *sides))
     yield from align_columns(rows)
+    if report.near:
+        yield ""
+        yield from (f"{each.name}: {each.describe()}" for each in report.near)
     yield ""
     yield from (f"mistake: {mistake}" for mistake in report.mistakes)
     yield from (f"warning: {finding}" for finding in report.findings if finding.warning)

@@ -266,7 +266,7 @@ def _forecast_points(
 ) -> "dict[str, forecast.JobForecast]":
     """Forecast the run of each point's first seed."""
     trainings = {
-        run.point.name: forecast.Training(run.job.command, run.config)
+        run.point.name: run.job
         for run in plan.runs()
         if run.seed == plan.seeds[0] and run.point.name in points
     }

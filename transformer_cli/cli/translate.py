@@ -138,6 +138,11 @@ class TranslateOptions:
         return _is_stream(self.output)
 
     @property
+    def reads_file(self) -> bool:
+        """True if all lines are there already."""
+        return not _is_stream(self.input_)
+
+    @property
     def are_files(self) -> bool:
         """True if all text can be read and written again."""
         paths = [self.input_, self.output, *([self.prefix_file] if self.prefix_file else [])]

@@ -17,7 +17,7 @@ from transformer_cli.compression import is_compressed, open_text, text_writer
 from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.errors import CorpusError, InputError, TransformerCliError, UsageError
 from transformer_cli.files import sha256, whole_file
-from transformer_cli.inference import loading, output
+from transformer_cli.inference import loading, output, stream
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.rows import Row, read_rows
 from transformer_cli.inference.translator import LongLine, TextTranslator
@@ -39,7 +39,7 @@ class Translating(NamedTuple):
     @property
     def chunk_lines(self) -> int:
         """Number of lines that each rank translates together."""
-        return 1 if self.interactive else output.CHUNK_LINES
+        return 1 if self.interactive else stream.CHUNK_LINES
 
 
 def translate_text(options: TranslateOptions) -> None:
@@ -219,7 +219,7 @@ def write_rows(
 
 def _translate(
     job: Translating, done: int, on_long_line: Callable[[LongLine], object]
-) -> Iterator[tuple[Row, output.TranslatedLine]]:
+) -> Iterator[tuple[Row, stream.TranslatedLine]]:
     """Yield each remaining row with its translation.
 
     The caller has already taken ``done`` rows from ``job.rows``, but no prefixes.
@@ -228,8 +228,8 @@ def _translate(
     prefixes = job.prefixes and islice(job.prefixes, done, None)
     rows, remembered = tee(job.rows)
     lines = (row.text for row in rows)
-    prefixed = output.with_prefixes(lines, prefixes, str(options.prefix_file), done + 1)
-    translated = output.translate_stream(
+    prefixed = stream.with_prefixes(lines, prefixes, str(options.prefix_file), done + 1)
+    translated = stream.translate_stream(
         job.translator,
         prefixed,
         options.n_best_written,
@@ -238,6 +238,7 @@ def _translate(
         done + 1,
         on_long_line,
         job.ranks,
+        reads_ahead=options.reads_file,
     )
     # The translations first, so that they are asked for until the prefixes' end is checked.
     return ((row, line) for line, row in zip(translated, remembered, strict=False))

@@ -148,6 +148,12 @@ class TrainingConfig(Section):
         "source word in training; batches then hold more tokens",
     )
     tgt_bpe_dropout: Probability = setting(0.0, "BPE-dropout of the target side")
+    concatenate: Probability = setting(
+        0.0,
+        "probability of putting another pair behind a training pair, and again behind that, up to "
+        "max_length (Nguyen et al. 2021), in each epoch anew and in the same time: for text longer "
+        "than the corpus's sentences",
+    )
     ema_decay: Annotated[float, Field(gt=0.0, lt=1.0)] | None = setting(
         None,
         "decay of an exponential moving average of the weights (Polyak and Juditsky "

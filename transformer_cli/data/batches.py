@@ -141,8 +141,8 @@ class ShardedText(Protocol):
         """Return what draws the pairs of a shard; None: each is trained on once an epoch."""
 
 
-SubwordSampler = Callable[[EncodedText, int], EncodedText]
-"""(pairs, 32-bit seed) -> the pairs, segmented anew by BPE-dropout."""
+Augmentation = Callable[[EncodedText, int], EncodedText]
+"""(pairs of a batch, 32-bit seed) -> the same text, cut or put together otherwise."""
 
 
 @dataclass(frozen=True)
@@ -162,9 +162,9 @@ class EpochSample:
 class EpochBatches:
     """The batches of every epoch, which has all pairs once, or as often as their weights say.
 
-    Batches are a pure function of (text, batch_tokens, seed, epoch, subword_sampler), so that
-    training can resume at any of them. They are planned before ``subword_sampler`` segments each
-    anew, so they may then exceed the budget of tokens; see ``plan_epoch``.
+    Batches are a pure function of (text, batch_tokens, seed, epoch, augmentation), so that
+    training can resume at any of them. They are planned before ``augmentation`` changes each, so
+    that one with BPE-dropout may exceed the budget of tokens; see ``plan_epoch``.
     """
 
     def __init__(
@@ -172,10 +172,10 @@ class EpochBatches:
         text: ShardedText,
         batch_tokens: int,
         seed: int,
-        subword_sampler: SubwordSampler | None = None,
+        augmentation: Augmentation | None = None,
     ) -> None:
         self._text = text
-        self._subword_sampler = subword_sampler
+        self._augmentation = augmentation
         self._batch_tokens = batch_tokens
         self._seed = seed
         self._batches_per_shard = text.count_batches(batch_tokens)
@@ -224,12 +224,12 @@ class EpochBatches:
             drawn = sampler.pick(self._seed, epoch, shard)
             plan = [drawn[batch] for batch in plan]
         for index in indices:
-            if self._subword_sampler is None:
+            if self._augmentation is None:
                 yield collate(text, plan[index])
             else:
                 seeds = np.random.SeedSequence([self._seed, epoch, shard, index])
                 seed = int(seeds.generate_state(1)[0])
-                pairs = self._subword_sampler(text.take(plan[index]), seed)
+                pairs = self._augmentation(text.take(plan[index]), seed)
                 yield collate(pairs, np.arange(len(pairs)))
 
 
@@ -284,3 +284,31 @@ class BpeDropout:
             new if len(new) <= self.max_length and UNK_ID not in old else old
             for old, new in zip(whole, sampled, strict=True)
         )
+
+
+@dataclass(frozen=True)
+class Concatenation:
+    """Concatenation of random pairs (Nguyen et al. 2021), so that longer text is learned too.
+
+    Each row of a batch becomes n pairs, one after another, with probability
+    ``probability ** (n - 1) * (1 - probability)``, of at most ``max_length`` tokens a side.
+    """
+
+    probability: float
+    max_length: int
+
+    def __call__(self, text: EncodedText, seed: int) -> EncodedText:
+        """Return the pairs in fewer, longer rows, drawn with ``seed``."""
+        random = np.random.Generator(np.random.PCG64(seed))
+        # One draw a batch: its pairs are of similar length, so that its rows stay so.
+        longest = max(int(side.max(initial=1)) for side in text.lengths)
+        pairs = min(int(random.geometric(1 - self.probability)), self.max_length // longest)
+        if pairs < 2:
+            return text
+        shuffled = text.take(random.permutation(len(text)))
+        return EncodedText(*(_join(side, pairs) for side in (shuffled.src, shuffled.tgt)))
+
+
+def _join(side: TokenArray, sentences: int) -> TokenArray:
+    # Rows are told apart by their offsets alone; the last row may have fewer sentences.
+    return TokenArray(side.ids, np.append(side.offsets[:-1:sentences], side.offsets[-1]))

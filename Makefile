@@ -13,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLI := $(BIN)/transformer-cli
 DEMO := runs/demo
-# One process a core, and one thread each; who is done first takes over half of what another has.
+# Three processes on two cores (tests/conftest.py), and one thread each; who is done first takes over half of what another has.
 SIDE_BY_SIDE := -n auto --dist worksteal
 # Of the order of tests; all workers have the same, and make shows the command with it.
 SEED ?= $(shell date +%s)

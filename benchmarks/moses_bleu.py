@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sacrebleu.metrics.bleu import BLEU
-from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 from transformer_cli.compression import open_text
 
@@ -21,6 +20,8 @@ def moses_bleu(hypotheses: Sequence[str], references: Sequence[str], language: s
         references: as many.
         language: of both, two letters.
     """
+    from sacremoses import MosesPunctNormalizer, MosesTokenizer  # a third of a second
+
     normalizer, tokenizer = MosesPunctNormalizer(language), MosesTokenizer(language)
 
     def tokenize(line: str) -> str:

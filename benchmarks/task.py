@@ -10,7 +10,7 @@ from transformer_cli.config.yaml import load_config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text
 from transformer_cli.files import whole_directory
-from transformer_cli.text.tokenizer import learn_tokenizers
+from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 from transformer_cli.text.vocabulary import SPECIALS
 from transformer_cli.training.texts import read_texts
 
@@ -59,7 +59,9 @@ def prepare_data() -> None:
     with whole_directory(DATA) as directory:
         languages = (config.data.src_lang, config.data.tgt_lang)
         tokenizers = learn_tokenizers(
-            config.tokenizer, *languages, train.src, train.tgt, text_sha256, directory, _quietly
+            config.tokenizer,
+            TrainingText(*languages, train.src, train.tgt, text_sha256, _quietly),
+            directory,
         )
         for split, text in (("train", train), ("val", texts.val)):
             encoded = encode_text(text, tokenizers, _quietly)

@@ -112,6 +112,8 @@ def _type(part: Schema) -> str:
             return f"{_type({**part, 'type': name})}, or `null`"
         case ["string", "array", "null"]:
             return "text, or a list, or `null`"
+        case ["boolean", "string"]:
+            return "true or false, or text"
         case ["integer", "string", "null"]:
             return "whole number or text, or `null`"
         case "integer" | "number" as name:

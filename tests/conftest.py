@@ -12,8 +12,8 @@ from typing import Any
 
 import children
 import jaxtyping
-import no_fsync as no_fsync
 import pytest
+import spared as spared
 import torch
 from children import pytest_sessionfinish as pytest_sessionfinish
 from hypothesis import settings
@@ -39,6 +39,12 @@ if importlib.util.find_spec("beartype") is not None:
         ],
         "beartype.beartype",
     )
+
+
+from transformer_cli.model.device import bound_kernel_caches  # noqa: E402 - after the hook
+
+# Each shape has kernels of its own: by the last test, they would take a gigabyte of each worker.
+bound_kernel_caches()
 
 
 class _ShapeChecks(type(jaxtyping.config)):  # type: ignore[misc]
@@ -102,6 +108,12 @@ def _multi30k_is_here(root: Path) -> bool:
     if from_user := os.environ.get("MULTI30K_DIR"):
         directories.append(Path(from_user))
     return any((directory / "train.de.gz").is_file() for directory in directories)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Of three workers, one waits: for a process, a cluster, a signal."""
+    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return cores + cores // 2
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -96,13 +96,10 @@ class Artifact(Generic[AnyRecord]):
     def find_damage(
         self, record: AnyRecord, names: Collection[str] | None = None, is_trusted: bool = True
     ) -> str | None:
-        """Return a message about the first file that is not as it was written, or None.
+        """Return a message about the first of these files that is not as it was written, or None.
 
-        Args:
-            record: of the artifact.
-            names: of the files to look at; None: all.
-            is_trusted: whether files of the right size and time are not read, which is right for
-                what this user's processes have made, and wrong for a stranger's.
+        ``is_trusted``: files of the right size and time are not read, which is right for what this
+        user's processes have made, and wrong for a stranger's.
         """
         written = (self.path / self.name).stat().st_mtime_ns
         for name, file in record.files.items():
@@ -130,7 +127,7 @@ def record_files(directory: Path, names: Collection[str] | None = None) -> dict[
 def write_record(path: Path, content: BaseModel) -> None:
     """Write ``content`` as JSON with its SHA-256, whole or not at all."""
     values = content.model_dump(mode="json", by_alias=True)
-    write_text(path, json.dumps({"content": values, "sha256": _sum(values)}, indent=2) + "\n")
+    write_text(path, json.dumps({"content": values, "sha256": sum_json(values)}, indent=2) + "\n")
 
 
 def read_record(
@@ -139,14 +136,15 @@ def read_record(
     """Return what ``write_record`` wrote; None: it is missing, damaged, no ``kind`` or too long."""
     try:
         read = json.loads(read_small(path, max_bytes))
-        if set(read) != {"content", "sha256"} or read["sha256"] != _sum(read["content"]):
+        if set(read) != {"content", "sha256"} or read["sha256"] != sum_json(read["content"]):
             return None
         return kind.model_validate_json(json.dumps(read["content"]))
     except (OSError, ValueError, TypeError, RecursionError, ValidationError):
         return None
 
 
-def _sum(values: Any) -> str:
+def sum_json(values: Any) -> str:
+    """Return the SHA-256 of values as JSON, whatever the order of keys."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 

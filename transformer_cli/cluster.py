@@ -4,10 +4,7 @@ Code elsewhere submits functions to an executor, and does not know whether they 
 this machine or of a cluster. Dask is imported where a user asks for a cluster, and nowhere else.
 """
 
-import hashlib
-import io
 import os
-import pickle
 import re
 import socket
 import time
@@ -45,12 +42,7 @@ _COMPARED = ("torch", "numpy", "sentencepiece", "tokenizers", "ctranslate2", "di
 
 
 def read_cluster(given: str) -> ClusterSettings:
-    """Return the cluster that ``--cluster`` names: a scheduler's address, or a YAML file.
-
-    Raises:
-        UsageError: it is neither.
-        ConfigError: the file cannot be read, or a key or value in it does not fit.
-    """
+    """Return the cluster that ``--cluster`` names: a scheduler's address, or a YAML file."""
     if re.fullmatch(r"[\w.-]+:[0-9]+", given):
         raise UsageError(f"--cluster {given}: is no file; did you mean 'tcp://{given}'?")
     if not re.match(r"\w+://", given):
@@ -151,7 +143,7 @@ class ClusterExecutor(Executor):
 
         def start() -> None:
             task = self._client.submit(fn, *args, **how, **kwargs)
-            if "key" in how:
+            if how["pure"]:
                 import_distributed().fire_and_forget(task)
             task.add_done_callback(end)
 
@@ -206,12 +198,8 @@ class _LastingExecutor(Executor):
         self._cluster, self._resources = cluster, resources
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        call = io.BytesIO()
-        pickler = pickle.Pickler(call, protocol=4)
-        pickler.fast = True  # no references, which two equal calls might not have alike
-        pickler.dump((fn, args, kwargs))
-        key = f"{fn.__name__}-{hashlib.sha256(call.getvalue()).hexdigest()}"
-        how = {"key": key, "resources": dict(self._resources) or None}
+        # Of a pure call, Dask makes the key of what it is.
+        how = {"pure": True, "resources": dict(self._resources) or None}
         return self._cluster._submit(how, fn, *args, **kwargs)
 
 
@@ -231,12 +219,7 @@ def _explain(error: BaseException) -> BaseException:
 def open_cluster(
     settings: ClusterSettings, say: Callable[[str], object]
 ) -> Iterator[ClusterExecutor]:
-    """Connect to a cluster, or start one that ends with the block; ``say`` what is waited for.
-
-    Raises:
-        MissingExtraError: Dask, or the package of this kind of cluster, is not installed.
-        ClusterError: it cannot be reached or started, or a worker has another version.
-    """
+    """Connect to a cluster, or start one that ends with the block; ``say`` what is waited for."""
     distributed = import_distributed()
     with ExitStack() as stack:
         where: Any = settings.address

@@ -1,6 +1,7 @@
 """Each fault by itself, in an otherwise clean corpus of made-up sentences."""
 
 import random
+import string
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +18,18 @@ Pairs = list[tuple[str, str]]
 SPLITS = ("train", "val", "news")
 SRC_TEXT = "ein Hund läuft über die nasse Straße und sieht große Vögel im hohen Gras"
 TGT_TEXT = "a dog runs across the wet street and sees big birds in tall grass"
-GERMAN, ENGLISH = SRC_TEXT.split(), TGT_TEXT.split()
+# More words, so that no two pairs are near-copies.
+MORE = [letter * count for letter in string.ascii_lowercase for count in range(1, 9)]
+GERMAN = SRC_TEXT.split() + [f"w{word}" for word in MORE]
+ENGLISH = TGT_TEXT.split() + [f"{word}w" for word in MORE]
 
 
-def clean(name: str, count: int) -> Pairs:
+def clean(name: str, count: int, words_known: int = len(GERMAN)) -> Pairs:
     """Pairs of sentences that say the same, word by word; no two are alike."""
     draws = random.Random(name)
     pairs: dict[tuple[str, str], None] = {}
     while len(pairs) < count:
-        words = draws.choices(range(len(ENGLISH)), k=draws.randint(5, 20))
+        words = draws.choices(range(words_known), k=draws.randint(5, 20))
         src, tgt = (" ".join(side[word] for word in words) for side in (GERMAN, ENGLISH))
         pairs[f"{src} .", f"{tgt} ."] = None
     return list(pairs)

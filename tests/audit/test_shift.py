@@ -11,7 +11,7 @@ from transformer_cli.config.data_schema import CopyData
 from transformer_cli.data.sources import copy_lines
 
 Pairs = list[tuple[str, str]]
-CORPUS = clean("shift", 3000)
+CORPUS = clean("shift", 3000, words_known=14)
 
 
 def find_shifts(pairs: Pairs) -> list[Shift]:

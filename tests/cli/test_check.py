@@ -78,14 +78,15 @@ def test_warnings_name_the_lines_and_are_the_exit_code_if_strict(files: Path) ->
     assert finished.code == 1
     assert finished.err == ""
     assert run("check", files, cwd=files.parent) == replace(finished, code=0)
-    warnings = [line for line in finished.out.splitlines() if line.startswith("warning: ")]
+    *warnings, near = [line for line in finished.out.splitlines() if line.startswith("warning: ")]
     assert warnings == [
         "warning: val: pairs where most letters of a side are of a script that its language is not "
         "written in [script]: 1 (0.50%): val.de:10 (source: Cyrillic)",
         "warning: val: source lines with characters that the training text lacks "
         "[source_unknown_characters]: 2 (1.00%): val.de:7 (е); val.de:10 (Ч а б е ж …)",
     ]
-    assert finished.out.endswith("\n2 warnings, no notes\n")
+    assert "[near_training]: " in near  # the toy corpus is of few words
+    assert finished.out.endswith("\n3 warnings, no notes\n")
 
 
 def test_json_is_one_object(files: Path) -> None:
@@ -96,12 +97,15 @@ def test_json_is_one_object(files: Path) -> None:
     assert finished.code == 0
     assert finished.out.count("\n") == 1
     report = json.loads(finished.out)
-    assert (report["tokenizer"], report["unit"], report["warnings"]) == (None, "words", 1)
+    assert (report["tokenizer"], report["unit"], report["warnings"]) == (None, "words", 2)
     assert [split["pairs"] for split in report["splits"]] == [4001, 200]
-    blank, long = report["findings"]
+    blank, long, near = report["findings"]
     assert (blank["what"], blank["count"], blank["warning"]) == ("blank", 1, False)
     assert blank["places"] == ["train.de:4001 (source)"]
     assert (long["what"], long["split"], long["warning"]) == ("long", "train", True)
+    assert (near["what"], near["split"], near["warning"]) == ("near_training", "val", True)
+    (val,) = report["near"]
+    assert (val["name"], val["compared"], len(val["shares"])) == ("val", 200, 5)
 
 
 def test_a_run_of_the_same_experiment_counts_tokens(training: Training) -> None:
@@ -155,7 +159,7 @@ def test_what_is_accepted_is_no_warning(files: Path) -> None:
     assert (
         "warning: val: pairs that are trained on too [in_training]: 3,999 (100.00%): " in told.out
     )
-    names = ("in_training", "source_in_training")
+    names = ("in_training", "source_in_training", "near_training")
     ignored = [f"--ignore={name}" for name in names]
     finished = run("check", files, "--strict", "--json", *ignored, cwd=files.parent)
     assert finished.code == 0

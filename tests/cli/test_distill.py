@@ -131,9 +131,9 @@ KILLS: dict[str, tuple[str, Hook]] = {
 
 def _kill_in(command: str, hook: Hook | None) -> None:
     # Chunks of a few lines, so that some are on disk.
-    from transformer_cli.inference import output
+    from transformer_cli.inference import stream
 
-    output.CHUNK_LINES = 32
+    stream.CHUNK_LINES = 32
     fork_commands(command, hook)
 
 
@@ -179,10 +179,11 @@ def test_what_has_changed_is_done_again_and_all_that_follows(
     assert {path: path.stat().st_mtime_ns for path in before} == before
     # The student that was finished is kept.
     student = Path("runs/distill/file/student")
-    assert f"; the earlier one is now {student}-1\n" in again.err
+    [earlier] = re.findall(r"; the earlier one is now (.*)\n", again.err)
+    assert re.fullmatch(rf"{student}\.\d{{4}}-\d\d-\d\d", earlier)
     old = sorted((distilled / student / "checkpoints").iterdir())
-    assert sorted((directory / f"{student}-1" / "checkpoints").iterdir()) == [
-        directory / f"{student}-1" / "checkpoints" / path.name for path in old
+    assert sorted((directory / earlier / "checkpoints").iterdir()) == [
+        directory / earlier / "checkpoints" / path.name for path in old
     ]
 
 

@@ -51,7 +51,12 @@ def test_without_a_name_or_a_terminal_it_lists_them_and_says_how_to_choose(tmp_p
     names = [path.stem for path in sorted((ROOT / "configs").glob("*.yaml"))]
     # They continue from runs that `make best` makes.
     names = [name for name in names if not name.endswith("_best")]
-    assert [line.split()[0] for line in finished.out.splitlines()] == [*names, "own"]
+    assert [line.split()[0] for line in finished.out.splitlines()] == [
+        *names,
+        "own",
+        "opus",
+        "tatoeba",
+    ]
     assert max(map(len, finished.out.splitlines())) <= 110
     assert finished.err == "choose one with transformer-cli init --from NAME\n"
     assert tree(tmp_path) == {}
@@ -202,8 +207,8 @@ def test_test_text_alone_leaves_validation_to_be_held_out(here: Path) -> None:
         ((*OWN[:2], "--src", "a.txt", "--tgt", "b.txt"), 2, ("--src-lang: is missing",)),
         ((*OWN, "--src-lang", "german"), 2, ("--src-lang german: is no language code",)),
         ((*OWN, "--src-lang", "en"), 2, ("--tgt-lang en: is --src-lang too",)),
-        (("--from", "toy", "--src", "a.de"), 2, ("--src: goes with --from own only",)),
-        (("--tgt-lang", "de"), 2, ("--tgt-lang: goes with --from own only",)),
+        (("--from", "toy", "--src", "a.de"), 2, ("--src: goes with --from own and tatoeba only",)),
+        (("--tgt-lang", "de"), 2, ("--tgt-lang: goes with --from own and opus and",)),
     ],
 )
 def test_mistakes_are_one_line_and_nothing_is_written(

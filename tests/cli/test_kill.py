@@ -86,11 +86,9 @@ POINTS: dict[str, Callable[[], None]] = {
 
 
 ONE_OF_EACH_KIND = {
-    "while the tokenizer is made",
     "before the encoded text gets its name",
     "in the middle of an epoch",
     "in the middle of a checkpoint",
-    "before a validation's result is saved",
     "in the middle of a record",
 }
 
@@ -138,15 +136,14 @@ def test_a_killed_command_leaves_nothing_that_passes_for_whole(
     assert list(target.parent.glob(f"{target.name}*")) == [target]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_with_a_checkpoint(
-    training: Training, tmp_path: Path, number: int, code: int
-) -> None:
+def test_a_signal_stops_with_a_checkpoint(training: Training, tmp_path: Path) -> None:
     command = ("train", training.config, "--run-dir", tmp_path / "run")
     # Asked during step 23, which is not due for a checkpoint.
-    ask = partial(signal_at, "transformer_cli.training.trainer:Trainer", "_update", 23, number)
+    ask = partial(
+        signal_at, "transformer_cli.training.trainer:Trainer", "_update", 23, signal.SIGINT
+    )
     stopped = run(*command, before=ask)
-    assert stopped.code == code
+    assert stopped.code == 130
     assert stopped.out == ""
     assert "stopping after this step with a checkpoint" in stopped.err
     assert stopped.err.endswith("stopped at step 23; the same command resumes from there\n")

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from cli import process
 from cli.conftest import Training
@@ -38,6 +37,8 @@ LONG = ("--set", "training.epochs=24")
 
 def assert_events_are_the_records(run_dir: Path) -> None:
     """One event file, and in it each curve that metrics.jsonl has, point by point."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
     records = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
     assert len(list((run_dir / "tensorboard").iterdir())) == 1
     events = EventAccumulator(str(run_dir / "tensorboard"))

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+import string
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,10 @@ training: {max_steps: 2, validate_every: 2, batch_tokens: 200}
 """
 GERMAN = ["ein", "Hund", "läuft", "über", "die", "nasse", "Straße", "und", "sieht", "Vögel"]
 ENGLISH = ["a", "dog", "runs", "across", "the", "wet", "street", "and", "sees", "birds"]
+# So many that no two lines are near-copies.
+MORE = [first + last for first in "abcdefgh" for last in string.ascii_lowercase]
+GERMAN += [f"wort{letter}" for letter in MORE]
+ENGLISH += [f"word{letter}" for letter in MORE]
 INSIST = "--allow-suspect-data"
 
 
@@ -65,6 +70,21 @@ def test_of_good_text_nothing_is_said(small: Path) -> None:
     assert (finished.code, warnings(finished)) == (0, [])
     evaluated = run("evaluate", "runs/small", cwd=small.parent)
     assert (evaluated.code, evaluated.err) == (0, "")
+
+
+def test_a_split_of_near_copies_is_told(small: Path) -> None:
+    for language in ("de", "en"):
+        lines = (small.parent / f"train.{language}").read_text().splitlines(keepends=True)
+        near = "".join(f"other{line[line.index(' ') :]}" for line in lines[-30:])
+        (small.parent / f"news.{language}").write_text(near)
+    told = train(small)
+    near = "100% of its pairs have near-copies in the training text, which flatter scores"
+    assert warnings(told) == [f"warning: news: {near}"]
+    of_val, of_news = [line for line in told.err.splitlines() if ": similarity to " in line]
+    assert of_val.startswith("val: ")
+    assert "0.8 or more 0%, " in of_val
+    assert "less 0%" in of_news
+    assert "[near_training]: 30 (100.00%): other" in run("check", small, cwd=small.parent).out
 
 
 def _remove(directory: Path) -> None:
@@ -220,6 +240,8 @@ def test_shifted_and_leaked_text_is_told_once(small: Path) -> None:
         "warning: train: from line 1 on source line n goes with target line n+1: a line is missing "
         "in the source, or one too many in the target",
         "warning: news: 10 of 40 pairs are trained on too",
+        "warning: news: 25% of its pairs have near-copies in the training text, which flatter "
+        "scores",
     ]
     # The text is not read again.
     again = train(small, "--set", "training.max_steps=3")

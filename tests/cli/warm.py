@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import no_fsync as no_fsync
 import spacy
+import spared as spared
 
 from cli import process as process  # the forks' own
 

@@ -16,7 +16,7 @@ from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.encoding import Load, write_store
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.data.workers import SerialExecutor
-from transformer_cli.text.tokenizer import learn_tokenizers
+from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 
 LINES = [f"{n} Hunde und {n * 7 % 13} Katzen" * (n % 9 > 0) for n in range(60)]
 SUBWORDS = SentencePieceConfig(kind="sentencepiece", vocab_size=40, byte_fallback=False)
@@ -32,7 +32,9 @@ def test_a_lost_worker_changes_no_byte(tmp_path: Path, monkeypatch: pytest.Monke
         Path(name).write_text("".join(f"{line}\n" for line in LINES))
     (tmp_path / "tokenizer").mkdir()
     learn_tokenizers(
-        SUBWORDS, "de", "de", LINES, LINES, "sum", Path("tokenizer"), lambda lines, _: lines
+        SUBWORDS,
+        TrainingText("de", "de", LINES, LINES, "sum", lambda lines, _: lines),
+        Path("tokenizer"),
     )
     files = ParallelFiles(Path("src"), Path("tgt"))
     alone = StreamedText.of(files)

@@ -23,7 +23,7 @@ from transformer_cli.data.encoding import Load, load_once, write_store
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.data.workers import SerialExecutor, open_pool
 from transformer_cli.errors import CorpusError, TokenizerError, WorkerError
-from transformer_cli.text.tokenizer import learn_tokenizers, load_tokenizers
+from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers, load_tokenizers
 
 SRC = [f"{n} Hunde, {n * 7 % 13} Katzen \u2028 und ein Vogel" * (n % 9 > 0) for n in range(60)]
 TGT = [f"{n} dogs, {n * 7 % 13} cats and a bird" for n in range(60)]
@@ -48,7 +48,9 @@ if __name__ == "__main__":
 @pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("tokenizer")
-    learn_tokenizers(SUBWORDS, "de", "en", SRC, TGT, "sum", directory, lambda lines, _: lines)
+    learn_tokenizers(
+        SUBWORDS, TrainingText("de", "en", SRC, TGT, "sum", lambda lines, _: lines), directory
+    )
     return directory
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from documents.commands import ROOT
 
@@ -45,6 +44,8 @@ def kinds(outputs: list[Any]) -> list[list[str]]:
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The notebook, run in an empty directory with a few steps and lines."""
+    from nbclient import NotebookClient
+
     notebook = read_notebook()
     assert sum(cell.source.count(STEPS) for cell in notebook.cells) == 1
     for cell in code_cells(notebook):

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
-from scipy import stats
 
 from evaluation.null_effects import VARIANCES, World, significant_bleu
 from transformer_cli.evaluation.scores import score
@@ -53,6 +52,8 @@ def test_scores_and_signatures_are_those_of_evaluate() -> None:
 
 
 def test_mean_and_interval_are_students() -> None:
+    from scipy import stats
+
     scores = [37.7, 38.1, 37.2, 37.9]
     found = summarize(scores)
     low, high = stats.t.interval(0.95, 3, np.mean(scores), stats.sem(scores))
@@ -62,6 +63,8 @@ def test_mean_and_interval_are_students() -> None:
 
 
 def test_shares_of_sentences_are_the_jackknifes() -> None:
+    from scipy import stats
+
     hypotheses = translations_of((1,))[0][0]
     whole, shares = score_sentences(BLEU(references=[REFERENCES]), hypotheses)
     assert shares.mean() == pytest.approx(whole)
@@ -80,6 +83,8 @@ def test_shares_of_sentences_are_the_jackknifes() -> None:
 
 
 def test_where_sentences_do_not_matter_it_is_welchs_test() -> None:
+    from scipy import stats
+
     # Each seed has the same points in all sentences, so seeds are all that varies.
     rng = np.random.default_rng(5)
     seeds = rng.normal(size=(2, 50, 1)) + np.array([0.0, 0.4]).reshape(2, 1, 1)
@@ -91,6 +96,8 @@ def test_where_sentences_do_not_matter_it_is_welchs_test() -> None:
 
 
 def test_where_seeds_do_not_matter_it_is_the_paired_test_over_sentences() -> None:
+    from scipy import stats
+
     rng = np.random.default_rng(5)
     first, second = rng.normal(size=(2, 1, 200)) + 10 * rng.normal(size=200)
     second += first.mean() - second.mean() + 0.2

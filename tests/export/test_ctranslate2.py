@@ -35,7 +35,7 @@ from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.tokenizer import fingerprint, learn_tokenizers
+from transformer_cli.text.tokenizer import TrainingText, fingerprint, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "exchange.md"
@@ -321,7 +321,9 @@ def subword_run(path: Path, joint: bool) -> RunDirectory:
     for directory in (run.tokenizer, run.checkpoints):
         directory.mkdir(parents=True)
     tokenizers = learn_tokenizers(
-        settings, "de", "en", TEXT, TEXT[::-1], "0" * 64, run.tokenizer, lambda lines, _: lines
+        settings,
+        TrainingText("de", "en", TEXT, TEXT[::-1], "0" * 64, lambda lines, _: lines),
+        run.tokenizer,
     )
     config = Config(
         data=CopyData(kind="copy"),

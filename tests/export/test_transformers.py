@@ -30,7 +30,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.reserved import ReservedTokenizers
-from transformer_cli.text.tokenizer import learn_tokenizers
+from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS
 
 GERMAN = ["Ein Hund läuft über die Straße.", "Ein Mann im T-Shirt sieht einen Hund."] * 20
@@ -101,7 +101,7 @@ def spm(**settings: Any) -> bytes:
 def learn(config: SentencePieceConfig, directory: Path) -> Tokenizers:
     directory.mkdir()
     return learn_tokenizers(
-        config, "de", "en", GERMAN, ENGLISH, "sum", directory, lambda lines, _: lines
+        config, TrainingText("de", "en", GERMAN, ENGLISH, "sum", lambda lines, _: lines), directory
     )
 
 

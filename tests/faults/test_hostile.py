@@ -91,7 +91,7 @@ def make_sums_match(run_directory: Path) -> None:
 
 def write_content(path: Path, content: Any) -> None:
     """Write a record of any content with the sum that it should have."""
-    path.write_text(json.dumps({"content": content, "sha256": artifact._sum(content)}))
+    path.write_text(json.dumps({"content": content, "sha256": artifact.sum_json(content)}))
 
 
 def with_description(path: Path, change: Callable[[Any], Any]) -> None:
@@ -141,12 +141,11 @@ def run_all(own: Path, config: Path, first: int | None = None) -> list[Finished]
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_pickle_in_place_of_any_file_is_not_read_as_one(
-    training: Training, own_run: Path, config: Path, marker: Path, name: str
+    own_run: Path, config: Path, marker: Path, name: str
 ) -> None:
-    shutil.copytree(training.run, own_run.parent / "other")
     (own_run / name).write_bytes(pickle.dumps(Payload(marker)))
     make_sums_match(own_run)
-    finished = run_all(own_run, config)
+    finished = run_all(own_run, config, 3)
     if name not in ("metrics.jsonl", "checkpoints/step-00000060/optimizer.safetensors"):
         assert [each.code for each in finished[:2]] != [0, 0]
 
@@ -168,10 +167,7 @@ def test_a_pickle_in_torchs_own_format_is_refused_with_matching_sums(
     "tag",
     [
         "!!python/object/apply:os.system ['touch {marker}']",
-        "!!python/object/new:os.system ['touch {marker}']",
         "!!python/name:os.system",
-        "!!python/module:os",
-        "!!python/object/apply:subprocess.check_output [['touch', '{marker}']]",
         "!!binary aGVsbG8=",
         "!own 1",
     ],
@@ -342,8 +338,9 @@ def test_links_that_lead_nowhere_or_in_circles_are_said(own_run: Path, name: str
 # --- bytes of no meaning --------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.long) for n in (2, 3, 4))])
+@pytest.mark.parametrize("seed", range(1, 5))
 def test_random_bytes_in_place_of_any_file(
     training: Training, own_run: Path, config: Path, name: str, seed: int
 ) -> None:
@@ -351,7 +348,7 @@ def test_random_bytes_in_place_of_any_file(
     draws = random.Random(f"{name} {seed}")
     (own_run / name).write_bytes(draws.randbytes(draws.choice([0, 1, 7, 100, 5000])))
     make_sums_match(own_run)
-    finished = run_all(own_run, config, 3 if seed == 1 else None)
+    finished = run_all(own_run, config)
     if name not in ("metrics.jsonl", "checkpoints/step-00000060/optimizer.safetensors"):
         assert all(each.code for each in finished[:2])
 
@@ -364,8 +361,8 @@ def test_random_bytes_as_a_subword_model(subword_run: Path, seed: int) -> None:
     assert_refused(run("translate", subword_run), 1, f"{path}: not a SentencePiece model")
 
 
-STRANGE: list[Any] = [[], "x", -1]
-MORE_STRANGE: list[Any] = [None, {}, 1.5, True, 10**30, {"step": "x"}]
+STRANGE: list[Any] = [[], -1]
+MORE_STRANGE: list[Any] = ["x", None, {}, 1.5, True, 10**30, {"step": "x"}]
 
 
 @pytest.mark.parametrize("file", ["state.json", "manifest.json"])

@@ -13,7 +13,6 @@ from transformer_cli.inference.translator import rank
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
-transformers = pytest.importorskip("transformers")
 LINES = [*GERMAN, ">>fra<< Ein Bär ☃ schläft!", "x", "Über 3 Straßen"]
 LENGTH = 30
 
@@ -49,6 +48,7 @@ class Both(NamedTuple):
 
 def make(form: Form, directory: Path) -> Any:
     """Write a randomly initialised model; return it."""
+    transformers = pytest.importorskip("transformers")
     torch.manual_seed(FORMS.index(form))
     src, tgt = TWO if form.two else (JOINT, JOINT)
     pad = tgt["<pad>"]
@@ -96,7 +96,7 @@ def both(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Both:
     directory = path / "theirs"
     directory.mkdir()
     model = make(request.param, directory)
-    tokenizer = transformers.MarianTokenizer.from_pretrained(directory)
+    tokenizer = pytest.importorskip("transformers").MarianTokenizer.from_pretrained(directory)
     return Both(
         request.param,
         model,

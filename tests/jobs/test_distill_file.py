@@ -1,5 +1,6 @@
 """A distillation's file: what it says, and each mistake as one line with its place."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -8,12 +9,7 @@ import torch
 from transformer_cli.cli.distill import settle_precision
 from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import CheckpointError, ConfigError, RunError
-from transformer_cli.jobs.distill import (
-    DistillDirectory,
-    DistillPlan,
-    name_models,
-    set_aside,
-)
+from transformer_cli.jobs.distill import DistillDirectory, DistillPlan, name_models, set_aside
 from transformer_cli.jobs.distill_file import load_distillation
 from transformer_cli.jobs.job import describe_training
 from transformer_cli.runs.directory import RunDirectory, write_mark
@@ -121,16 +117,17 @@ def test_settings_are_the_same_wherever_the_project_lies(
 def test_an_earlier_run_is_set_aside_under_a_free_name(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "student")
     assert set_aside(run) is None
-    (tmp_path / "student-1").symlink_to("nowhere")
+    name = f"student.{date.today()}"
+    (tmp_path / name).symlink_to("nowhere")
     for number in (2, 3):
         _write_run(run, str(number))
-        assert set_aside(run) == tmp_path / f"student-{number}"
-        assert (tmp_path / f"student-{number}" / "thesis.tex").read_text() == str(number)
-    assert not run.path.exists()
+        assert set_aside(run) == tmp_path / f"{name}-{number}"
+        assert (tmp_path / f"{name}-{number}" / "thesis.tex").read_text() == str(number)
+    assert not [*run.path.iterdir()]
 
 
 def _write_run(run: RunDirectory, text: str) -> None:
-    run.path.mkdir()
+    (run.checkpoints / "step-1").mkdir(parents=True)
     write_mark(run.path)
     (run.path / "thesis.tex").write_text(text)
 

@@ -32,6 +32,7 @@ from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.kinds.wordpiece import learn_wordpiece
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.tokenizer import (
+    TrainingText,
     copy_tokenizers,
     fingerprint,
     learn_tokenizers,
@@ -118,7 +119,9 @@ MAKERS = {"bert": bert, "gpt2": gpt2, "unigram": unigram, "suffixed": suffixed}
 def learn(config: TokenizerConfig, directory: Path) -> Tokenizers:
     directory.mkdir(exist_ok=True)
     return learn_tokenizers(
-        config, "de", "en", GERMAN, ENGLISH, "a sum", directory, lambda lines, _: lines
+        config,
+        TrainingText("de", "en", GERMAN, ENGLISH, "a sum", lambda lines, _: lines),
+        directory,
     )
 
 

@@ -10,7 +10,7 @@ import sentencepiece
 from transformer_cli.config.tokenizer_schema import MarianConfig
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text.kinds.marian import MarianTokenizer, write_tokenizers
-from transformer_cli.text.tokenizer import learn_tokenizers, load_tokenizers
+from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers, load_tokenizers
 from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
 
 GERMAN = ["Ein Hund läuft über die Straße.", "Zwei Hunde schlafen.", "Der große Bär ruft laut."]
@@ -91,7 +91,9 @@ def test_it_is_not_learned(tmp_path: Path) -> None:
     lines = ["a"]
     with pytest.raises(TokenizerError, match="name it with init"):
         learn_tokenizers(
-            config, "de", "en", lines, lines, "0" * 64, tmp_path, lambda lines, label: lines
+            config,
+            TrainingText("de", "en", lines, lines, "0" * 64, lambda lines, label: lines),
+            tmp_path,
         )
 
 

@@ -16,7 +16,7 @@ from transformer_cli.config.tokenizer_schema import Protected, TokenizerConfig
 from transformer_cli.errors import TokenizerError, UsageError
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.reserved import SLOTS, ReservedTokenizers
-from transformer_cli.text.tokenizer import copy_tokenizers, learn_tokenizers
+from transformer_cli.text.tokenizer import TrainingText, copy_tokenizers, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS
 
 
@@ -159,7 +159,10 @@ def learned(
     config: Any = TypeAdapter(TokenizerConfig).validate_python(settings)
     directory.mkdir()
     return learn_tokenizers(
-        config, "de", "en", GERMAN, ENGLISH, "sum", directory, lambda lines, _: lines, tags
+        config,
+        TrainingText("de", "en", GERMAN, ENGLISH, "sum", lambda lines, _: lines),
+        directory,
+        tags,
     )
 
 

@@ -13,6 +13,7 @@ from transformer_cli.config.tokenizer_schema import (
 from transformer_cli.errors import ConfigError, TokenizerError
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import (
+    TrainingText,
     copy_tokenizers,
     fingerprint,
     have_same_tokenizers,
@@ -42,7 +43,9 @@ def learn(config: TokenizerConfig, directory: Path) -> Tokenizers:
         assert label
         return lines
 
-    return learn_tokenizers(config, "de", "en", GERMAN, ENGLISH, "a sum", directory, progress)
+    return learn_tokenizers(
+        config, TrainingText("de", "en", GERMAN, ENGLISH, "a sum", progress), directory
+    )
 
 
 @pytest.mark.parametrize("config", KINDS, ids=["words", "joint", "separate"])
@@ -233,14 +236,6 @@ def test_damaged_ones_are_not_adopted(tmp_path: Path) -> None:
     assert not (adopted / "tokenizer.json").exists()
 
 
-@pytest.mark.parametrize("lines", [[], [""], ["", "  \t"]])
-@pytest.mark.parametrize("config", [WORDS, JOINT], ids=["words", "joint"])
-def test_empty_text_is_refused(config: TokenizerConfig, lines: list[str], tmp_path: Path) -> None:
-    with pytest.raises(TokenizerError, match="target side"):
-        learn_tokenizers(config, "de", "en", GERMAN, lines, "a sum", tmp_path, lambda seen, _: seen)
-    assert not (tmp_path / "tokenizer.json").exists()
-
-
 def test_a_min_freq_that_leaves_no_word_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TokenizerError, match=r"tokenizer\.min_freq"):
         learn(WordsConfig(kind="words", min_freq=1000), tmp_path)
@@ -259,5 +254,5 @@ def test_progress_sees_every_line(tmp_path: Path) -> None:
         passes.append((label, seen))
         return seen
 
-    learn_tokenizers(WORDS, "de", "en", GERMAN, ENGLISH, "a sum", tmp_path, progress)
+    learn_tokenizers(WORDS, TrainingText("de", "en", GERMAN, ENGLISH, "a sum", progress), tmp_path)
     assert passes == [("source words", GERMAN), ("target words", ENGLISH)]

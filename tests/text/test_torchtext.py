@@ -12,7 +12,7 @@ import pytest
 from transformer_cli.config.data_schema import DataConfig, Multi30kData, ToyData
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.data.sources import load_split
-from transformer_cli.text.tokenizer import learn_tokenizers
+from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 from transformer_cli.text.vocabulary import SPECIALS, Vocabulary
 
 ROOT = Path(__file__).parents[2]
@@ -31,17 +31,16 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.parametrize(
     "data",
-    [
-        ToyData(kind="toy"),
-        pytest.param(Multi30kData(kind="multi30k"), marks=pytest.mark.multi30k),
-    ],
+    [ToyData(kind="toy"), pytest.param(Multi30kData(kind="multi30k"), marks=pytest.mark.multi30k)],
     ids=lambda data: str(data.kind),
 )
 def test_torchtext_reads_the_same_ids(data: DataConfig, tmp_path: Path) -> None:
     text = load_split(data, "train")
     tokenizer = WordsConfig(kind="words", min_freq=1)
     learn_tokenizers(
-        tokenizer, "de", "en", text.src, text.tgt, "sum", tmp_path, lambda lines, _: lines
+        tokenizer,
+        TrainingText("de", "en", text.src, text.tgt, "sum", lambda lines, _: lines),
+        tmp_path,
     )
     for side in ("src", "tgt"):
         path = tmp_path / f"{side}.vocab.txt"

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from transformer_cli.errors import RunError
 from transformer_cli.training.curves import EventLog
@@ -22,6 +21,7 @@ def metrics(tmp_path: Path) -> Path:
 
 
 def test_samples_are_text_that_nothing_in_them_can_change(metrics: Path, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from tensorboard.plugin_util import markdown_to_safe_html
 
     hostile = "```\n\n# x <script>y</script> [a](http://b) *c*\x1b[2J\u2028~~~"
@@ -46,6 +46,8 @@ def test_samples_are_text_that_nothing_in_them_can_change(metrics: Path, tmp_pat
 
 
 def points(directory: Path) -> list[tuple[int, float, float]]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
     events = EventAccumulator(str(directory)).Reload()
     return [(each.step, each.value, each.wall_time) for each in events.Scalars("train/loss")]
 

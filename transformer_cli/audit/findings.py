@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from transformer_cli.audit.nearness import Nearness, find_nearness, warn_of_near
 from transformer_cli.audit.split_check import Occurrences, SplitCheck, Unit
 from transformer_cli.audit.text_audit import ALL_COPIED, TRAINED_TEXT, find_mistaken_files
-from transformer_cli.config.data_schema import CopyData, CorpusData, FilterName
+from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, FilterName, ToyData
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
@@ -41,7 +42,7 @@ _OF_SIDES = ("odd_characters", "unknown_characters")
 # Names of all findings, as --ignore takes them; the first are rules' names.
 FINDINGS = (
     *WARNING_SHARES,
-    *("shifted", "in_training", "source_in_training", "long"),
+    *("shifted", "in_training", "source_in_training", "near_training", "long"),
     *(f"{side}_{what}" for side in ("source", "target") for what in _OF_SIDES),
 )
 
@@ -84,6 +85,7 @@ class CorpusReport:
     unknown_scripts: list[str]  # languages whose script is unknown, so that none is wrong
     unavailable: list[str]  # a message for each test split that could not be opened
     splits: list[SplitSummary]
+    near: list[Nearness]  # of the splits that are not trained on
     mistakes: list[str]  # what can only be a mistake: a file named twice, say
     findings: list[Finding]
     ignored: list[str]  # names of findings that never count as warnings (--ignore)
@@ -117,14 +119,15 @@ def check_corpus(
         unit = "words"
     languages = [] if isinstance(data, CopyData) else [data.src_lang, data.tgt_lang]
     unknown = [language for language in languages if scripts_of(language) is None]
-    report = CorpusReport(unit, unknown, [], [], [], [], sorted(set(ignored)))
+    report = CorpusReport(unit, unknown, [], [], [], [], [], sorted(set(ignored)))
     training: list[SplitCheck] = []
     scored: list[SplitCheck] = []
     with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
         prepared = Path(directory) / "corpus"
         if isinstance(data, CorpusData):
             prepare_corpus(data, prepared, progress)
-        for name, source, is_trained in _sources(config, report.unavailable, prepared):
+        sources = list(_sources(config, report.unavailable, prepared))
+        for name, source, is_trained in sources:
             if isinstance(data, CorpusData):
                 # Findings name a line of the split, as the files are gone afterwards.
                 source = ConcatenatedSources((source,))
@@ -136,6 +139,9 @@ def check_corpus(
             lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
             report.splits.append(SplitSummary(name, split.pairs, *lengths))
             (training if is_trained else scored).append(split)
+        report.near.extend(_find_near(data, sources, progress))
+    large = (near for near in report.near if near.is_large)
+    report.findings.extend(_warn_of_near(data, near, ignored) for near in large)
     report.mistakes.extend(_find_mistakes(config, training, scored))
     return report
 
@@ -160,6 +166,23 @@ def _sources(
             unavailable.append(f"{name}: not checked: {error}")
         else:
             yield name, source, False
+
+
+def _find_near(
+    data: DataConfig, sources: Sequence[tuple[str, PairSource, bool]], progress: PairProgress
+) -> list[Nearness]:
+    if isinstance(data, CopyData | ToyData):  # of few words, so that all is near
+        return []
+    trained = {name: source for name, source, is_trained in sources if is_trained}
+    splits = {name: source for name, source, is_trained in sources if not is_trained}
+    return find_nearness(data, splits, trained, progress)
+
+
+def _warn_of_near(data: DataConfig, near: Nearness, ignored: Collection[str]) -> Finding:
+    what = "near_training"
+    text = f"pairs, of {near.compared:,} compared, that {warn_of_near(data, near.name)}"
+    share = near.near / near.compared
+    return Finding(near.name, what, text, near.near, share, what not in ignored, near.examples)
 
 
 def _find_mistakes(
@@ -265,7 +288,7 @@ def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[Filter
     for source in data.sources:
         on.update(data.filters if source.filters is None else source.filters)
         reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
-        for batch in in_batches(progress(reader.pairs(), source.path.name)):
+        for batch in in_batches(progress(reader.pairs(), source.name)):
             tried.add(batch)
     effects = [FilterEffect(name, name in on, missing=why) for name, why in missing.items()]
     for filter_, mask in zip(filters, tried.rejected(), strict=True):

@@ -13,8 +13,17 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
 
+import numpy as np
+
+from transformer_cli.audit.nearness import LOOKED_FOR, Nearness, Samples, warn_of_near
 from transformer_cli.audit.shift import ShiftCheck
-from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, SourceConfig
+from transformer_cli.config.data_schema import (
+    CopyData,
+    CorpusData,
+    DataConfig,
+    SourceConfig,
+    ToyData,
+)
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
     PairRange,
@@ -52,7 +61,6 @@ ALL_COPIED = "{}: each target is its source, so one file is both"
 TRAINED_TEXT = "{}: its text is the training text"
 
 LARGE_OVERLAP = 0.01  # share of a split that is trained on, from which it is worth a line
-_LOOKED_FOR = 20_000  # pairs of a split that are looked for in the training text
 _LOOKED_AT = 1000  # pairs of a split whose script is looked at
 # First pairs of a text that are compared with their neighbours, at 20 µs each; `check` does all.
 _SHIFT_PAIRS = 1_000_000
@@ -70,6 +78,7 @@ class TextAudit:
         self, data: DataConfig, allow: bool, is_begun: bool, earlier: Path | None = None
     ) -> None:
         self.notes: list[str] = []  # a line each, that begins with a split's name
+        self.near: list[Nearness] = []  # of what is scored, once the training text was read
         self._data = data
         self._allow = allow or is_begun
         self._is_begun = is_begun
@@ -81,6 +90,7 @@ class TextAudit:
         self._text_sha256s: dict[str, str] = {}
         self._wanted = _Scored()
         self._found: set[int] = set()
+        self._nearest = np.zeros(1, np.float32)
 
     def look_at_scored(self) -> None:
         """Check all files' names, and read the splits to validate and evaluate on.
@@ -124,9 +134,16 @@ class TextAudit:
 
     def read_training_text(self, known: TextStats | None, executor: Executor) -> StreamedText:
         """Return the training text; unless it is ``known``, check it, and note what is found."""
-        files = [each.source for each in self._scored if isinstance(each.source, ParallelFiles)]
-        absolute = (ParallelFiles(each.src.absolute(), each.tgt.absolute()) for each in files)
-        self._wanted = _Scored(tuple(absolute), uuid4().hex)
+        self._wanted = _Scored(
+            tuple(
+                (each.name, ParallelFiles(each.source.src.absolute(), each.source.tgt.absolute()))
+                for each in self._scored
+                if isinstance(each.source, ParallelFiles)
+            ),
+            (self._data.src_lang, self._data.tgt_lang),
+            uuid4().hex,
+        )
+        self._nearest = np.zeros(1, np.float32)
         first, *more = (each.source for each in self._trained)
         source = ConcatenatedSources((first, *more)) if more else first
         text = StreamedText.of(source, known, executor, partial(self._check, self._trained))
@@ -147,10 +164,11 @@ class TextAudit:
         first = _first_shards(shards)
         shifts = pick_executor(executor, first).submit(_find_shifts, first)
         same = (repeat(BLOCK_PAIRS), repeat(self._wanted))
-        for blocks, copies, found in map_shards(executor, _audit_shard, shards, *same):
+        for blocks, copies, found, nearest in map_shards(executor, _audit_shard, shards, *same):
             audited.full += sum(block.full for block in blocks)
             audited.copies += copies
             self._found |= found
+            self._nearest = np.maximum(self._nearest, nearest)
             yield blocks
         audited.shifts = shifts.result()
 
@@ -162,12 +180,20 @@ class TextAudit:
     def _conclude(self) -> None:
         for part in self._trained:
             self._conclude_pairs(part)
-        splits = _number_pairs(self._wanted)[1] if self._found else ()
-        for scored, pairs in zip(self._scored, splits, strict=False):
+        wanted = _look_for(self._wanted)
+        for name, pairs in wanted.splits.items():
             trained = len(pairs & self._found)
             if trained and trained >= LARGE_OVERLAP * len(pairs):
                 shared = f"{trained:,} of {len(pairs):,} pairs are trained on too"
-                self.notes.append(f"{scored.name}: {shared}")
+                self.notes.append(f"{name}: {shared}")
+        if not isinstance(self._data, ToyData):  # of few words, so that all is near
+            self.near = wanted.samples.conclude(self._nearest)
+        self.notes += [
+            f"{each.name}: {each.near / each.compared:.0%} of its pairs "
+            + warn_of_near(self._data, each.name)
+            for each in self.near
+            if each.is_large
+        ]
 
     def _conclude_pairs(self, audited: "_Audited") -> None:
         if audited.full and audited.copies == audited.full and not self._one_language:
@@ -199,45 +225,60 @@ class _Audited:
 class _Scored(NamedTuple):
     """The splits that are looked for in the training text; a task gets them as files."""
 
-    files: tuple[ParallelFiles, ...] = ()
+    files: tuple[tuple[str, ParallelFiles], ...] = ()
+    languages: tuple[str, str] = ("", "")
     audit: str = ""
     """A name that no other audit has: for other contents of the same files."""
 
 
+class _Wanted(NamedTuple):
+    """The first pairs of the splits, to be looked for."""
+
+    numbers: dict[int, int]
+    """Of all splits' pairs, by hash."""
+    splits: dict[str, set[int]]
+    """The numbers of each split's pairs."""
+    samples: Samples
+
+
 @lru_cache(maxsize=1)
-def _number_pairs(scored: _Scored) -> tuple[dict[int, int], list[set[int]]]:
-    """Return numbers for the first pairs of all splits, by hash, and those of each split."""
+def _look_for(scored: _Scored) -> _Wanted:
     numbers: dict[int, int] = {}
-    splits = []
-    for files in scored.files:
-        split: set[int] = set()
-        for pair in keep_full(files.pairs()):
-            if len(split) == _LOOKED_FOR:
-                break
-            split.add(numbers.setdefault(hash(pair), len(numbers)))
-        splits.append(split)
-    return numbers, splits
+    texts = {
+        name: list(islice(keep_full(files.pairs()), LOOKED_FOR)) for name, files in scored.files
+    }
+    splits = {
+        name: {numbers.setdefault(hash(pair), len(numbers)) for pair in pairs}
+        for name, pairs in texts.items()
+    }
+    return _Wanted(numbers, splits, Samples(texts, scored.languages))
 
 
 def _audit_shard(
     shard: Shard, block_pairs: int, scored: _Scored
-) -> tuple[list[BlockStats], int, set[int]]:
-    """Check a shard; return also the number of copies, and which pairs of splits are in it."""
-    numbers, _ = _number_pairs(scored)
+) -> tuple[list[BlockStats], int, set[int], np.ndarray]:
+    """Check a shard.
+
+    Return also the number of copies, which pairs of splits are in it, and how near it is to the
+    samples of these.
+    """
+    wanted = _look_for(scored)
+    nearest = np.zeros(1, np.float32)
     copies = 0
     found = set()
 
     def look(batch: Sequence[tuple[str, str]]) -> None:
-        nonlocal copies
+        nonlocal copies, nearest
+        nearest = np.maximum(nearest, wanted.samples.held_out.find_nearest(batch))
         for pair in batch:
             src, tgt = pair
             copies += src == tgt and any(map(str.isalpha, src))
-            number = numbers.get(hash(pair))
+            number = wanted.numbers.get(hash(pair))
             if number is not None:
                 found.add(number)
 
     blocks = check_pairs(shard.pairs(), block_pairs, look)
-    return blocks, copies, found
+    return blocks, copies, found, nearest
 
 
 def _first_shards(shards: Sequence[Shard]) -> list[Shard]:

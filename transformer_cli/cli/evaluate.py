@@ -49,6 +49,9 @@ class EvaluateOptions:
     ensemble: options.Ensemble = None
     beam_size: options.BeamSize = None
     comet: Annotated[bool, flag("COMET too, if its package is installed.", "--comet")] = False
+    near: Annotated[
+        bool, flag("Scores by nearness to the training text, which is read.", "--near")
+    ] = False
     json: options.Json = False
     output: Annotated[
         Path | None, option("FILE", "Save the translations, line by line.", "--output", "-o")
@@ -87,8 +90,7 @@ def evaluate(given: EvaluateOptions) -> None:
     given.check()
     run = directories.RunDirectory(given.run)
     run.load_config()  # or it is no run
-    name, text = _read_text(run, given)
-    report, hypotheses = _evaluate(run, given, name, text)
+    report, hypotheses = _evaluate(run, given, *_read_text(run, given))
     say(json.dumps(report) if given.json else "\n".join(_format(report)))
     if given.output is not None:
         lines = "".join(f"{line}\n" for line in hypotheses)
@@ -148,6 +150,7 @@ def _evaluate(
         with options.prefix_errors("evaluate: --comet: ", ", or leave out --comet"):
             comet_score = scores.open_comet(translator.engine.device)
     seen = seen_pairs.find_seen([run, *others], text, pair_bar)
+    nearest = seen_pairs.find_nearest([run, *others], text, pair_bar) if given.near else None
     result = _translate(translator, searcher, name, text, metrics)
     engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint
     environment = metrics_log.describe_environment(engine.device, engine.precision)
@@ -163,6 +166,7 @@ def _evaluate(
         "perplexity": metrics_log.perplexity(result.loss),
         **({} if differing is None else {"placeholders_differ": differing}),
         "seen": _report_seen(seen, name, result.hypotheses, text, metrics),
+        **({} if nearest is None else _report_near(nearest, result.hypotheses, text, metrics)),
         "engine": fingerprint.get("engine", "torch"),
         "environment": {**environment, "precision": fingerprint["precision"]},
         "trained_with": metrics_log.environment_of_training(
@@ -215,13 +219,37 @@ def _report_seen(
         warn(name, "all its pairs were seen in training; scores on it say nothing of other text")
     if not 0 < len(rest) < len(text):
         return {**seen.report(), "rest": None}
-    translated, references = ([side[number] for number in rest] for side in (hypotheses, text.tgt))
-    of_rest = {
-        name: score._asdict()
-        for name, score in scores.score(translated, references, True, metrics).items()
-        if not METRICS[name].is_thorough
+    return {**seen.report(), "rest": _score_some(rest, hypotheses, text, metrics)}
+
+
+def _report_near(
+    nearest: "seen_pairs.NearestPairs",
+    hypotheses: Sequence[str],
+    text: "corpus.ParallelText",
+    metrics: Metrics,
+) -> dict[str, Any]:
+    """Return the scores by how near pairs are to the training text."""
+    bands = [
+        {"from": least, "to": most, **_score_some(numbers, hypotheses, text, metrics)}
+        for least, most, numbers in nearest.by_band()
+    ]
+    return {"near": {"bands": bands, "unknown": [path.as_posix() for path in nearest.unknown]}}
+
+
+def _score_some(
+    numbers: Sequence[int],
+    hypotheses: Sequence[str],
+    text: "corpus.ParallelText",
+    metrics: Metrics,
+) -> dict[str, Any]:
+    """Return the number and scores of some pairs, of none but the number."""
+    translated, references = ([side[place] for place in numbers] for side in (hypotheses, text.tgt))
+    found = {
+        name: scores.measure(metric, translated, references)._asdict()
+        for name, metric in metrics.by_name().items()
+        if numbers
     }
-    return {**seen.report(), "rest": {"sentences": len(rest), "scores": of_rest}}
+    return {"sentences": len(numbers), "scores": found}
 
 
 def _format(report: dict[str, Any]) -> Iterator[str]:
@@ -245,11 +273,22 @@ def _format(report: dict[str, Any]) -> Iterator[str]:
     seen = report["seen"]
     yield from seen_pairs.describe_seen(seen, report["sentences"], "the model")
     if (rest := seen["rest"]) is not None:
-        shown = (
-            f"{METRICS[name].short or METRICS[name].label} {format_score(score)}"
-            for name, score in rest["scores"].items()
+        yield f"of the other {rest['sentences']:,}: {_format_scores(rest)}"
+    if (near := report.get("near")) is not None:
+        yield "by similarity to the nearest training pair:"
+        yield from align_columns(
+            (f"{band['from']} to {band['to']}", f"{band['sentences']:,}", _format_scores(band))
+            for band in near["bands"]
         )
-        yield f"of the other {rest['sentences']:,}: {', '.join(shown)}"
+        if near["unknown"]:
+            yield f"not compared: the training text of {', '.join(near['unknown'])} is not here"
+
+
+def _format_scores(some: dict[str, Any]) -> str:
+    return ", ".join(
+        f"{METRICS[name].short or METRICS[name].label} {format_score(score)}"
+        for name, score in some["scores"].items()
+    )
 
 
 def format_search(beam_size: int) -> str:

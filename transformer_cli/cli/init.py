@@ -11,16 +11,22 @@ from typing import Annotated
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, log, say
 from transformer_cli.cli.options import argument, option
-from transformer_cli.errors import UsageError, did_you_mean
+from transformer_cli.errors import UsageError, did_you_mean, size
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
     from transformer_cli import files
     from transformer_cli.config import shipped
-    from transformer_cli.data import corpus, own_text
+    from transformer_cli.data import corpus, opus, own_text
 
-_OWN = "own"
-_ABOUT_OWN = "Your own text: two files, line n of one translates line n of the other."
+_OF_TEXT = {
+    "own": "Your own text: two files, line n of one translates line n of the other.",
+    "opus": "Corpora by name: lists those of OPUS in two languages; opus:NAME starts from one.",
+    "tatoeba": "Everyday sentences in English and another language, a zip of manythings.org/anki.",
+}
+_LANGUAGES = ("src_lang", "tgt_lang")
+_OPTIONS = {"opus": _LANGUAGES, "tatoeba": ("src", *_LANGUAGES)}
+"""Those that go with them; all go with own."""
 
 TargetSide = Annotated[Path | None, option("FILE", "own: its target side.")]
 
@@ -34,7 +40,9 @@ class InitOptions:
         argument("DIR", "Where to; made if it is not there.", show_default=True, file_okay=False),
     ] = Path()
     from_: Annotated[str | None, option("NAME", "Configuration to start from.", "--from")] = None
-    src: Annotated[Path | None, option("FILE", "own: source side of the training text.")] = None
+    src: Annotated[
+        Path | None, option("FILE", "own: source side of the training text; tatoeba: the zip.")
+    ] = None
     tgt: Annotated[Path | None, option("FILE", "own: target side of the training text.")] = None
     val_src: Annotated[
         Path | None, option("FILE", "own: source side of the validation text.  [default: held out]")
@@ -45,17 +53,19 @@ class InitOptions:
     ] = None
     test_tgt: TargetSide = None
     src_lang: Annotated[
-        str | None, option("CODE", "own: source language.  [default: the files' ending]")
+        str | None, option("CODE", "Source language.  [default: the files' ending]")
     ] = None
     tgt_lang: Annotated[
-        str | None, option("CODE", "own: target language.  [default: the files' ending]")
+        str | None, option("CODE", "Target language.  [default: the files' ending]")
     ] = None
 
-    def check_only_own(self, name: str) -> None:
-        """Make sure that no option of ``--from own`` is given with another name."""
+    def check_options(self, name: str) -> None:
+        """Make sure that all options go with the configuration to start from."""
         for field, value in asdict(self).items():
-            if name != _OWN and value is not None and field not in ("directory", "from_"):
-                raise UsageError(f"--{field.replace('_', '-')}: goes with --from own only")
+            fitting = ["own", *(each for each, fields in _OPTIONS.items() if field in fields)]
+            if value is not None and field not in ("directory", "from_") and name not in fitting:
+                names = " and ".join(fitting)
+                raise UsageError(f"--{field.replace('_', '-')}: goes with --from {names} only")
 
     @property
     def asks(self) -> bool:
@@ -81,6 +91,12 @@ class InitOptions:
             )
         return corpus.ParallelFiles(src, tgt)
 
+    def languages(self, guesses: tuple[str, str] = ("", "")) -> tuple[str, str]:
+        """Return both languages; raise UsageError if one is missing or none."""
+        languages = self.language("source", guesses[0]), self.language("target", guesses[1])
+        own_text.check_languages(*languages)
+        return languages
+
     def language(self, side: str, guess: str) -> str:
         """Return the language of a side, 'source' or 'target'."""
         given = self.src_lang if side == "source" else self.tgt_lang
@@ -102,25 +118,36 @@ def init(given: InitOptions) -> None:
     Without --from, lists the configurations and, on a terminal, asks for one. Writes
     configs/NAME.yaml with its bases, configs/schema.json for editors and, for toy, the text. own is
     for your own text: it writes a configuration that fits its size, and that holds out some pairs
-    for validation and test if there is no validation text. No file is written over.
+    for validation and test if there is no validation text. tatoeba does so for a zip of everyday
+    sentences, opus:NAME for a corpus that training fetches; opus lists these. No file is written
+    over.
 
     \b
     Example:
       transformer-cli init --from toy
+      transformer-cli init --from opus:Tatoeba --src-lang de --tgt-lang en
       transformer-cli init translator --from own --src train.de --tgt train.en
     """
-    configs = {**shipped.shipped_configs(), _OWN: _ABOUT_OWN}
+    configs = {**shipped.shipped_configs(), **_OF_TEXT}
     if not given.from_:
-        given.check_only_own("")
-    name = given.from_ or _choose(configs)
-    if name is None:
+        given.check_options("")
+    chosen = given.from_ or _choose(configs)
+    if chosen is None:
         return
-    if name not in configs:
-        hint = did_you_mean(name, configs) or f"choose from {', '.join(configs)}"
-        raise UsageError(f"--from {name}: there is no configuration of that name; {hint}")
-    given.check_only_own(name)
-    if name == _OWN:
-        _write_own(given)
+    name, _, corpus_name = chosen.partition(":")
+    if name not in configs or (corpus_name and name != "opus"):
+        hint = did_you_mean(chosen, configs) or f"choose from {', '.join(configs)}"
+        raise UsageError(f"--from {chosen}: there is no configuration of that name; {hint}")
+    given.check_options(name)
+    if name == "opus" and not corpus_name:
+        _list_opus(*given.languages())
+    elif name in _OF_TEXT:
+        config = _configure(given, name, corpus_name)
+        _add(given.directory, config.write)
+        path = config.path.as_posix()
+        _show_next(
+            given.directory, f"transformer-cli check {path}", f"transformer-cli train {path}"
+        )
     else:
         _add(given.directory, lambda made: shipped.copy_shipped(name, made))
         _show_next(given.directory, f"transformer-cli train configs/{name}.yaml")
@@ -156,21 +183,29 @@ def _show_next(directory: Path, *commands: str) -> None:
     log(f"next: {joint.join([*enter, *commands])}")
 
 
-def _write_own(given: InitOptions) -> None:
+def _configure(given: InitOptions, name: str, corpus_name: str) -> "own_text.NewConfig":
+    """Return a configuration that fits text of the user's, or of OPUS."""
+    if name == "opus":
+        languages = given.languages()
+        return own_text.configure_release(opus.find_release(corpus_name, *languages), languages)
+    if name == "tatoeba":
+        if given.src is None:
+            problem = "is missing; name a zip of https://www.manythings.org/anki, as in deu-eng.zip"
+            raise UsageError(f"--src: {problem}")
+        return own_text.configure_tatoeba(given.src, given.languages(), given.directory)
     train = given.pair("training")
     assert train is not None
-    guesses = own_text.guess_languages(train.src, train.tgt)
-    text = own_text.OwnText(
-        given.language("source", guesses[0]),
-        given.language("target", guesses[1]),
-        train,
-        given.pair("validation", "val_"),
-        given.pair("test", "test_"),
-    )
-    pairs, directory = own_text.count_pairs(text), given.directory
-    _add(directory, lambda made: own_text.write_own(text, pairs, made, directory))
-    config = own_text.CONFIG.as_posix()
-    _show_next(directory, f"transformer-cli check {config}", f"transformer-cli train {config}")
+    languages = given.languages(own_text.guess_languages(train.src, train.tgt))
+    val, test = given.pair("validation", "val_"), given.pair("test", "test_")
+    return own_text.configure_own(own_text.OwnText(languages, train, val, test), given.directory)
+
+
+def _list_opus(src_lang: str, tgt_lang: str) -> None:
+    releases = opus.list_releases(src_lang, tgt_lang)
+    rows = [(each.name, f"{each.alignment_pairs:,}", size(each.size * 1024)) for each in releases]
+    say("\n".join(align_columns([("corpus", "pairs", "zip"), *rows])))
+    chosen = f"--from opus:{releases[0].corpus} --src-lang {src_lang} --tgt-lang {tgt_lang}"
+    log(f"choose one by its name, as in transformer-cli init {chosen}")
 
 
 def _ask_for_file(question: str, required: bool) -> Path | None:

@@ -27,13 +27,15 @@ from transformer_cli.config.sections import (
 from transformer_cli.files import find_unusable_on_windows
 from transformer_cli.objects import split_web_url
 
-SourceFormat = Literal["tmx", "tsv", "jsonl", "parquet", "po", "text"]
-SOURCE_FORMATS: tuple[SourceFormat, ...] = ("tmx", "tsv", "jsonl", "parquet", "po")
+SourceFormat = Literal["tmx", "tsv", "jsonl", "parquet", "po", "opus", "hf", "text"]
+_FILE_FORMATS: tuple[SourceFormat, ...] = ("tmx", "tsv", "jsonl", "parquet", "po")
+SOURCE_FORMATS: tuple[SourceFormat, ...] = (*_FILE_FORMATS, "opus", "hf")
 _KEYS_OF_FORMATS = {
     ("src_column", "tgt_column"): ("tsv",),
-    ("src_field", "tgt_field"): ("jsonl", "parquet"),
+    ("src_field", "tgt_field"): ("jsonl", "parquet", "hf"),
+    ("config",): ("hf",),
 }
-PATH_KEYS = ("src", "tgt", *SOURCE_FORMATS)
+PATH_KEYS = ("src", "tgt", *_FILE_FORMATS)
 """Keys of a source that are paths."""
 FilterName = Literal[
     "blank",
@@ -51,6 +53,8 @@ FilterName = Literal[
 ]
 """In the order in which they are applied."""
 Column = Annotated[int | str, WithJsonSchema({"type": ["integer", "string"]})]
+TWO_NAMES = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$"
+TwoNames = Annotated[str, Field(pattern=TWO_NAMES)]
 _SHA256 = "^[0-9a-f]{64}$"
 SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
 MAX_WEIGHT = 1000.0
@@ -123,10 +127,10 @@ class FilePair(_Files):
 class SourceConfig(_Files):
     """Parallel text in one format, compressed (.gz, .xz, .zst) or not.
 
-    Exactly one of tmx, tsv, jsonl, parquet and po, or src and tgt. Paths may have the wildcards *
-    and ?, and start from the directory that the command is run in. A path may be a URL of objects,
-    as in s3://bucket/web-*.tsv.zst, or of the web; and it may go on in a zip archive, as in
-    deu-eng.zip/deu.txt.
+    Exactly one of tmx, tsv, jsonl, parquet, po, opus and hf, or src and tgt. Paths may have the
+    wildcards * and ?, and start from the directory that the command is run in. A path may be a URL
+    of objects, as in s3://bucket/web-*.tsv.zst, or of the web; and it may go on in a zip archive,
+    as in deu-eng.zip/deu.txt.
     """
 
     model_config = ConfigDict(
@@ -149,14 +153,19 @@ class SourceConfig(_Files):
     jsonl: FilePath | None = setting(None, "path of JSON objects, one a line")
     parquet: FilePath | None = setting(None, "path of a Parquet file")
     po: FilePath | None = setting(None, "path of a gettext PO or MO file")
+    opus: TwoNames | None = setting(
+        None, "corpus of OPUS and its version, as in Tatoeba/v2023-04-12"
+    )
+    hf: TwoNames | None = setting(None, "data set of the Hugging Face Hub, as in OWNER/NAME")
+    config: str | None = setting(None, "hf: its configuration, as in de-en; null: default")
     src_column: Column | None = setting(
         None, "tsv: number of the source column, from 1, or its name in the header"
     )
     tgt_column: Column | None = setting(None, "tsv: the same for the target")
     src_field: str | None = setting(
-        None, "jsonl, parquet: field of the source, as in 'translation.de'"
+        None, "jsonl, parquet, hf: field of the source, as in 'translation.de', hf's default"
     )
-    tgt_field: str | None = setting(None, "jsonl, parquet: the same for the target")
+    tgt_field: str | None = setting(None, "jsonl, parquet, hf: the same for the target")
     weight: Annotated[float, Field(gt=0.0, le=MAX_WEIGHT)] = setting(
         1.0, "how often each pair is trained on in an epoch: 0.5 is half of them"
     )
@@ -166,7 +175,9 @@ class SourceConfig(_Files):
     filters: list[FilterName] | None = setting(
         None, "filters for this source; null: those of data.filters"
     )
-    split: bool = setting(True, "whether val and test may be drawn from this source")
+    split: Annotated[bool | str, WithJsonSchema({"type": ["boolean", "string"]})] = setting(
+        True, "whether val and test may be drawn from this source; hf: its split, else train"
+    )
 
     @model_validator(mode="after")
     def _one_format(self) -> Self:
@@ -183,9 +194,11 @@ class SourceConfig(_Files):
             )
         for keys, formats in _KEYS_OF_FORMATS.items():
             if self.format in formats:
-                self._demand(*keys)
+                self._demand(*(keys if self.format != "hf" else ()))
             elif unused := [key for key in keys if getattr(self, key) is not None]:
                 raise ValueError(f"{unused[0]}: is for {' and '.join(formats)}; leave it out")
+        if isinstance(self.split, str) and self.hf is None:
+            raise ValueError("split: is true or false; only data sets of hf have splits with names")
         return self
 
     def _demand(self, *keys: str) -> None:
@@ -205,9 +218,14 @@ class SourceConfig(_Files):
         return path
 
     @property
+    def name(self) -> str:
+        """Name of the file, without its directory, or what it is found by."""
+        return self.opus or self.hf or self.path.name
+
+    @property
     def description(self) -> str:
         """Names of its files, without their directories."""
-        return f"{self.path.name} and {self.tgt.name}" if self.tgt is not None else self.path.name
+        return f"{self.name} and {self.tgt.name}" if self.tgt is not None else self.name
 
 
 def describe_source(path: str) -> str:
@@ -227,7 +245,8 @@ def describe_source(path: str) -> str:
 def _check_unfiltered(sources: list[SourceConfig]) -> list[SourceConfig]:
     """Raise ValueError if a source has settings that only ``sources`` of kind corpus have."""
     for number, source in enumerate(sources):
-        for key in sorted({"filters", "split"} & source.model_fields_set):
+        unfit = {"filters", "split"} if source.hf is None else {"filters"}
+        for key in sorted(unfit & source.model_fields_set):
             raise ValueError(f"[{number}].{key}: is for data.sources of kind corpus; leave it out")
     return sources
 
@@ -346,6 +365,9 @@ class SplitConfig(Section):
     seed: Annotated[int, Field(ge=0, lt=2**31)] = setting(
         1, "decides which; not the experiment's, so that runs of other seeds compare"
     )
+    near: Literal["apart"] | None = setting(
+        None, "apart: near-copies of what is drawn are left out of the training text"
+    )
 
 
 class CorpusData(UserData):
@@ -423,9 +445,28 @@ def added_sources(data: DataConfig) -> dict[str, SourceConfig]:
     }
 
 
-def tag_names(data: DataConfig) -> list[str]:
-    """Return the tags of all sources, sorted."""
+def list_sources(data: DataConfig) -> list[SourceConfig]:
+    """Return all sources: of training text, validation and test text."""
     sources = [*added_sources(data).values()]
     if isinstance(data, CorpusData):
         sources += [*data.sources, *filter(None, [data.val]), *data.test.values()]
-    return sorted({source.tag for source in sources if source.tag is not None})
+    return sources
+
+
+def list_urls(data: DataConfig) -> dict[str, str | None]:
+    """Return the URLs of the web that paths begin with, and the sums that they must have."""
+    texts: list[_Files] = [*list_sources(data)]
+    if isinstance(data, FilesData):
+        texts += [data.train, data.val, *data.test.values()]
+    found = {}
+    for text in texts:
+        paths = [path for key in PATH_KEYS if (path := getattr(text, key, None)) is not None]
+        for path, sha256 in zip(paths, text.sums, strict=False):
+            if split := split_web_url(path):
+                found[split[0]] = sha256
+    return found
+
+
+def tag_names(data: DataConfig) -> list[str]:
+    """Return the tags of all sources, sorted."""
+    return sorted({source.tag for source in list_sources(data) if source.tag is not None})

@@ -55,7 +55,7 @@ def copy_shipped(name: str, target: Path) -> None:
 
 _HEAD = """\
 # yaml-language-server: $schema=schema.json
-# Your own text, {src_lang} to {tgt_lang}: {pairs:,} pairs.
+# {what}, {src_lang} to {tgt_lang}: {pairs:,} pairs.
 # Paths start from the directory that a command is run in. Editors complete keys by schema.json;
 # `transformer-cli config show` prints every setting with its default.
 data:
@@ -67,7 +67,7 @@ data:
 """
 _SPLIT = """\
   # Drawn by pair: no sentence of them is trained on, on either side.
-  split: {{val: {val}, test: {test}}}
+  split: {{val: {val}, test: {test}{near}}}
 """
 _MODEL = """
 tokenizer:
@@ -113,36 +113,37 @@ _NO_TEST = """\
 
 
 def fill_template(
-    src_lang: str,
-    tgt_lang: str,
+    what: str,
+    languages: tuple[str, str],
     pairs: int,
-    files: Mapping[str, tuple[Path, Path]],
+    sources: Mapping[str, str],
     held_out: Mapping[str, int],
+    has_families: bool = False,
 ) -> str:
-    """Return the YAML text of an experiment on ``pairs`` pairs of the file to train on.
+    """Return the YAML text of an experiment on ``pairs`` pairs of the source to train on.
 
-    ``files`` are those of ``train``, and of ``val`` and ``test`` if there are any; ``held_out``,
-    how many pairs are to be drawn from ``train`` for ``val`` and ``test``.
+    ``sources`` are those of ``train``, and of ``val`` and ``test`` if there are any; ``held_out``,
+    how many pairs are to be drawn from ``train`` for ``val`` and ``test``; ``has_families``,
+    whether it has so many near-copies that drawn pairs flatter.
     """
+    src_lang, tgt_lang = languages
     trained = pairs - sum(held_out.values())
     size = _SMALL if trained < 20_000 else _MEDIUM if trained < 500_000 else _LARGE
     head = _HEAD.format(
-        src_lang=src_lang, tgt_lang=tgt_lang, pairs=pairs, train=_pair(files["train"])
+        what=what, src_lang=src_lang, tgt_lang=tgt_lang, pairs=pairs, train=sources["train"]
     )
-    val = f"  val: {_pair(files['val'])}\n" if "val" in files else ""
-    split = _SPLIT.format(**{"test": 0, **held_out}) if held_out else ""
-    test = f"  test:\n    test: {_pair(files['test'])}\n" if "test" in files else ""
+    val = f"  val: {sources['val']}\n" if "val" in sources else ""
+    near = ", near: apart" * has_families
+    split = _SPLIT.format(**{"test": 0, **held_out}, near=near) if held_out else ""
+    test = f"  test:\n    test: {sources['test']}\n" if "test" in sources else ""
     if not test and "test" not in held_out:
         test = _NO_TEST
     vocab_size = str(size["vocab_size"]).format(max(500, trained // 500 * 100))
     return f"{head}{val}{split}{test}{_MODEL.format(**{**size, 'vocab_size': vocab_size})}"
 
 
-def _pair(files: tuple[Path, Path]) -> str:
-    src, tgt = (_quote(path.as_posix()) for path in files)
-    return f"{{src: {src}, tgt: {tgt}}}"
-
-
-def _quote(name: str) -> str:
+def quote_path(path: Path) -> str:
+    """Return a path as YAML has it."""
+    name = path.as_posix()
     # JSON's strings are YAML's as well, but for line ends of Unicode, which YAML folds.
     return json.dumps(name, ensure_ascii=not name.isprintable())

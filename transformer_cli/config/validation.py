@@ -13,7 +13,12 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from transformer_cli.config import setting_tree as tree
-from transformer_cli.config.data_schema import TAG_PATTERN, SourceConfig, describe_source
+from transformer_cli.config.data_schema import (
+    TAG_PATTERN,
+    TWO_NAMES,
+    SourceConfig,
+    describe_source,
+)
 from transformer_cli.config.foreign import our_key, our_kind
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
@@ -101,6 +106,9 @@ def _explain(schema: type[Section], error: ErrorDetails) -> tuple[tree.Keys, str
             return keys, error["msg"]
         case "string_pattern_mismatch" if context["pattern"] == TAG_PATTERN:
             return keys, f"expected at most 32 letters, digits, - and _, found {found}"
+        case "string_pattern_mismatch" if context["pattern"] == TWO_NAMES:
+            known = {"opus": "CORPUS/VERSION, as transformer-cli init --from opus lists them"}
+            return keys, f"expected {known.get(str(keys[-1]), 'OWNER/NAME')}, found {found}"
         case name if name in _EXPECTED:
             text = f"expected {_EXPECTED[name].format(**context)}, found {found}"
             if wanted is SourceConfig and isinstance(error["input"], str):

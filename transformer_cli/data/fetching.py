@@ -35,6 +35,7 @@ _SPARE_BYTES = 64 << 20
 """What is left free of a disk."""
 _SHOWN = 12
 """Characters of a sum in messages."""
+_CHECK_URL = "check the URL, and whether the file has moved"
 
 Say = Callable[[str], object]
 
@@ -54,7 +55,7 @@ def _print(message: str) -> None:
         print(make_visible(message), file=sys.stderr)
 
 
-def fetch(url: str, sha256: str | None = None, say: Say = _print) -> Path:
+def fetch(url: str, sha256: str | None = None, say: Say = _print, advice: str = _CHECK_URL) -> Path:
     """Return a file of the web from the user's cache, where it is fetched to if it is not there.
 
     What was interrupted goes on where it ended, if the server still has the same file. Processes
@@ -64,6 +65,7 @@ def fetch(url: str, sha256: str | None = None, say: Say = _print) -> Path:
         url: of https, or of http, to this machine or with ``sha256``.
         sha256: in hexadecimal, what the file must have; None: whatever comes is kept.
         say: is told what is fetched, and how large it is.
+        advice: what to do if the server has no such file.
 
     Raises:
         CorpusError: it cannot be fetched, is another file, or has no room on the disk.
@@ -74,7 +76,7 @@ def fetch(url: str, sha256: str | None = None, say: Say = _print) -> Path:
     if found := find(url, sha256):
         return found
     place = _cache() / _digest(url)
-    with _naming_errors(url, place.parent):
+    with _naming_errors(url, place.parent, advice):
         # As CTranslate2's conversions are kept only where nobody else may write.
         place.parent.parent.parent.mkdir(parents=True, exist_ok=True)
         for directory in (place.parent.parent, place.parent):
@@ -296,7 +298,7 @@ def _keep(url: str, sha256: str | None, place: Path, say: Say) -> Path:
 
 
 @contextmanager
-def _naming_errors(url: str, cache: Path) -> Iterator[None]:
+def _naming_errors(url: str, cache: Path, advice: str) -> Iterator[None]:
     """Turn errors of the connection and of the disk into one that names the URL."""
     import requests
 
@@ -304,8 +306,8 @@ def _naming_errors(url: str, cache: Path) -> Iterator[None]:
         yield
     except requests.HTTPError as error:
         status = 0 if error.response is None else error.response.status_code
-        advice = {True: "try again later", False: "check the URL, and whether the file has moved"}
-        problem = f"the server answered {status}; {advice[status >= 500 or status == 429]}"
+        is_busy = status >= 500 or status == 429
+        problem = f"the server answered {status}; {'try again later' if is_busy else advice}"
     except requests.TooManyRedirects:
         problem = "the server redirects without end; check the URL"
     except requests.RequestException as error:

@@ -1,40 +1,37 @@
-"""A first experiment on a user's own parallel text: its configuration."""
+"""A first experiment on text of the user's own, or of OPUS: its configuration."""
 
 import os.path
 import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+from transformer_cli.archives import match_members
 from transformer_cli.compression import is_compressed
 from transformer_cli.config.sections import LANGUAGE_PATTERN
-from transformer_cli.config.shipped import SCHEMA, fill_template, shipped_directory
+from transformer_cli.config.shipped import SCHEMA, fill_template, quote_path, shipped_directory
 from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.opus import Release
+from transformer_cli.data.readers.fields import TsvReader
+from transformer_cli.data.readers.opening import MAX_BAD_UNITS
 from transformer_cli.errors import CorpusError, UsageError
 
-CONFIG = Path("configs/own.yaml")
 _MAX_HELD_OUT = 1000
 _SHARE_HELD_OUT = 20
 """One pair in so many, of each split, as long as these are fewer than the maximum."""
+_TATOEBA = "Everyday sentences of tatoeba.org and www.manythings.org/anki (CC-BY 2.0 France)"
+"""With what its licence asks for: to be named."""
 
 
 @dataclass(frozen=True)
 class OwnText:
     """A user's text; without ``val``, some of ``train`` is held out for what is missing."""
 
-    src_lang: str
-    tgt_lang: str
+    languages: tuple[str, str]
     train: ParallelFiles
     val: ParallelFiles | None = None
     test: ParallelFiles | None = None
-
-    def __post_init__(self) -> None:
-        """Raise UsageError if these are no two languages."""
-        for option, language in (("--src-lang", self.src_lang), ("--tgt-lang", self.tgt_lang)):
-            if not re.fullmatch(LANGUAGE_PATTERN, language) or len(language) > 8:
-                raise UsageError(f"{option} {language}: is no language code such as de or pt-BR")
-        if self.src_lang == self.tgt_lang:
-            raise UsageError(f"--tgt-lang {self.tgt_lang}: is --src-lang too; they must differ")
 
     @property
     def held_out(self) -> list[str]:
@@ -42,6 +39,28 @@ class OwnText:
         if self.val is not None:
             return []
         return ["val"] if self.test is not None else ["val", "test"]
+
+
+class NewConfig(NamedTuple):
+    """A configuration to write."""
+
+    path: Path
+    text: str
+
+    def write(self, made: Path) -> None:
+        """Write it, with the schema, into a directory."""
+        (made / self.path).parent.mkdir(parents=True, exist_ok=True)
+        (made / self.path).write_text(self.text, encoding="utf-8", newline="\n")
+        shutil.copyfile(shipped_directory() / SCHEMA, made / SCHEMA)
+
+
+def check_languages(src_lang: str, tgt_lang: str) -> None:
+    """Raise UsageError if these are no two languages."""
+    for option, language in (("--src-lang", src_lang), ("--tgt-lang", tgt_lang)):
+        if not re.fullmatch(LANGUAGE_PATTERN, language) or len(language) > 8:
+            raise UsageError(f"{option} {language}: is no language code such as de or pt-BR")
+    if src_lang == tgt_lang:
+        raise UsageError(f"--tgt-lang {tgt_lang}: is --src-lang too; they must differ")
 
 
 def guess_languages(src: Path, tgt: Path) -> tuple[str, str]:
@@ -52,32 +71,69 @@ def guess_languages(src: Path, tgt: Path) -> tuple[str, str]:
     return (of_src[1:], of_tgt[1:]) if are_codes else ("", "")
 
 
-def count_pairs(text: OwnText) -> int:
-    """Return the number of training pairs; raise CorpusError if any file cannot be read."""
+def configure_own(text: OwnText, directory: Path) -> NewConfig:
+    """Return the configuration for ``directory``; it has splits drawn where the user has none.
+
+    Raises:
+        CorpusError: a file cannot be read, or has too few lines.
+    """
     counts = [_count(split) for split in (text.val, text.test, text.train) if split is not None]
-    pairs = counts[-1]
-    if text.held_out and pairs < _SHARE_HELD_OUT:
-        raise CorpusError(
-            f"{text.train.src}: has {pairs} lines, too few to hold some out for validation; name "
-            "validation text with --val-src and --val-tgt"
-        )
-    return pairs
-
-
-def write_own(text: OwnText, pairs: int, made: Path, directory: Path) -> None:
-    """Write the configuration, which has splits drawn where the user has none."""
-    files = {
-        split: (_seen_from(directory, pair.src), _seen_from(directory, pair.tgt))
+    sources = {
+        split: f"{{src: {_quote(directory, pair.src)}, tgt: {_quote(directory, pair.tgt)}}}"
         for split, pair in (("train", text.train), ("val", text.val), ("test", text.test))
         if pair is not None
     }
-    size = min(_MAX_HELD_OUT, pairs // _SHARE_HELD_OUT)
-    filled = fill_template(
-        text.src_lang, text.tgt_lang, pairs, files, dict.fromkeys(text.held_out, size)
-    )
-    (made / CONFIG).parent.mkdir(parents=True, exist_ok=True)
-    (made / CONFIG).write_text(filled, encoding="utf-8", newline="\n")
-    shutil.copyfile(shipped_directory() / SCHEMA, made / SCHEMA)
+    held_out = _hold_out(text.train.src, counts[-1], text.held_out)
+    filled = fill_template("Your own text", text.languages, counts[-1], sources, held_out)
+    return NewConfig(Path("configs/own.yaml"), filled)
+
+
+def configure_release(release: Release, languages: tuple[str, str]) -> NewConfig:
+    """Return the configuration for a corpus of OPUS, by the size that OPUS gives."""
+    pairs, source = release.alignment_pairs, {"train": f"{{opus: {release.name}}}"}
+    held_out = _hold_out(release.name, pairs, ["val", "test"])
+    filled = fill_template(f"{release.name} of OPUS", languages, pairs, source, held_out)
+    name = "_".join(("opus", release.corpus.lower(), *languages))
+    return NewConfig(Path(f"configs/{name}.yaml"), filled)
+
+
+def configure_tatoeba(file: Path, languages: tuple[str, str], directory: Path) -> NewConfig:
+    """Return the configuration for ``directory`` for a zip of manythings.org/anki.
+
+    Raises:
+        UsageError: none of the languages is English.
+        CorpusError: the file cannot be read, or is no such zip.
+    """
+    if "en" not in languages:
+        given = "--src-lang {} --tgt-lang {}".format(*languages)
+        raise UsageError(f"{given}: these files have English and another language; name en, too")
+    tables = [path for path in match_members(file, "*.txt") if not path.name.startswith("_")]
+    if len(tables) != 1:
+        raise CorpusError(
+            f"{file}: has {len(tables)} tables, where a zip of manythings.org has one"
+        )
+    columns = (1, 2) if languages[0] == "en" else (2, 1)  # English is always first
+    pairs = sum(1 for _ in TsvReader(file, tuple(tables), MAX_BAD_UNITS, columns).pairs())
+    path = _quote(directory, file, tables[0].name)
+    source = f"{{tsv: {path}, src_column: {columns[0]}, tgt_column: {columns[1]}}}"
+    held_out = _hold_out(tables[0], pairs, ["val", "test"])
+    sources = {"train": source}
+    filled = fill_template(_TATOEBA, languages, pairs, sources, held_out, has_families=True)
+    return NewConfig(Path(f"configs/own_tatoeba_{'_'.join(languages)}.yaml"), filled)
+
+
+def _hold_out(where: Path | str, pairs: int, splits: list[str]) -> dict[str, int]:
+    """Return how many pairs are held out for each split."""
+    if splits and pairs < _SHARE_HELD_OUT:
+        raise CorpusError(
+            f"{where}: has {pairs} lines, too few to hold some out for validation; take --from own "
+            "with validation text of your own, --val-src and --val-tgt"
+        )
+    return dict.fromkeys(splits, min(_MAX_HELD_OUT, pairs // _SHARE_HELD_OUT))
+
+
+def _quote(directory: Path, path: Path, member: str = "") -> str:
+    return quote_path(_seen_from(directory, path) / member)
 
 
 def _count(files: ParallelFiles) -> int:

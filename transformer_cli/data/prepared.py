@@ -216,7 +216,7 @@ def write_given_split(
             count += 1
             write(src, tgt)
     return ExplicitSplit(
-        name=f"{name} {source.path.name}",
+        name=f"{name} {source.name}",
         settings=_settings(source),
         source_sha256=sha256,
         pairs=count,

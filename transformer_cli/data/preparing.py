@@ -29,7 +29,14 @@ from transformer_cli.data.filters.filter_pass import Filter
 from transformer_cli.data.pieces import Piece, UnitCounts, count_bytes, cut_source
 from transformer_cli.data.readers.opening import SourceReader
 from transformer_cli.data.repeats import KeyExchange
-from transformer_cli.data.selection import Draw, check_enough, hold_out, scatter_sides
+from transformer_cli.data.selection import (
+    Draw,
+    check_enough,
+    hold_out,
+    mark_near,
+    read_held_out,
+    scatter_sides,
+)
 from transformer_cli.data.sorting import (
     HELD_OUT,
     SPLITS,
@@ -121,7 +128,7 @@ class _Source:
 def _open_sources(data: CorpusData) -> list[_Source]:
     return [
         _Source(
-            f"sources[{number}] {source.path.name}",
+            f"sources[{number}] {source.name}",
             source,
             data.filters if source.filters is None else source.filters,
             prepared.open_configured(source, data),
@@ -298,9 +305,13 @@ def _decide(
     if split is not None:
         exchange = partial(KeyExchange, filtering.spool, parts=len(parts), partitions=partitions)
         sides = exchange(name="src"), exchange(name="tgt")
-        draw = Draw(split, tuple(source.config.split for source in sources), sides)
+        draw = Draw(split, tuple(bool(source.config.split) for source in sources), sides)
         list(tasks.map(partial(scatter_sides, draw), parts))
         save(held_out, hold_out(draw, parts, tasks))
+        if split.near == "apart":
+            texts = tasks.map(read_held_out, parts, repeat(held_out))
+            pairs = list(chain.from_iterable(texts))
+            list(tasks.map(partial(mark_near, pairs, filtering.languages), parts))
     return Sorting(
         reasons=(*(filter_.name for filter_ in filtering.filters), HELD_OUT),
         sources=tuple(source.name for source in sources),

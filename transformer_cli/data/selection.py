@@ -14,11 +14,14 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from heapq import merge
+from itertools import compress
+from pathlib import Path
 
 import numpy as np
 
 from transformer_cli.config.data_schema import SplitConfig
-from transformer_cli.data.corpus import is_among
+from transformer_cli.data.corpus import ParallelFiles, is_among
+from transformer_cli.data.near_copies import MAX_HELD_OUT, HeldOutPairs
 from transformer_cli.data.repeats import KeyExchange
 from transformer_cli.data.spool import Part
 from transformer_cli.errors import CorpusError
@@ -26,6 +29,7 @@ from transformer_cli.errors import CorpusError
 TRAIN, VAL, TEST, LEFT_OUT = 0, 1, 2, -1
 
 _SIDES = ("src", "tgt")
+_NEAR = "near"
 _ALONE, _OTHERS = "alone", "others"
 CANDIDATE = np.dtype(
     [("draw", "<u8"), ("part", "<i8"), ("place", "<i8"), ("src", "<u8"), ("tgt", "<u8")]
@@ -76,6 +80,23 @@ def hold_out(draw: Draw, parts: Sequence[Part], executor: Executor) -> np.ndarra
     return np.concatenate((held_out, _choose(held_out, others, draw.wanted)))
 
 
+def read_held_out(part: Part, held_out: Path) -> list[tuple[str, str]]:
+    """Return the text of the pairs of a part that are held out, by the file of all of these."""
+    chosen = np.fromfile(held_out, CANDIDATE)
+    is_chosen = np.zeros(part.count, bool)
+    is_chosen[chosen["place"][chosen["part"] == part.place]] = True
+    return list(compress(_pairs(part), is_chosen.tolist()))
+
+
+def mark_near(held_out: Sequence[tuple[str, str]], languages: tuple[str, str], part: Part) -> None:
+    """Write which pairs of a part are near-copies of held-out ones."""
+    is_near = np.zeros(part.count, bool)
+    for first in range(0, len(held_out), MAX_HELD_OUT):
+        some = HeldOutPairs(held_out[first : first + MAX_HELD_OUT], languages)
+        is_near |= some.find_near(_pairs(part))
+    part.save(_NEAR, is_near)
+
+
 def check_enough(split: SplitConfig, left: int, held_out: int, trained: int) -> None:
     """Raise CorpusError unless so many pairs of those that are left make all splits."""
     if held_out < split.val + split.test or not trained:
@@ -91,10 +112,16 @@ def find_splits(part: Part, held_out: np.ndarray, split: SplitConfig) -> np.ndar
     in_train = _kept(part)
     for name in _SIDES:
         in_train &= ~is_among(part.load(name, np.uint64), np.unique(held_out[name]))
+    if split.near == "apart":
+        in_train &= ~part.load(_NEAR, np.bool_)
     splits = np.where(in_train, TRAIN, LEFT_OUT).astype(np.int8)
     for number, chosen in ((TEST, held_out[: split.test]), (VAL, held_out[split.test :])):
         splits[chosen["place"][chosen["part"] == part.place]] = number
     return splits
+
+
+def _pairs(part: Part) -> Iterator[tuple[str, str]]:
+    return ParallelFiles(*(part.path(f"{side}.txt") for side in _SIDES)).pairs()
 
 
 def _kept(part: Part) -> np.ndarray:

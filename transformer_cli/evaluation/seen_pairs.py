@@ -1,10 +1,10 @@
-"""Test pairs of which a model has seen a side in training, and scores of the others."""
+"""Test pairs of which a model has seen a side in training, and how near it has seen others."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from transformer_cli.data import corpus
 from transformer_cli.data.corpus import PairProgress, ParallelText, fold_side
+from transformer_cli.data.near_copies import BANDS, MAX_HELD_OUT, HeldOutPairs, find_bands
 from transformer_cli.data.sources import is_on_disk, open_training_text
 from transformer_cli.data.store import read_lines, read_stats
 from transformer_cli.data.training_text import StreamedText
@@ -46,6 +47,20 @@ class SeenPairs:
             "by_target": int(self.by_tgt.sum()),
             "unknown": [path.as_posix() for path in self.unknown],
         }
+
+
+@dataclass(frozen=True)
+class NearestPairs:
+    """How near the pairs of a text are to what is trained on."""
+
+    similarities: np.ndarray  # of each pair to the nearest
+    unknown: list[Path]  # as in ``SeenPairs``
+
+    def by_band(self) -> Iterator[tuple[float, float, list[int]]]:
+        """Yield the least and the greatest similarity of each band, and numbers of its pairs."""
+        bands = find_bands(self.similarities)
+        for band, (least, most) in enumerate(pairwise((0.0, *BANDS, 1.0))):
+            yield least, most, np.flatnonzero(bands == band).tolist()
 
 
 def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[str]:
@@ -98,6 +113,34 @@ def find_seen(
     return seen
 
 
+def find_nearest(
+    runs: Sequence[RunDirectory], text: ParallelText, progress: PairProgress
+) -> NearestPairs:
+    """Compare each pair with all that models were trained on, whose text is read anew.
+
+    What a run was trained on is said of ``find_seen``.
+    """
+    languages = _languages(runs[0])
+    pairs = list(text.pairs())
+    nearest = np.zeros(len(pairs), np.float32)
+    unknown: list[Path] = []
+    for run in _find_origins(runs):
+        try:
+            trained_languages = _languages(run)
+            if trained_languages not in (languages, languages[::-1]):
+                continue
+            for first in range(0, len(pairs), MAX_HELD_OUT):
+                some = slice(first, first + MAX_HELD_OUT)
+                trained = _read_trained_text(run, progress)
+                if trained_languages != languages:
+                    trained = ((tgt, src) for src, tgt in trained)
+                found = HeldOutPairs(pairs[some], languages).find_nearest(trained)
+                nearest[some] = np.maximum(nearest[some], found)
+        except (TransformerCliError, OSError):
+            unknown.append(run.path)
+    return NearestPairs(nearest, unknown)
+
+
 def _languages(run: RunDirectory) -> tuple[str, str]:
     data = run.load_config().data
     return data.src_lang, data.tgt_lang
@@ -140,17 +183,21 @@ def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
 
 def _read_trained_lines(run: RunDirectory, progress: PairProgress) -> Iterator[np.ndarray]:
     """Yield digests of the lines that a run was trained on, two a pair; raise if it has none."""
-    learned_from = load_text_sha256(run.tokenizer)
-    recorded = read_lines(run.encoded, learned_from)
+    recorded = read_lines(run.encoded, load_text_sha256(run.tokenizer))
     if recorded is not None:
         yield from recorded
         return
+    pairs = _read_trained_text(run, progress)
+    while page := list(islice(pairs, _PAGE_PAIRS)):
+        yield corpus.digest_lines(map(fold_side, chain.from_iterable(page))).reshape(-1, 2)
+
+
+def _read_trained_text(run: RunDirectory, progress: PairProgress) -> Iterator[tuple[str, str]]:
+    """Return the pairs that a run was trained on; raise CorpusError if they are not here."""
     data, earlier = run.load_config().data, corpus_directory(run)
     if not is_on_disk(data, "train", earlier):
         raise CorpusError(f"{run.path}: its training text is not on disk")
     text = StreamedText.of(open_training_text(data, earlier), read_stats(run.encoded))
-    if text.stats.text_sha256 != learned_from:
+    if text.stats.text_sha256 != load_text_sha256(run.tokenizer):
         raise CorpusError(f"{run.path}: its training text has changed")
-    pairs = iter(progress(text.pairs(), f"{run.path.name}'s training text"))
-    while page := list(islice(pairs, _PAGE_PAIRS)):
-        yield corpus.digest_lines(map(fold_side, chain.from_iterable(page))).reshape(-1, 2)
+    return iter(progress(text.pairs(), f"{run.path.name}'s training text"))

@@ -10,14 +10,10 @@ from typing import Any, Literal
 import yaml
 
 from transformer_cli.compression import write_text
-from transformer_cli.config.data_schema import (
-    CorpusData,
-    FilesData,
-    ImportedData,
-    added_sources,
-)
+from transformer_cli.config.data_schema import CorpusData, FilesData, ImportedData, added_sources
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
+from transformer_cli.data.by_name import Fetched
 from transformer_cli.evaluation.best_checkpoint import read_validated_by
 from transformer_cli.evaluation.scores import describe_signatures
 from transformer_cli.metrics import METRICS, USUAL, Metrics
@@ -25,6 +21,7 @@ from transformer_cli.model.transformer import count_parameters
 from transformer_cli.packages import __version__
 from transformer_cli.runs.directory import RunDirectory, find_import_source
 from transformer_cli.runs.hub_model import CARD
+from transformer_cli.runs.initialize import read_fetched
 from transformer_cli.runs.metrics_log import read_records, validations
 from transformer_cli.runs.trained_model import TrainedModel
 
@@ -127,6 +124,7 @@ def write_card(
         library,
         use,
         find_import_source(first_run),
+        tuple(dict.fromkeys(read_fetched(first_run) + read_fetched(run))),
     )
     write_text(directory / CARD, card)
 
@@ -152,14 +150,17 @@ def model_card(
     library: Library,
     use: str,
     imported_from: str | None = None,
+    fetched: Sequence[Fetched] = (),
 ) -> str:
     """Return the text of README.md: YAML front matter, then Markdown.
 
     ``sizes`` are the vocabularies' entries, of a joint one once; ``use`` is Markdown;
-    ``imported_from`` is what this model, or the run in ``init``, was imported from.
+    ``imported_from`` is what this model, or the run in ``init``, was imported from; ``fetched``,
+    the text that was.
     """
     src, tgt = config.data.src_lang, config.data.tgt_lang
     corpus, licence = _corpus(config, imported_from)
+    corpus += "".join(map(_describe_fetched, fetched))
     entries = f"{sizes[0]:,} entries for both languages"
     if len(sizes) == 2:
         entries = f"{sizes[0]:,} entries for {src}, {sizes[1]:,} for {tgt}"
@@ -230,6 +231,14 @@ def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:
         text += f", imported from {origin}." if origin else "."
         licence += "\nMind the licence of the model that was imported, too." if origin else ""
     return text + "\n", licence
+
+
+def _describe_fetched(fetched: Fetched) -> str:
+    """Return an entry of a list; what others have written in it may be anything."""
+    sums = ", ".join(map(_code, fetched.sha256[:1])) + ", …" * (len(fetched.sha256) > 1)
+    licence = _code(fetched.licence) if fetched.licence else "not stated with it"
+    where = f"{_quote(fetched.name)}, from {_code(fetched.url)} (SHA-256 {sums})"
+    return f"\n- {where}; licence: {licence}\n"
 
 
 def _scores(score: ValidationScore | None, lowercase: bool) -> str:

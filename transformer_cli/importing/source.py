@@ -4,10 +4,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from transformer_cli.config.setting_tree import shorten
 from transformer_cli.errors import ImportedModelError
@@ -17,14 +15,11 @@ from transformer_cli.packages import import_extra
 CONFIG, GENERATION = "config.json", "generation_config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER_FILES = ("source.spm", "target.spm", "vocab.json", "target_vocab.json")
-SAFETENSORS, INDEX = "model.safetensors", "model.safetensors.index.json"
-TORCH = "pytorch_model.bin"
+SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
 
 # In bytes, ten times the largest of OPUS-MT.
 _MAX_JSON_SIZE = 1 << 26
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-# transformers does not read others; and none of them leads out of the directory.
-_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 
 
@@ -43,11 +38,6 @@ class SourceFiles:
         """Return whether there is a file of this name, or anything else."""
         return os.path.lexists(self.directory / name)
 
-    def read(self, name: str, max_size: int) -> bytes:
-        """Return a file's bytes; raise what ``open`` and ``finish`` do."""
-        with self.open(name, max_size) as (file, size):
-            return self.finish(name, file, size)
-
     def read_json(self, name: str) -> dict[str, Any]:
         """Return the JSON object in a file; raise an ImportedModelError if there is none."""
         try:
@@ -58,17 +48,9 @@ class SourceFiles:
             raise self.error(name, "is not a JSON object")
         return content
 
-    @contextmanager
-    def open(self, name: str, max_size: int) -> Iterator[tuple[BinaryIO, int]]:
-        """Open a file; yield it with its size.
-
-        Raises:
-            ImportedModelError: it cannot be read, is too large, or lies outside the directory.
-        """
+    def read(self, name: str, max_size: int) -> bytes:
+        """Return the bytes of a file in the directory, and record their SHA-256."""
         path = self.directory / name
-        if not _FILE_NAME.fullmatch(name):
-            problem = f"names the file {name!r}, which cannot be one of this directory"
-            raise ImportedModelError(f"{self.directory}: {problem}")
         target = Path(os.path.realpath(path))  # resolve() raises other errors at links in a loop
         if not any(target.is_relative_to(root) for root in self._roots):
             raise self.error(name, "is a link to a file elsewhere; copy it into the directory")
@@ -77,18 +59,11 @@ class SourceFiles:
                 size = os.fstat(file.fileno()).st_size
                 if size > max_size:
                     raise self.error(name, f"has {size:,} bytes, more than {max_size:,}")
-                if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
-                    problem = "is a pointer of Git LFS; get the file with: git lfs pull"
-                    raise self.error(name, problem)
-                file.seek(0)
-                yield file, size
+                data = file.read(size + 1)
         except OSError as error:
             raise self.error(name, f"cannot be read ({error.strerror})") from error
-
-    def finish(self, name: str, file: BinaryIO, size: int) -> bytes:
-        """Return the bytes of an open file, from its start, and record their SHA-256."""
-        file.seek(0)
-        data = file.read(size + 1)
+        if data.startswith(_LFS_POINTER):
+            raise self.error(name, "is a pointer of Git LFS; get the file with: git lfs pull")
         if len(data) != size:
             raise self.error(name, "changes while it is read; import again")
         self.sha256[name] = hashlib.sha256(data).hexdigest()
@@ -108,21 +83,15 @@ def is_hub_name(source: str) -> bool:
 
 
 def fetch_settings(name: str, revision: str | None) -> tuple[Path, str]:
-    """Fetch what tells a model's form into the Hub's cache; return the directory and the commit.
-
-    Raises:
-        MissingExtraError: huggingface_hub is not installed.
-        ImportedModelError: the model cannot be had.
-    """
+    """Fetch what tells a model's form into the Hub's cache; return the directory and the commit."""
     directory = _fetch(name, revision, [CONFIG, GENERATION, TOKENIZER_CONFIG])
     return directory, directory.name
 
 
 def fetch_weights(name: str, commit: str) -> None:
-    """Fetch the rest of a model's files of the same commit; raise what ``fetch_settings`` does."""
-    patterns = [*TOKENIZER_FILES, SAFETENSORS, INDEX, "model-*.safetensors"]
-    directory = _fetch(name, commit, patterns)
-    if not any((directory / file).exists() for file in (SAFETENSORS, INDEX)):
+    """Fetch the rest of a model's files of the same commit."""
+    directory = _fetch(name, commit, [*TOKENIZER_FILES, SAFETENSORS])
+    if not (directory / SAFETENSORS).exists():
         _fetch(name, commit, [TORCH])
 
 

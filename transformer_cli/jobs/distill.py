@@ -1,10 +1,8 @@
 """The jobs of a distillation: train teachers, have them translate, train a student on that."""
 
-import os.path
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
@@ -26,6 +24,7 @@ from transformer_cli.jobs.job import (
 from transformer_cli.jobs.runner import Plan
 from transformer_cli.jobs.student_text import SIDES
 from transformer_cli.runs.directory import RunDirectory, check_unlocked
+from transformer_cli.runs.initialize import rename_run
 from transformer_cli.text.tokenizer import fingerprint
 
 _TRAINED_ON = ("train", "val")
@@ -311,9 +310,6 @@ def discard_translation(output: Path) -> None:
 
 
 def set_aside(run: RunDirectory) -> Path | None:
-    """Rename a run by the first number that is free; return its new path; None: there is no run."""
-    if not run.path.is_dir():
-        return None
+    """Rename a run that has checkpoints, as ``train --overwrite`` does; return where it is now."""
     check_unlocked(run, fence.PATIENCE)  # by a process that has just been ended
-    paths = (run.path.with_name(f"{run.path.name}-{number}") for number in count(1))
-    return run.path.rename(next(path for path in paths if not os.path.lexists(path)))
+    return rename_run(run)

@@ -4,7 +4,7 @@ import json
 import statistics
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,35 +22,6 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.training.optimizer import last_step
 
 _RUN_DIR = "--run-dir"
-
-
-class Training(NamedTuple):
-    """A training to be forecast."""
-
-    command: Sequence[str]
-    """Its arguments: train, the configuration and its settings, --run-dir, and others."""
-    config: Config
-
-    @property
-    def settings_of_data(self) -> Sequence[str]:
-        """The arguments that say what it is trained on."""
-        return self.command[1 : self.command.index(_RUN_DIR)]
-
-    @property
-    def run(self) -> RunDirectory:
-        """Where it may have begun."""
-        return RunDirectory(Path(self.command[self.command.index(_RUN_DIR) + 1]))
-
-    @property
-    def settings(self) -> str:
-        """What a step's time depends on: all but for the seed and the length of the training."""
-        length = {"epochs", "max_steps", "patience"}
-        return self.config.model_dump_json(exclude={"seed": True, "training": length})
-
-    @property
-    def data_settings(self) -> str:
-        """What its data depends on."""
-        return self.config.model_dump_json(include={"data", "tokenizer", "init"})
 
 
 class JobForecast(NamedTuple):
@@ -72,22 +43,26 @@ class Forecaster:
     """
 
     directory: Path  # a temporary one
-    trainings: Sequence[Training]  # all that will be asked for
+    trainings: Sequence[Job]  # all that will be asked for
     log: Callable[[str], object]  # takes what the commands say, each line once
     _said: set[str] = field(default_factory=set)
     _tried: dict[str, dict[str, Any]] = field(default_factory=dict)
     _prepared: dict[str, Path] = field(default_factory=dict)
 
-    def forecast(self, training: Training, growth: float = 1.0) -> JobForecast:
+    def forecast(self, training: Job, growth: float = 1.0) -> JobForecast:
         """Return what the rest of a training takes, with ``growth`` times the text of the trial."""
-        if training.settings not in self._tried:
-            run = training.run.path if training.run.config.is_file() else self._prepare(training)
+        config, run = training.config, training.run
+        assert config is not None
+        assert run is not None
+        settings = _describe_step(config)
+        if settings not in self._tried:
+            path = run.path if run.config.is_file() else self._prepare(training.command, config)
             # Of two directories, the last one counts.
-            said = self._run([*training.command, _RUN_DIR, str(run), "--dry-run", "--json"])
-            self._tried[training.settings] = json.loads(said)
-        tried = self._tried[training.settings]
-        steps = last_step(training.config.training, round(tried["steps_per_epoch"] * growth))
-        left = max(0, steps - newest_step(training.run.checkpoints))
+            said = self._run([*training.command, _RUN_DIR, str(path), "--dry-run", "--json"])
+            self._tried[settings] = json.loads(said)
+        tried = self._tried[settings]
+        steps = last_step(config.training, round(tried["steps_per_epoch"] * growth))
+        left = max(0, steps - newest_step(run.checkpoints))
         seconds = None
         if not left:
             seconds = 0.0
@@ -95,14 +70,16 @@ class Forecaster:
             seconds = tried["seconds"] / max(1, tried["steps"] - tried["steps_done"]) * left
         return JobForecast(seconds, tried["disk"], tried["memory"])
 
-    def _prepare(self, training: Training) -> Path:
+    def _prepare(self, command: Sequence[str], config: Config) -> Path:
         """Return a run directory with the data that several trainings share, or a new one."""
-        key = training.data_settings
+        key = _describe_data(config)
         if key not in self._prepared:
             run = self.directory / f"run-{len(self._prepared)}"
-            sharing = {each.settings for each in self.trainings if each.data_settings == key}
+            configs = [training.config for training in self.trainings if training.config]
+            sharing = {_describe_step(each) for each in configs if _describe_data(each) == key}
             if len(sharing) > 1:
-                self._run(["vocab", *training.settings_of_data, _RUN_DIR, str(run)])
+                settings = command[1 : command.index(_RUN_DIR)]
+                self._run(["vocab", *settings, _RUN_DIR, str(run)])
             self._prepared[key] = run
         return self._prepared[key]
 
@@ -119,6 +96,16 @@ class Forecaster:
         if ended.code:
             raise (ConfigError if ended.code == 2 else RunError)(ended.message)
         return read_small(stdout)
+
+
+def _describe_step(config: Config) -> str:
+    """Return what a step's time depends on: all but for the seed and the training's length."""
+    length = {"epochs", "max_steps", "patience"}
+    return config.model_dump_json(exclude={"seed": True, "training": length})
+
+
+def _describe_data(config: Config) -> str:
+    return config.model_dump_json(include={"data", "tokenizer", "init"})
 
 
 class _Size(NamedTuple):
@@ -143,7 +130,7 @@ class DistillForecaster:
             if is_behind or not self._directory.seems_done(job):
                 undone[job.name] = job
         trainings = {
-            name: self._training(job, job.config)
+            name: self._make_training(job, job.config)
             for name, job in undone.items()
             if job.config is not None
         }
@@ -158,16 +145,16 @@ class DistillForecaster:
                     forecasts[name] = self._forecast_text(undone[name])
         return forecasts
 
-    def _training(self, job: Job, config: Config) -> Training:
+    def _make_training(self, job: Job, config: Config) -> Job:
         """Return a job's training; a new one of the student, whose text is not there yet."""
-        command = [*job.command]
+        command, run = [*job.command], job.run
         if job.name == STUDENT_JOB:
             command[1] = str(self._plan.distillation.student_file)
-            command[command.index(_RUN_DIR) + 1] = str(self._directory.path / "student-to-be")
+            run = RunDirectory(self._directory.path / "student-to-be")
         if config.init is not None and not list_checkpoints(config.init / "checkpoints"):
             config = config.model_copy(update={"init": None})
             command += ["--set", "init=null"]
-        return Training(command, config)
+        return replace(job, command=command, config=config, run=run)
 
     def _forecast_text(self, job: Job) -> JobForecast:
         if job.name == TEXT_JOB:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from transformer_cli import fence, files
-from transformer_cli.artifact import Artifact, FileRecord, write_record
+from transformer_cli.artifact import Artifact, FileRecord, sum_json, write_record
 from transformer_cli.compression import write_text
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import TransformerCliError, UsageError
@@ -227,7 +227,8 @@ def weights_record(run: RunDirectory) -> Path:
 def describe_model(run: RunDirectory) -> str:
     """Return the sum of a run's weights and of how it searches."""
     decoding = run.load_config().decoding.model_dump(mode="json")
-    return sum_text(files.sha256(weights_record(run)) + json.dumps(decoding, sort_keys=True))
+    text = files.sha256(weights_record(run)) + json.dumps(decoding, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 # Whose bytes count, and not where they lie: a project may be moved.
@@ -247,9 +248,4 @@ def describe_training(config: Config) -> dict[str, str]:
     init = {} if config.init is None else {"init": describe_model(RunDirectory(config.init))}
     paths = config.tokenizer.files.items()
     tokenizer = {f"tokenizer {side}": files.sha256(path) for side, path in paths}
-    return {"settings": sum_text(json.dumps(settings, sort_keys=True)), **init, **tokenizer}
-
-
-def sum_text(text: str) -> str:
-    """Return the SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    return {"settings": sum_json(settings), **init, **tokenizer}

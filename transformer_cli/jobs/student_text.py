@@ -10,6 +10,7 @@ from transformer_cli.config.data_schema import CopyData, CorpusData, Diversified
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import PairSource, ParallelFiles, stream_lines
+from transformer_cli.data.prepared import open_writer
 from transformer_cli.data.preparing import UnpreparedSplit
 from transformer_cli.data.sources import is_on_disk, open_split, open_training_text, split_names
 from transformer_cli.errors import InputError
@@ -48,15 +49,9 @@ def write_texts(config: Config, paths: Mapping[tuple[str, str], Path]) -> None:
     for split in dict.fromkeys(split for split, _ in paths):
         src, tgt = (paths[split, side] for side in SIDES)
         src.parent.mkdir(exist_ok=True)
-        with (
-            whole_file(src) as new_src,
-            whole_file(tgt) as new_tgt,
-            new_src.open("w", encoding="utf-8", newline="") as src_file,
-            new_tgt.open("w", encoding="utf-8", newline="") as tgt_file,
-        ):
-            for src_line, tgt_line in open_text(config, split).pairs():
-                src_file.write(f"{src_line}\n")
-                tgt_file.write(f"{tgt_line}\n")
+        with open_writer(ParallelFiles(src, tgt)) as write:
+            for pair in open_text(config, split).pairs():
+                write(*pair)
 
 
 def compose_student(

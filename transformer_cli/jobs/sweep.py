@@ -13,13 +13,14 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
+from transformer_cli.artifact import sum_json
 from transformer_cli.compression import write_text
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError, duration
 from transformer_cli.evaluation.best_checkpoint import metric_for_best
 from transformer_cli.files import remove_leftovers, whole_directory
-from transformer_cli.jobs.job import Job, JobDirectory, describe_model, describe_training, sum_text
+from transformer_cli.jobs.job import Job, JobDirectory, describe_model, describe_training
 from transformer_cli.jobs.runner import Plan
 from transformer_cli.jobs.search import Grid, Search
 from transformer_cli.jobs.sweep_file import BASE_POINT, SEED, Point, Sweep
@@ -197,8 +198,7 @@ class SweepPlan(Plan):
 
     def _data_job(self, point: Point, config: Config) -> Job:
         """Return the job that prepares the data of a point, and of all with the same settings."""
-        shaping = config.model_dump(mode="json", include={"data", "tokenizer", "init"})
-        key = sum_text(json.dumps(shaping, sort_keys=True))
+        key = sum_json(config.model_dump(mode="json", include={"data", "tokenizer", "init"}))
         name = f"data/{key[:12]}"
         run = RunDirectory(self.directory.path / name)
         vocab = ("vocab", str(self.sweep.base), *point.options)

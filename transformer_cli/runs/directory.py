@@ -34,7 +34,7 @@ from transformer_cli.packages import __version__
 from transformer_cli.runs import hub_model
 
 CONFIG, MARK, LOCK = "config.yaml", "run.json", ".lock"
-CORPUS, IMPORT, REPORT = "corpus.json", "import.json", "report.html"
+CORPUS, FETCHED, IMPORT, REPORT = "corpus.json", "fetched.json", "import.json", "report.html"
 SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS = "sweep.json", "plan.json", "runs"
 """In the directory of a sweep."""
 
@@ -45,8 +45,8 @@ _DATA = {
     "corpus": rf"{SPLIT_NAME}\.(src|tgt)|sources\.json",
 }
 ALL = (
-    *(MARK, LOCK, CONFIG, CORPUS, "origins.json", IMPORT, "metrics.jsonl", "curves.png", REPORT),
-    *(*_DATA, "checkpoints", "tensorboard"),
+    *(MARK, LOCK, CONFIG, CORPUS, FETCHED, "origins.json", IMPORT, "metrics.jsonl", "curves.png"),
+    *(REPORT, *_DATA, "checkpoints", "tensorboard"),
 )
 """Everything that is written."""
 WRITTEN_WHOLE = {
@@ -72,6 +72,7 @@ class RunDirectory:
             raise UsageError(f"{self.path}: is no directory; a run lies on a disk, not in a store")
         self.config = self.path / CONFIG  # resolved, as YAML
         self.origins = self.path / "origins.json"  # of the settings; see config/origins.py
+        self.fetched = self.path / FETCHED  # what was fetched of the text; see data/by_name.py
         self.tokenizer = self.path / "tokenizer"
         self.encoded = self.path / "encoded"  # the training text as token ids; see data/store.py
         self.corpus = self.path / "corpus"  # the text prepared from sources

@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 from transformer_cli.archives import match_members, split_archive
+from transformer_cli.artifact import read_record, write_record
 from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import PATH_KEYS, DataConfig, Multi30kData
 from transformer_cli.config.differences import MAY_CHANGE, Difference, differences
@@ -17,6 +18,7 @@ from transformer_cli.config.origins import Origins, dump_origins, load_origins, 
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data import multi30k
+from transformer_cli.data.by_name import Fetched, FetchedRecord, list_fetched
 from transformer_cli.data.prepared import RECORD
 from transformer_cli.data.readers.units import matching_files
 from transformer_cli.errors import (
@@ -86,7 +88,8 @@ def _remove_beginning(run: RunDirectory) -> None:
         run.checkpoints.rmdir()
         # The mark goes late, so that a run is known as one if the process dies meanwhile, and the
         # lock last: from then on, another process may begin a run.
-        for path in (run.origins, run.path / CORPUS, run.config, run.path / MARK, run.lock):
+        records = (run.origins, run.path / CORPUS, run.fetched)
+        for path in (*records, run.config, run.path / MARK, run.lock):
             path.unlink(missing_ok=True)
         run.path.rmdir()
 
@@ -232,6 +235,21 @@ def record_corpus_directory(run: RunDirectory, data: DataConfig) -> None:
     files = multi30k.find("train", data.src_lang, data.tgt_lang, known)
     if files is not None and (directory := files[0].parent.absolute()) != known:
         write_text(run.path / CORPUS, json.dumps({"multi30k": directory.as_posix()}) + "\n")
+
+
+def record_fetched(run: RunDirectory, data: DataConfig) -> None:
+    """Record what was fetched of the text that a run is to be trained on, and on what terms."""
+    # With checkpoints, the run has the text that it began with, whatever is in the cache by now.
+    if not list_checkpoints(run.checkpoints):
+        found = list_fetched(data)
+        if found or run.fetched.exists():
+            write_record(run.fetched, FetchedRecord(fetched=found))
+
+
+def read_fetched(run: RunDirectory) -> tuple[Fetched, ...]:
+    """Return what was fetched of the text that a run was trained on."""
+    record = read_record(run.fetched, FetchedRecord)
+    return () if record is None else record.fetched
 
 
 def corpus_directory(run: RunDirectory) -> Path | None:

@@ -154,7 +154,6 @@ class ReservedTokenizer(Tokenizer):
 
     @property
     def text_size(self) -> int:
-        """Entries of the vocabulary without reserved tokens."""
         return self._base.size
 
     @property
@@ -166,7 +165,6 @@ class ReservedTokenizer(Tokenizer):
 
     @property
     def can_sample(self) -> bool:
-        """Return whether ``sample`` gives other subwords."""
         return self._base.can_sample
 
     def encode(self, line: str) -> list[int]:
@@ -196,7 +194,6 @@ class ReservedTokenizer(Tokenizer):
         return self.detokenize(ids, [])
 
     def token(self, number: int) -> str:
-        """Return an id's token for display."""
         size = self._base.size
         return self._base.token(number) if number < size else self._names[number - size]
 
@@ -221,7 +218,6 @@ class ReservedTokenizer(Tokenizer):
         return [line] if is_reserved else self._base.line_tokens(line, ids)
 
     def filled_tokens(self, ids: Sequence[int], values: Sequence[str]) -> list[str]:
-        """Return the tokens of ids, with ``values`` for slots; other reserved ones are empty."""
         filled = dict(zip(self._slot_ids, values, strict=False))
         size = self._base.size
         return [self._base.token(n) if n < size else filled.get(n, "") for n in ids]
@@ -249,7 +245,6 @@ class ReservedTokenizer(Tokenizer):
         return "".join(pieces)
 
     def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
-        """Return sentences in other subwords; see ``Tokenizer.sample``. Reserved ids stay."""
         cut = [[ids[start:end] for start, end in self._runs(ids)] for ids in sentences]
         texts = [run for runs in cut for run in runs if run[0] < self._base.size]
         sampled = iter(self._base.sample(texts, rate, seed))
@@ -286,7 +281,6 @@ class ReservedTokenizers(Tokenizers):
         return cls(src, tgt, tokenizers.types, tuple(protect), tuple(tags))
 
     def tag_id(self, name: str) -> int:
-        """Return the id of a tag; raise UsageError if there is none."""
         if not self.tags:
             return super().tag_id(name)
         if name not in self.tags:
@@ -306,7 +300,6 @@ class ReservedTokenizers(Tokenizers):
         )
 
     def has_same_slots(self, src_ids: Sequence[int], tgt_ids: Sequence[int]) -> bool:
-        """Return whether a translation has each of its source's slots as often as the source."""
         return self.src.count_slots(src_ids) == self.tgt.count_slots(tgt_ids)
 
     def encode_source(self, line: str) -> EncodedSource:

@@ -6,7 +6,7 @@ Each kind is a module in ``text/kinds`` with a manifest of its own, which inheri
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
@@ -185,33 +185,16 @@ class TrainingText:
 
 
 def learn_tokenizers(
-    config: TokenizerConfig,
-    src_lang: str,
-    tgt_lang: str,
-    src_lines: Lines,
-    tgt_lines: Lines,
-    text_sha256: str,
-    directory: Path,
-    progress: ProgressBar,
-    tags: Sequence[str] = (),
+    config: TokenizerConfig, text: TrainingText, directory: Path, tags: Sequence[str] = ()
 ) -> Tokenizers:
-    """Learn both sides' tokenizers from training text and write their files.
+    """Learn both sides' tokenizers and write their files into a directory that exists.
 
-    The directory must exist. ``tags`` are names of reserved tokens, sorted, which sources begin
-    with. Raises ConfigError if spaCy has no rules for a language, and TokenizerError if a side has
-    no text, or a setting is not possible with it.
+    ``tags`` are names of reserved tokens, sorted, which sources begin with.
     """
-    for side, lines in (("source", src_lines), ("target", tgt_lines)):
-        if not any(line.strip() for line in lines):
-            raise TokenizerError(
-                f"the {side} side of the training text is empty: a tokenizer cannot be learned"
-            )
     protect = [group for group in get_args(Protected) if group in config.protect]
     if protect:
-        src_lines, tgt_lines = (
-            UnprotectedLines(src_lines, tgt_lines, protect, side) for side in (0, 1)
-        )
-    text = TrainingText(src_lang, tgt_lang, src_lines, tgt_lines, text_sha256, progress)
+        src, tgt = (UnprotectedLines(text.src, text.tgt, protect, side) for side in (0, 1))
+        text = replace(text, src=src, tgt=tgt)
     manifest: TokenizerManifest = import_kind(config.kind).learn(config, text, directory)
     manifest.model_copy(update={"protect": protect, "tags": list(tags)}).save(directory)
     return load_tokenizers(directory)
@@ -225,10 +208,7 @@ def learns_from_sample(config: TokenizerConfig) -> bool:
 def copy_tokenizers(
     source: Path, text_sha256: str, directory: Path, tags: Sequence[str] = ()
 ) -> Tokenizers:
-    """Copy the tokenizers in ``source`` to use them with another training text, and these tags.
-
-    Raises TokenizerError if a file is missing or has changed, or if there is no such tag.
-    """
+    """Copy the tokenizers in ``source`` to use them with another training text, and these tags."""
     manifest = _load_manifest(source)
     if missing := [tag for tag in tags if tag not in manifest.tags]:
         known = f"only {', '.join(manifest.tags)}" if manifest.tags else "none"
@@ -265,11 +245,7 @@ def _load_manifest(directory: Path) -> TokenizerManifest:
 
 
 def load_tokenizers(directory: Path) -> Tokenizers:
-    """Load what ``learn_tokenizers`` wrote; the directory alone is enough.
-
-    Raises ConfigError if spaCy has no rules for a language here, and TokenizerError if a file is
-    missing, or has changed since it was written.
-    """
+    """Load what ``learn_tokenizers`` wrote, unchanged; the directory alone is enough."""
     manifest = _load_manifest(directory)
     tokenizers = manifest.load(directory)
     if not manifest.protect and not manifest.tags:
@@ -278,10 +254,7 @@ def load_tokenizers(directory: Path) -> Tokenizers:
 
 
 def have_same_tokenizers(first: Path, second: Path) -> bool:
-    """Return whether two directories have the same tokenizers, whatever their training texts.
-
-    This and the functions below raise TokenizerError if a tokenizer.json is missing or damaged.
-    """
+    """Return whether two directories have the same tokenizers, whatever their training texts."""
     one, other = _load_manifest(first), _load_manifest(second)
     return one == other.model_copy(update={"learned_from": one.learned_from})
 

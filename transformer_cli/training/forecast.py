@@ -158,10 +158,12 @@ def predict_numbers(config: Config, sizes: tuple[int, int]) -> Numbers:
         return count_numbers(model, config)
 
     # By difference, as a model of very many layers takes long to make.
-    base, encoder, decoder = (np.array(count(*layers)) for layers in ((1, 1), (2, 1), (1, 2)))
-    more_encoder = (config.model.num_encoder_layers - 1) * (encoder - base)
-    more_decoder = (config.model.num_decoder_layers - 1) * (decoder - base)
-    return Numbers(*(base + more_encoder + more_decoder).tolist())
+    numbers = base = np.array(count(1, 1))
+    if (more := config.model.num_encoder_layers - 1) > 0:
+        numbers = numbers + more * (np.array(count(2, 1)) - base)
+    if (more := config.model.num_decoder_layers - 1) > 0:
+        numbers = numbers + more * (np.array(count(1, 2)) - base)
+    return Numbers(*numbers.tolist())
 
 
 def check_memory(

@@ -35,7 +35,7 @@ from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import check_init, open_checkpoint
 from transformer_cli.text import tokenizer
-from transformer_cli.text.protocol import MOST_LINES, Lines, ProgressBar, Tokenizers
+from transformer_cli.text.protocol import MOST_LINES, ProgressBar, Tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.forecast import check_memory
 from transformer_cli.training.texts import (
@@ -142,11 +142,7 @@ def _encode_val(
 
 
 def _prepare_tokenizers(
-    config: Config,
-    run: RunDirectory,
-    text: StreamedText,
-    progress: ProgressBar,
-    executor: Executor,
+    config: Config, run: RunDirectory, text: StreamedText, progress: ProgressBar, executor: Executor
 ) -> Tokenizers:
     text_sha256 = text.stats.text_sha256
     if _can_reuse_tokenizers(config, run, text_sha256):
@@ -158,14 +154,12 @@ def _prepare_tokenizers(
         if config.init is not None:
             source = RunDirectory(config.init).tokenizer
             return tokenizer.copy_tokenizers(source, text_sha256, directory, tags)
-        languages = (config.data.src_lang, config.data.tgt_lang)
-        lines: tuple[Lines, Lines] = (text.src, text.tgt)
-        if len(text) > MOST_LINES and tokenizer.learns_from_sample(config.tokenizer):
-            sample = text.sample(MOST_LINES, executor)
-            lines = (sample.src, sample.tgt)
-        return tokenizer.learn_tokenizers(
-            config.tokenizer, *languages, *lines, text_sha256, directory, progress, tags
+        is_sampled = len(text) > MOST_LINES and tokenizer.learns_from_sample(config.tokenizer)
+        lines = text.sample(MOST_LINES, executor) if is_sampled else text
+        learned_from = tokenizer.TrainingText(
+            config.data.src_lang, config.data.tgt_lang, lines.src, lines.tgt, text_sha256, progress
         )
+        return tokenizer.learn_tokenizers(config.tokenizer, learned_from, directory, tags)
 
 
 def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -> bool:
@@ -248,6 +242,7 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterato
                 prepare_sources(config.data, run, report.pairs, report.log, executor)
                 texts = audit_texts(request, run, report, executor)
             data = prepare_data(config, texts, run, report.progress, executor)
+            initialize.record_fetched(run, config.data)
             workers.close()  # before the model needs their memory
             ranks.barrier()
             yield data
@@ -284,7 +279,11 @@ def _prepare_dry(
     with request.open_executor() as executor:
         if not is_of_sources or (can_reuse and has_sources(config.data, run)):
             texts = audit_texts(request, run, report, executor)
-            if can_reuse and _is_prepared(config, texts, run):
+            text_sha256 = texts.train.stats.text_sha256
+            can_reuse = can_reuse and _can_reuse_tokenizers(config, run, text_sha256)
+            if can_reuse and open_store(
+                run.encoded, text_sha256, tokenizer.fingerprint(run.tokenizer)
+            ):
                 return None, run
         temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
         trial = RunDirectory(Path(stack.enter_context(temporary)))
@@ -292,14 +291,6 @@ def _prepare_dry(
             prepare_sources(config.data, trial, report.pairs, report.log, executor)
             texts = audit_texts(request, trial, report, executor)
         return prepare_data(config, texts, trial, report.progress, executor), trial
-
-
-def _is_prepared(config: Config, texts: Texts, run: RunDirectory) -> bool:
-    """Return whether ``prepare_data`` would reuse the run's data as a whole."""
-    text_sha256 = texts.train.stats.text_sha256
-    return _can_reuse_tokenizers(config, run, text_sha256) and (
-        open_store(run.encoded, text_sha256, tokenizer.fingerprint(run.tokenizer)) is not None
-    )
 
 
 def build_trainer(

@@ -74,7 +74,7 @@ class Session:
         self.run = run
         self.trainer = trainer
         self.validate = validate
-        self.state = State(step=0)  # as of the last step at which something was due
+        self.state = State(step=0)
         self.damaged_checkpoints: list[str] = []  # a message for each that was passed over
         self.stopped = False  # whether the session ended because a rank was asked to stop
         self._tokenizer = tokenizer_fingerprint
@@ -117,16 +117,11 @@ class Session:
         self._record(metrics_log.SESSION_KIND, **metrics_log.describe_environment(*computing))
         if self.state.unvalidated:
             self._validate(should_stop)
+        steps = self.trainer.steps(should_stop)
         while not (self.stopped or self.is_finished):
-            last = self.trainer.train_until(self._next_due_step(), should_stop, show_step)
-            self._finish_step(last, should_stop)
-
-    def _next_due_step(self) -> int:
-        """Return the next step after which there is something to do, or the last one."""
-        step, training = self.trainer.step, self.config.training
-        periods = (LOG_EVERY, training.save_every, training.validate_every)
-        due = (step - step % period + period for period in periods if period is not None)
-        return min(*due, self.trainer.total_steps)
+            result = next(steps)
+            show_step(result)
+            self._finish_step(result, should_stop)
 
     def _finish_step(self, result: StepResult, should_stop: ShouldStop) -> None:
         """Record, save and validate what is due after a step."""

@@ -12,13 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import (
-    Augmentation,
-    Batch,
-    EpochBatches,
-    ShardedText,
-    prefetch,
-)
+from transformer_cli.data.batches import Augmentation, Batch, EpochBatches, ShardedText, prefetch
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.transformer import Transformer
@@ -108,45 +102,28 @@ class Trainer:
         self._batches = prefetch(self._iter_batches(), self._execution.prefetch)
 
     def steps(self, should_stop: Callable[[], bool] = lambda: False) -> Iterator[StepResult]:
-        """Train to the end, yielding the result of each optimizer step.
+        """Train to the end, yielding the result of each optimizer step, which is in ``window``.
 
         If any rank's ``should_stop``, called once per step, returns true, ``StepResult.stop`` is
-        set; ending the loop is up to the caller.
-
-        Raises:
-            TrainingError: a loss or a gradient is not finite, and no more steps may be skipped.
-                The weights are those before the step. On a GPU that is noticed some steps later.
+        set; ending the loop is up to the caller. A TrainingError is raised if a loss or a gradient
+        is not finite, and no more steps may be skipped; the weights are those before the step. On
+        a GPU that is noticed some steps later.
         """
         while self.step < self.total_steps:
-            yield self._next_step(should_stop)
-
-    def train_until(
-        self, step: int, should_stop: Callable[[], bool], show: Callable[[StepResult], object]
-    ) -> StepResult:
-        """Train to a step, an epoch's end or a stop; return the last step's result.
-
-        ``show`` is given each step's result, which is added to ``window``.
-        """
-        while True:
-            result = self._next_step(should_stop)
+            first, last = self.batch + 1, min(self.batch + self.batches_per_step, len(self.epochs))
+            places = f"batch {last}" if first == last else f"batches {first} to {last}"
+            where = f"step {self.step + 1} (epoch {self.epoch + 1}, {places})"
+            own = range(first + self.ranks.rank, last + 1, self.ranks.size)
+            batches = list(islice(self._batches, len(own)))
+            self.step += 1
+            self.batch += self.batches_per_step
+            ends_epoch = self.batch >= len(self.epochs)
+            if ends_epoch:
+                self.epoch, self.batch = self.epoch + 1, 0
+            result = self._update(batches, where, ends_epoch, should_stop)
             tgt_tokens = result.tgt_tokens * result.is_finite
             self.window += torch.stack((*result.losses, tgt_tokens))
-            show(result)
-            if result.step >= step or result.ends_epoch or result.stop:
-                return result
-
-    def _next_step(self, should_stop: Callable[[], bool]) -> StepResult:
-        first, last = self.batch + 1, min(self.batch + self.batches_per_step, len(self.epochs))
-        places = f"batch {last}" if first == last else f"batches {first} to {last}"
-        where = f"step {self.step + 1} (epoch {self.epoch + 1}, {places})"
-        own = range(first + self.ranks.rank, last + 1, self.ranks.size)
-        batches = list(islice(self._batches, len(own)))
-        self.step += 1
-        self.batch += self.batches_per_step
-        ends_epoch = self.batch >= len(self.epochs)
-        if ends_epoch:
-            self.epoch, self.batch = self.epoch + 1, 0
-        return self._update(batches, where, ends_epoch, should_stop)
+            yield result
 
     def copy_for_trial(self) -> "Trainer":
         """Return a trainer of one process with a copy of the weights, for trial steps."""
@@ -206,11 +183,7 @@ class Trainer:
             first = 0
 
     def _update(
-        self,
-        batches: list[Batch],
-        where: str,
-        ends_epoch: bool,
-        should_stop: Callable[[], bool],
+        self, batches: list[Batch], where: str, ends_epoch: bool, should_stop: Callable[[], bool]
     ) -> StepResult:
         own_tokens = sum(batch.tgt_tokens for batch in batches)
         tgt_tokens, stop = float(own_tokens), float(should_stop())

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from transformer_cli.artifact import mtime_key_of
 from transformer_cli.config.data_schema import FilePair, SourceConfig
+from transformer_cli.data.by_name import fetch_corpus, fetch_data_set
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
 from transformer_cli.data.readers.fields import FieldsReader, TsvReader
 from transformer_cli.data.readers.po import PoReader
@@ -52,6 +53,13 @@ def open_source(
         CorpusError: no file matches a path with wildcards, it is a directory's, or one of the web
             that cannot be fetched.
     """
+    if source.opus is not None:
+        return _open_text_files(*fetch_corpus(source.opus, src_lang, tgt_lang), (None, None))
+    if source.hf is not None:
+        of_hub = (Path(source.hf), fetch_data_set(source), max_bad_units)
+        src_field = source.src_field or f"translation.{src_lang}"
+        tgt_field = source.tgt_field or f"translation.{tgt_lang}"
+        return FieldsReader(*of_hub, (src_field, tgt_field), is_parquet=True)
     if source.src is not None and source.tgt is not None:
         return _open_text_files(source.src, source.tgt, source.sums)
     if not isinstance(source.path, ObjectPath) and source.path.is_dir():

@@ -64,24 +64,20 @@ class HuggingFaceTokenizer(Tokenizer):
             self._tokenizer.decoder = self._spelling.make_decoder()
 
     def encode(self, line: str) -> list[int]:
-        """Return a line's ids, without BOS and EOS."""
         text = line.lower() if self._lowercase else line
         encode = partial(self._tokenizer.encode_batch, [text], add_special_tokens=False)
         return self._id_map.to_run(self._call(encode, len(text)).ids)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids on one line, without special tokens."""
         decode = partial(self._tokenizer.decode_batch, [self._id_map.to_model(ids)])
         return str(self._call(decode, len(ids))).replace("\n", " ")
 
     def token(self, number: int) -> str:
-        """Return an id's subword; '▁' stands for a space before it, where that is known."""
         if number < len(SPECIALS):
             return SPECIALS[number]
         return self._spelling.display(self._model_token(number))
 
     def word_starts(self, ids: Sequence[int]) -> list[bool]:
-        """Return for each id whether a word starts there."""
         starts = super().word_starts(ids)
         word_end = self._spelling.word_end
         for place in range(1, len(ids)):
@@ -233,7 +229,6 @@ class Manifest(SideFilesManifest):
     specials: dict[Side, SpecialIds]
 
     def open(self, data: bytes, path: Path, side: Side) -> HuggingFaceTokenizer:
-        """Return the tokenizer of a file's bytes."""
         return HuggingFaceTokenizer(data, self.lowercase, path, self.specials[side])
 
 

@@ -31,7 +31,6 @@ class MarianTokenizer(SentencePieceTokenizer):
         self.size = len(vocabulary)
 
     def token(self, number: int) -> str:
-        """Return an id's subword; '▁' stands for a space before it."""
         return self.vocabulary.tokens[number]
 
     def _encode(self, text: str, **options: object) -> list[int]:

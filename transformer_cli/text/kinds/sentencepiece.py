@@ -64,7 +64,6 @@ class SentencePieceTokenizer(Tokenizer):
 
     @property
     def can_sample(self) -> bool:
-        """Return whether the model has merges to drop, as byte pair encoding does."""
         # The library does not tell a model's type, only what it can do: unigram models give the
         # n best segmentations, BPE a random one, models of words and characters neither.
         draws = _can(self._processor.encode, enable_sampling=True, alpha=0.5, nbest_size=-1)
@@ -72,15 +71,12 @@ class SentencePieceTokenizer(Tokenizer):
 
     @property
     def sentencepiece_model(self) -> bytes:
-        """Bytes of the model, which does not lowercase."""
         return bytes(self._processor.serialized_model_proto())
 
     def encode(self, line: str) -> list[int]:
-        """Return a line's ids, without BOS and EOS."""
         return self._encode(line.lower() if self._lowercase else line)
 
     def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
-        """Return sentences in other subwords, by BPE-dropout; see ``Tokenizer.sample``."""
         import sentencepiece
 
         def resample() -> list[list[int]]:
@@ -111,7 +107,6 @@ class SentencePieceTokenizer(Tokenizer):
         return str(self._processor.decode(shown))
 
     def token(self, number: int) -> str:
-        """Return an id's subword; '▁' stands for a space before it."""
         model_id = self._id_map.model_id(number) if self._id_map else number
         return SPECIALS[number] if model_id is None else str(self._processor.id_to_piece(model_id))
 
@@ -145,7 +140,6 @@ class Manifest(SideFilesManifest):
     learns_from_sample = True
 
     def open(self, data: bytes, path: Path, side: Side) -> SentencePieceTokenizer:
-        """Return the tokenizer of a model's bytes."""
         specials = None if self.specials is None else self.specials[side]
         return SentencePieceTokenizer(data, self.lowercase, path, specials)
 

@@ -32,7 +32,6 @@ class Manifest(SideFilesManifest):
     learns_from_sample = True
 
     def open(self, data: bytes, path: Path, side: Side) -> HuggingFaceTokenizer:
-        """Return the tokenizer of a file's bytes."""
         # The file's own normalizer lowercases.
         return HuggingFaceTokenizer(data, False, path, _SPECIAL_IDS)
 

@@ -40,28 +40,22 @@ class WordsTokenizer(Tokenizer):
         self.size = len(vocabulary)
 
     def encode(self, line: str) -> list[int]:
-        """Return a line's ids, without BOS and EOS."""
         return [self._vocabulary.id(word) for word in self._words.split(line)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids, without BOS, EOS and PAD; unknown words are written '<unk>'."""
         shown = (number for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID))
         return self._words.join([self._vocabulary.tokens[number] for number in shown])
 
     def token(self, number: int) -> str:
-        """Return an id's word."""
         return self._vocabulary.tokens[number]
 
     def word_starts(self, ids: Sequence[int]) -> list[bool]:
-        """Return True for each id."""
         return [True] * len(ids)
 
     def line_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
-        """Return a line's words, known or not."""
         return self._words.split(line)
 
     def detokenize(self, ids: Sequence[int], tokens: Sequence[str]) -> str:
-        """Return the text of ``tokens``, known or not."""
         return self._words.join(tokens)
 
 
@@ -187,7 +181,6 @@ class Manifest(TokenizerManifest):
     tgt: WordsSideManifest
 
     def load(self, directory: Path) -> Tokenizers:
-        """Load the tokenizers of a directory, checking its files' SHA-256."""
         tokenizers = []
         for side, name in ((self.src, _SRC), (self.tgt, _TGT)):
             self.read_checked(directory / name)

@@ -1,0 +1,110 @@
+"""Near-copies are found wherever they lie, and are kept apart where that is asked for."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings, strategies as st
+
+from transformer_cli.config.data_schema import CorpusData
+from transformer_cli.data import preparing, selection
+from transformer_cli.data.near_copies import NEAR, HeldOutPairs
+from transformer_cli.data.prepared import split_path
+from transformer_cli.data.preparing import prepare_corpus
+from transformer_cli.data.workers import open_pool
+
+Pairs = list[tuple[str, str]]
+LANGUAGES = ("de", "en")
+
+sides = st.lists(st.sampled_from(["tom", "Tom", "ist", "müde", ".", "7"]), max_size=6).map(" ".join)
+some_pairs = st.lists(st.tuples(sides, sides), max_size=12)
+
+
+def similarity(one: tuple[str, str], other: tuple[str, str]) -> float:
+    """Dice's coefficient, of the definition."""
+    first, second = (
+        {(side, word) for side in (0, 1) for word in re.findall(r"\w+", pair[side].lower())}
+        for pair in (one, other)
+    )
+    return 2 * len(first & second) / max(len(first) + len(second), 1)
+
+
+@settings(deadline=None)
+@given(some_pairs, some_pairs)
+@example([("a " * 9, " ".join(map(str, range(300))))], [("b", " ".join(map(str, range(290))))])
+def test_similarity_is_the_share_of_words_in_common(held_out: Pairs, text: Pairs) -> None:
+    looked_for = HeldOutPairs(held_out, LANGUAGES)
+    expected = [[similarity(one, other) for other in held_out] for one in text]
+    nearest = looked_for.find_nearest(text)
+    assert nearest.tolist() == pytest.approx(np.max([[0.0] * len(held_out), *expected], axis=0))
+    is_near = looked_for.find_near(text)
+    assert is_near.tolist() == [any(each > NEAR - 1e-9 for each in row) for row in expected]
+
+
+def test_of_text_without_spaces_two_letters_are_a_word() -> None:
+    looked_for = HeldOutPairs([("彼は昨日東京に行った", "he went to Tokyo")], ("ja", "en"))
+    (near,) = looked_for.find_nearest([("彼は昨日京都に行った", "he went to Kyoto")])
+    assert near == pytest.approx(2 * (6 + 3) / (9 + 4 + 9 + 4))
+
+
+SUBJECTS = [("Tom", "Tom"), ("Maria", "Mary"), ("Ken", "Ken"), ("Anna", "Ann")]
+
+
+def families(count: int) -> Pairs:
+    """Sentences that differ in who it is, and beside those as many that are like no other."""
+    near = [
+        (
+            f"{de} hat gestern Wort{n} und Ding{n} gesehen",
+            f"{en} saw word{n} and thing{n} yesterday",
+        )
+        for n in range(count)
+        for de, en in SUBJECTS
+    ]
+    apart = [
+        (" ".join(f"w{n}x{k}" for k in range(6)), " ".join(f"v{n}x{k}" for k in range(6)))
+        for n in range(4 * count)
+    ]
+    return near + apart
+
+
+def prepare(directory: Path, near: str | None, workers: int) -> dict[str, Pairs]:
+    pairs = families(40)
+    for side, name in enumerate(("a.de", "a.en")):
+        (directory / name).write_text("".join(f"{pair[side]}\n" for pair in pairs))
+    data = CorpusData.model_validate(
+        {
+            "kind": "corpus",
+            "src_lang": "de",
+            "tgt_lang": "en",
+            "sources": [{"src": str(directory / "a.de"), "tgt": str(directory / "a.en")}],
+            "split": {"val": 10, "test": 20, "near": near},
+        }
+    )
+    made = directory / f"{near}-{workers}"
+    with open_pool(workers) as executor:
+        record = prepare_corpus(data, made, lambda found, _: found, executor)
+    splits = {name: list(split_path(made, name).pairs()) for name in ("train", "val", "test")}
+    (source,) = record.sources
+    assert source.removed.get("held_out", 0) == len(pairs) - sum(map(len, splits.values()))
+    return splits
+
+
+def test_apart_means_that_nothing_near_is_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = prepare(tmp_path, "apart", 1)
+    usual = prepare(tmp_path, None, 1)
+    assert (whole["val"], whole["test"]) == (usual["val"], usual["test"])
+    held_out = whole["val"] + whole["test"]
+    cut = [
+        pair for pair in usual["train"] if any(similarity(pair, each) >= NEAR for each in held_out)
+    ]
+    # No more is left out than what is near.
+    assert cut
+    assert whole["train"] == [pair for pair in usual["train"] if pair not in cut]
+    monkeypatch.setattr(selection, "MAX_HELD_OUT", 7)
+    assert prepare(tmp_path, "apart", 2) == whole
+    monkeypatch.setattr(preparing, "PART_PAIRS", 37)
+    monkeypatch.setattr(preparing, "MIN_BYTES_FOR_WORKERS", 0)
+    assert prepare(tmp_path, "apart", 3) == whole

@@ -1,0 +1,100 @@
+"""Near-copies: how near held-out pairs are to the pairs of a text of any size.
+
+The similarity of two pairs is Dice's coefficient of their words, of source and target together: the
+share of its words that a pair has in common with the other. It is counted exactly, of all against
+all. A table has a row of flags for each word that is held out, one for each pair that has it; the
+sum of the rows of a pair's words is how many it has in common with each held-out pair.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, zip_longest
+
+import numpy as np
+
+from transformer_cli.data.corpus import in_batches
+from transformer_cli.text.scripts import has_spaces
+
+Pairs = Sequence[tuple[str, str]]
+
+NEAR = 0.7
+"""Similarity from which on a pair is a near-copy."""
+BANDS = (0.5, 0.6, NEAR, 0.8)
+"""Similarities between which pairs are counted and scored together."""
+MAX_HELD_OUT = 1 << 12
+"""Pairs that are compared at a time: the table has a byte for each of them and each of their words,
+40 MB for everyday sentences."""
+# Pairs whose sums a core's cache has room for.
+_AT_ONCE = 64
+_WORD, _TWO_LETTERS = re.compile(r"\w+"), re.compile(r"(?=(\w\w))")
+
+
+def find_bands(similarities: np.ndarray) -> np.ndarray:
+    """Return the number of the band that each similarity is in, 0 for less than any of BANDS."""
+    return np.asarray(np.digitize(similarities, np.array(BANDS, np.float32)))
+
+
+class HeldOutPairs:
+    """At most ``MAX_HELD_OUT`` pairs, which others are compared with."""
+
+    def __init__(self, pairs: Pairs, languages: tuple[str, str]) -> None:
+        self._words = tuple(_WORD if has_spaces(each) else _TWO_LETTERS for each in languages)
+        numbers = count(1)  # row 0 is of words that no pair has
+        self._rows = tuple(defaultdict[str, int](numbers.__next__) for _ in languages)
+        of_pairs = [
+            [
+                rows[word]
+                for rows, words in zip(self._rows, self._cut(pair), strict=True)
+                for word in words
+            ]
+            for pair in pairs
+        ]
+        self._sizes = np.array([len(rows) for rows in of_pairs], np.float32)
+        is_short = self._sizes.max(initial=0) <= np.iinfo(np.uint8).max
+        kind = np.uint8 if is_short else np.uint32
+        self._has = np.zeros((next(numbers), len(of_pairs)), kind)
+        for place, rows in enumerate(of_pairs):
+            self._has[rows, place] = 1
+
+    def _cut(self, pair: tuple[str, str]) -> list[set[str]]:
+        """Return the different words of each side, without case and punctuation."""
+        sides = zip(self._words, pair, strict=True)
+        return [set(words.findall(side.lower())) for words, side in sides]
+
+    def find_nearest(self, pairs: Iterable[tuple[str, str]]) -> np.ndarray:
+        """Return for each held-out pair its similarity to the nearest of these."""
+        nearest = np.zeros(len(self._sizes), np.float32)
+        for batch in in_batches(pairs):
+            for _, shared, mean_sizes in self._compare(batch):
+                np.maximum(nearest, shared.max(0) / mean_sizes, out=nearest)
+        return nearest
+
+    def find_near(self, pairs: Iterable[tuple[str, str]]) -> np.ndarray:
+        """Return a mask of the pairs that are near-copies of held-out ones."""
+        masks = [np.zeros(0, bool)]
+        for batch in in_batches(pairs):
+            masks.append(np.zeros(len(batch), bool))
+            for places, shared, mean_sizes in self._compare(batch):
+                masks[-1][places] = (shared / mean_sizes >= NEAR).any(1)
+        return np.concatenate(masks)
+
+    def _compare(self, batch: Pairs) -> Iterator[tuple[list[int], np.ndarray, np.ndarray]]:
+        """Yield places of pairs of one size, and what they share with each that is held out.
+
+        That is the number of words, and then what their similarity is divided by.
+        """
+        by_size = defaultdict[int, list[tuple[int, list[int]]]](list)
+        for place, pair in enumerate(batch):
+            sides = self._cut(pair)
+            both = zip(self._rows, sides, strict=True)
+            known = [rows[word] for rows, words in both for word in words if word in rows]
+            by_size[sum(map(len, sides))].append((place, known))
+        for size, group in by_size.items():
+            mean_sizes = np.maximum(size + self._sizes, 1) / 2
+            for first in range(0, len(group), _AT_ONCE):
+                some = group[first : first + _AT_ONCE]
+                shared = np.zeros((len(some), len(self._sizes)), self._has.dtype)
+                for rows in zip_longest(*(known for _, known in some), fillvalue=0):
+                    shared += self._has[list(rows)]
+                yield [place for place, _ in some], shared, mean_sizes

@@ -81,8 +81,16 @@ def load_translator(
 ) -> TextTranslator[SearchEngine]:
     """Load the run's model, to search as the options say."""
     run, checkpoint, compute = RunDirectory(options.run), options.checkpoint, options.compute
-    has_scores = options.n_best_written is not None
-    engine = loading.choose_engine(run, compute, _needing_torch(options), prefers_torch=has_scores)
+    needing_torch = {
+        "--ensemble": bool(options.ensemble),
+        "--prefix-file": options.prefix_file is not None,
+        "--sample": options.sample is not None,
+        "--alignments": options.alignments is not None,
+        "--replace-unk": options.replace_unk,
+    }
+    given = [option for option, is_given in needing_torch.items() if is_given]
+    has_scores = options.n_best_written is not None  # which CTranslate2 has, but others
+    engine = loading.choose_engine(run, compute, given, prefers_torch=has_scores)
     if run.is_for_ctranslate2 and checkpoint != "best":
         raise UsageError(
             f"--checkpoint {checkpoint}: {run.path} holds one exported model; leave it out, "
@@ -103,18 +111,6 @@ def load_translator(
         translator = translator.with_tag(options.tag)
     with prefix_errors("--replace-unk: ", "; leave it out"):
         return translator.with_unk_replacement() if options.replace_unk else translator
-
-
-def _needing_torch(options: TranslateOptions) -> list[str]:
-    """Return the options that CTranslate2 cannot serve; scores it can, but has others."""
-    needs = {
-        "--ensemble": bool(options.ensemble),
-        "--prefix-file": options.prefix_file is not None,
-        "--sample": options.sample is not None,
-        "--alignments": options.alignments is not None,
-        "--replace-unk": options.replace_unk,
-    }
-    return [option for option, is_needed in needs.items() if is_needed]
 
 
 def _run(job: Translating) -> None:

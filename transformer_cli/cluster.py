@@ -4,10 +4,7 @@ Code elsewhere submits functions to an executor, and does not know whether they 
 this machine or of a cluster. Dask is imported where a user asks for a cluster, and nowhere else.
 """
 
-import hashlib
-import io
 import os
-import pickle
 import re
 import socket
 import time
@@ -146,7 +143,7 @@ class ClusterExecutor(Executor):
 
         def start() -> None:
             task = self._client.submit(fn, *args, **how, **kwargs)
-            if "key" in how:
+            if how["pure"]:
                 import_distributed().fire_and_forget(task)
             task.add_done_callback(end)
 
@@ -201,12 +198,8 @@ class _LastingExecutor(Executor):
         self._cluster, self._resources = cluster, resources
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        call = io.BytesIO()
-        pickler = pickle.Pickler(call, protocol=4)
-        pickler.fast = True  # no references, which two equal calls might not have alike
-        pickler.dump((fn, args, kwargs))
-        key = f"{fn.__name__}-{hashlib.sha256(call.getvalue()).hexdigest()}"
-        how = {"key": key, "resources": dict(self._resources) or None}
+        # Of a pure call, Dask makes the key of what it is.
+        how = {"pure": True, "resources": dict(self._resources) or None}
         return self._cluster._submit(how, fn, *args, **kwargs)
 
 

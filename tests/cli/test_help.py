@@ -87,6 +87,7 @@ OPTIONS = {
         "--ensemble",
         "--beam-size",
         "--comet",
+        "--near",
         "--json",
         "--output -o",
         *SHARED,

@@ -45,9 +45,9 @@ def here(tmp_path: Path) -> Path:
 
 
 def in_small_chunks() -> None:
-    from transformer_cli.inference import output
+    from transformer_cli.inference import stream
 
-    output.CHUNK_LINES = 2
+    stream.CHUNK_LINES = 2
 
 
 def without_waiting() -> None:
@@ -188,7 +188,7 @@ def test_what_has_changed_is_translated_again(
     [
         ("transformer_cli.files", "sync", 1),  # the record is not in its place yet
         (f"{MANY}:OutputDirectory", "note", 1),
-        (TRANSLATOR, "translate_lines", 3),
+        (TRANSLATOR, "translate_encoded", 3),
         ("transformer_cli.inference.output:Output", "commit", 4),
     ],
 )
@@ -212,7 +212,7 @@ def test_what_was_killed_goes_on(
 def test_chunks_of_a_file_are_not_translated_again(
     training: Training, here: Path, expected: dict[str, bytes]
 ) -> None:
-    kill = partial(signalled_at, TRANSLATOR, "translate_lines", 3)
+    kill = partial(signalled_at, TRANSLATOR, "translate_encoded", 3)
     assert translate(training, here, inputs="in/a.txt*", before=kill).code == -signal.SIGKILL
     assert translate(training, here, inputs="in/a.txt*", before=kill).code == 0
     assert visible(here / "out") == {"a.txt": expected["a.txt"]}
@@ -221,7 +221,7 @@ def test_chunks_of_a_file_are_not_translated_again(
 def test_an_input_that_changed_after_an_interruption_is_begun_anew(
     training: Training, here: Path, expected: dict[str, bytes]
 ) -> None:
-    kill = partial(signalled_at, TRANSLATOR, "translate_lines", 3)
+    kill = partial(signalled_at, TRANSLATOR, "translate_encoded", 3)
     assert translate(training, here, before=kill).code == -signal.SIGKILL
     (here / "in" / "a.txt").write_text(TEXTS["c.txt"])
     assert translate(training, here).code == 0
@@ -229,7 +229,7 @@ def test_an_input_that_changed_after_an_interruption_is_begun_anew(
 
 
 def test_ctrl_c_says_how_to_go_on(training: Training, here: Path) -> None:
-    stop = partial(signalled_at, TRANSLATOR, "translate_lines", 4, signal.SIGINT)
+    stop = partial(signalled_at, TRANSLATOR, "translate_encoded", 4, signal.SIGINT)
     finished = translate(training, here, before=stop)
     assert finished.code == 130
     assert "translated 2 of 5 files; run the same command again to go on\n" in finished.err

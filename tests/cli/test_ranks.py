@@ -221,9 +221,9 @@ def test_ranks_translate_into_one_file_in_order(
 
 def small_chunks(call: int | None, rank: int) -> None:
     """Translate few lines at a time; have the leading rank killed before a chunk is on disk."""
-    from transformer_cli.inference import output
+    from transformer_cli.inference import stream
 
-    output.CHUNK_LINES = 8
+    stream.CHUNK_LINES = 8
     if call is not None and rank == 0:
         signal_at("transformer_cli.inference.output:Output", "commit", call)
 

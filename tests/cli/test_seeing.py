@@ -312,7 +312,7 @@ def leave_room(size: int) -> None:
     [
         ["d_model=1048576", "d_ff=1048576"],
         # Many small ones: the first of them could be made.
-        ["d_model=4096", "num_encoder_layers=1000", "num_decoder_layers=1000"],
+        ["d_model=4096", "num_encoder_layers=100", "num_decoder_layers=100"],
     ],
 )
 def test_a_model_that_memory_cannot_hold_is_refused_before_any_is_taken(

@@ -102,7 +102,7 @@ def test_a_signal_midway_leaves_no_output(
     training: Training, tmp_path: Path, name: str, code: int
 ) -> None:
     target = tmp_path / "out.txt"
-    end = partial(signal_at, TRANSLATOR, "translate_lines", 2, signal.Signals[name])
+    end = partial(signal_at, TRANSLATOR, "translate_encoded", 2, signal.Signals[name])
     finished = run("translate", training.run, "-o", target, stdin=LONG, before=end)
     assert finished.code == code
     assert finished.out == ""

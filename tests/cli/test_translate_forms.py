@@ -24,14 +24,14 @@ def here(tmp_path: Path) -> Path:
 
 
 def in_small_chunks(rank: int = 0) -> None:
-    from transformer_cli.inference import output
+    from transformer_cli.inference import stream
 
-    output.CHUNK_LINES = 1
+    stream.CHUNK_LINES = 1
 
 
 def killed_at_the_last_line() -> None:
     in_small_chunks()
-    signal_at("transformer_cli.inference.translator:TextTranslator", "translate_lines", 4)
+    signal_at("transformer_cli.inference.translator:TextTranslator", "translate_encoded", 4)
 
 
 def translate(training: Training, here: Path, *options: str | Path) -> str:

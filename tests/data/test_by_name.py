@@ -371,6 +371,7 @@ def test_a_zip_of_everyday_sentences_is_configured(
         in text
     )
     assert "300 pairs" in text
+    assert "split: {val: 15, test: 15, near: apart}" in text
     prepared = run("vocab", f"configs/{config.name}", cwd=tmp_path / "new")
     assert prepared.code == 0, prepared.err
     train = tmp_path / "new" / "runs" / config.stem / "corpus" / "train.src"

@@ -27,15 +27,15 @@ TEXT = "".join(f"{line}\n" for line in LINES).encode()
 
 
 def in_small_chunks() -> None:
-    from transformer_cli.inference import output
+    from transformer_cli.inference import stream
 
-    output.CHUNK_LINES = CHUNK
+    stream.CHUNK_LINES = CHUNK
 
 
 def in_chunks_of_500(most_bytes: int = resource.RLIM_INFINITY) -> None:
-    from transformer_cli.inference import output
+    from transformer_cli.inference import stream
 
-    output.CHUNK_LINES = 500
+    stream.CHUNK_LINES = 500
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, resource.RLIM_INFINITY))
 
 
@@ -61,7 +61,7 @@ def translate(
 
 def interrupt(training: Training, directory: Path, *options: str, chunks: int = 1) -> None:
     """Leave a translation of which some chunks are done."""
-    kill = partial(killed_at, TRANSLATOR, "translate_lines", chunks + 1)
+    kill = partial(killed_at, TRANSLATOR, "translate_encoded", chunks + 1)
     assert translate(training, directory, *options, before=kill).code == -signal.SIGKILL
     assert names(directory) == ["in.txt", "out.txt.partial", "out.txt.partial.json"]
 
@@ -94,8 +94,8 @@ def here(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("where", "attribute", "call"),
     [
-        (TRANSLATOR, "translate_lines", 1),
-        (TRANSLATOR, "translate_lines", 3),
+        (TRANSLATOR, "translate_encoded", 1),
+        (TRANSLATOR, "translate_encoded", 3),
         (f"{OUTPUT}:Output", "_write_journal", 1),
         (f"{OUTPUT}:Output", "commit", 2),
         (f"{OUTPUT}:os", "fsync", 2),
@@ -126,7 +126,7 @@ def test_chunks_that_are_done_are_not_done_again(
     interrupt(training, here, chunks=2)
     # The rest is one call; a second one would be the end of it.
     finished = translate(
-        training, here, "--resume", before=partial(killed_at, TRANSLATOR, "translate_lines", 2)
+        training, here, "--resume", before=partial(killed_at, TRANSLATOR, "translate_encoded", 2)
     )
     assert finished.code == 0
     assert (here / "out.txt").read_bytes() == expected
@@ -136,7 +136,7 @@ def test_chunks_that_are_done_are_not_done_again(
 @pytest.mark.parametrize(
     ("where", "attribute", "call"),
     [
-        (TRANSLATOR, "translate_lines", 3),
+        (TRANSLATOR, "translate_encoded", 3),
         (f"{OUTPUT}:os", "fsync", 2),  # a member is written that the journal does not know of
         (f"{OUTPUT}:Output", "commit", 3),
     ],
@@ -193,7 +193,7 @@ def test_a_signal_says_how_to_go_on(
     training: Training, here: Path, expected: bytes, number: int, code: int
 ) -> None:
     (here / "out.txt").write_text("older\n")
-    end = partial(killed_at, TRANSLATOR, "translate_lines", 3, number)
+    end = partial(killed_at, TRANSLATOR, "translate_encoded", 3, number)
     stopped = translate(training, here, before=end)
     assert stopped.code == code
     assert stopped.err.strip() == "8 lines are kept; to go on, add --resume to the same command"
@@ -206,7 +206,7 @@ def test_a_signal_says_how_to_go_on(
 def test_a_signal_before_the_first_chunk_leaves_nothing(
     training: Training, here: Path, number: int
 ) -> None:
-    end = partial(killed_at, TRANSLATOR, "translate_lines", 1, number)
+    end = partial(killed_at, TRANSLATOR, "translate_encoded", 1, number)
     assert translate(training, here, before=end).code == 128 + number
     assert names(here) == ["in.txt"]
 

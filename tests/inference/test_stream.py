@@ -1,13 +1,22 @@
 """Text as a stream: a record a line, whatever the chunks, and prefixes line by line."""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
+from time import sleep
+from typing import Any
 
 import pytest
 
 from inference.translators import LINES, numbers, random_translator
 from transformer_cli.errors import InputError
-from transformer_cli.inference.output import TranslatedLine, translate_stream, with_prefixes
-from transformer_cli.inference.translator import LongLine
+from transformer_cli.inference.stream import TranslatedLine, translate_stream, with_prefixes
+from transformer_cli.inference.torch_engine import TorchEngine
+from transformer_cli.inference.translator import (
+    EncodedLine,
+    LongLine,
+    TextTranslator,
+    Translation,
+)
 
 
 def unforced(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -48,6 +57,53 @@ def test_a_stream_reads_no_further_than_its_chunk() -> None:
     for _ in translations:
         reads_before_each.append(len(read))
     assert reads_before_each == [3, 3, 3, 6, 6, 6, 7]
+
+
+@pytest.fixture
+def searching_at_once(monkeypatch: pytest.MonkeyPatch) -> TextTranslator[TorchEngine]:
+    monkeypatch.setattr(TorchEngine, "searches_at_once", True)
+    return random_translator().with_search(max_length=4)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 4, 7])
+def test_reading_ahead_changes_nothing(
+    count: int, searching_at_once: TextTranslator[TorchEngine]
+) -> None:
+    lines = LINES[:count]
+    records = translate_stream(searching_at_once, unforced(lines), chunk_lines=3, reads_ahead=True)
+    assert [record.text for record in records] == searching_at_once.translate(lines)
+
+
+def test_what_is_wrong_ahead_is_raised_after_what_comes_before_it(
+    searching_at_once: TextTranslator[TorchEngine],
+) -> None:
+    def reading() -> Iterator[str]:
+        yield from LINES[:4]
+        raise InputError("line 5")
+
+    records = translate_stream(
+        searching_at_once, unforced(reading()), chunk_lines=2, reads_ahead=True
+    )
+    assert len(list(islice(records, 4))) == 4
+    with pytest.raises(InputError, match="line 5"):
+        next(records)
+
+
+def test_what_nobody_reads_any_more_is_not_searched(
+    searching_at_once: TextTranslator[TorchEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = searching_at_once.translate_lines(LINES[:1])
+
+    def search(lines: list[EncodedLine], *options: Any) -> list[list[Translation]]:
+        should_stop = options[-1]
+        while lines[0].text == LINES[1] and not should_stop():
+            sleep(0.01)
+        return found
+
+    monkeypatch.setattr(TextTranslator, "translate_encoded", lambda _, *args: search(*args))
+    records = translate_stream(searching_at_once, unforced(LINES), chunk_lines=1, reads_ahead=True)
+    assert next(records).text == found[0][0].text
+    records.close()  # type: ignore[attr-defined]
 
 
 def test_a_line_too_long_for_learned_positions_is_cut_and_told_by_its_place_in_the_stream() -> None:

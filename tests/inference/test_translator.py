@@ -177,6 +177,7 @@ class CopyingEngine:
     """A search engine without a model, which says what it is told."""
 
     fingerprint: ClassVar[dict[str, str]] = {"engine": "copying"}
+    searches_at_once = False
 
     def __init__(self) -> None:
         self.seen: list[list[int]] = []

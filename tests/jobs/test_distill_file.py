@@ -9,12 +9,7 @@ import torch
 from transformer_cli.cli.distill import settle_precision
 from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import CheckpointError, ConfigError, RunError
-from transformer_cli.jobs.distill import (
-    DistillDirectory,
-    DistillPlan,
-    name_models,
-    set_aside,
-)
+from transformer_cli.jobs.distill import DistillDirectory, DistillPlan, name_models, set_aside
 from transformer_cli.jobs.distill_file import load_distillation
 from transformer_cli.jobs.job import describe_training
 from transformer_cli.runs.directory import RunDirectory, write_mark

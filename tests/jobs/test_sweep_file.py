@@ -28,8 +28,7 @@ def _sweep(directory: Path, text: str) -> Sweep:
 
 def test_a_grid_has_every_combination(tmp_path: Path) -> None:
     points = _load(
-        tmp_path,
-        "base: base.yaml\ngrid: {model.dropout: [0.1, 0.2], training.epochs: [3, 4, 5]}\n",
+        tmp_path, "base: base.yaml\ngrid: {model.dropout: [0.1, 0.2], training.epochs: [3, 4, 5]}\n"
     )
     assert points == [
         {"model.dropout": dropout, "training.epochs": epochs}

@@ -236,16 +236,6 @@ def test_damaged_ones_are_not_adopted(tmp_path: Path) -> None:
     assert not (adopted / "tokenizer.json").exists()
 
 
-@pytest.mark.parametrize("lines", [[], [""], ["", "  \t"]])
-@pytest.mark.parametrize("config", [WORDS, JOINT], ids=["words", "joint"])
-def test_empty_text_is_refused(config: TokenizerConfig, lines: list[str], tmp_path: Path) -> None:
-    with pytest.raises(TokenizerError, match="target side"):
-        learn_tokenizers(
-            config, TrainingText("de", "en", GERMAN, lines, "a sum", lambda seen, _: seen), tmp_path
-        )
-    assert not (tmp_path / "tokenizer.json").exists()
-
-
 def test_a_min_freq_that_leaves_no_word_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TokenizerError, match=r"tokenizer\.min_freq"):
         learn(WordsConfig(kind="words", min_freq=1000), tmp_path)

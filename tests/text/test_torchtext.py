@@ -31,10 +31,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.parametrize(
     "data",
-    [
-        ToyData(kind="toy"),
-        pytest.param(Multi30kData(kind="multi30k"), marks=pytest.mark.multi30k),
-    ],
+    [ToyData(kind="toy"), pytest.param(Multi30kData(kind="multi30k"), marks=pytest.mark.multi30k)],
     ids=lambda data: str(data.kind),
 )
 def test_torchtext_reads_the_same_ids(data: DataConfig, tmp_path: Path) -> None:

@@ -4,14 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from transformer_cli.errors import TokenizerError
-from transformer_cli.text.vocabulary import (
-    BOS_ID,
-    EOS_ID,
-    PAD_ID,
-    SPECIALS,
-    UNK_ID,
-    Vocabulary,
-)
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
 
 COUNTS = {"der": 3, "Hund": 1, "ein": 5, "Ball": 3, "und": 1}
 
@@ -19,13 +12,7 @@ COUNTS = {"der": 3, "Hund": 1, "ein": 5, "Ball": 3, "und": 1}
 def test_specials_have_fixed_ids() -> None:
     vocabulary = Vocabulary(["Hund"])
     assert (UNK_ID, BOS_ID, EOS_ID, PAD_ID) == (0, 1, 2, 3)
-    assert [*vocabulary.tokens[:5]] == [
-        "<unk>",
-        "<BOS>",
-        "<EOS>",
-        "<PAD>",
-        "Hund",
-    ]
+    assert [*vocabulary.tokens[:5]] == ["<unk>", "<BOS>", "<EOS>", "<PAD>", "Hund"]
     assert len(vocabulary) == 5
 
 

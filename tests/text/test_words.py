@@ -50,8 +50,7 @@ def tokenizer_for(lines: list[str], rules: str, language: str, lowercase: bool) 
 
 
 @pytest.mark.parametrize(
-    ("language", "line"),
-    [("en", line) for line in ENGLISH] + [("de", line) for line in GERMAN],
+    ("language", "line"), [("en", line) for line in ENGLISH] + [("de", line) for line in GERMAN]
 )
 @pytest.mark.parametrize("lowercase", [False, True])
 def test_sentences_come_back_as_they_were_written(

@@ -15,11 +15,7 @@ from transformer_cli.data.training_text import StreamedText
 from transformer_cli.errors import CorpusError
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory, initialize_run
-from transformer_cli.training.preparation import (
-    PreparedData,
-    prepare_data,
-    select_training_pairs,
-)
+from transformer_cli.training.preparation import PreparedData, prepare_data, select_training_pairs
 from transformer_cli.training.texts import describe_replay, prepare_sources, read_val
 
 OWN, NEAR, FAR, TOO_LONG, BLANK = "own", "near", "far", "long", "blank"

@@ -130,15 +130,7 @@ def jump(
     warmup = 1 if kind == "inverse_sqrt" else 0
     then, now = (
         TrainingConfig.model_validate(
-            {
-                "epochs": epochs,
-                "schedule": {
-                    "kind": kind,
-                    "peak": 1.0,
-                    "warmup": warmup,
-                },
-            }
-            | changed
+            {"epochs": epochs, "schedule": {"kind": kind, "peak": 1.0, "warmup": warmup}} | changed
         )
         for epochs, changed in ((old, {}), (new, more))
     )

@@ -58,11 +58,10 @@ def check(
       transformer-cli check configs/toy.yaml
     """
     run = options.run_directory(config, run_dir)
-    for name in ignore or []:
-        if name not in findings.FINDINGS:
-            hint = did_you_mean(name, findings.FINDINGS)
-            hint = hint or f"choose from {', '.join(findings.FINDINGS)}"
-            raise UsageError(f"--ignore {name}: there is no finding of that name; {hint}")
+    if unknown := next((name for name in ignore or [] if name not in findings.FINDINGS), None):
+        listed = f"choose from {', '.join(findings.FINDINGS)}"
+        hint = did_you_mean(unknown, findings.FINDINGS) or listed
+        raise UsageError(f"--ignore {unknown}: there is no finding of that name; {hint}")
     settings = yaml.load_config(config, set_ or [])
     sources.check_has_text(settings.data, config)
     path = _find_tokenizer(settings, directory.RunDirectory(run), run_dir is not None)
@@ -100,10 +99,8 @@ def _find_tokenizer(
         same = ("data", "tokenizer", "init")
         if all(getattr(own, key) == getattr(settings, key) for key in same):
             return run.tokenizer
-    if settings.init is not None:
-        initial = directory.RunDirectory(settings.init)
-        return initial.tokenizer if initial.tokenizer.is_dir() else None
-    return None
+    initial = None if settings.init is None else directory.RunDirectory(settings.init).tokenizer
+    return initial if initial is not None and initial.is_dir() else None
 
 
 def _lines(report: "findings.CorpusReport") -> Iterable[str]:
@@ -147,6 +144,4 @@ def _filter_lines(effects: "Sequence[findings.FilterEffect]") -> Iterable[str]:
         rows.append((effect.name, "yes" if effect.is_on else "no", *cells))
     yield ""
     yield from align_columns(rows)
-    for effect in effects:
-        if effect.missing is not None:
-            yield f"note: not tried: {effect.missing}"
+    yield from (f"note: not tried: {effect.missing}" for effect in effects if effect.missing)

@@ -1,12 +1,12 @@
 """Tables of ``compare``: of runs, and of groups of runs."""
 
-import json as json_format
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from typing import Any
 
 from transformer_cli.cli.display import align_columns, plus_minus
+from transformer_cli.config.differences import as_yaml
 from transformer_cli.evaluation.seed_statistics import MAX_SEEDS, MetricComparison
 from transformer_cli.evaluation.seen_pairs import describe_seen
 from transformer_cli.metrics import METRICS
@@ -73,9 +73,7 @@ def _format_differences(
 
 
 def _as_yaml(value: object) -> str:
-    if value is None:
-        return "-"
-    return value if isinstance(value, str) else json_format.dumps(value)
+    return "-" if value is None else as_yaml(value)
 
 
 # --- runs -----------------------------------------------------------------------------------------

@@ -90,8 +90,7 @@ def evaluate(given: EvaluateOptions) -> None:
     given.check()
     run = directories.RunDirectory(given.run)
     run.load_config()  # or it is no run
-    name, text = _read_text(run, given)
-    report, hypotheses = _evaluate(run, given, name, text)
+    report, hypotheses = _evaluate(run, given, *_read_text(run, given))
     say(json.dumps(report) if given.json else "\n".join(_format(report)))
     if given.output is not None:
         lines = "".join(f"{line}\n" for line in hypotheses)

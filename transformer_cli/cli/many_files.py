@@ -77,7 +77,10 @@ def translate_files(options: TranslateOptions) -> None:
             executor = cluster
             options = replace(options, threads=options.threads or cluster.threads)
         settings = executor.submit(describe_translator, options).result()
-        of_all = _settings_of_all(options, settings)
+        of_all = {**settings, "errors": options.errors}
+        for name in ("n_best_written", "src_column", "src_field"):
+            if (value := getattr(options, name)) is not None:
+                of_all[name.removesuffix("_written")] = str(value)
         directory = stack.enter_context(open_directory(options.output, of_all))
         if isinstance(executor, ClusterExecutor) and not isinstance(options.output, ObjectPath):
             executor.check_shared(options.output)
@@ -104,14 +107,6 @@ def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
         checkpoint=checkpoint,
         ensemble=[path.absolute() for path in options.ensemble or ()],
     )
-
-
-def _settings_of_all(options: TranslateOptions, settings: dict[str, str]) -> dict[str, str]:
-    """Return what decides all translations beside their inputs, by name."""
-    named = ("n_best_written", "src_column", "src_field")
-    given = {key.removesuffix("_written"): getattr(options, key) for key in named}
-    shown = {key: str(value) for key, value in given.items() if value is not None}
-    return {**settings, "errors": options.errors, **shown}
 
 
 def _translate_all(

@@ -100,7 +100,9 @@ def open_engine(
     is_remote = cluster is not None
     with directories.lock_directory(path, PATIENCE, is_fenced=is_remote) as lock:
         if cluster is None:
-            places = list_places(device, jobs)
+            gpus = list_gpus() if device in ("auto", "cuda") and jobs > 1 else []
+            every = cycle([{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [{}])
+            places = [*islice(every, jobs)]
             with ThreadPoolExecutor(jobs) as executor:
                 yield Engine(executor, lambda: places, max(1, count_cores() // jobs), lock)
             return
@@ -161,13 +163,6 @@ def run_jobs(
         return None
     log("stopped; run it again to resume")
     return exit_code(requested.signal)
-
-
-def list_places(device: str, jobs: int) -> Sequence[Mapping[str, str]]:
-    """Return what the environment of each job at a time has besides: its GPU, if any."""
-    gpus = list_gpus() if device in ("auto", "cuda") and jobs > 1 else []
-    places = [{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [{}]
-    return [*islice(cycle(places), jobs)]
 
 
 def list_gpus() -> list[str]:

@@ -15,7 +15,7 @@ from transformer_cli.cli.options import flag, option
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.errors import UsageError, duration
-from transformer_cli.metrics import METRICS, Metrics
+from transformer_cli.metrics import METRICS
 from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import Ranks
 
@@ -38,7 +38,6 @@ with lazy_imports():
     )
 
 if TYPE_CHECKING:
-    import torch
     from tqdm import tqdm
 
 DryRun = Annotated[
@@ -105,23 +104,18 @@ def train(
         directory.check_unlocked(run)
     directory.check_config_files(run.path, files)
     # From here on torch is needed; what is wrong above is told without waiting for it.
-    request = texts.TrainRequest(
-        settings,
-        origins,
-        run,
-        begins_anew,
-        allow_suspect_data,
-        options.choose_executor(cluster, run.path),
-    )
+    executor = options.choose_executor(cluster, run.path)
+    about = (begins_anew, allow_suspect_data, executor)
+    request = texts.TrainRequest(settings, origins, run, *about)
     hint = trained_model.describe_inherited_init(settings, origins, files[1:])
     if ranks.is_main and hint:
         log(hint)
-    with _open_job(request, device, precision, threads) as job:
+    with _open_training(request, device, precision, threads, dry_run) as training:
         if dry_run:
-            text, stopped_by = _preview(job, json), None
+            text, stopped_by = _preview(training, json), None
         else:
-            session, stopped_by = _run(job)
-            text = _describe_end(session, job.select)
+            session, stopped_by = _run(training)
+            text = _describe_end(session, training.validator.select)
     if stopped_by is not None:
         same = "the same command without --overwrite" if overwrite else "the same command"
         log(f"stopped at step {session.trainer.step}; {same} resumes from there")
@@ -130,119 +124,102 @@ def train(
         say(text)
 
 
-class _Job(NamedTuple):
-    """A training request on this process' device, with its ranks connected."""
+class _Training(NamedTuple):
+    """A request with what it takes: its data, a trainer, and what validates it."""
 
     request: "texts.TrainRequest"
-    device: "torch.device"
-    precision: PrecisionName
-    ranks: Ranks
-    metrics: Metrics
-    select: str  # what the best checkpoint is chosen by
+    data: "preparation.PreparedData"
+    trainer: "trainers.Trainer"
+    validator: "evaluations.Validator"
     notes: Sequence[str]  # on how it is scored, to be logged once the training is sure to begin
     previous: "schema.Config | None"  # the settings of the run that is resumed, if it is
-    callbacks: "texts.Callbacks"
 
-    def build(
-        self, data: "preparation.PreparedData"
-    ) -> "tuple[trainers.Trainer, evaluations.Validator]":
-        """Build the trainer and what validates it."""
-        config, run = self.request.config, self.request.run
-        earlier = () if self.request.overwrite else metrics_log.read_records(run.metrics)
-        # To measure what 'auto' is takes a second, so that is left until the data is ready.
-        dtype = execution.choose_training_precision(
-            self.precision, self.device, self.ranks, earlier, log
-        )
-        trainer = preparation.build_trainer(config, data, run, self.device, dtype, self.ranks)
-        return trainer, evaluations.build_validator(
-            config, data, trainer, self.metrics, self.select
-        )
-
-    def summarize(
-        self,
-        data: "preparation.PreparedData",
-        trainer: "trainers.Trainer",
-        validator: "evaluations.Validator",
-        always_probe: bool = False,
-    ) -> list[str]:
+    def summarize(self, always_probe: bool = False) -> list[str]:
         """Return the lines of the summary, with a forecast."""
         config, run = self.request.config, self.request.run
-        about = (validator.num_unscored, run, self.previous, always_probe)
-        return align_columns(summary.summarize_training(config, data, trainer, *about), left=2)
+        about = (self.validator.num_unscored, run, self.previous, always_probe)
+        rows = summary.summarize_training(config, self.data, self.trainer, *about)
+        return align_columns(rows, left=2)
 
 
 @contextmanager
-def _open_job(
-    request: "texts.TrainRequest", device: DeviceName, precision: PrecisionName, threads: int | None
-) -> Iterator[_Job]:
-    """Choose the device, check its memory and connect the ranks while the block runs."""
+def _open_training(
+    request: "texts.TrainRequest",
+    device: DeviceName,
+    precision: PrecisionName,
+    threads: int | None,
+    is_dry: bool,
+) -> Iterator[_Training]:
+    """Choose the device, check its memory, connect the ranks, and prepare data and trainer."""
+    config, run = request.config, request.run
     devices.use_threads(threads)
     devices.bound_kernel_caches()
     ranks = Ranks.from_env()
     torch_device = options.open_device(device, ranks)
     # Both before any text is read, which may take hours.
-    forecast.check_memory(request.config, forecast.SMALLEST, torch_device, ranks)
+    forecast.check_memory(config, forecast.SMALLEST, torch_device, ranks)
     devices.choose_precision(precision, torch_device)
-    begun = None if request.overwrite else request.run
+    begun = None if request.overwrite else run
     notes: list[str] = []
-    scoring, select = best_checkpoint.metrics_of_training(request.config, begun, notes.append)
+    metrics, select = best_checkpoint.metrics_of_training(config, begun, notes.append)
     is_there = ranks.is_main and begun is not None and begun.config.is_file()
-    previous = request.run.load_config() if is_there else None
+    previous = run.load_config() if is_there else None
     callbacks = texts.Callbacks(line_bar, warn, pair_bar, log)
-    with ranks.init(torch_device) as ranks:
-        yield _Job(
-            request, torch_device, precision, ranks, scoring, select, notes, previous, callbacks
-        )
+    open_data = preparation.open_data_dry if is_dry else preparation.open_data
+    with ranks.init(torch_device) as ranks, open_data(request, ranks, callbacks) as data:
+        earlier = metrics_log.read_records(run.metrics) if begun else ()
+        # To measure what 'auto' is takes a second, so that is left until the data is ready.
+        dtype = execution.choose_training_precision(precision, torch_device, ranks, earlier, log)
+        trainer = preparation.build_trainer(config, data, run, torch_device, dtype, ranks)
+        validator = evaluations.build_validator(config, data, trainer, metrics, select)
+        yield _Training(request, data, trainer, validator, notes, previous)
 
 
-def _preview(job: _Job, as_json: bool) -> str:
+def _preview(training: _Training, as_json: bool) -> str:
     """Return the summary and a forecast, or the latter alone as JSON, without training."""
-    with preparation.open_data_dry(job.request, job.ranks, job.callbacks) as data:
-        trainer, validator = job.build(data)
-        newest = checkpoint.newest_step(job.request.run.checkpoints)
-        trainer.step = 0 if job.request.overwrite else newest
-        if as_json:
-            return json_format.dumps(summary.report_forecast(job.request.config, trainer))
-        lines = job.summarize(data, trainer, validator, always_probe=True)
-        for note in job.notes:
-            log(note)
-        return "\n".join(lines)
+    request, trainer = training.request, training.trainer
+    trainer.step = 0 if request.overwrite else checkpoint.newest_step(request.run.checkpoints)
+    if as_json:
+        return json_format.dumps(summary.report_forecast(request.config, trainer))
+    lines = training.summarize(always_probe=True)
+    for note in training.notes:
+        log(note)
+    return "\n".join(lines)
 
 
-def _run(job: _Job) -> "tuple[sessions.Session, int | None]":
+def _run(training: _Training) -> "tuple[sessions.Session, int | None]":
     """Train from the last checkpoint to the end, or until the signal that is returned."""
-    config, run = job.request.config, job.request.run
-    with preparation.open_data(job.request, job.ranks, job.callbacks) as data:
-        trainer, validator = job.build(data)
-        fingerprint = tokenizer.fingerprint(run.tokenizer)
-        session = sessions.Session(config, run, trainer, fingerprint, validator)
-        for line in (*job.notes, *job.summarize(data, trainer, validator)):
-            log(line)
-        with stop_requests(STOPPING) as requested:
-            for message in session.damaged_checkpoints:
-                log(message)
-            if session.is_finished:
-                log(f"nothing left to train: {trainer.step} steps are done")
-                if job.previous not in (None, config):
-                    log(f"{run.config}: has the changed settings, for commands that read the run")
-            elif trainer.step:
-                log(f"resuming from step {trainer.step}")
-            # Tokens per second replace steps per second, so that the bar fits 80 columns.
-            with bar(trainer.total_steps, "", "step", initial=trainer.step) as shown:
-                shown.bar_format = (
-                    "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
-                )
-                display = _Display(shown)
-                session.train(
-                    lambda: requested.signal is not None, display.show_step, display.show_record
-                )
-            if job.ranks.is_main:
-                try:
-                    curves.draw_curves(run.metrics, run.curves, str(run.path), job.select)
-                except Exception as error:  # a training is no worse for lacking them
-                    reason = " ".join(str(error).split()) or type(error).__name__
-                    warn(str(run.curves), f"not drawn: {reason}")
-            job.ranks.barrier()  # when the first process ends, torchrun may end the others
+    config, run, trainer = training.request.config, training.request.run, training.trainer
+    fingerprint = tokenizer.fingerprint(run.tokenizer)
+    session = sessions.Session(config, run, trainer, fingerprint, training.validator)
+    for line in (*training.notes, *training.summarize()):
+        log(line)
+    with stop_requests(STOPPING) as requested:
+        for message in session.damaged_checkpoints:
+            log(message)
+        if session.is_finished:
+            log(f"nothing left to train: {trainer.step} steps are done")
+            if training.previous not in (None, config):
+                log(f"{run.config}: has the changed settings, for commands that read the run")
+        elif trainer.step:
+            log(f"resuming from step {trainer.step}")
+        # Tokens per second replace steps per second, so that the bar fits 80 columns.
+        with bar(trainer.total_steps, "", "step", initial=trainer.step) as shown:
+            shown.bar_format = (
+                "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
+            )
+            display = _Display(shown)
+            session.train(
+                lambda: requested.signal is not None, display.show_step, display.show_record
+            )
+        if trainer.ranks.is_main:
+            try:
+                select = training.validator.select
+                curves.draw_curves(run.metrics, run.curves, str(run.path), select)
+            except Exception as error:  # a training is no worse for lacking them
+                reason = " ".join(str(error).split()) or type(error).__name__
+                warn(str(run.curves), f"not drawn: {reason}")
+        trainer.ranks.barrier()  # when the first process ends, torchrun may end the others
     is_cut_off = session.stopped and not session.is_finished
     # The signal may have reached another rank only.
     return session, (requested.signal or signal.SIGTERM) if is_cut_off else None

@@ -1,6 +1,6 @@
 """``transformer-cli translate``: its options, and which of them go together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -138,6 +138,11 @@ class TranslateOptions:
         return _is_stream(self.output)
 
     @property
+    def reads_file(self) -> bool:
+        """True if all lines are there already."""
+        return not _is_stream(self.input_)
+
+    @property
     def are_files(self) -> bool:
         """True if all text can be read and written again."""
         paths = [self.input_, self.output, *([self.prefix_file] if self.prefix_file else [])]
@@ -156,42 +161,8 @@ class TranslateOptions:
 
     def check(self, ranks: Ranks) -> None:
         """Make sure, before long work, that the options go together."""
-        needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
-        problems = [
-            *self._search_problems(),
-            (
-                self.cluster is not None,
-                "--cluster translates many files; name a directory or a pattern with -i",
-            ),
-            (
-                self.table is not None and tables.format_of(self.output) == "parquet",
-                "writes TSV and JSONL, not Parquet; rename -o",
-            ),
-            (
-                self.writes_scored_tsv,
-                "--n-best and --scores write JSON, not TSV; give -o a name that ends with .jsonl",
-            ),
-            (str(self.alignments) == "-", "--alignments needs the name of a file"),
-            (
-                self.alignments is not None and self.alignments.resolve() == self.output.resolve(),
-                f"-o and --alignments are both {self.output}",
-            ),
-            (
-                self.resume and self.alignments is not None,
-                "--resume does not go on with --alignments; leave one of them out",
-            ),
-            (
-                str(self.input_) == str(self.prefix_file) == "-",
-                "-i and --prefix-file are both standard input; name a file",
-            ),
-            (
-                self.resume and isinstance(self.output, objects.ObjectPath),
-                "--resume does not go on with an object, which is written as a whole; leave it out",
-            ),
-            (self.resume and not self.are_files, f"--resume needs files; {needs}"),
-            (ranks.size > 1 and not self.are_files, f"several processes need files; {needs}"),
-        ]
-        _check_none(problems)
+        for problem in self._find_problems(ranks):
+            raise UsageError(f"translate: {problem}")
         inputs = {"-i": self.input_, "--prefix-file": self.prefix_file}
         if str(self.output) != "-":
             options.check_output(self.output, inputs=inputs)
@@ -200,15 +171,8 @@ class TranslateOptions:
 
     def check_many(self, ranks: Ranks, inputs: Sequence[Path]) -> None:
         """Make sure, before long work, that the options go with these files."""
-        of_one = "is for one file, but -i names many; leave it out"
-        problems = [
-            *self._search_problems(),
-            (self.prefix_file is not None, f"--prefix-file {of_one}"),
-            (self.alignments is not None, f"--alignments {of_one}"),
-            (self.resume, "many files are resumed without --resume; leave it out"),
-            (ranks.size > 1, "torchrun's processes share one file; give many files to --cluster"),
-        ]
-        _check_none(problems)
+        for problem in self._find_problems_of_many(ranks):
+            raise UsageError(f"translate: {problem}")
         output_directory.check_directory(self.output, inputs)
         for path in inputs:
             if self.of_file(path).writes_scored_tsv:
@@ -217,25 +181,51 @@ class TranslateOptions:
                     "JSONL"
                 )
 
-    def _search_problems(self) -> list[tuple[bool, str]]:
+    def _find_problems(self, ranks: Ranks) -> Iterator[str]:
+        yield from self._find_problems_of_search()
+        needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
+        if self.cluster is not None:
+            yield "--cluster translates many files; name a directory or a pattern with -i"
+        if self.table is not None and tables.format_of(self.output) == "parquet":
+            yield "writes TSV and JSONL, not Parquet; rename -o"
+        if self.writes_scored_tsv:
+            yield "--n-best and --scores write JSON, not TSV; give -o a name that ends with .jsonl"
+        if str(self.alignments) == "-":
+            yield "--alignments needs the name of a file"
+        if self.alignments is not None and self.alignments.resolve() == self.output.resolve():
+            yield f"-o and --alignments are both {self.output}"
+        if self.resume and self.alignments is not None:
+            yield "--resume does not go on with --alignments; leave one of them out"
+        if str(self.input_) == str(self.prefix_file) == "-":
+            yield "-i and --prefix-file are both standard input; name a file"
+        if self.resume and isinstance(self.output, objects.ObjectPath):
+            yield "--resume does not go on with an object, which is written whole; leave it out"
+        if self.resume and not self.are_files:
+            yield f"--resume needs files; {needs}"
+        if ranks.size > 1 and not self.are_files:
+            yield f"several processes need files; {needs}"
+
+    def _find_problems_of_many(self, ranks: Ranks) -> Iterator[str]:
+        yield from self._find_problems_of_search()
+        of_one = "is for one file, but -i names many; leave it out"
+        if self.prefix_file is not None:
+            yield f"--prefix-file {of_one}"
+        if self.alignments is not None:
+            yield f"--alignments {of_one}"
+        if self.resume:
+            yield "many files are resumed without --resume; leave it out"
+        if ranks.size > 1:
+            yield "torchrun's processes share one file; give many files to --cluster"
+
+    def _find_problems_of_search(self) -> Iterator[str]:
         n_best, beam_size = self.n_best, self.beam_size
-        return [
-            (
-                n_best is not None and beam_size is not None and n_best > beam_size,
+        if n_best is not None and beam_size is not None and n_best > beam_size:
+            yield (
                 f"a beam of {beam_size} does not hold the {n_best} best; raise --beam-size, or "
-                "leave it out",
-            ),
-            (
-                self.sample is not None and max(n_best or 1, beam_size or 1) > 1,
-                "--sample draws one translation of a line; leave out --beam-size and --n-best",
-            ),
-        ]
-
-
-def _check_none(problems: Sequence[tuple[bool, str]]) -> None:
-    for is_there, problem in problems:
-        if is_there:
-            raise UsageError(f"translate: {problem}")
+                "leave it out"
+            )
+        if self.sample is not None and max(n_best or 1, beam_size or 1) > 1:
+            yield "--sample draws one translation of a line; leave out --beam-size and --n-best"
 
 
 def _is_stream(path: Path) -> bool:

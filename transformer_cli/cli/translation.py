@@ -17,7 +17,7 @@ from transformer_cli.compression import is_compressed, open_text, text_writer
 from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.errors import CorpusError, InputError, TransformerCliError, UsageError
 from transformer_cli.files import sha256, whole_file
-from transformer_cli.inference import loading, output
+from transformer_cli.inference import loading, output, stream
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.rows import Row, read_rows
 from transformer_cli.inference.translator import LongLine, TextTranslator
@@ -39,7 +39,7 @@ class Translating(NamedTuple):
     @property
     def chunk_lines(self) -> int:
         """Number of lines that each rank translates together."""
-        return 1 if self.interactive else output.CHUNK_LINES
+        return 1 if self.interactive else stream.CHUNK_LINES
 
 
 def translate_text(options: TranslateOptions) -> None:
@@ -81,8 +81,16 @@ def load_translator(
 ) -> TextTranslator[SearchEngine]:
     """Load the run's model, to search as the options say."""
     run, checkpoint, compute = RunDirectory(options.run), options.checkpoint, options.compute
-    has_scores = options.n_best_written is not None
-    engine = loading.choose_engine(run, compute, _needing_torch(options), prefers_torch=has_scores)
+    needing_torch = {
+        "--ensemble": bool(options.ensemble),
+        "--prefix-file": options.prefix_file is not None,
+        "--sample": options.sample is not None,
+        "--alignments": options.alignments is not None,
+        "--replace-unk": options.replace_unk,
+    }
+    given = [option for option, is_given in needing_torch.items() if is_given]
+    has_scores = options.n_best_written is not None  # which CTranslate2 has, but others
+    engine = loading.choose_engine(run, compute, given, prefers_torch=has_scores)
     if run.is_for_ctranslate2 and checkpoint != "best":
         raise UsageError(
             f"--checkpoint {checkpoint}: {run.path} holds one exported model; leave it out, "
@@ -103,18 +111,6 @@ def load_translator(
         translator = translator.with_tag(options.tag)
     with prefix_errors("--replace-unk: ", "; leave it out"):
         return translator.with_unk_replacement() if options.replace_unk else translator
-
-
-def _needing_torch(options: TranslateOptions) -> list[str]:
-    """Return the options that CTranslate2 cannot serve; scores it can, but has others."""
-    needs = {
-        "--ensemble": bool(options.ensemble),
-        "--prefix-file": options.prefix_file is not None,
-        "--sample": options.sample is not None,
-        "--alignments": options.alignments is not None,
-        "--replace-unk": options.replace_unk,
-    }
-    return [option for option, is_needed in needs.items() if is_needed]
 
 
 def _run(job: Translating) -> None:
@@ -223,7 +219,7 @@ def write_rows(
 
 def _translate(
     job: Translating, done: int, on_long_line: Callable[[LongLine], object]
-) -> Iterator[tuple[Row, output.TranslatedLine]]:
+) -> Iterator[tuple[Row, stream.TranslatedLine]]:
     """Yield each remaining row with its translation.
 
     The caller has already taken ``done`` rows from ``job.rows``, but no prefixes.
@@ -232,8 +228,8 @@ def _translate(
     prefixes = job.prefixes and islice(job.prefixes, done, None)
     rows, remembered = tee(job.rows)
     lines = (row.text for row in rows)
-    prefixed = output.with_prefixes(lines, prefixes, str(options.prefix_file), done + 1)
-    translated = output.translate_stream(
+    prefixed = stream.with_prefixes(lines, prefixes, str(options.prefix_file), done + 1)
+    translated = stream.translate_stream(
         job.translator,
         prefixed,
         options.n_best_written,
@@ -242,6 +238,7 @@ def _translate(
         done + 1,
         on_long_line,
         job.ranks,
+        reads_ahead=options.reads_file,
     )
     # The translations first, so that they are asked for until the prefixes' end is checked.
     return ((row, line) for line, row in zip(translated, remembered, strict=False))

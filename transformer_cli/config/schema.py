@@ -247,22 +247,18 @@ class Config(Section):
     @model_validator(mode="after")
     def _leaves_weights_to_train(self) -> Self:
         frozen = self.training.freeze
-        problem = None
         if self.training.optimizer == "muon" and {"encoder", "decoder"} <= set(frozen):
-            problem = (
+            raise ValueError(
                 "training.optimizer: muon updates the matrices of encoder and decoder, and both "
                 "are frozen; use adam"
             )
-        elif frozen and self.init is None:
-            problem = (
+        if frozen and self.init is None:
+            raise ValueError(
                 "training.freeze: random weights would stay random; needs init, the run that they "
                 "are taken from"
             )
-        elif len(frozen) == 3:
-            problem = "training.freeze: all three parts are frozen, but one has to be trained; "
-            problem += "leave one out"
-        if problem:
-            raise ValueError(problem)
+        if len(frozen) == 3:
+            raise ValueError("training.freeze: all three parts are frozen; leave one out to train")
         return self
 
     @model_validator(mode="after")
@@ -278,12 +274,10 @@ class Config(Section):
                     f"training.{key}: needs merges to leave out (tokenizer.kind sentencepiece "
                     "with model_type: bpe); leave it at 0"
                 )
-        if (
-            self.model.positions == "learned"
-            and self.training.max_length >= self.model.max_positions
-        ):
+        longest, positions = self.training.max_length, self.model.max_positions
+        if self.model.positions == "learned" and longest >= positions:
             raise ValueError(
-                f"model.max_positions: {self.model.max_positions} must be more than "
-                f"training.max_length {self.training.max_length} (one position is for EOS)"
+                f"model.max_positions: {positions} must be more than training.max_length {longest} "
+                "(one position is for EOS)"
             )
         return self

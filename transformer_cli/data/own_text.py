@@ -117,7 +117,8 @@ def configure_tatoeba(file: Path, languages: tuple[str, str], directory: Path) -
     path = _quote(directory, file, tables[0].name)
     source = f"{{tsv: {path}, src_column: {columns[0]}, tgt_column: {columns[1]}}}"
     held_out = _hold_out(tables[0], pairs, ["val", "test"])
-    filled = fill_template(_TATOEBA, languages, pairs, {"train": source}, held_out)
+    sources = {"train": source}
+    filled = fill_template(_TATOEBA, languages, pairs, sources, held_out, has_families=True)
     return NewConfig(Path(f"configs/own_tatoeba_{'_'.join(languages)}.yaml"), filled)
 
 

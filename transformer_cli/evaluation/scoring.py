@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_cli.config.schema import Config
+from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, cut_by_tokens, encode_text
@@ -190,12 +191,9 @@ class Validator:
 def choose_samples(pairs: ParallelText, hypotheses: Sequence[str]) -> list[Sample]:
     """Return the translations of a few evenly spaced pairs."""
     places = {(2 * number + 1) * len(pairs) // (2 * _SAMPLES) for number in range(_SAMPLES)}
-
-    def shorten(line: str) -> str:
-        return line if len(line) <= _MAX_SAMPLE_LENGTH else f"{line[:_MAX_SAMPLE_LENGTH]}…"
-
+    sides = (pairs.src, pairs.tgt, hypotheses)
     return [
-        Sample(*(shorten(side[place]) for side in (pairs.src, pairs.tgt, hypotheses)))
+        Sample(*(shorten(side[place], _MAX_SAMPLE_LENGTH) for side in sides))
         for place in sorted(places)
     ]
 

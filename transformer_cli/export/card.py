@@ -10,12 +10,7 @@ from typing import Any, Literal
 import yaml
 
 from transformer_cli.compression import write_text
-from transformer_cli.config.data_schema import (
-    CorpusData,
-    FilesData,
-    ImportedData,
-    added_sources,
-)
+from transformer_cli.config.data_schema import CorpusData, FilesData, ImportedData, added_sources
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.data.by_name import Fetched

@@ -15,14 +15,11 @@ from transformer_cli.packages import import_extra
 CONFIG, GENERATION = "config.json", "generation_config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER_FILES = ("source.spm", "target.spm", "vocab.json", "target_vocab.json")
-SAFETENSORS, INDEX = "model.safetensors", "model.safetensors.index.json"
-TORCH = "pytorch_model.bin"
+SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
 
 # In bytes, ten times the largest of OPUS-MT.
 _MAX_JSON_SIZE = 1 << 26
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-# transformers does not read others; and none of them leads out of the directory.
-_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 
 
@@ -54,9 +51,6 @@ class SourceFiles:
     def read(self, name: str, max_size: int) -> bytes:
         """Return the bytes of a file in the directory, and record their SHA-256."""
         path = self.directory / name
-        if not _FILE_NAME.fullmatch(name):
-            problem = f"names the file {name!r}, which cannot be one of this directory"
-            raise ImportedModelError(f"{self.directory}: {problem}")
         target = Path(os.path.realpath(path))  # resolve() raises other errors at links in a loop
         if not any(target.is_relative_to(root) for root in self._roots):
             raise self.error(name, "is a link to a file elsewhere; copy it into the directory")
@@ -96,9 +90,8 @@ def fetch_settings(name: str, revision: str | None) -> tuple[Path, str]:
 
 def fetch_weights(name: str, commit: str) -> None:
     """Fetch the rest of a model's files of the same commit."""
-    patterns = [*TOKENIZER_FILES, SAFETENSORS, INDEX, "model-*.safetensors"]
-    directory = _fetch(name, commit, patterns)
-    if not any((directory / file).exists() for file in (SAFETENSORS, INDEX)):
+    directory = _fetch(name, commit, [*TOKENIZER_FILES, SAFETENSORS])
+    if not (directory / SAFETENSORS).exists():
         _fetch(name, commit, [TORCH])
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from transformer_cli.child import PROGRAM, environment
 from transformer_cli.importing.form import ModelForm
-from transformer_cli.importing.source import CONFIG, INDEX, SAFETENSORS, TORCH, SourceFiles
+from transformer_cli.importing.source import CONFIG, SAFETENSORS, TORCH, SourceFiles
 from transformer_cli.importing.torch_child import TOO_MUCH
 from transformer_cli.importing.weights import BIAS_ROW, EMBEDDINGS, SHARED, to_transformers
 from transformer_cli.model.transformer import Transformer, sinusoids, weights_of
@@ -22,7 +22,6 @@ from transformer_cli.model.transformer import Transformer, sinusoids, weights_of
 _MAX_REST = 1 << 27
 # In bytes, of all names, types and shapes: each takes 30 times as much memory, if it is empty.
 _MAX_HEADER = 1 << 23
-_MAX_SHARDS = 1000
 _POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 _FLOATS = {torch.float64, torch.float32, torch.float16, torch.bfloat16}
 # What a file may lack, as others of its tensors stand for it.
@@ -37,26 +36,26 @@ def read_tensors(
     shapes = _find_shapes(form)
     # A file that is larger than the model could be is refused before memory is taken.
     max_size = 8 * sum(map(prod, shapes.values())) + _MAX_REST
-    tensors: dict[str, Tensor] = {}
-    for name in _find_files(files):
-        if name == TORCH:
-            log(f"{TORCH}: read without running code, as tensors only")
-        data = _convert(files, max_size) if name == TORCH else files.read(name, max_size)
-        part = _load(files, name, data, shapes)
-        if twice := tensors.keys() & part.keys():
-            raise files.error(name, f"has {min(twice)}, which another file has, too")
-        tensors |= part
+    if files.has(SAFETENSORS):
+        name, data = SAFETENSORS, files.read(SAFETENSORS, max_size)
+    elif files.has(TORCH):
+        log(f"{TORCH}: read without running code, as tensors only")
+        name, data = TORCH, _convert(files, max_size)
+    else:
+        problem = f"missing; a model has it, or {TORCH}; save one in parts as one with transformers"
+        raise files.error(SAFETENSORS, problem)
+    tensors = _load(files, name, data, shapes)
     needed = shapes.keys() - _OPTIONAL
     if SHARED not in tensors and not tensors.keys() >= set(list(EMBEDDINGS.values())[:2]):
         needed.add(SHARED)
     if missing := needed - tensors.keys():
-        raise files.error(SAFETENSORS, f"no file has the tensor {min(missing)}")
-    for name in _POSITIONS:
-        if (table := tensors.pop(name, None)) is not None:
+        raise files.error(name, f"lacks the tensor {min(missing)}")
+    for positions in _POSITIONS:
+        if (table := tensors.pop(positions, None)) is not None:
             ours = sinusoids(*table.shape)
             halves = torch.cat((ours[:, ::2], ours[:, 1::2]), dim=1)
             if not torch.allclose(halves, table, atol=2e-3):  # they may be of half precision
-                problem = f"{name}: is no table of sinusoids; our models have no other"
+                problem = f"{positions}: is no table of sinusoids; our models have no other"
                 raise files.error(CONFIG, problem)
     return tensors
 
@@ -68,21 +67,6 @@ def _find_shapes(form: ModelForm) -> Shapes:
         named = to_transformers(weights, form.model)
     shapes = {name: tuple(tensor.shape) for name, tensor in named.items()}
     return {**shapes, SHARED: (form.src_size, form.d_model)}
-
-
-def _find_files(files: SourceFiles) -> list[str]:
-    """Return the names of the files that have the weights."""
-    if files.has(SAFETENSORS):
-        return [SAFETENSORS]
-    if files.has(INDEX):
-        listed = files.read_json(INDEX).get("weight_map")
-        names = set(map(str, listed.values())) if isinstance(listed, dict) else set()
-        if not 0 < len(names) <= _MAX_SHARDS:
-            raise files.error(INDEX, f"weight_map names {len(names)} files")
-        return sorted(names)
-    if files.has(TORCH):
-        return [TORCH]
-    raise files.error(SAFETENSORS, f"missing; a model has it, {INDEX} or {TORCH}")
 
 
 def _convert(files: SourceFiles, max_size: int) -> bytes:

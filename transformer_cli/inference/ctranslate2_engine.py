@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -93,6 +93,8 @@ class CTranslate2Engine:
     src_names: list[str]
     tgt_ids: dict[str, int]
     max_positions: int
+    searches_at_once = True
+    _starting: Lock = field(default_factory=Lock)
 
     @classmethod
     def open(
@@ -182,12 +184,14 @@ class CTranslate2Engine:
         # effect on what is rounded.
         is_greedy = options.beam_size == 1 and not options.with_scores
         mixed = is_greedy and self.translator.compute_type == "float32"
-        for limit, batch in _cut_batches([len(ids) for ids in sources], limits, max_tokens, mixed):
-            if should_stop():
-                break
-            waiting.append((batch, self._start([sources[n] for n in batch], limit, options)))
-            if len(waiting) > _AHEAD * self.translator.num_translators:
-                finish_first()
+        batches = _cut_batches([len(ids) for ids in sources], limits, max_tokens, mixed)
+        with self._starting:  # batches of a later search come after those of this one
+            for limit, batch in batches:
+                if should_stop():
+                    break
+                waiting.append((batch, self._start([sources[n] for n in batch], limit, options)))
+                if len(waiting) > _AHEAD * self.translator.num_translators:
+                    finish_first()
         while waiting:
             finish_first()
         return outputs

@@ -45,6 +45,10 @@ class SearchEngine(Protocol):
     """
 
     @property
+    def searches_at_once(self) -> bool:
+        """Whether threads may call ``search`` at once, each of them with gain."""
+
+    @property
     def fingerprint(self) -> dict[str, str]:
         """Settings of its own that decide the output, by name."""
 

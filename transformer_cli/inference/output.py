@@ -1,4 +1,4 @@
-"""Lines of a stream translated chunk by chunk, and the file that their translations go to.
+"""The file that translations go to.
 
 The file appears when it is whole. Beside FILE stand, as long as it is being written, FILE.partial,
 the translations up to now, and FILE.partial.json, the journal. A chunk of lines is brought safely
@@ -8,17 +8,15 @@ says, and the rest comes out as it would have done.
 """
 
 import hashlib
-import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from io import FileIO
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 from uuid import uuid4
 
 from filelock import lock_descriptor
@@ -26,119 +24,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli import fence
 from transformer_cli.compression import compressor
-from transformer_cli.errors import InputError, OutputError, UsageError
+from transformer_cli.errors import OutputError, UsageError
 from transformer_cli.files import is_at, open_checked, read_small, sync, whole_file
-from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.translator import LongLine, TextTranslator, Translation, ignore
 from transformer_cli.objects import ObjectPath, whole_object
-from transformer_cli.ranks import SINGLE_PROCESS, Ranks
-from transformer_cli.text.reserved import compare_placeholders
 
-CHUNK_LINES = 4096
-"""Lines read, sorted by length and translated together."""
 _READ_BYTES = 1 << 20
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
-
-
-# --- lines in, translations out -------------------------------------------------------------------
-
-
-class TranslatedLine(NamedTuple):
-    """What is written of a line."""
-
-    text: str
-    """Its best translation, or JSON of the n best."""
-    alignment: str = ""
-    """Empty if nobody asked."""
-    difference: str = ""
-    """How the placeholders of line and translation differ; empty if they are the same."""
-
-
-def with_prefixes(
-    lines: Iterable[str], prefixes: Iterable[str] | None, name: str, first_line: int = 1
-) -> Iterator[tuple[str, str]]:
-    """Yield each line with its prefix, of file ``name``; without any, with an empty one.
-
-    Raises:
-        InputError: there are fewer or more prefixes than lines.
-    """
-    if prefixes is None:
-        yield from ((line, "") for line in lines)
-        return
-    for number, (line, prefix) in enumerate(zip_longest(lines, prefixes), start=first_line):
-        if line is None or prefix is None:
-            where = "goes on with" if line is None else "ends before"
-            has = "does not have" if line is None else "has"
-            raise InputError(
-                f"{name}: {where} line {number:,}, which the input {has}; give a line, empty or "
-                "not, for each of the input's"
-            )
-        yield line, prefix
-
-
-def translate_stream(
-    translator: TextTranslator[SearchEngine],
-    lines: Iterable[tuple[str, str]],
-    n_best: int | None = None,
-    with_alignments: bool = False,
-    chunk_lines: int = CHUNK_LINES,
-    first_line: int = 1,
-    on_long_line: Callable[[LongLine], object] = ignore,
-    ranks: Ranks = SINGLE_PROCESS,
-) -> Iterator[TranslatedLine]:
-    """Yield one record a line, in order, holding ``chunk_lines`` of them at a time.
-
-    Args:
-        translator: what translates.
-        lines: text without line ends, and what its translations begin with.
-        n_best: maximum number of translations, as a JSON object with their scores; None: the best
-            one's text.
-        with_alignments: whether the alignment of the best one is written too.
-        chunk_lines: see ``CHUNK_LINES``; on each rank.
-        first_line: its number.
-        on_long_line: called with each line too long to be translated as one, on its rank.
-        ranks: who shares the work; all of them get all records.
-    """
-
-    def translate_share(share: Sequence[tuple[int, tuple[str, str]]]) -> list[list[str]]:
-        """Translate one rank's lines of a chunk, each with its number and its prefix."""
-        translated = translator.translate_lines(
-            [line for _, (line, _) in share],
-            [prefix for _, (_, prefix) in share],
-            n_best,
-            with_alignments,
-            on_long_line=lambda long: on_long_line(replace(long, line=share[long.line - 1][0])),
-        )
-        protect = translator.tokenizers.protect
-        records = []
-        for (number, (line, _)), translations in zip(share, translated, strict=True):
-            best = translations[0]
-            text = best.text if n_best is None else _to_json(number, translations)
-            alignment = " ".join(f"{src}-{tgt}" for src, tgt in best.alignment)
-            difference = compare_placeholders(line, best.text, protect) if protect else ""
-            records.append([text, alignment, difference])  # what goes from rank to rank is JSON
-        return records
-
-    remaining = iter(lines)
-    for first in remaining:
-        lines_of_chunk = [first, *islice(remaining, chunk_lines * ranks.size - 1)]
-        chunk = list(enumerate(lines_of_chunk, start=first_line))
-        for number, (line, prefix) in chunk:
-            translator.check_prefix(line, prefix, number)  # on all ranks alike
-        yield from (TranslatedLine(*fields) for fields in ranks.map(translate_share, chunk))
-        first_line += len(chunk)
-
-
-def _to_json(line: int, translations: Sequence[Translation]) -> str:
-    shown = [
-        {"text": one.text, "score": round(one.score, 4)}
-        | {"log_probability": round(one.log_probability, 4)}
-        for one in translations
-    ]
-    return json.dumps({"line": line, "translations": shown}, ensure_ascii=False)
-
-
-# --- the file -------------------------------------------------------------------------------------
 
 
 class _Journal(BaseModel):

@@ -47,6 +47,7 @@ class TorchEngine:
     model: Transformer
     precision: torch.dtype
     others: tuple[Transformer, ...] = ()
+    searches_at_once = False
 
     @property
     def device(self) -> torch.device:

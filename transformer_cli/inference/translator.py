@@ -244,10 +244,32 @@ class TextTranslator(Generic[EngineT]):
             should_stop: see ``ShouldStop``.
             tags: each line's, which the tokenizers have; without any, it is ``self.tag``.
         """
+        encoded = self.encode_lines(lines, prefixes, on_long_line, tags)
+        return self.translate_encoded(encoded, n_best, with_alignments, progress, should_stop)
+
+    def encode_lines(
+        self,
+        lines: Sequence[str],
+        prefixes: Sequence[str] | None = None,
+        on_long_line: Callable[[LongLine], object] = ignore,
+        tags: Sequence[str | None] | None = None,
+    ) -> list[EncodedLine]:
+        """Encode lines for ``translate_encoded``; see ``translate_lines``."""
         prefixes, tags = prefixes or [""] * len(lines), tags or [self.tag] * len(lines)
         encoded = [self.encode_line(*line) for line in zip(lines, prefixes, tags, strict=True)]
         for long_line in self.find_long_lines(len(line.ids) for line in encoded):
             on_long_line(long_line)
+        return encoded
+
+    def translate_encoded(
+        self,
+        encoded: Sequence[EncodedLine],
+        n_best: int | None = 1,
+        with_alignments: bool = False,
+        progress: Progress = ignore,
+        should_stop: ShouldStop = never,
+    ) -> list[list[Translation]]:
+        """Return each encoded line's translations; see ``translate_lines``."""
         sources = [piece for line in encoded for piece in line.pieces]
         starts = [
             line.prefix_ids if piece is line.pieces[0] else []

@@ -50,14 +50,7 @@ class Event(NamedTuple):
     """What has happened to a job."""
 
     kind: Literal[
-        "started",
-        "resumed",
-        "taken over",
-        "already running",
-        "done",
-        "failed",
-        "pruned",
-        "stopped",
+        "started", "resumed", "taken over", "already running", "done", "failed", "pruned", "stopped"
     ]
     job: Job
     message: str = ""
@@ -113,7 +106,7 @@ class Runner:
         return [running.job for running in self._running.values()]
 
     def run(self, should_stop: Callable[[], bool]) -> Iterator[Event | None]:
-        """Run jobs until none is left or a stop; yield what happens, and often None."""
+        """Run jobs until none is left or a stop; yield events, and None a few times a second."""
         self._places = self.places()
         try:
             while not should_stop():
@@ -221,9 +214,11 @@ class Runner:
                 self.plan.directory.finish(job)
                 return Event("done", job)
             # A worker that was thought lost took it over, or is itself ended.
-            by_others = [fence.EXIT_CODE, *([_TERMINATED] if self.lock is None else [])]
+            is_by_others = ended.code == fence.EXIT_CODE or (
+                self.lock is None and ended.code == _TERMINATED
+            )
             restarts = running.command.restarts + 1
-            if ended.code in by_others and restarts <= _MAX_RESTARTS:
+            if is_by_others and restarts <= _MAX_RESTARTS:
                 running.command = running.command._replace(restarts=restarts)
                 running.future = self.executor.submit(run_command, running.command)
                 self._running[job.name] = running

@@ -94,10 +94,7 @@ def read_space(node: Node) -> Space:
     A list is choices. A range is a section of one key, the name of its distribution, as in
     ``{log: [5e-4, 5e-3]}``.
     """
-    if not isinstance(node.value, dict) or not node.value:
-        found = "nothing" if node.value == {} else describe_value(values(node))
-        problem = f"expected settings and their values, found {found}"
-        raise setting_error(node.place, (_SEARCH,), problem)
+    assert isinstance(node.value, dict)
     return {key: _read(key, below) for key, below in node.value.items()}
 
 

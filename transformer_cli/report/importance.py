@@ -47,8 +47,11 @@ def explain(
     None: there are fewer than two settings or ``MIN_GROUPS`` groups, or all are equally good.
     """
     scored = [index for index, of_group in enumerate(scores) if of_group]
-    levels = {key: _levels([values[index] for index in scored]) for key, values in settings.items()}
-    levels = {key: own for key, own in levels.items() if own.any()}  # with more than one value
+    levels = {}  # numbers of the different values, by setting with more than one
+    for key, values in settings.items():
+        own = np.unique([repr(values[index]) for index in scored], return_inverse=True)[1]
+        if own.any():
+            levels[key] = own
     means = np.array([np.mean(scores[index]) for index in scored])
     if len(levels) < 2 or len(scored) < MIN_GROUPS or np.ptp(means) < 1e-9:
         return None
@@ -110,11 +113,6 @@ def _explained_by_levels(
     """Return the share of the variance that is between levels (eta squared)."""
     level_means = np.bincount(levels, weights=of) / np.bincount(levels)
     return float(np.var(level_means[levels]) / np.var(of))
-
-
-def _levels(values: Sequence[object]) -> Int[np.ndarray, " groups"]:
-    """Number the different values."""
-    return np.unique([repr(value) for value in values], return_inverse=True)[1]
 
 
 def _ranks(values: Float[np.ndarray, " groups"]) -> Float[np.ndarray, " groups"]:

@@ -29,8 +29,17 @@ def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, 
     are its path and those of the averaged checkpoints.
     """
     first = runs[0]
-    for run in runs[1:]:
-        _check_match(first, run)
+    for other in runs[1:]:
+        if differing := model_differences(first.load_config(), other.load_config()):
+            listed = ", ".join(f"{diff.key} is {diff.old} and {diff.new}" for diff in differing)
+            raise RunError(
+                f"{first.path} and {other.path}: other models ({listed}); no average of them"
+            )
+        if not have_same_tokenizers(first.tokenizer, other.tokenizer):
+            raise RunError(
+                f"{first.path} and {other.path}: other tokenizers, so the same weights do not "
+                "stand for the same words; no average of them"
+            )
     newest = [(run, path) for run in runs for path in _newest(run, last)]
     checkpoints = [Checkpoint.open(path, fingerprint(run.tokenizer)) for run, path in newest]
     averaged = [path for _, path in newest]
@@ -92,17 +101,3 @@ def _newest(run: RunDirectory, last: int | None) -> list[Path]:
             f"these, or train with training.keep_last={wanted}"
         )
     return paths[-wanted:]
-
-
-def _check_match(first: RunDirectory, other: RunDirectory) -> None:
-    differing = model_differences(first.load_config(), other.load_config())
-    if differing:
-        listed = ", ".join(f"{diff.key} is {diff.old} and {diff.new}" for diff in differing)
-        raise RunError(
-            f"{first.path} and {other.path}: other models ({listed}); no average of them"
-        )
-    if not have_same_tokenizers(first.tokenizer, other.tokenizer):
-        raise RunError(
-            f"{first.path} and {other.path}: other tokenizers, so the same weights do not stand "
-            "for the same words; no average of them"
-        )

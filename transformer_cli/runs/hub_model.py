@@ -18,7 +18,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from transformer_cli.config.schema import Config
-from transformer_cli.config.setting_tree import parse, values
+from transformer_cli.config.setting_tree import find_node, parse, values
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import MAX_YAML_BYTES
 from transformer_cli.errors import RunError
@@ -66,17 +66,16 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
         raise RunError(f"{path}: cannot be read: {reason}; get the model again") from error
     # JSON is YAML, and our YAML parser knows the lines.
     root = parse(text, str(path))
-    entries = root.value if isinstance(root.value, dict) else {}
-    is_marian = "model_type" in entries and entries["model_type"].value == "marian"
-    if is_marian and "settings" not in entries:
+    settings, found = find_node(root, ("settings",)), values(root)
+    if settings is None and isinstance(found, dict) and found.get("model_type") == "marian":
         raise RunError(
             f"{directory}: is a model of transformers, not a run; make a run of it with: "
             f"transformer-cli import {directory} RUN"
         )
-    if "settings" not in entries or not isinstance(entries["settings"].value, dict):
+    if settings is None or not isinstance(settings.value, dict):
         raise RunError(f"{path}: has no settings: not a model that transformer-cli has exported")
     try:
-        hub_config = HubConfig.model_validate(values(root))
+        hub_config = HubConfig.model_validate(found)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
@@ -84,4 +83,4 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
             f"{path}: {key}: {first['msg']}; this is no model of transformer-cli's, or one of a "
             "later version's"
         ) from error
-    return hub_config, validate_as(Config, entries["settings"])
+    return hub_config, validate_as(Config, settings)

@@ -191,11 +191,6 @@ def learn_tokenizers(
 
     ``tags`` are names of reserved tokens, sorted, which sources begin with.
     """
-    for side, lines in (("source", text.src), ("target", text.tgt)):
-        if not any(line.strip() for line in lines):
-            raise TokenizerError(
-                f"the {side} side of the training text is empty: a tokenizer cannot be learned"
-            )
     protect = [group for group in get_args(Protected) if group in config.protect]
     if protect:
         src, tgt = (UnprotectedLines(text.src, text.tgt, protect, side) for side in (0, 1))

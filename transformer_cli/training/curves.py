@@ -86,12 +86,7 @@ def _plot_panels(panels: Sequence["Axes"], records: Records, select: str) -> Non
 
 
 def _plot_curve(
-    axes: "Axes",
-    records: Records,
-    key: str,
-    label: str,
-    colour: str,
-    best: int | None = None,
+    axes: "Axes", records: Records, key: str, label: str, colour: str, best: int | None = None
 ) -> None:
     """Plot one curve, with a ring at the best step and its value in the legend."""
     finite = (record for record in records if math.isfinite(record.get(key, math.nan)))

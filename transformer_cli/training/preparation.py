@@ -142,11 +142,7 @@ def _encode_val(
 
 
 def _prepare_tokenizers(
-    config: Config,
-    run: RunDirectory,
-    text: StreamedText,
-    progress: ProgressBar,
-    executor: Executor,
+    config: Config, run: RunDirectory, text: StreamedText, progress: ProgressBar, executor: Executor
 ) -> Tokenizers:
     text_sha256 = text.stats.text_sha256
     if _can_reuse_tokenizers(config, run, text_sha256):

@@ -21,11 +21,7 @@ from transformer_cli.config.data_schema import (
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
 from transformer_cli.data import prepared
-from transformer_cli.data.corpus import (
-    PairProgress,
-    ParallelText,
-    without_blank_pairs,
-)
+from transformer_cli.data.corpus import PairProgress, ParallelText, without_blank_pairs
 from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.preparing import is_prepared, prepare_corpus
 from transformer_cli.data.sources import load_split, open_training_text

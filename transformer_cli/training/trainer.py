@@ -12,13 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import (
-    Augmentation,
-    Batch,
-    EpochBatches,
-    ShardedText,
-    prefetch,
-)
+from transformer_cli.data.batches import Augmentation, Batch, EpochBatches, ShardedText, prefetch
 from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.transformer import Transformer
@@ -189,11 +183,7 @@ class Trainer:
             first = 0
 
     def _update(
-        self,
-        batches: list[Batch],
-        where: str,
-        ends_epoch: bool,
-        should_stop: Callable[[], bool],
+        self, batches: list[Batch], where: str, ends_epoch: bool, should_stop: Callable[[], bool]
     ) -> StepResult:
         own_tokens = sum(batch.tgt_tokens for batch in batches)
         tgt_tokens, stop = float(own_tokens), float(should_stop())

@@ -1,0 +1,177 @@
+"""Lines of a stream, translated chunk by chunk."""
+
+import json
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from itertools import islice, zip_longest
+from threading import Event
+from typing import NamedTuple, TypeVar
+
+from transformer_cli.config.tokenizer_schema import Protected
+from transformer_cli.errors import InputError
+from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.translator import (
+    EncodedLine,
+    LongLine,
+    TextTranslator,
+    Translation,
+    ignore,
+)
+from transformer_cli.ranks import SINGLE_PROCESS, Ranks
+from transformer_cli.text.reserved import compare_placeholders
+
+CHUNK_LINES = 4096
+"""Lines read, sorted by length and translated together."""
+_Numbered = tuple[int, tuple[str, str]]  # a line and its prefix
+_Result = TypeVar("_Result")
+
+
+class TranslatedLine(NamedTuple):
+    """What is written of a line."""
+
+    text: str
+    """Its best translation, or JSON of the n best."""
+    alignment: str = ""
+    """Empty if nobody asked."""
+    difference: str = ""
+    """How the placeholders of line and translation differ; empty if they are the same."""
+
+
+def with_prefixes(
+    lines: Iterable[str], prefixes: Iterable[str] | None, name: str, first_line: int = 1
+) -> Iterator[tuple[str, str]]:
+    """Yield each line with its prefix, of file ``name``; without any, with an empty one.
+
+    Raises:
+        InputError: there are fewer or more prefixes than lines.
+    """
+    if prefixes is None:
+        yield from ((line, "") for line in lines)
+        return
+    for number, (line, prefix) in enumerate(zip_longest(lines, prefixes), start=first_line):
+        if line is None or prefix is None:
+            where = "goes on with" if line is None else "ends before"
+            has = "does not have" if line is None else "has"
+            raise InputError(
+                f"{name}: {where} line {number:,}, which the input {has}; give a line, empty or "
+                "not, for each of the input's"
+            )
+        yield line, prefix
+
+
+def translate_stream(
+    translator: TextTranslator[SearchEngine],
+    lines: Iterable[tuple[str, str]],
+    n_best: int | None = None,
+    with_alignments: bool = False,
+    chunk_lines: int = CHUNK_LINES,
+    first_line: int = 1,
+    on_long_line: Callable[[LongLine], object] = ignore,
+    ranks: Ranks = SINGLE_PROCESS,
+    reads_ahead: bool = False,
+) -> Iterator[TranslatedLine]:
+    """Yield one record a line, in order, holding ``chunk_lines`` of them at a time.
+
+    Args:
+        translator: what translates.
+        lines: text without line ends, and what its translations begin with.
+        n_best: maximum number of translations, as a JSON object with their scores; None: the best
+            one's text.
+        with_alignments: whether the alignment of the best one is written too.
+        chunk_lines: see ``CHUNK_LINES``; on each rank.
+        first_line: its number.
+        on_long_line: called with each line too long to be translated as one, on its rank.
+        ranks: who shares the work; all of them get all records.
+        reads_ahead: whether two chunks are held, if the engine can search both: not of a pipe,
+            whose writer may wait for translations.
+    """
+    stopped = Event()
+
+    def encode(share: Sequence[_Numbered]) -> list[EncodedLine]:
+        return translator.encode_lines(
+            [line for _, (line, _) in share],
+            [prefix for _, (_, prefix) in share],
+            on_long_line=lambda long: on_long_line(replace(long, line=share[long.line - 1][0])),
+        )
+
+    def translate(share: Sequence[_Numbered], encoded: Sequence[EncodedLine]) -> list[list[str]]:
+        """Translate one rank's lines of a chunk; what goes from rank to rank is JSON."""
+        options = n_best, with_alignments, ignore, stopped.is_set
+        found = zip(share, translator.translate_encoded(encoded, *options), strict=True)
+        protect = translator.tokenizers.protect
+        return [_record(*source, best, n_best is not None, protect) for source, best in found]
+
+    def prepare(chunk: Sequence[_Numbered]) -> Callable[[], list[list[str]]]:
+        """Check and encode a chunk; return what translates it."""
+        for number, (line, prefix) in chunk:
+            translator.check_prefix(line, prefix, number)  # on all ranks alike
+        if ranks.size > 1:
+            return lambda: ranks.map(lambda share: translate(share, encode(share)), chunk)
+        return partial(translate, chunk, encode(chunk))
+
+    jobs = map(prepare, _chunks(lines, chunk_lines * ranks.size, first_line))
+    is_ahead = reads_ahead and ranks.size == 1 and translator.engine.searches_at_once
+    results = _run_ahead(jobs, stopped.set) if is_ahead else (job() for job in jobs)
+    for records in results:
+        yield from (TranslatedLine(*fields) for fields in records)
+
+
+def _chunks(
+    lines: Iterable[tuple[str, str]], size: int, first_line: int
+) -> Iterator[list[_Numbered]]:
+    numbered = enumerate(lines, start=first_line)
+    while chunk := list(islice(numbered, size)):
+        yield chunk
+
+
+def _run_ahead(
+    jobs: Iterator[Callable[[], _Result]], stop: Callable[[], object]
+) -> Iterator[_Result]:
+    """Yield the jobs' results, in order; the next job is made, and begins, before one is done.
+
+    What making a job raises comes after the results of those before it.
+    """
+    running: deque[Future[_Result]] = deque()
+    failure = None
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        try:
+            while failure is None:
+                try:
+                    running.append(pool.submit(next(jobs)))
+                except Exception as error:
+                    failure = error
+                else:
+                    if len(running) == 2:
+                        yield running.popleft().result()
+            while running:
+                yield running.popleft().result()
+        finally:
+            stop()
+    if not isinstance(failure, StopIteration):
+        raise failure
+
+
+def _record(
+    number: int,
+    source: tuple[str, str],
+    translations: Sequence[Translation],
+    as_json: bool,
+    protect: Collection[Protected],
+) -> list[str]:
+    """Return the fields of a ``TranslatedLine``."""
+    best = translations[0]
+    text = _to_json(number, translations) if as_json else best.text
+    alignment = " ".join(f"{src}-{tgt}" for src, tgt in best.alignment)
+    return [text, alignment, compare_placeholders(source[0], best.text, protect)]
+
+
+def _to_json(line: int, translations: Sequence[Translation]) -> str:
+    shown = [
+        {"text": one.text, "score": round(one.score, 4)}
+        | {"log_probability": round(one.log_probability, 4)}
+        for one in translations
+    ]
+    return json.dumps({"line": line, "translations": shown}, ensure_ascii=False)

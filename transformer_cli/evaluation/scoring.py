@@ -121,7 +121,10 @@ def mean_loss(
     precision: torch.dtype,
     ranks: Ranks = SINGLE_PROCESS,
 ) -> float:
-    """Return the mean negative log-likelihood of a target token, EOS included, unsmoothed."""
+    """Return the mean negative log-likelihood of a target token, EOS included, unsmoothed.
+
+    ``batch_tokens`` bounds a side of a batch, padding included. All ranks get the result.
+    """
     device = next(model.parameters()).device
     lengths = np.maximum(text.src.lengths, text.tgt.lengths) + 1
     total = torch.zeros((), dtype=sum_dtype(device), device=device)

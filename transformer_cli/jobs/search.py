@@ -165,8 +165,8 @@ class Study:
         trial = self._history()[number]
         for step, value in enumerate(values, start=1):
             if not trial.state.is_finished() and step not in trial.intermediate_values:
-                signed = self._sign * value
-                self._storage.set_trial_intermediate_value(trial._trial_id, step, signed)
+                trial_id = self._trial_id(number)
+                self._storage.set_trial_intermediate_value(trial_id, step, self._sign * value)
         is_news = len(values) > self._reported.get(number, 0)
         self._reported[number] = len(values)
         return is_news
@@ -184,7 +184,7 @@ class Study:
         if not self._study.pruner.prune(self._study, trial):
             return False
         # Successive halving would not say so again: each of its rungs decides once.
-        self._storage.set_trial_user_attr(trial._trial_id, _PRUNED_AT, trial.last_step)
+        self._storage.set_trial_user_attr(self._trial_id(number), _PRUNED_AT, trial.last_step)
         return True
 
     def end(
@@ -194,7 +194,7 @@ class Study:
         if self.trials[number].state != "running":
             return
         if why is not None:
-            self._storage.set_trial_user_attr(self._history()[number]._trial_id, _WHY, why)
+            self._storage.set_trial_user_attr(self._trial_id(number), _WHY, why)
         value = None if value is None else self._sign * value
         self._study.tell(number, value, state=self._optuna.trial.TrialState[state.upper()])
         self.trials[number] = self._read(self._history()[number])
@@ -211,6 +211,11 @@ class Study:
     def _history(self) -> "Sequence[FrozenTrial]":
         trials: Sequence[FrozenTrial] = self._study.get_trials(deepcopy=False)
         return trials
+
+    def _trial_id(self, number: int) -> Any:
+        """Return the storage's own number of a trial, by Optuna's public interface."""
+        study_id = self._storage.get_study_id_from_name(_NAME)
+        return self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
 
 
 def _drop_torn_line(journal: Path) -> None:

@@ -62,7 +62,8 @@ def make_run_page(
 ) -> str:
     """Translate the split, score it, and return the page, with plotly.js in it.
 
-    ``attention`` is that of further sentences, by ``pack_sentence``.
+    ``attention`` is that of further sentences, by ``pack_sentence``. ``progress`` wraps passes over
+    lines, given a label, as tqdm would; ``translated`` is given the number of sentences just done.
     """
     translator, text = subject.translator, subject.text
     encoded = encode_text(text, translator.tokenizers, progress)

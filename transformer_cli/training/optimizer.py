@@ -192,7 +192,11 @@ class Optimizer:
         return state
 
     def load_state(self, state: Mapping[str, Tensor], steps: int, skipped: int) -> None:
-        """Restore ``state`` after so many updates and skipped steps; KeyError: of another model."""
+        """Restore ``state`` after so many updates and skipped steps.
+
+        Raises:
+            KeyError, RuntimeError, CheckpointError: it is the state of another model.
+        """
         self.prepare()
         if self._averages:
             names = weights_of(self._model)

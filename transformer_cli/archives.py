@@ -1,6 +1,6 @@
-"""Files in zip archives, read where they lie: a path goes on in one, as in deu-eng.zip/deu.txt.
+"""Files in zip archives, read without unpacking: paths continue into one, as in a.zip/deu.txt.
 
-Nothing is ever unpacked to the place that a name in an archive says.
+Nothing is ever written to where a name in an archive points.
 """
 
 import re
@@ -18,8 +18,8 @@ from transformer_cli.objects import ObjectPath
 if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo
 
-# Text is packed to a third or a tenth; what unpacks to gigabytes, and to this many times all of its
-# archive, is a bomb.
+# Text is packed to a third or a tenth; what unpacks to more than this many times its archive, and
+# to gigabytes, is a bomb.
 _MAX_RATIO = 200
 _ALWAYS_ALLOWED = 1 << 30
 _ENCRYPTED = 1
@@ -36,7 +36,7 @@ def split_archive(path: Path) -> tuple[Path, str] | None:
     for place in reversed((path, *path.parents)):
         with suppress(OSError):
             if place.suffix.lower() == ".zip" and place.is_file():
-                return place, path.relative_to(place).as_posix().removeprefix(".")
+                return place, "" if path == place else path.relative_to(place).as_posix()
     return None
 
 
@@ -107,7 +107,7 @@ def _open_once(archive: Path, _state: tuple[int, ...]) -> tuple["ZipFile", dict[
     for name in infos:
         path = PureWindowsPath(name)  # for which / and \ separate, so that it is safe anywhere
         if path.anchor or ".." in path.parts:
-            problem = f"has a file '{name[:80]}', which would lie outside of it"
+            problem = f"has a file '{name[:80]}', which points outside it"
             raise CorpusError(f"{archive}: {problem}; get the archive from its publisher")
     return opened, infos
 
@@ -131,7 +131,7 @@ def _check_size(archive: Path, infos: Iterable["ZipInfo"]) -> None:
     packed = archive.stat().st_size
     unpacked = sum(info.file_size for info in infos)
     if unpacked > max(_ALWAYS_ALLOWED, _MAX_RATIO * packed):
-        problem = f"{size(packed)} that would unpack to {size(unpacked)}, which no text does"
+        problem = f"would unpack from {size(packed)} to {size(unpacked)}, which no text does"
         raise CorpusError(f"{archive}: {problem}; if it is right, unpack it by hand")
 
 
@@ -149,11 +149,11 @@ def _naming_errors(path: Path) -> Iterator[None]:
         yield
     except CorpusError:
         raise
-    except OSError as error:
-        raise CorpusError(
-            f"{path}: cannot be read ({error.strerror}); check its permissions"
-        ) from error
     except Exception as error:  # zipfile's, and those of each method of compression
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        problem = f"damaged or cut-off archive, or one of an unknown kind ({reason})"
-        raise CorpusError(f"{path}: {problem}; get it anew, or unpack it by hand") from error
+        if isinstance(error, OSError) and error.strerror:
+            problem = f"cannot be read ({error.strerror}); check its permissions"
+        else:
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            problem = f"damaged or cut-off archive, or one of an unknown kind ({reason}); delete it"
+            problem += " and fetch it again, or unpack it by hand"
+        raise CorpusError(f"{path}: {problem}") from error

@@ -78,6 +78,9 @@ def text_path(text: str) -> Path:
     if hide_credentials(text) != text:  # first, as no other message may show them
         problem = "has a password or a key, which records would keep; leave it to the store's own "
         problem += "settings, such as ~/.aws or the environment"
+        if scheme in ("http", "https"):
+            problem = "has a login or a query (?…=…), which records would keep; "
+            problem += "download the file, and name its path"
         raise ValueError(f"a URL that begins with {scheme[:20]}:// {problem}")
     if "::" in text or not re.fullmatch("[a-z][a-z0-9+.-]*", scheme):
         problem = "is no plain URL of an object, such as s3://bucket/name.zst"

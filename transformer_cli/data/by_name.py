@@ -1,7 +1,7 @@
 """Corpora found by name: archives of OPUS, and the Parquet of data sets on the Hugging Face Hub.
 
-A name leads to URLs, whose files are fetched like any others. So do the Hub's answers: a data set
-stays at the commit that it was first found at, and is read without a network from then on.
+Names become URLs, which are fetched and kept like any others. The Hub's answers are kept too, so a
+data set stays at the commit where it was first found, and is read without a network from then on.
 """
 
 import re
@@ -34,7 +34,7 @@ _MAX_TERMS = 1 << 16
 
 
 class Fetched(BaseModel):
-    """Text that was fetched: where from, and on what terms."""
+    """Fetched text: its origin and licence."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -57,7 +57,7 @@ class FetchedRecord(BaseModel):
 
 
 def list_fetched(data: DataConfig) -> tuple[Fetched, ...]:
-    """Return what was fetched of the text, as it lies in the user's cache."""
+    """Return the origin and licence of all text that was fetched into the user's cache."""
     found = {
         url: _read_archive(PurePath(url).name, url, sha) for url, sha in list_urls(data).items()
     }

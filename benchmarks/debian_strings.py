@@ -68,7 +68,7 @@ PACKAGES = [
     "util-linux-locales",
     "vlc-l10n",
 ]
-_CATALOG = r"\./usr/share/locale/{}/LC_MESSAGES/([^/]+)\.mo"
+_CATALOG = r"\./usr/(?:share/locale|lib/libreoffice/program/resource)/{}/LC_MESSAGES/([^/]+)\.mo"
 _NOT_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 _TMX_HEAD = """\
 <?xml version="1.0" encoding="UTF-8"?>
@@ -148,6 +148,14 @@ def read_catalog(package: str, path: Path, language: str = "de") -> Catalog:
     return Catalog(package, path.stem, messages)
 
 
+def fetch_catalogs(packages: list[str], out: Path, language: str = "de") -> Iterator[Catalog]:
+    """Download packages into ``out``, and yield their catalogs."""
+    for file in download(packages, out / "debs"):
+        package = file.name.split("_")[0]
+        for path in sorted(unpack_catalogs(file, out / "mo" / package, language)):
+            yield read_catalog(package, path, language)
+
+
 def write_tsv(catalogs: list[Catalog], path: Path, language: str = "de") -> None:
     """Write pairs as lines of four columns, tabs and line breaks in messages as spaces."""
     with path.open("w", encoding="utf-8", newline="") as file:
@@ -178,11 +186,7 @@ def main() -> None:
     parser.add_argument("--language", default="de", metavar="CODE")
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", default=PACKAGES)
     asked = parser.parse_args()
-    catalogs = []
-    for file in download(asked.packages, asked.out / "debs"):
-        package = file.name.split("_")[0]
-        paths = unpack_catalogs(file, asked.out / "mo" / package, asked.language)
-        catalogs += [read_catalog(package, path, asked.language) for path in sorted(paths)]
+    catalogs = list(fetch_catalogs(asked.packages, asked.out, asked.language))
     write_tsv(catalogs, asked.out / "strings.tsv", asked.language)
     write_tmx(
         catalogs, asked.out / "strings.tmx", "de-DE" if asked.language == "de" else asked.language

@@ -129,7 +129,7 @@ def test_a_reader_does_not_wait_for_more_than_there_is(tmp_path: Path, ending: s
 
 
 @pytest.mark.parametrize("ending", ["", *ENDINGS])
-@pytest.mark.parametrize("lines", [0, 1, 300_000])
+@pytest.mark.parametrize("lines", [0, 1, 60_000])
 def test_what_is_written_is_read(tmp_path: Path, ending: str, lines: int) -> None:
     if ending:
         compress(ending)

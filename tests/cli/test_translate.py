@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Training
-from cli.process import PATIENCE, assert_refused, run, run_anew, signal_at, start
+from cli.process import PATIENCE, assert_refused, run, signal_at, start
 
 TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
 # Blank lines cost nothing, so that a text of more lines than are read at a time is soon translated.
@@ -25,7 +25,7 @@ def translate(training: Training, text: str | bytes, *options: str | Path) -> st
 
 
 def test_line_n_in_is_line_n_out(training: Training) -> None:
-    finished = run_anew("translate", training.run, cwd=training.run, stdin=b"1 2\n\n3 4 5\n")
+    finished = run("translate", training.run, stdin=b"1 2\n\n3 4 5\n")
     assert finished.code == 0
     assert finished.err == ""
     first, second, third, end = finished.out.split("\n")

@@ -118,7 +118,7 @@ EACH = (
     Work.lose_the_scheduler,
     Work.lose_the_client,
 )
-SHORT = pytest.param((EACH[0], EACH[1], EACH[4]), 5, 500, id="short")
+SHORT = pytest.param((Work.lose_a_killed_worker, Work.lose_the_client), 5, 500, id="short")
 
 
 @pytest.mark.parametrize(

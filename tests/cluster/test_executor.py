@@ -13,9 +13,11 @@ from transformer_cli.cluster import ClusterExecutor, open_cluster, read_cluster
 from transformer_cli.errors import ClusterError, CorpusError, WorkerError
 
 
-def _note_and_wait(directory: Path, name: str, seconds: float) -> str:
+def _note_and_wait(directory: Path, name: str) -> str:
+    """Say that a call has begun, and end when there is a file of its name."""
     (directory / f"{name}-{os.getpid()}").touch()
-    time.sleep(seconds)
+    while not (directory / name).exists():
+        time.sleep(0.05)
     return name
 
 
@@ -42,39 +44,37 @@ def test_what_is_lost_is_done_again(tmp_path: Path) -> None:
             cluster.check_shared(tmp_path)
             with pytest.raises(CorpusError, match=r"train\.de:7"):
                 cluster.submit(_fail).result()
-            call = cluster.submit(_note_and_wait, tmp_path, "killed", 3.0)
+            call = cluster.submit(_note_and_wait, tmp_path, "killed")
             wait_until(lambda: [*tmp_path.glob("killed-*")], first.describe)
             dask.start_worker()
             first.kill()
+            (tmp_path / "killed").touch()
             assert call.result(60) == "killed"
-            call = cluster.submit(_note_and_wait, tmp_path, "restarted", 3.0)
+            call = cluster.submit(_note_and_wait, tmp_path, "restarted")
             wait_until(lambda: [*tmp_path.glob("restarted-*")], first.describe)
             dask.scheduler.kill()
             dask.start_scheduler()
             dask.start_worker()
+            (tmp_path / "restarted").touch()
             assert call.result(60) == "restarted"
     assert len([*tmp_path.glob("killed-*")]) == len([*tmp_path.glob("restarted-*")]) == 2
     assert said in ([], ["the cluster works again"]) or "waiting" in said[0]
 
 
-def test_a_lasting_call_is_found_again(tmp_path: Path) -> None:
+def test_a_lasting_call_is_found_again_and_needs_its_resources(tmp_path: Path) -> None:
     with DaskCluster(tmp_path) as dask:
         worker = dask.start_worker()
         settings = read_cluster(dask.address)
         with open_cluster(settings, print) as cluster:
-            cluster.lasting().submit(_note_and_wait, tmp_path, "lasting", 3.0)
+            cluster.lasting().submit(_note_and_wait, tmp_path, "lasting")
             wait_until(lambda: [*tmp_path.glob("lasting-*")], worker.describe)
         dask.start_worker()
         with open_cluster(settings, print) as cluster:
-            again = cluster.lasting().submit(_note_and_wait, tmp_path, "lasting", 3.0)
+            again = cluster.lasting().submit(_note_and_wait, tmp_path, "lasting")
+            (tmp_path / "lasting").touch()
             assert again.result(60) == "lasting"
-    assert len([*tmp_path.glob("lasting-*")]) == 1
-
-
-def test_a_resource_that_no_worker_has(tmp_path: Path) -> None:
-    file = tmp_path / "cluster.yaml"
-    with DaskCluster(tmp_path) as dask:
-        dask.start_worker()
+        assert len([*tmp_path.glob("lasting-*")]) == 1
+        file = tmp_path / "cluster.yaml"
         file.write_text(f"address: {dask.address}\nresources: {{GPU: 1}}\n")
         with (
             open_cluster(read_cluster(str(file)), print) as cluster,

@@ -61,7 +61,7 @@ def test_training_goes_back_to_the_newest_whole_checkpoint(
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("damage", ALL)
-@pytest.mark.parametrize("command", ["evaluate", "translate"])
+@pytest.mark.parametrize("command", [pytest.param("evaluate", marks=pytest.mark.long), "translate"])
 def test_what_reads_a_damaged_file_names_it(
     own_run: Path, name: str, damage: Callable[[Path], None], command: str
 ) -> None:

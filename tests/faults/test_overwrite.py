@@ -50,7 +50,7 @@ def test_a_base_is_not_written_over(own_run: Path, tmp_path: Path) -> None:
     (tmp_path / "longer.yaml").write_text("base: run/config.yaml\ntraining: {epochs: 13}\n")
     refused = run("train", "longer.yaml", "--run-dir", "run", cwd=tmp_path)
     assert_refused(refused, 2, "run/config.yaml: settings are read from it", "--run-dir")
-    assert run("train", "longer.yaml", "--run-dir", "longer", cwd=tmp_path).code == 0
+    assert run("vocab", "longer.yaml", "--run-dir", "longer", cwd=tmp_path).code == 0
 
 
 def test_a_runs_own_settings_that_were_edited_are_not_written_over(own_run: Path) -> None:
@@ -82,7 +82,9 @@ def test_dry_it_renames_nothing(training: Training, own_run: Path) -> None:
     ("options", "said"),
     [
         (["--set", "tokenizer={kind: sentencepiece, vocab_size: 999}"], "vocab_size"),
-        (["--set", "training.max_length=2"], "training.max_length"),
+        pytest.param(
+            ["--set", "training.max_length=2"], "training.max_length", marks=pytest.mark.long
+        ),
         (["--set", "training.schedule.peak=1e38", "--set", "training.clip_norm=null"], "step "),
     ],
     ids=["tokenizer", "text", "loss"],
@@ -141,7 +143,14 @@ KILLS = {
 }
 
 
-@pytest.mark.parametrize("when", KILLS)
+@pytest.mark.parametrize(
+    "when",
+    [
+        "before the settings",
+        "in a step",
+        *(pytest.param(each, marks=pytest.mark.long) for each in [*KILLS][1::2]),
+    ],
+)
 def test_killed_it_leaves_the_earlier_run_and_is_in_nobodys_way(
     training: Training, own_run: Path, when: str
 ) -> None:

@@ -373,7 +373,7 @@ def test_a_beam_of_everything_is_exhaustive(length_penalty: float) -> None:
 
 @pytest.mark.parametrize("length_penalty", [0.0, 2.0])
 def test_a_beam_wider_than_the_vocabulary_goes_on_from_no_end(length_penalty: float) -> None:
-    for seed in range(4):
+    for seed in range(2):
         torch.manual_seed(seed)
         model = random_model(tgt_size=6)
         options = replace(GREEDY, beam_size=8)

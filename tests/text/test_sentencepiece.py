@@ -200,11 +200,11 @@ def test_two_threads_draw_as_one_does() -> None:
     def sample(seed: int) -> list[list[int]]:
         return tokenizer.sample(sentences, 0.5, seed)
 
-    seeds = range(40)
+    seeds = range(20)
     expected = [sample(seed) for seed in seeds]
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(sample, seeds)) == expected
-    assert len(set(map(str, expected))) > 30
+    assert len(set(map(str, expected))) > 15
 
 
 def test_a_sample_is_even_and_of_its_size() -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import psutil
 import torch
 
@@ -149,21 +148,10 @@ def count_numbers(model: Transformer, config: Config) -> Numbers:
 
 def predict_numbers(config: Config, sizes: tuple[int, int]) -> Numbers:
     """Count what a training holds without allocating it, by the vocabularies' sizes."""
-
-    def count(encoder: int, decoder: int) -> Numbers:
-        layers = {"num_encoder_layers": encoder, "num_decoder_layers": decoder}
-        with torch.device("meta"):
-            model = Transformer(config.model.model_copy(update=layers), *sizes, PAD_ID)
-        model.freeze(config.training.freeze)
-        return count_numbers(model, config)
-
-    # By difference, as a model of very many layers takes long to make.
-    numbers = base = np.array(count(1, 1))
-    if (more := config.model.num_encoder_layers - 1) > 0:
-        numbers = numbers + more * (np.array(count(2, 1)) - base)
-    if (more := config.model.num_decoder_layers - 1) > 0:
-        numbers = numbers + more * (np.array(count(1, 2)) - base)
-    return Numbers(*numbers.tolist())
+    with torch.device("meta"):
+        model = Transformer(config.model, *sizes, PAD_ID)
+    model.freeze(config.training.freeze)
+    return count_numbers(model, config)
 
 
 def check_memory(

@@ -68,7 +68,7 @@ def _read_sums(value: object) -> object:
     if not all(isinstance(each, str) and re.fullmatch(_SHA256, each) for each in sums):
         problem = "expected a SHA-256, which is 64 hexadecimal digits, or a list of them"
         raise PydanticCustomError("url", problem)
-    return [each.lower() for each in sums]
+    return [str(each).lower() for each in sums]
 
 
 class _Files(Section):

@@ -3,7 +3,6 @@
 Nothing is ever written to where a name in an archive points.
 """
 
-import re
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 from transformer_cli.errors import CorpusError, did_you_mean, size
 from transformer_cli.files import open_regular
-from transformer_cli.objects import ObjectPath
+from transformer_cli.objects import ObjectPath, compile_wildcards
 
 if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo
@@ -60,9 +59,7 @@ def match_members(archive: Path, pattern: str) -> tuple[Path, ...]:
     Raises:
         CorpusError: there are none, or they cannot be read.
     """
-    wildcards = {"*": "[^/]*", "?": "[^/]"}
-    parts = re.split("([*?])", re.sub(r"\*+", "*", pattern))
-    matching = re.compile("".join(wildcards.get(part) or re.escape(part) for part in parts))
+    matching = compile_wildcards(pattern)
     _, infos = _open(archive)
     found = {
         name: info for name, info in infos.items() if matching.fullmatch(name) and not info.is_dir()

@@ -5,7 +5,6 @@ data set stays at the commit where it was first found, and is read without a net
 """
 
 import re
-import sys
 from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any
@@ -15,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli.compression import open_text
 from transformer_cli.config.data_schema import DataConfig, SourceConfig, list_sources, list_urls
-from transformer_cli.data.fetching import fetch, find
+from transformer_cli.data.fetching import fetch, find, tell
 from transformer_cli.data.readers.units import no_such
 from transformer_cli.errors import CorpusError, size
 from transformer_cli.files import sha256 as sum_of
@@ -154,8 +153,7 @@ def fetch_data_set(source: SourceConfig) -> tuple[Path, ...]:
     files = _list_files(source, found)
     if len(files) > 1 and any(find(url, file.sha256) is None for url, file in files.items()):
         total = size(sum(file.size or 0 for file in files.values()))
-        with suppress(OSError):  # nobody reads it
-            print(f"hf: {source.hf}: {len(files)} files, {total}", file=sys.stderr)
+        tell(f"hf: {source.hf}: {len(files)} files, {total}")
     return tuple(fetch(url, file.sha256) for url, file in files.items())
 
 

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
 
-from pydantic import BaseModel, ConfigDict
-
 from transformer_cli.artifact import Artifact, Record, read_record, write_record
 from transformer_cli.errors import CorpusError, hide_credentials, make_visible, size
 from transformer_cli.files import (
@@ -35,30 +33,19 @@ TIMEOUT = (5.0, 30.0)
 _CHUNK_BYTES = 1 << 16
 _SPARE_BYTES = 64 << 20
 """What is left free of a disk."""
-_SHOWN = 12
-"""Characters of a sum in messages."""
 _CHECK_URL = "check the URL, and whether the file has moved"
 _OTHER_DISK = "free some, or set TRANSFORMER_CLI_CACHE to a directory on another disk"
 
 Say = Callable[[str], object]
 
 
-class _Part(BaseModel):
-    """The version of a file of which the beginning has been fetched."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    version: str
-    """Its ETag, or Last-Modified."""
-    size: int
-
-
-def _print(message: str) -> None:
+def tell(message: str) -> None:
+    """Write a line to stderr."""
     with suppress(OSError):  # nobody reads it
         print(make_visible(message), file=sys.stderr)
 
 
-def fetch(url: str, sha256: str | None = None, say: Say = _print, advice: str = _CHECK_URL) -> Path:
+def fetch(url: str, sha256: str | None = None, say: Say = tell, advice: str = _CHECK_URL) -> Path:
     """Return a file of the web from the user's cache, where it is fetched to if it is not there.
 
     An interrupted fetch is resumed if the server still has the same file. Processes that ask for
@@ -182,9 +169,10 @@ def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) 
     import requests
 
     part = place.with_suffix(".part")
-    known = read_record(place.with_suffix(".part.json"), _Part)
-    have = part.stat().st_size if known is not None and part.is_file() else 0
-    if known is not None and 0 < have == known.size:
+    record = read_record(place.with_suffix(".part.json"), Record)
+    known = {} if record is None else record.made_of  # the version that the beginning is of
+    have = part.stat().st_size if known and part.is_file() else 0
+    if have and str(have) == known["size"]:
         return
 
     def check(response: "Response", **_: object) -> None:
@@ -195,12 +183,12 @@ def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) 
         response.raw.headers.pop("Content-Encoding", None)
 
     headers = {"Accept-Encoding": "identity"}
-    if known is not None and have:
-        headers |= {"Range": f"bytes={have}-", "If-Range": known.version}
+    if have:
+        headers |= {"Range": f"bytes={have}-", "If-Range": known["version"]}
     with requests.get(
         url, headers=headers, stream=True, timeout=TIMEOUT, hooks={"response": check}
     ) as response:
-        goes_on = known is not None and _goes_on(response, known, have)
+        goes_on = bool(have) and _goes_on(response, known, have)
         if have and not goes_on and response.status_code in (206, 416):  # of another version
             part.unlink()
             _download(url, sha256, place, say, advice)
@@ -214,13 +202,11 @@ def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) 
         _write(response, url, place, have if goes_on else 0, say)
 
 
-def _goes_on(response: "Response", known: _Part, have: int) -> bool:
+def _goes_on(response: "Response", known: dict[str, str], have: int) -> bool:
     """Return whether a response is the rest of the known version."""
-    return (
-        response.status_code == 206
-        and response.headers.get("Content-Range") == f"bytes {have}-{known.size - 1}/{known.size}"
-        and _version(response) in ("", known.version)
-    )
+    rest = f"bytes {have}-{int(known['size']) - 1}/{known['size']}"
+    is_rest = response.status_code == 206 and response.headers.get("Content-Range") == rest
+    return is_rest and _version(response) in ("", known["version"])
 
 
 def _version(response: "Response") -> str:
@@ -245,7 +231,7 @@ def _write(response: "Response", url: str, place: Path, have: int, say: Say) -> 
         part.unlink(missing_ok=True)
         record.unlink(missing_ok=True)
         if total is not None and (version := _version(response)):
-            write_record(record, _Part(version=version, size=total))
+            write_record(record, Record(made_of={"version": version, "size": str(total)}))
     known = "a file of unknown size" if total is None else size(total)
     resumed = f", of which {size(have)} are there," if have else ""
     say(f"{url}: fetching {known}{resumed} to {place.parent}")
@@ -280,8 +266,8 @@ def _keep(url: str, sha256: str | None, place: Path, say: Say) -> Path:
     if sha256 not in (None, found):
         part.unlink()
         raise CorpusError(
-            f"{url}: is not the file that was asked for (its SHA-256 begins {found[:_SHOWN]}, not "
-            f"{str(sha256)[:_SHOWN]}), and was not kept; check the URL and the sum, and whether "
+            f"{url}: is not the file that was asked for (its SHA-256 begins {found[:12]}, not "
+            f"{str(sha256)[:12]}), and was not kept; check the URL and the sum, and whether "
             "there is a new version"
         )
     record = Record(made_of={"url": url, "sha256": found})

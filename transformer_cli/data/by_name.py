@@ -57,17 +57,14 @@ class FetchedRecord(BaseModel):
 
 def list_fetched(data: DataConfig) -> tuple[Fetched, ...]:
     """Return the origin and licence of all text that was fetched into the user's cache."""
-    found = {
-        url: _read_archive(PurePath(url).name, url, sha) for url, sha in list_urls(data).items()
-    }
+    found = [_read_archive(PurePath(url).name, url, sha) for url, sha in list_urls(data).items()]
     for source in list_sources(data):
         if source.opus is not None:
             url = archive_url(source.opus, data.src_lang, data.tgt_lang)
-            found[url] = _read_archive(source.opus, url)
+            found.append(_read_archive(source.opus, url))
         elif source.hf is not None:
-            each = _describe_data_set(source)
-            found[each.url] = each
-    return tuple(filter(None, found.values()))
+            found.append(_describe_data_set(source))
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 # --- OPUS -----------------------------------------------------------------------------------------

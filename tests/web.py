@@ -22,7 +22,7 @@ class Web:
     announced: int | None = None
     """What Content-Length says, whatever comes."""
     headers: dict[str, str] = field(default_factory=dict)
-    """Other ones than the server's own."""
+    """Other ones than the server's own; those without a value are left out."""
     ignores_versions: bool = False
     """Whether ranges are sent of any version."""
     requests: list[str] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Web:
             first, size = int(start[1]), len(body)
             status, body = (206, body[first:]) if first < size else (416, b"")
             headers["Content-Range"] = f"bytes {first}-{size - 1}/{size}"
-        headers["Content-Length"] = str(self.announced or len(body))
+        headers.setdefault("Content-Length", str(self.announced or len(body)))
         request.send_response(status)
         for key, value in headers.items():
             if value:

@@ -1,9 +1,8 @@
-"""Files in zip archives, read where they lie: a path goes on in one, as in deu-eng.zip/deu.txt.
+"""Files in zip archives, read without unpacking: paths continue into one, as in a.zip/deu.txt.
 
-Nothing is ever unpacked to the place that a name in an archive says.
+Nothing is ever written to where a name in an archive points.
 """
 
-import re
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,13 +12,13 @@ from typing import IO, TYPE_CHECKING
 
 from transformer_cli.errors import CorpusError, did_you_mean, size
 from transformer_cli.files import open_regular
-from transformer_cli.objects import ObjectPath
+from transformer_cli.objects import ObjectPath, compile_wildcards
 
 if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo
 
-# Text is packed to a third or a tenth; what unpacks to gigabytes, and to this many times all of its
-# archive, is a bomb.
+# Text is packed to a third or a tenth; what unpacks to more than this many times its archive, and
+# to gigabytes, is a bomb.
 _MAX_RATIO = 200
 _ALWAYS_ALLOWED = 1 << 30
 _ENCRYPTED = 1
@@ -36,7 +35,7 @@ def split_archive(path: Path) -> tuple[Path, str] | None:
     for place in reversed((path, *path.parents)):
         with suppress(OSError):
             if place.suffix.lower() == ".zip" and place.is_file():
-                return place, path.relative_to(place).as_posix().removeprefix(".")
+                return place, "" if path == place else path.relative_to(place).as_posix()
     return None
 
 
@@ -60,9 +59,7 @@ def match_members(archive: Path, pattern: str) -> tuple[Path, ...]:
     Raises:
         CorpusError: there are none, or they cannot be read.
     """
-    wildcards = {"*": "[^/]*", "?": "[^/]"}
-    parts = re.split("([*?])", re.sub(r"\*+", "*", pattern))
-    matching = re.compile("".join(wildcards.get(part) or re.escape(part) for part in parts))
+    matching = compile_wildcards(pattern)
     _, infos = _open(archive)
     found = {
         name: info for name, info in infos.items() if matching.fullmatch(name) and not info.is_dir()
@@ -107,7 +104,7 @@ def _open_once(archive: Path, _state: tuple[int, ...]) -> tuple["ZipFile", dict[
     for name in infos:
         path = PureWindowsPath(name)  # for which / and \ separate, so that it is safe anywhere
         if path.anchor or ".." in path.parts:
-            problem = f"has a file '{name[:80]}', which would lie outside of it"
+            problem = f"has a file '{name[:80]}', which points outside it"
             raise CorpusError(f"{archive}: {problem}; get the archive from its publisher")
     return opened, infos
 
@@ -131,7 +128,7 @@ def _check_size(archive: Path, infos: Iterable["ZipInfo"]) -> None:
     packed = archive.stat().st_size
     unpacked = sum(info.file_size for info in infos)
     if unpacked > max(_ALWAYS_ALLOWED, _MAX_RATIO * packed):
-        problem = f"{size(packed)} that would unpack to {size(unpacked)}, which no text does"
+        problem = f"would unpack from {size(packed)} to {size(unpacked)}, which no text does"
         raise CorpusError(f"{archive}: {problem}; if it is right, unpack it by hand")
 
 
@@ -149,11 +146,11 @@ def _naming_errors(path: Path) -> Iterator[None]:
         yield
     except CorpusError:
         raise
-    except OSError as error:
-        raise CorpusError(
-            f"{path}: cannot be read ({error.strerror}); check its permissions"
-        ) from error
     except Exception as error:  # zipfile's, and those of each method of compression
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        problem = f"damaged or cut-off archive, or one of an unknown kind ({reason})"
-        raise CorpusError(f"{path}: {problem}; get it anew, or unpack it by hand") from error
+        if isinstance(error, OSError) and error.strerror:
+            problem = f"cannot be read ({error.strerror}); check its permissions"
+        else:
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            problem = f"damaged or cut-off archive, or one of an unknown kind ({reason}); delete it"
+            problem += " and fetch it again, or unpack it by hand"
+        raise CorpusError(f"{path}: {problem}") from error

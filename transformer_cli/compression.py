@@ -21,7 +21,7 @@ from transformer_cli.files import SpecialFileError, open_checked, whole_file
 from transformer_cli.objects import ObjectPath, open_object
 
 _FORMATS = {".gz": "gzip", ".xz": "xz", ".zst": "zstd"}
-_MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd"}
+_MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd", ".zip": b"PK\3\4"}
 _CHUNK_BYTES = 1 << 17
 _MEMBER_BYTES = 1 << 20
 

@@ -160,7 +160,8 @@ def make_visible(text: str, is_sentence: bool = False) -> str:
     return re.sub(f"[{hidden}]", lambda match: ascii(match[0])[1:-1], text)
 
 
-_CREDENTIALS = re.compile(r"(://)[^/\s]*:[^/\s]*@|([?&][\w-]+=)[^\s&]+")
+# A name alone is a token in a URL of the web, and only a name in others, as in sftp://me@host/x.
+_CREDENTIALS = re.compile(r"(https?://|://(?=[^/\s]*:[^/\s]*@))[^/\s]*@|([?&][\w-]+=)[^\s&]+")
 
 
 def hide_credentials(text: str) -> str:

@@ -78,6 +78,9 @@ def text_path(text: str) -> Path:
     if hide_credentials(text) != text:  # first, as no other message may show them
         problem = "has a password or a key, which records would keep; leave it to the store's own "
         problem += "settings, such as ~/.aws or the environment"
+        if scheme in ("http", "https"):
+            problem = "has a login or a query (?…=…), which records would keep; "
+            problem += "download the file, and name its path"
         raise ValueError(f"a URL that begins with {scheme[:20]}:// {problem}")
     if "::" in text or not re.fullmatch("[a-z][a-z0-9+.-]*", scheme):
         problem = "is no plain URL of an object, such as s3://bucket/name.zst"
@@ -137,14 +140,19 @@ def match_objects(pattern: ObjectPath) -> tuple[ObjectPath, ...]:
         problem = f"{len(urls):,} objects match, more than {_MAX_OBJECTS:,}"
         raise CorpusError(f"{pattern}: {problem}; join them to larger ones, or name fewer")
     # A store's listing is not trusted: it might lead elsewhere.
-    wildcards = {"*": "[^/]*", "?": "[^/]"}
-    parts = re.split("([*?])", re.sub(r"\*+", "*", str(pattern)))
-    matching = re.compile("".join(wildcards.get(part) or re.escape(part) for part in parts))
+    matching = compile_wildcards(str(pattern))
     try:
         paths = [text_path(url) for url in sorted(urls) if matching.fullmatch(url)]
     except ValueError as error:
         raise CorpusError(f"{pattern}: matches what no file can be named like; {error}") from None
     return tuple(path for path in paths if isinstance(path, ObjectPath))
+
+
+def compile_wildcards(pattern: str) -> re.Pattern[str]:
+    """Return a pattern with * and ?, which match no slash, as a regular expression."""
+    wildcards = {"*": "[^/]*", "?": "[^/]"}
+    parts = re.split("([*?])", re.sub(r"\*+", "*", pattern))
+    return re.compile("".join(wildcards.get(part) or re.escape(part) for part in parts))
 
 
 def object_key(path: ObjectPath) -> str | None:

@@ -170,3 +170,17 @@ def test_a_space_that_is_missing_is_found_in_its_own_line(text: str, message: st
 )
 def test_a_colon_in_text_is_no_missing_space(text: str) -> None:
     parse(text, "x.yaml")
+
+
+def test_what_is_read_again_is_not_what_was_changed_meanwhile() -> None:
+    text = "a: {b: [1]}\nc: 2\n"
+    first = parse(text, "x.yaml")
+    assert isinstance(first.value, dict)
+    first.value.pop("c")
+    inner = first.value["a"].value
+    assert isinstance(inner, dict)
+    assert isinstance(inner["b"].value, list)
+    inner["b"].value.clear()
+    again = parse(text, "x.yaml")
+    assert values(again) == {"a": {"b": [1]}, "c": 2}
+    assert again == parse("a: {b: [1]}\nc: 2\n", "x.yaml")

@@ -292,10 +292,23 @@ def test_a_data_set_stays_at_its_commit(hub: Web, capfd: pytest.CaptureFixture[s
     assert len(found.sha256) == 2
 
 
+def test_each_split_of_a_data_set_is_recorded(hub: Web) -> None:
+    tree, body = json.loads(hub.bodies[CONVERTED]), parquet(DE[:3])
+    lfs = {"sha256": hashlib.sha256(body).hexdigest()}
+    tree["siblings"].append({"rfilename": "de-en/test/0000.parquet", "lfs": lfs})
+    hub.bodies[CONVERTED] = json.dumps(tree).encode()
+    hub.bodies[f"datasets/me/news/resolve/{COMMIT}/de-en/test/0000.parquet"] = body
+    train, test = ({"hf": "me/news", "config": "de-en", "split": it} for it in ("train", "test"))
+    read(train), read(test)
+    settings = {"kind": "corpus", "src_lang": "de", "tgt_lang": "en"}
+    given = CorpusData.model_validate({**settings, "sources": [train, train], "val": test})
+    assert [len(each.sha256) for each in list_fetched(given)] == [2, 1]
+
+
 def test_a_file_that_is_not_the_hub_s_is_not_kept(hub: Web) -> None:
     name = f"datasets/me/news/resolve/{COMMIT}/de-en/train/0001.parquet"
     hub.bodies[name] = parquet(DE[:3])
-    assert "what came is another file" in failure({"hf": "me/news", "config": "de-en"})
+    assert "is not the file that was asked for" in failure({"hf": "me/news", "config": "de-en"})
 
 
 def test_fields_have_the_names_that_are_given(hub: Web) -> None:

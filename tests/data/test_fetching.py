@@ -1,5 +1,6 @@
 """Files of the web: fetched once, gone on with, and never another than the one that is meant."""
 
+import gzip
 import hashlib
 import shutil
 import socket
@@ -10,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 from web import Web, serve
 
+from transformer_cli import artifact
 from transformer_cli.data import fetching
 from transformer_cli.data.fetching import fetch, find
 from transformer_cli.errors import CorpusError
@@ -49,7 +52,7 @@ def break_off(web: Web, after: int) -> None:
     web.cut = after
     message = failure(web.url + "corpus.txt")
     assert message.startswith(f"{web.url}corpus.txt: could not be fetched: no connection")
-    assert message.endswith("run the command again, and it goes on where it ended")
+    assert message.endswith("run the command again to resume")
     web.cut = None
     web.requests.clear()
 
@@ -62,7 +65,7 @@ def test_a_file_is_fetched_once(web: Web, capfd: pytest.CaptureFixture[str]) -> 
     assert (path.name, path.read_bytes()) == ("corpus.txt", BODY)
     out, err = capfd.readouterr()
     assert out == ""
-    assert "corpus.txt: fetching 1 MB, to " in err
+    assert "corpus.txt: fetching 1 MB to " in err
     assert f"sha256: {SHA256}\n" in err
     assert fetch(web.url + "corpus.txt") == fetch(web.url + "corpus.txt", SHA256) == path
     assert web.requests == ["corpus.txt"]
@@ -94,7 +97,30 @@ def test_processes_that_want_the_same_file_fetch_it_once(web: Web) -> None:
     assert web.requests == ["corpus.txt"]
 
 
-@pytest.mark.parametrize("name", ["..%2Fx", ".fetched.json", "a%00b", "ü.txt", "", "a%5C.."])
+def test_who_has_to_wait_is_told_why(web: Web, cache: Path) -> None:
+    fetch(web.url + "corpus.txt").unlink()
+    [lock] = map(FileLock, cache.glob("*.lock"))
+    lock.acquire()
+    said = []
+
+    def say(message: str) -> None:
+        said.append(message)
+        lock.release()
+
+    fetch(web.url + "corpus.txt", SHA256, say)
+    assert said[0] == f"{web.url}corpus.txt: waiting for another process that is fetching it"
+
+
+def test_a_packed_file_stays_packed_whatever_the_server_calls_it(web: Web) -> None:
+    web.bodies["corpus.gz"] = gzip.compress(BODY)
+    web.headers = {"Content-Encoding": "x-gzip", "Content-Type": "text/plain"}
+    assert fetch(web.url + "corpus.gz").read_bytes() == web.bodies["corpus.gz"]
+
+
+NAMES = ["..%2Fx", ".fetched.json", "a%00b", "ü.txt", "", "a%5C..", "%E4%BD%A0" * 90]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_no_name_leads_out_of_the_cache(web: Web, cache: Path, name: str) -> None:
     web.redirects |= dict.fromkeys([name, "%C3%BC.txt"], "corpus.txt")
     path = fetch(web.url + name, SHA256)
@@ -110,6 +136,20 @@ def test_an_interrupted_file_goes_on(web: Web, capfd: pytest.CaptureFixture[str]
     assert fetch(web.url + "corpus.txt").read_bytes() == BODY
     assert web.requests == [GONE_ON]
     assert "1 MB, of which 1 MB are there" in capfd.readouterr().err
+
+
+def test_a_whole_file_is_not_lost_while_it_is_put_away(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(artifact, "record_files", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            fetch(web.url + "corpus.txt")
+    assert fetch(web.url + "corpus.txt").read_bytes() == BODY
+    assert web.requests == ["corpus.txt"]
 
 
 def test_a_server_without_tags_is_asked_by_the_time(web: Web) -> None:
@@ -149,15 +189,23 @@ def test_a_server_that_is_busy_costs_nothing(web: Web) -> None:
 
 def test_another_file_than_the_one_that_is_meant_is_not_kept(web: Web, cache: Path) -> None:
     message = failure(web.url + "corpus.txt", "0" * 64)
-    assert f"(its SHA-256 begins {SHA256[:12]}, not {'0' * 12}), and is not kept" in message
+    assert f"(its SHA-256 begins {SHA256[:12]}, not {'0' * 12}), and was not kept" in message
     assert not [path for path in cache.rglob("*") if path.is_file() and path.stat().st_size > 1000]
 
 
-@pytest.mark.parametrize("status", [404, 410, 403, 418])
+@pytest.mark.parametrize("status", [404, 410, 418, 202, 204, 206, 300, 304])
 def test_a_file_that_is_gone_is_named(web: Web, status: int) -> None:
     web.statuses["corpus.txt"] = status
     message = failure(web.url + "corpus.txt")
     assert f"corpus.txt: could not be fetched: the server answered {status}; check" in message
+
+
+def test_a_page_or_nothing_is_no_text(web: Web) -> None:
+    web.headers = {"Content-Type": "text/html; charset=utf-8"}
+    assert "the server sent a web page; check" in failure(web.url + "corpus.txt")
+    assert fetch(web.url + "corpus.txt", SHA256).read_bytes() == BODY  # it is meant
+    web.headers, web.bodies["empty.txt"] = {}, b""
+    assert "the server sent an empty file; check" in failure(web.url + "empty.txt")
 
 
 def test_a_server_that_is_silent_or_down_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,12 +221,15 @@ def test_what_is_larger_than_the_disk_is_not_begun(
 ) -> None:
     web.announced = 10**15
     message = failure(web.url + "corpus.txt")
-    assert "has 1000000.0 GB, where the disk of " in message
+    assert "needs 1000000.0 GB, more than the " in message
     assert "TRANSFORMER_CLI_CACHE" in message
     assert not list(cache.rglob("*.part"))
     web.announced, free = None, shutil.disk_usage(".")._replace(free=(64 << 20) + 100_000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
-    assert "has 1 MB, where the disk of " in failure(web.url + "corpus.txt")
+    assert "needs 1 MB, more than the 1 MB to spare on the disk" in failure(web.url + "corpus.txt")
+    web.headers["Content-Length"] = ""
+    assert "needs more than the 1 MB to spare on the disk" in failure(web.url + "corpus.txt")
+    assert sum(path.stat().st_size for path in cache.rglob("*.part")) == 0
 
 
 def test_a_redirect_is_followed(web: Web) -> None:
@@ -191,10 +242,26 @@ def test_a_redirect_is_followed(web: Web) -> None:
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://h/x", "http://example.org/x"])
 def test_a_redirect_to_what_is_not_safe_is_refused(web: Web, target: str) -> None:
     web.redirects["x"] = target
-    assert failure(web.url + "x").startswith(f"{web.url}x: the server leads to {target}: ")
+    assert failure(web.url + "x").startswith(f"{web.url}x: the server redirects to {target}: ")
 
 
-@pytest.mark.parametrize("url", ["http://example.org/x", "file:///etc/passwd", "https:///x", "x"])
+def test_a_redirect_shows_no_secret(web: Web) -> None:
+    web.redirects = {"x": "/signed?key=SECRET", "signed?key=SECRET": "ftp://me:SECRET@h/x"}
+    assert "SECRET" not in failure(web.url + "x")
+
+
+def test_a_redirect_to_no_url_is_an_error(web: Web) -> None:
+    web.redirects["x"] = "https://[x/"
+    assert "it is no valid URL, or redirects to one that is not" in failure(web.url + "x")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("http://example.org/x", "file:///etc/passwd", "https:///x", "x"),
+        *("https://[x", "https://a..b/x", "https://h:abc/x", "http://example.org\\@127.0.0.1/x"),
+    ],
+)
 def test_urls_that_are_not_safe_are_refused(url: str) -> None:
     assert failure(url).startswith(f"{url}: ")
 
@@ -202,5 +269,5 @@ def test_urls_that_are_not_safe_are_refused(url: str) -> None:
 def test_https_never_becomes_http(monkeypatch: pytest.MonkeyPatch) -> None:
     check: Any = fetching._check_url
     check("http://example.org/x", SHA256)
-    with pytest.raises(CorpusError, match="only https is followed from https"):
+    with pytest.raises(CorpusError, match="only https URLs are fetched"):
         check("http://127.0.0.1/x", SHA256, before="https://example.org/x")

@@ -145,7 +145,7 @@ def test_a_cut_off_download_is_refused(server: Web) -> None:
 
 def test_an_altered_download_is_refused(server: Web) -> None:
     server.bodies["train.de.gz"] = FILES["val.de.gz"]
-    assert "what came is another file" in failure()
+    assert "is not the file that was asked for" in failure()
 
 
 def test_a_server_that_is_down_is_an_error() -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from transformer_cli.audit.nearness import Nearness, find_nearness, warn_of_near
+from transformer_cli.audit.nearness import Nearness, find_nearness
 from transformer_cli.audit.split_check import Occurrences, SplitCheck, Unit
 from transformer_cli.audit.text_audit import ALL_COPIED, TRAINED_TEXT, find_mistaken_files
-from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, FilterName, ToyData
+from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, FilterName
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
@@ -139,7 +139,7 @@ def check_corpus(
             lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
             report.splits.append(SplitSummary(name, split.pairs, *lengths))
             (training if is_trained else scored).append(split)
-        report.near.extend(_find_near(data, sources, progress))
+        report.near.extend(find_nearness(data, sources, progress))
     large = (near for near in report.near if near.is_large)
     report.findings.extend(_warn_of_near(data, near, ignored) for near in large)
     report.mistakes.extend(_find_mistakes(config, training, scored))
@@ -168,19 +168,9 @@ def _sources(
             yield name, source, False
 
 
-def _find_near(
-    data: DataConfig, sources: Sequence[tuple[str, PairSource, bool]], progress: PairProgress
-) -> list[Nearness]:
-    if isinstance(data, CopyData | ToyData):  # of few words, so that all is near
-        return []
-    trained = {name: source for name, source, is_trained in sources if is_trained}
-    splits = {name: source for name, source, is_trained in sources if not is_trained}
-    return find_nearness(data, splits, trained, progress)
-
-
 def _warn_of_near(data: DataConfig, near: Nearness, ignored: Collection[str]) -> Finding:
     what = "near_training"
-    text = f"pairs, of {near.compared:,} compared, that {warn_of_near(data, near.name)}"
+    text = f"pairs, of {near.compared:,} compared, that {near.warn(data)}"
     share = near.near / near.compared
     return Finding(near.name, what, text, near.near, share, what not in ignored, near.examples)
 

@@ -1,12 +1,12 @@
 """How near the splits that are scored are to the training text, by a sample of each."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
 import numpy as np
 
-from transformer_cli.config.data_schema import CorpusData, DataConfig
+from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, ToyData
 from transformer_cli.data.corpus import PairProgress, PairSource
 from transformer_cli.data.near_copies import (
     BANDS,
@@ -48,6 +48,12 @@ class Nearness:
         shares = [f"{band} {share:.0%}" for band, share in zip(bands, self.shares, strict=True)]
         return f"similarity to the nearest training pair: {', '.join(reversed(shares))}"
 
+    def warn(self, data: DataConfig) -> str:
+        """Return what is to be said of the near-copies."""
+        is_drawn = isinstance(data, CorpusData) and self.name not in given_sources(data)
+        advice = "; data.split: {near: apart} leaves those out of training" if is_drawn else ""
+        return f"have near-copies in the training text, which flatter scores{advice}"
+
 
 class Samples:
     """Some pairs of each split, to be compared with the training text."""
@@ -73,25 +79,20 @@ class Samples:
 
 
 def find_nearness(
-    data: DataConfig,
-    splits: Mapping[str, PairSource],
-    trained: Mapping[str, PairSource],
-    progress: PairProgress,
+    data: DataConfig, sources: Sequence[tuple[str, PairSource, bool]], progress: PairProgress
 ) -> list[Nearness]:
-    """Compare splits with all that is trained on."""
-    pairs = {
-        name: list(islice(keep_full(each.pairs()), LOOKED_FOR)) for name, each in splits.items()
+    """Compare splits with all that is trained on, by name, text and whether it is trained on."""
+    if isinstance(data, CopyData | ToyData):  # of few words, so that all is near
+        return []
+    splits = {
+        name: list(islice(keep_full(source.pairs()), LOOKED_FOR))
+        for name, source, is_trained in sources
+        if not is_trained
     }
-    samples = Samples(pairs, (data.src_lang, data.tgt_lang))
+    samples = Samples(splits, (data.src_lang, data.tgt_lang))
     nearest = [
         samples.held_out.find_nearest(progress(source.pairs(), f"{name}, near-copies"))
-        for name, source in trained.items()
+        for name, source, is_trained in sources
+        if is_trained
     ]
     return samples.conclude(np.max(nearest, axis=0))
-
-
-def warn_of_near(data: DataConfig, split: str) -> str:
-    """Return what is to be said of pairs of a split that have near-copies."""
-    is_drawn = isinstance(data, CorpusData) and split not in given_sources(data)
-    advice = "; data.split: {near: apart} leaves those out of training" if is_drawn else ""
-    return f"have near-copies in the training text, which flatter scores{advice}"

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from transformer_cli.audit.nearness import LOOKED_FOR, Nearness, Samples, warn_of_near
+from transformer_cli.audit.nearness import LOOKED_FOR, Nearness, Samples
 from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.data_schema import (
     CopyData,
@@ -134,15 +134,13 @@ class TextAudit:
 
     def read_training_text(self, known: TextStats | None, executor: Executor) -> StreamedText:
         """Return the training text; unless it is ``known``, check it, and note what is found."""
-        self._wanted = _Scored(
-            tuple(
-                (each.name, ParallelFiles(each.source.src.absolute(), each.source.tgt.absolute()))
-                for each in self._scored
-                if isinstance(each.source, ParallelFiles)
-            ),
-            (self._data.src_lang, self._data.tgt_lang),
-            uuid4().hex,
+        files = (
+            (each.name, ParallelFiles(each.source.src.absolute(), each.source.tgt.absolute()))
+            for each in self._scored
+            if isinstance(each.source, ParallelFiles)
         )
+        languages = (self._data.src_lang, self._data.tgt_lang)
+        self._wanted = _Scored(tuple(files), languages, uuid4().hex)
         self._nearest = np.zeros(1, np.float32)
         first, *more = (each.source for each in self._trained)
         source = ConcatenatedSources((first, *more)) if more else first
@@ -189,10 +187,9 @@ class TextAudit:
         if not isinstance(self._data, ToyData):  # of few words, so that all is near
             self.near = wanted.samples.conclude(self._nearest)
         self.notes += [
-            f"{each.name}: {each.near / each.compared:.0%} of its pairs "
-            + warn_of_near(self._data, each.name)
-            for each in self.near
-            if each.is_large
+            f"{near.name}: {near.near / near.compared:.0%} of its pairs {near.warn(self._data)}"
+            for near in self.near
+            if near.is_large
         ]
 
     def _conclude_pairs(self, audited: "_Audited") -> None:

@@ -1,9 +1,10 @@
 """``transformer-cli evaluate``."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,10 +25,12 @@ from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
     from transformer_cli import compression
-    from transformer_cli.data import corpus, tables
+    from transformer_cli.data import corpus, near_copies, tables
     from transformer_cli.evaluation import best_checkpoint, scores, scoring, seen_pairs
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.runs import directory as directories, metrics_log, trained_model
+
+_ScoreSome = Callable[[Sequence[int]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,7 @@ def _evaluate(
     seen = seen_pairs.find_seen([run, *others], text, pair_bar)
     nearest = seen_pairs.find_nearest([run, *others], text, pair_bar) if given.near else None
     result = _translate(translator, searcher, name, text, metrics)
+    score_some = partial(_score_some, result.hypotheses, text, metrics)
     engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint
     environment = metrics_log.describe_environment(engine.device, engine.precision)
     differing = result.differing
@@ -165,8 +169,8 @@ def _evaluate(
         "scores": {name: score._asdict() for name, score in result.scores.items()},
         "perplexity": metrics_log.perplexity(result.loss),
         **({} if differing is None else {"placeholders_differ": differing}),
-        "seen": _report_seen(seen, name, result.hypotheses, text, metrics),
-        **({} if nearest is None else _report_near(nearest, result.hypotheses, text, metrics)),
+        "seen": _report_seen(seen, name, score_some),
+        **({} if nearest is None else {"near": _report_near(*nearest, score_some)}),
         "engine": fingerprint.get("engine", "torch"),
         "environment": {**environment, "precision": fingerprint["precision"]},
         "trained_with": metrics_log.environment_of_training(
@@ -206,41 +210,31 @@ def _translate(
     return result
 
 
-def _report_seen(
-    seen: "seen_pairs.SeenPairs",
-    name: str,
-    hypotheses: Sequence[str],
-    text: "corpus.ParallelText",
-    metrics: Metrics,
-) -> dict[str, Any]:
+def _report_seen(seen: "seen_pairs.SeenPairs", name: str, score_some: _ScoreSome) -> dict[str, Any]:
     """Return how many pairs are trained on, and the scores of the rest if both kinds are there."""
     rest = seen.rest
     if not rest:
         warn(name, "all its pairs were seen in training; scores on it say nothing of other text")
-    if not 0 < len(rest) < len(text):
-        return {**seen.report(), "rest": None}
-    return {**seen.report(), "rest": _score_some(rest, hypotheses, text, metrics)}
+    is_part = 0 < len(rest) < len(seen.by_src)
+    return {**seen.report(), "rest": score_some(rest) if is_part else None}
 
 
 def _report_near(
-    nearest: "seen_pairs.NearestPairs",
-    hypotheses: Sequence[str],
-    text: "corpus.ParallelText",
-    metrics: Metrics,
+    bands: Sequence[int], unknown: Sequence[Path], score_some: _ScoreSome
 ) -> dict[str, Any]:
-    """Return the scores by how near pairs are to the training text."""
-    bands = [
-        {"from": least, "to": most, **_score_some(numbers, hypotheses, text, metrics)}
-        for least, most, numbers in nearest.by_band()
+    """Return the scores by similarity to the nearest training pair."""
+    scored = [
+        {"from": least, "to": most, **score_some([n for n, own in enumerate(bands) if own == band])}
+        for band, (least, most) in enumerate(pairwise((0.0, *near_copies.BANDS, 1.0)))
     ]
-    return {"near": {"bands": bands, "unknown": [path.as_posix() for path in nearest.unknown]}}
+    return {"bands": scored, "unknown": [path.as_posix() for path in unknown]}
 
 
 def _score_some(
-    numbers: Sequence[int],
     hypotheses: Sequence[str],
     text: "corpus.ParallelText",
     metrics: Metrics,
+    numbers: Sequence[int],
 ) -> dict[str, Any]:
     """Return the number and scores of some pairs, of none but the number."""
     translated, references = ([side[place] for place in numbers] for side in (hypotheses, text.tgt))

@@ -119,8 +119,8 @@ def init(given: InitOptions) -> None:
     configs/NAME.yaml with its bases, configs/schema.json for editors and, for toy, the text. own is
     for your own text: it writes a configuration that fits its size, and that holds out some pairs
     for validation and test if there is no validation text. tatoeba does so for a zip of everyday
-    sentences, opus:NAME for a corpus that training fetches; opus lists these. No file is written
-    over.
+    sentences, and opus:NAME for a corpus that train will fetch; opus lists those. No file is
+    overwritten.
 
     \b
     Example:

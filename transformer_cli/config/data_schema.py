@@ -55,7 +55,7 @@ FilterName = Literal[
 Column = Annotated[int | str, WithJsonSchema({"type": ["integer", "string"]})]
 TWO_NAMES = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$"
 TwoNames = Annotated[str, Field(pattern=TWO_NAMES)]
-_SHA256 = "^[0-9a-f]{64}$"
+_SHA256 = "^[0-9A-Fa-f]{64}$"
 SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
 MAX_WEIGHT = 1000.0
 """How often a pair may be drawn in an epoch."""
@@ -68,7 +68,7 @@ def _read_sums(value: object) -> object:
     if not all(isinstance(each, str) and re.fullmatch(_SHA256, each) for each in sums):
         problem = "expected a SHA-256, which is 64 hexadecimal digits, or a list of them"
         raise PydanticCustomError("url", problem)
-    return sums
+    return [str(each).lower() for each in sums]
 
 
 class _Files(Section):
@@ -116,7 +116,7 @@ class FilePair(_Files):
     """Two aligned text files: line n of one translates line n of the other; .gz, .xz, .zst too.
 
     Relative paths start from the directory that the command is run in. A path may be the URL of an
-    object, as in s3://bucket/train.de.zst, or of the web; and it may go on in a zip archive, as in
+    object, as in s3://bucket/train.de.zst, or of the web; and continue into a zip archive, as in
     https://host/de-en.txt.zip/*.de.
     """
 
@@ -129,8 +129,8 @@ class SourceConfig(_Files):
 
     Exactly one of tmx, tsv, jsonl, parquet, po, opus and hf, or src and tgt. Paths may have the
     wildcards * and ?, and start from the directory that the command is run in. A path may be a URL
-    of objects, as in s3://bucket/web-*.tsv.zst, or of the web; and it may go on in a zip archive,
-    as in deu-eng.zip/deu.txt.
+    of objects, as in s3://bucket/web-*.tsv.zst, or of the web; and continue into a zip archive, as
+    in deu-eng.zip/deu.txt.
     """
 
     model_config = ConfigDict(

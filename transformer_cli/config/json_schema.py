@@ -85,7 +85,9 @@ def _or_null(part: Schema, definitions: dict[str, Schema]) -> Schema:
     rest = {key: value for key, value in part.items() if key != "anyOf"}
     types = choice["type"] if isinstance(choice["type"], list) else [choice["type"]]
     made = {**choice, **rest, "type": [*types, "null"]}
-    if "enum" in choice:
+    if "const" in choice:
+        made["enum"] = [made.pop("const"), None]
+    elif "enum" in choice:
         made["enum"] = [*choice["enum"], None]
     return made
 

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -80,6 +81,20 @@ def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> No
 
     Places are lines of ``source``; without ``has_lines``, the whole of it.
     """
+    return _copy(_parse(text, source, keys, has_lines))  # whose owner may change it
+
+
+def _copy(node: Node) -> Node:
+    value = node.value
+    if isinstance(value, dict):
+        value = {key: _copy(each) for key, each in value.items()}
+    elif isinstance(value, list):
+        value = [_copy(each) for each in value]
+    return Node(value, node.place)
+
+
+@lru_cache(maxsize=8)  # evaluate reads a run's settings eight times, a tenth of its time
+def _parse(text: str, source: str, keys: Keys, has_lines: bool) -> Node:
     line = 0
     try:
         reader = _Reader(text, source, keys, has_lines)

@@ -1,11 +1,10 @@
 """Corpora found by name: archives of OPUS, and the Parquet of data sets on the Hugging Face Hub.
 
-A name leads to URLs, whose files are fetched like any others. So do the Hub's answers: a data set
-stays at the commit that it was first found at, and is read without a network from then on.
+Names become URLs, which are fetched and kept like any others. The Hub's answers are kept too, so a
+data set stays at the commit where it was first found, and is read without a network from then on.
 """
 
 import re
-import sys
 from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any
@@ -15,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli.compression import open_text
 from transformer_cli.config.data_schema import DataConfig, SourceConfig, list_sources, list_urls
-from transformer_cli.data.fetching import fetch, find
+from transformer_cli.data.fetching import fetch, find, tell
 from transformer_cli.data.readers.units import no_such
 from transformer_cli.errors import CorpusError, size
 from transformer_cli.files import sha256 as sum_of
@@ -34,7 +33,7 @@ _MAX_TERMS = 1 << 16
 
 
 class Fetched(BaseModel):
-    """Text that was fetched: where from, and on what terms."""
+    """Fetched text: its origin and licence."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -57,18 +56,15 @@ class FetchedRecord(BaseModel):
 
 
 def list_fetched(data: DataConfig) -> tuple[Fetched, ...]:
-    """Return what was fetched of the text, as it lies in the user's cache."""
-    found = {
-        url: _read_archive(PurePath(url).name, url, sha) for url, sha in list_urls(data).items()
-    }
+    """Return the origin and licence of all text that was fetched into the user's cache."""
+    found = [_read_archive(PurePath(url).name, url, sha) for url, sha in list_urls(data).items()]
     for source in list_sources(data):
         if source.opus is not None:
             url = archive_url(source.opus, data.src_lang, data.tgt_lang)
-            found[url] = _read_archive(source.opus, url)
+            found.append(_read_archive(source.opus, url))
         elif source.hf is not None:
-            each = _describe_data_set(source)
-            found[each.url] = each
-    return tuple(filter(None, found.values()))
+            found.append(_describe_data_set(source))
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 # --- OPUS -----------------------------------------------------------------------------------------
@@ -154,8 +150,7 @@ def fetch_data_set(source: SourceConfig) -> tuple[Path, ...]:
     files = _list_files(source, found)
     if len(files) > 1 and any(find(url, file.sha256) is None for url, file in files.items()):
         total = size(sum(file.size or 0 for file in files.values()))
-        with suppress(OSError):  # nobody reads it
-            print(f"hf: {source.hf}: {len(files)} files, {total}", file=sys.stderr)
+        tell(f"hf: {source.hf}: {len(files)} files, {total}")
     return tuple(fetch(url, file.sha256) for url, file in files.items())
 
 

@@ -1,4 +1,7 @@
-"""Files of the web: fetched once into the user's cache, resumed, verified, kept by their sums."""
+"""Files of the web: fetched once into the user's cache, resumed, verified, kept by their sums.
+
+The URLs themselves hold no secrets, as ``text_path`` refuses those that do; redirects may.
+"""
 
 import hashlib
 import os
@@ -11,8 +14,6 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
-
-from pydantic import BaseModel, ConfigDict
 
 from transformer_cli.artifact import Artifact, Record, read_record, write_record
 from transformer_cli.errors import CorpusError, hide_credentials, make_visible, size
@@ -30,36 +31,25 @@ if TYPE_CHECKING:
 # Seconds to connect to one address, of which a server may have several, and to wait for bytes.
 TIMEOUT = (5.0, 30.0)
 _CHUNK_BYTES = 1 << 16
-"""Of which an interruption costs one."""
 _SPARE_BYTES = 64 << 20
 """What is left free of a disk."""
-_SHOWN = 12
-"""Characters of a sum in messages."""
 _CHECK_URL = "check the URL, and whether the file has moved"
+_OTHER_DISK = "free some, or set TRANSFORMER_CLI_CACHE to a directory on another disk"
 
 Say = Callable[[str], object]
 
 
-class _Part(BaseModel):
-    """Which version of a file the beginning is of that came so far."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    version: str
-    """Its ETag, or the time when it was changed."""
-    size: int
-
-
-def _print(message: str) -> None:
+def tell(message: str) -> None:
+    """Write a line to stderr."""
     with suppress(OSError):  # nobody reads it
         print(make_visible(message), file=sys.stderr)
 
 
-def fetch(url: str, sha256: str | None = None, say: Say = _print, advice: str = _CHECK_URL) -> Path:
+def fetch(url: str, sha256: str | None = None, say: Say = tell, advice: str = _CHECK_URL) -> Path:
     """Return a file of the web from the user's cache, where it is fetched to if it is not there.
 
-    What was interrupted goes on where it ended, if the server still has the same file. Processes
-    that ask for one file at the same time fetch it once.
+    An interrupted fetch is resumed if the server still has the same file. Processes that ask for
+    one file at the same time fetch it once.
 
     Args:
         url: of https, or of http, to this machine or with ``sha256``.
@@ -70,37 +60,40 @@ def fetch(url: str, sha256: str | None = None, say: Say = _print, advice: str = 
     Raises:
         CorpusError: it cannot be fetched, is another file, or has no room on the disk.
     """
-    from filelock import FileLock
+    from filelock import FileLock, Timeout
 
-    _check_url(url, sha256)
     if found := find(url, sha256):
         return found
     place = _cache() / _digest(url)
     with _naming_errors(url, place.parent, advice):
+        _check_url(url, sha256)
         # As CTranslate2's conversions are kept only where nobody else may write.
         place.parent.parent.parent.mkdir(parents=True, exist_ok=True)
         for directory in (place.parent.parent, place.parent):
             directory.mkdir(mode=0o700, exist_ok=True)
-        with FileLock(place.with_suffix(".lock")):
+        lock = FileLock(place.with_suffix(".lock"))
+        try:
+            held = lock.acquire(timeout=1)
+        except Timeout:
+            say(f"{url}: waiting for another process that is fetching it")
+            held = lock.acquire()
+        with held:
             if found := find(url, sha256):  # another process was faster
                 return found
             remove_leftovers(place.parent)
-            _download(url, sha256, place, say)
+            _download(url, sha256, place, say, advice)
             return _keep(url, sha256, place, say)
 
 
 def find(url: str, sha256: str | None = None) -> Path | None:
     """Return a file of the web if it is in the user's cache, as it was fetched."""
     if sha256 is None:
-        record = read_record(_cache() / f"{_digest(url)}.json", Record)
-        sha256 = None if record is None else record.made_of["sha256"]
-    if sha256 is None:
-        return None
+        if (known := read_record(_cache() / f"{_digest(url)}.json", Record)) is None:
+            return None
+        sha256 = known.made_of["sha256"]
     kept = _kept(url, sha256)
     record = kept.read()
-    if record is None or kept.find_damage(record):
-        return None
-    return kept.path / _name(url)
+    return None if record is None or kept.find_damage(record) else kept.path / _name(url)
 
 
 def local_path(path: Path, sha256: str | None = None) -> Path:
@@ -112,7 +105,8 @@ def local_path(path: Path, sha256: str | None = None) -> Path:
         return path
     url, name = split
     if "*" in url or "?" in url:
-        raise CorpusError(f"{path}: the web has no wildcards but in a zip archive; name each file")
+        problem = "* and ? are wildcards for files in a zip archive only; give the URL of one file"
+        raise CorpusError(f"{path}: {problem}")
     return fetch(url, sha256) / name
 
 
@@ -136,27 +130,29 @@ def _kept(url: str, sha256: str) -> Artifact[Record]:
 
 
 def _name(url: str) -> str:
-    name = unquote(urlsplit(url).path).rpartition("/")[2]
-    return re.sub(r"[^\w.@+=-]", "_", name)[-100:].lstrip(".") or "file"
+    name = unquote(re.split("[?#]", url)[0]).rpartition("/")[2]
+    return re.sub(r"[^\w.@+=-]", "_", name)[-60:].lstrip(".") or "file"
 
 
 # --- what may be asked for ------------------------------------------------------------------------
 
 
 def _check_url(url: str, sha256: str | None, before: str = "") -> None:
-    """Raise CorpusError for a URL that is not safe to read, perhaps after one that led there."""
+    """Raise CorpusError unless a URL, to which ``before`` may redirect, is safe to read.
+
+    ValueError is raised if it is none.
+    """
+    if "\\" in url:  # after which requests might find another host than we do
+        raise ValueError
     scheme, host = urlsplit(url).scheme, urlsplit(url).hostname or ""
-    if scheme == "https" and host:
+    may_be_http = scheme == "http" and not before.startswith("https:")
+    if (scheme == "https" and host) or (may_be_http and (sha256 is not None or _is_local(host))):
         return
-    is_downgraded = before.startswith("https:")
-    if scheme == "http" and not is_downgraded and (sha256 is not None or _is_local(host)):
-        return
-    shown, led = hide_credentials(url)[:200], "the server leads to " * bool(before)
-    if scheme == "http" and not is_downgraded:
-        problem = "http can be tampered with on its way; take https, or say the file's sha256"
-    else:
-        problem = "only https is followed from https" if before else "only https URLs are fetched"
-    raise CorpusError(f"{before and f'{before}: '}{led}{shown}: {problem}")
+    problem = "only https URLs are fetched"
+    if may_be_http:
+        problem = "plain http can be tampered with; use https, or give the file's sha256"
+    led = f"{hide_credentials(before)}: the server redirects to " if before else ""
+    raise CorpusError(f"{led}{hide_credentials(url)}: {problem}")
 
 
 def _is_local(host: str) -> bool:
@@ -168,72 +164,77 @@ def _is_local(host: str) -> bool:
 # --- fetching -------------------------------------------------------------------------------------
 
 
-def _download(url: str, sha256: str | None, place: Path, say: Say) -> None:
+def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) -> None:
     """Fetch what is missing of a file, beside ``place``."""
     import requests
 
     part = place.with_suffix(".part")
-    known = read_record(place.with_suffix(".part.json"), _Part)
-    known = known if part.is_file() else None
-    have = 0 if known is None else part.stat().st_size
-    if known is not None and have == known.size:
+    record = read_record(place.with_suffix(".part.json"), Record)
+    known = {} if record is None else record.made_of  # the version that the beginning is of
+    have = part.stat().st_size if known and part.is_file() else 0
+    if have and str(have) == known["size"]:
         return
 
     def check(response: "Response", **_: object) -> None:
         if response.is_redirect:
             target = urljoin(response.url, response.headers["location"])
             _check_url(target, sha256, before=response.url)
+        # Or requests would decompress a .gz that its server takes for text.
+        response.raw.headers.pop("Content-Encoding", None)
 
-    headers = {"Accept-Encoding": "identity"}  # or it might be decompressed on its way
-    if known is not None and have:
-        headers |= {"Range": f"bytes={have}-", "If-Range": known.version}
+    headers = {"Accept-Encoding": "identity"}
+    if have:
+        headers |= {"Range": f"bytes={have}-", "If-Range": known["version"]}
     with requests.get(
         url, headers=headers, stream=True, timeout=TIMEOUT, hooks={"response": check}
     ) as response:
-        if not have or response.status_code != 416:  # it is shorter now than what is there
-            response.raise_for_status()
-        if known is not None and have and not _goes_on(response, known, have):
-            part.unlink()  # it is of another version
-            if response.status_code != 200:
-                _download(url, sha256, place, say)
-                return
-            have = 0
-        _write(response, url, place, have, say)
+        goes_on = bool(have) and _goes_on(response, known, have)
+        if have and not goes_on and response.status_code in (206, 416):  # of another version
+            part.unlink()
+            _download(url, sha256, place, say, advice)
+            return
+        if response.status_code != 200 and not goes_on:
+            raise requests.HTTPError(response=response)
+        is_page = response.headers.get("Content-Type", "").startswith("text/html")
+        if sha256 is None and (is_page or response.headers.get("Content-Length") == "0"):
+            sent = "a web page" if is_page else "an empty file"
+            raise CorpusError(f"{url}: could not be fetched: the server sent {sent}; {advice}")
+        _write(response, url, place, have if goes_on else 0, say)
 
 
-def _goes_on(response: "Response", known: _Part, have: int) -> bool:
-    """Return whether what comes is the rest of the version that is known."""
-    return (
-        response.status_code == 206
-        and response.headers.get("Content-Range") == f"bytes {have}-{known.size - 1}/{known.size}"
-        and _version(response) in ("", known.version)
-    )
+def _goes_on(response: "Response", known: dict[str, str], have: int) -> bool:
+    """Return whether a response is the rest of the known version."""
+    rest = f"bytes {have}-{int(known['size']) - 1}/{known['size']}"
+    is_rest = response.status_code == 206 and response.headers.get("Content-Range") == rest
+    return is_rest and _version(response) in ("", known["version"])
 
 
 def _version(response: "Response") -> str:
-    """Return what is another for another version of the file; '': nothing that can be used."""
+    """Return what tells versions of the file apart; '': the server says nothing that does."""
     tag = str(response.headers.get("ETag", "W/"))
     return str(response.headers.get("Last-Modified", "")) if tag.startswith("W/") else tag
 
 
 def _write(response: "Response", url: str, place: Path, have: int, say: Say) -> None:
-    """Write what comes behind the ``have`` bytes that are there."""
+    """Append a response to the ``have`` bytes that are there."""
+    import requests
     from tqdm import tqdm
 
     rest = response.headers.get("Content-Length", "")
     total = have + int(rest) if rest.isdecimal() else None
-    free = shutil.disk_usage(place.parent).free - _SPARE_BYTES
-    if total is not None and total - have > free:
-        raise _no_room(url, size(total - have), place.parent, free)
+    room = max(0, shutil.disk_usage(place.parent).free - _SPARE_BYTES)
+    too_large = f"more than the {size(room)} to spare on the disk of {place.parent}; {_OTHER_DISK}"
+    if total is not None and total - have > room:
+        raise CorpusError(f"{url}: needs {size(total - have)}, {too_large}")
     part, record = place.with_suffix(".part"), place.with_suffix(".part.json")
     if not have:
         part.unlink(missing_ok=True)
         record.unlink(missing_ok=True)
         if total is not None and (version := _version(response)):
-            write_record(record, _Part(version=version, size=total))
-    known = "of unknown size" if total is None else size(total)
-    gone_on = f", of which {size(have)} are there" if have else ""
-    say(f"{hide_credentials(url)}: fetching {known}{gone_on}, to {place.parent}")
+            write_record(record, Record(made_of={"version": version, "size": str(total)}))
+    known = "a file of unknown size" if total is None else size(total)
+    resumed = f", of which {size(have)} are there," if have else ""
+    say(f"{url}: fetching {known}{resumed} to {place.parent}")
     with (
         part.open("ab") as file,
         tqdm(
@@ -248,48 +249,43 @@ def _write(response: "Response", url: str, place: Path, have: int, say: Say) -> 
         ) as bar,
     ):
         for chunk in response.iter_content(_CHUNK_BYTES):
-            free -= file.write(chunk)
-            bar.update(len(chunk))
-            if free < 0:
-                raise _no_room(url, "more", place.parent, free)
-        if total is not None and file.tell() != total:
-            raise OSError("it broke off")
+            bar.update(file.write(chunk))
+            if file.tell() - have > room:
+                file.truncate(0)
+                raise CorpusError(f"{url}: needs {too_large}")
+        if total is not None and file.tell() != total:  # which urllib3 1 does not notice
+            raise requests.ConnectionError
         file.flush()
         os.fsync(file.fileno())
 
 
-def _no_room(url: str, needed: str, cache: Path, free: int) -> CorpusError:
-    return CorpusError(
-        f"{hide_credentials(url)}: has {needed}, where the disk of {cache} has "
-        f"{size(max(free, 0))} to spare; free some, or set TRANSFORMER_CLI_CACHE to a directory "
-        "on another"
-    )
-
-
 def _keep(url: str, sha256: str | None, place: Path, say: Say) -> Path:
-    """Move what was fetched to where it is kept, if it is what it has to be."""
+    """Move a fetched file to where it is kept, if it has the right sum."""
     part = place.with_suffix(".part")
     found = sum_of(part)
     if sha256 not in (None, found):
         part.unlink()
         raise CorpusError(
-            f"{hide_credentials(url)}: what came is another file (its SHA-256 begins "
-            f"{found[:_SHOWN]}, not {str(sha256)[:_SHOWN]}), and is not kept; check the URL and "
-            "the sum, or whether its publisher has a new version"
+            f"{url}: is not the file that was asked for (its SHA-256 begins {found[:12]}, not "
+            f"{str(sha256)[:12]}), and was not kept; check the URL and the sum, and whether "
+            "there is a new version"
         )
+    record = Record(made_of={"url": url, "sha256": found})
     if (kept := find(url, found)) is None:
         artifact = _kept(url, found)
         if artifact.path.is_dir():
             remove_directory(artifact.path)  # it is damaged
-        made_of = Record(made_of={"url": url, "sha256": found})
 
-        def move(directory: Path) -> Record:
-            part.replace(directory / _name(url))
-            return made_of
+        def add(directory: Path) -> Record:
+            try:
+                (directory / _name(url)).hardlink_to(part)  # so that an interruption costs nothing
+            except (OSError, NotImplementedError):  # the file system has no links
+                part.replace(directory / _name(url))
+            return record
 
-        artifact.make(move)
+        artifact.make(add)
         kept = artifact.path / _name(url)
-    write_record(place.with_suffix(".json"), Record(made_of={"url": url, "sha256": found}))
+    write_record(place.with_suffix(".json"), record)
     for left in (".part", ".part.json"):
         place.with_suffix(left).unlink(missing_ok=True)
     if sha256 is None:
@@ -310,11 +306,14 @@ def _naming_errors(url: str, cache: Path, advice: str) -> Iterator[None]:
         problem = f"the server answered {status}; {'try again later' if is_busy else advice}"
     except requests.TooManyRedirects:
         problem = "the server redirects without end; check the URL"
+    except ValueError:  # requests' and urllib3's, too
+        problem = "it is no valid URL, or redirects to one that is not; check it"
     except requests.RequestException as error:
         problem = f"no connection, or it broke off ({type(error).__name__}); run the command again"
-        problem += ", and it goes on where it ended"
+        problem += " to resume"
     except OSError as error:
-        problem = f"cannot be written to {cache} ({error.strerror or error})"
+        reason = error.strerror or error
+        problem = f"cannot be written to {cache} ({reason}); if its disk is full, {_OTHER_DISK}"
     else:
         return
-    raise CorpusError(f"{hide_credentials(url)}: could not be fetched: {problem}")
+    raise CorpusError(f"{url}: could not be fetched: {problem}")

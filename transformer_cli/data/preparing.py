@@ -29,14 +29,7 @@ from transformer_cli.data.filters.filter_pass import Filter
 from transformer_cli.data.pieces import Piece, UnitCounts, count_bytes, cut_source
 from transformer_cli.data.readers.opening import SourceReader
 from transformer_cli.data.repeats import KeyExchange
-from transformer_cli.data.selection import (
-    Draw,
-    check_enough,
-    hold_out,
-    mark_near,
-    read_held_out,
-    scatter_sides,
-)
+from transformer_cli.data.selection import Draw, check_enough, hold_out, mark_near, scatter_sides
 from transformer_cli.data.sorting import (
     HELD_OUT,
     SPLITS,
@@ -307,11 +300,10 @@ def _decide(
         sides = exchange(name="src"), exchange(name="tgt")
         draw = Draw(split, tuple(bool(source.config.split) for source in sources), sides)
         list(tasks.map(partial(scatter_sides, draw), parts))
-        save(held_out, hold_out(draw, parts, tasks))
+        drawn = hold_out(draw, parts, tasks)
+        save(held_out, drawn)
         if split.near == "apart":
-            texts = tasks.map(read_held_out, parts, repeat(held_out))
-            pairs = list(chain.from_iterable(texts))
-            list(tasks.map(partial(mark_near, pairs, filtering.languages), parts))
+            mark_near(drawn, filtering.languages, parts, tasks)
     return Sorting(
         reasons=(*(filter_.name for filter_ in filtering.filters), HELD_OUT),
         sources=tuple(source.name for source in sources),

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from heapq import merge
-from itertools import compress
-from pathlib import Path
+from itertools import chain, compress
 
 import numpy as np
 
@@ -80,19 +79,24 @@ def hold_out(draw: Draw, parts: Sequence[Part], executor: Executor) -> np.ndarra
     return np.concatenate((held_out, _choose(held_out, others, draw.wanted)))
 
 
-def read_held_out(part: Part, held_out: Path) -> list[tuple[str, str]]:
-    """Return the text of the pairs of a part that are held out, by the file of all of these."""
-    chosen = np.fromfile(held_out, CANDIDATE)
-    is_chosen = np.zeros(part.count, bool)
-    is_chosen[chosen["place"][chosen["part"] == part.place]] = True
-    return list(compress(_pairs(part), is_chosen.tolist()))
+def mark_near(
+    held_out: np.ndarray, languages: tuple[str, str], parts: Sequence[Part], executor: Executor
+) -> None:
+    """Write for each part which pairs are near-copies of held-out ones."""
+    chosen = (held_out["place"][held_out["part"] == part.place] for part in parts)
+    pairs = list(chain.from_iterable(executor.map(_read_pairs, parts, chosen)))
+    list(executor.map(partial(_mark_near, pairs, languages), parts))
 
 
-def mark_near(held_out: Sequence[tuple[str, str]], languages: tuple[str, str], part: Part) -> None:
-    """Write which pairs of a part are near-copies of held-out ones."""
+def _read_pairs(part: Part, places: np.ndarray) -> list[tuple[str, str]]:
+    is_wanted = np.isin(np.arange(part.count), places)
+    return list(compress(_pairs(part), is_wanted.tolist()))
+
+
+def _mark_near(pairs: Sequence[tuple[str, str]], languages: tuple[str, str], part: Part) -> None:
     is_near = np.zeros(part.count, bool)
-    for first in range(0, len(held_out), MAX_HELD_OUT):
-        some = HeldOutPairs(held_out[first : first + MAX_HELD_OUT], languages)
+    for first in range(0, len(pairs), MAX_HELD_OUT):
+        some = HeldOutPairs(pairs[first : first + MAX_HELD_OUT], languages)
         is_near |= some.find_near(_pairs(part))
     part.save(_NEAR, is_near)
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from transformer_cli.data import corpus
 from transformer_cli.data.corpus import PairProgress, ParallelText, fold_side
-from transformer_cli.data.near_copies import BANDS, MAX_HELD_OUT, HeldOutPairs, find_bands
+from transformer_cli.data.near_copies import MAX_HELD_OUT, HeldOutPairs, find_bands
 from transformer_cli.data.sources import is_on_disk, open_training_text
 from transformer_cli.data.store import read_lines, read_stats
 from transformer_cli.data.training_text import StreamedText
@@ -47,20 +47,6 @@ class SeenPairs:
             "by_target": int(self.by_tgt.sum()),
             "unknown": [path.as_posix() for path in self.unknown],
         }
-
-
-@dataclass(frozen=True)
-class NearestPairs:
-    """How near the pairs of a text are to what is trained on."""
-
-    similarities: np.ndarray  # of each pair to the nearest
-    unknown: list[Path]  # as in ``SeenPairs``
-
-    def by_band(self) -> Iterator[tuple[float, float, list[int]]]:
-        """Yield the least and the greatest similarity of each band, and numbers of its pairs."""
-        bands = find_bands(self.similarities)
-        for band, (least, most) in enumerate(pairwise((0.0, *BANDS, 1.0))):
-            yield least, most, np.flatnonzero(bands == band).tolist()
 
 
 def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[str]:
@@ -115,10 +101,11 @@ def find_seen(
 
 def find_nearest(
     runs: Sequence[RunDirectory], text: ParallelText, progress: PairProgress
-) -> NearestPairs:
-    """Compare each pair with all that models were trained on, whose text is read anew.
+) -> tuple[list[int], list[Path]]:
+    """Return which of ``BANDS`` each pair is in by the nearest that models were trained on.
 
-    What a run was trained on is said of ``find_seen``.
+    What a run was trained on is said of ``find_seen``. Its text is read for that; the runs whose
+    text is not here are returned, too.
     """
     languages = _languages(runs[0])
     pairs = list(text.pairs())
@@ -138,7 +125,7 @@ def find_nearest(
                 nearest[some] = np.maximum(nearest[some], found)
         except (TransformerCliError, OSError):
             unknown.append(run.path)
-    return NearestPairs(nearest, unknown)
+    return find_bands(nearest).tolist(), unknown
 
 
 def _languages(run: RunDirectory) -> tuple[str, str]:

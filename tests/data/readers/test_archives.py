@@ -16,7 +16,7 @@ from transformer_cli.compression import open_text
 from transformer_cli.config.data_schema import CorpusData, FilePair, FilesData, SourceConfig
 from transformer_cli.data.pieces import cut_lines
 from transformer_cli.data.preparing import prepare_corpus
-from transformer_cli.data.readers.opening import open_source
+from transformer_cli.data.readers.opening import open_pair, open_source
 from transformer_cli.data.readers.units import matching_files
 from transformer_cli.data.sources import is_on_disk, open_split
 from transformer_cli.errors import CorpusError
@@ -65,12 +65,13 @@ def test_ranges_of_lines_are_those_of_a_file(tmp_path: Path) -> None:
 
 
 def test_wildcards_match_as_in_files(tmp_path: Path) -> None:
-    names = {"a-1_de": b"1", "a-2_de": b"2", "a-1_en": b"3", "deep__a_de": b"4", "deep__": b""}
+    names = {"a-1_de": b"1", "a-2_de": b"2", "a-1_en": b"3", "_deep__a_de": b"4", "_deep__": b""}
     archive = packed(tmp_path / "a.zip", **names)
-    for pattern, found in {"*.de": ["a-1.de", "a-2.de"], "*/*": ["deep/a.de"]}.items():
+    for pattern, found in {"*.de": ["a-1.de", "a-2.de"], ".deep/*": [".deep/a.de"]}.items():
         assert matching_files(archive / pattern) == tuple(archive / name for name in found)
+    assert read(archive / ".deep" / "a.de") == [b"4"]
     assert error_of(archive / "*.fr").endswith(
-        "matches; name a file in it: 'a-1.de', 'a-2.de', 'a-1.en', 'deep/a.de'"
+        "matches; name a file in it: 'a-1.de', 'a-2.de', 'a-1.en', '.deep/a.de'"
     )
 
 
@@ -99,7 +100,7 @@ def test_an_archive_that_climbs_out_is_refused(tmp_path: Path, name: str) -> Non
         archive.writestr(name, "evil")
     for wanted in ("good.txt", "*"):
         message = error_of(tmp_path / "a.zip" / wanted)
-        assert f"a.zip: has a file '{name}', which would lie outside of it" in message
+        assert f"a.zip: has a file '{name}', which points outside it" in message
 
 
 def test_what_is_not_there_is_named(tmp_path: Path) -> None:
@@ -130,6 +131,21 @@ def test_a_damaged_archive_is_an_error(
     assert problem in error_of(archive / "x")
 
 
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_damage_is_called_so_whatever_packed_it(tmp_path: Path, method: int) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as archive:
+        archive.writestr("x", "".join(map(str, range(1000))))
+    data = (tmp_path / "a.zip").read_bytes()
+    (tmp_path / "a.zip").write_bytes(data[:60] + b"\xff" * 50 + data[110:])
+    assert "damaged or cut-off archive" in error_of(tmp_path / "a.zip" / "x")
+
+
+def test_an_archive_of_another_name_is_known(tmp_path: Path) -> None:
+    archive = packed(tmp_path / "a.zip", x=b"text").rename(tmp_path / "a.de")
+    with pytest.raises(CorpusError, match=r"is compressed; give it a name that ends with \.zip"):
+        list(open_pair(FilePair(src=archive, tgt=archive)).pairs())
+
+
 def test_an_encrypted_file_is_an_error(tmp_path: Path) -> None:
     archive = packed(tmp_path / "a.zip", x=b"text")
     data = bytearray(archive.read_bytes())
@@ -144,9 +160,9 @@ def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     archive = packed(tmp_path / "a.zip", **{f"{number}_txt": lines for number in range(3)})
     monkeypatch.setattr(archives, "_ALWAYS_ALLOWED", len(lines))
     assert read(archive / "1.txt") == [lines]
-    assert "that would unpack to 3 MB, which no text does" in error_of(archive / "*.txt")
+    assert "would unpack from 1 MB to 3 MB, which no text does" in error_of(archive / "*.txt")
     monkeypatch.setattr(archives, "_ALWAYS_ALLOWED", len(lines) - 1)
-    assert "that would unpack to 1 MB, which no text does" in error_of(archive / "1.txt")
+    assert "would unpack from 1 MB to 1 MB, which no text does" in error_of(archive / "1.txt")
 
 
 def test_what_unpacks_to_more_than_it_says_is_cut_off(tmp_path: Path) -> None:
@@ -208,6 +224,8 @@ def test_two_files_have_two_sums() -> None:
     sides = {"src": "https://h/x.de.gz", "tgt": "https://h/x.en.gz"}
     first, second = "1" * 64, "2" * 64
     pair = FilePair.model_validate({**sides, "sha256": [first, second]})
+    shouted = FilePair.model_validate({**sides, "sha256": ["A" * 64, "B" * 64]})
+    assert shouted.sums == ("a" * 64, "b" * 64)  # as PowerShell writes them
     assert pair.sums == (first, second)
     assert FilePair.model_validate_json(pair.model_dump_json()) == pair
     assert SourceConfig.model_validate({"tmx": "https://h/x.tmx", "sha256": first}).sums[0] == first
@@ -220,5 +238,5 @@ def test_two_files_have_two_sums() -> None:
 
 def test_the_web_has_no_wildcards() -> None:
     source = SourceConfig.model_validate({"tmx": "https://h/x-*.tmx"})
-    with pytest.raises(CorpusError, match="no wildcards but in a zip archive"):
+    with pytest.raises(CorpusError, match="wildcards for files in a zip archive only"):
         open_source(source, "de", "en")

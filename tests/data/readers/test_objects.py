@@ -71,7 +71,8 @@ def test_what_needs_a_file_says_so(tmp_path: Path) -> None:
         ("s3://b//x", "empty, . or .."),
         ("s3://b/" + "x" * 3000, "too long"),
         ("s3://key:secret@b/x", "has a password or a key"),
-        ("https://h/x?Signature=secret", "has a password or a key"),
+        ("https://h/x?Signature=secret", "has a login or a query"),
+        ("https://secret@h/x", "has a login or a query"),
     ],
 )
 def test_other_urls_are_refused(url: str, problem: str) -> None:

@@ -162,6 +162,6 @@ def test_its_splits_are_scored_with_their_tags(trained: Path) -> None:
 def test_check_reads_the_sources(trained: Path) -> None:
     checked = run("check", "corpus.yaml", cwd=trained)
     assert checked.code == 0, checked.err
-    assert [line.split()[:2] for line in checked.out.splitlines() if line[:4] == "test"] == [
+    assert [line.split()[:2] for line in checked.out.splitlines() if line[:5] == "test "] == [
         ["test", "12"]
     ]

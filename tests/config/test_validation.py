@@ -391,6 +391,18 @@ def test_bpe_dropout_needs_merges(tokenizer: str, side: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("data", "protect"),
+    [
+        ("{kind: toy}", "[urls]"),
+        ("{kind: toy, more: [{src: a.de, tgt: a.en, tag: web}]}", "[]"),
+    ],
+)
+def test_what_stands_once_in_a_line_is_not_concatenated(data: str, protect: str) -> None:
+    settings = f"data: {data}\ntokenizer: {{kind: sentencepiece, protect: {protect}}}\n"
+    assert "concatenate" in _refusal(settings + "training: {concatenate: 0.5}\n")
+
+
+@pytest.mark.parametrize(
     ("tokenizer", "message"),
     [
         (

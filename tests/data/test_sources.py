@@ -8,6 +8,7 @@ from transformer_cli.config.data_schema import (
     FilePair,
     FilesData,
     Multi30kData,
+    SourceConfig,
     ToyData,
 )
 from transformer_cli.config.shipped import shipped_directory
@@ -34,6 +35,11 @@ def pair(name: str, src: str, tgt: str) -> FilePair:
     files.src.write_text(src, encoding="utf-8")
     files.tgt.write_text(tgt, encoding="utf-8")
     return files
+
+
+def added_pair(name: str, src: str, tgt: str) -> SourceConfig:
+    files = pair(name, src, tgt)
+    return SourceConfig(src=files.src, tgt=files.tgt)
 
 
 def files_data() -> FilesData:
@@ -103,7 +109,7 @@ def test_each_split_has_its_own_files() -> None:
 
 
 def test_added_pairs_follow_the_training_text_and_are_no_part_of_its_split() -> None:
-    added = [pair("e", "cinq\n\n", "cinco\n\n"), pair("f", "six\n", "seis\n")]
+    added = [added_pair("e", "cinq\n\n", "cinco\n\n"), added_pair("f", "six\n", "seis\n")]
     data = files_data().model_copy(update={"more": added})
     assert list(open_training_text(data).pairs()) == [
         *(("un", "um"), ("", "")),
@@ -117,10 +123,10 @@ def test_added_pairs_follow_the_training_text_and_are_no_part_of_its_split() -> 
 def test_the_sum_is_another_one_whenever_any_pair_is() -> None:
     own = files_data()
 
-    def sum_of(*added: FilePair) -> str:
+    def sum_of(*added: SourceConfig) -> str:
         return open_training_text(own.model_copy(update={"more": list(added)})).source_sha256()
 
-    one, other = pair("e", "cinq\n", "cinco\n"), pair("f", "six\n", "seis\n")
+    one, other = added_pair("e", "cinq\n", "cinco\n"), added_pair("f", "six\n", "seis\n")
     sums = [sum_of(), sum_of(one), sum_of(other), sum_of(one, other), sum_of(other, one)]
     pair("f", "sept\n", "seis\n")
     sums.append(sum_of(one, other))
@@ -134,7 +140,7 @@ def test_the_sum_is_another_one_whenever_any_pair_is() -> None:
 def test_corpora_of_captions_take_added_pairs_too(
     here: Path, data: ToyData | Multi30kData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, added = pair("train", "eins\n", "one\n"), pair("e", "zwei\n", "two\n")
+    own, added = pair("train", "eins\n", "one\n"), added_pair("e", "zwei\n", "two\n")
     monkeypatch.setattr(multi30k, "fetch", lambda *_: (own.src, own.tgt))
     monkeypatch.setattr(sources, "_find_toy", lambda *_: ParallelFiles(own.src, own.tgt))
     more = data.model_copy(update={"more": [added]})

@@ -17,7 +17,7 @@ from transformer_cli.config.data_schema import DataConfig, SourceConfig, list_so
 from transformer_cli.data.fetching import fetch, find, tell
 from transformer_cli.data.readers.units import no_such
 from transformer_cli.errors import CorpusError, size
-from transformer_cli.files import sha256 as sum_of
+from transformer_cli.files import read_small, sha256 as sum_of
 from transformer_cli.packages import import_extra
 
 ARCHIVES = "https://object.pouta.csc.fi/"
@@ -158,8 +158,8 @@ def _ask_hub(source: SourceConfig, what: str = "") -> _DataSet:
     url = f"{HUB}api/datasets/{source.hf}/{what}".rstrip("/")
     path = fetch(url, say=lambda _: None, advice=_ON_THE_HUB)
     try:
-        return _DataSet.model_validate_json(path.read_bytes())
-    except ValidationError as error:
+        return _DataSet.model_validate_json(read_small(path))
+    except (OSError, ValidationError) as error:
         problem = f"{path}: what the Hub answered for hf: {source.hf} is of an unknown form"
         raise CorpusError(f"{problem}; delete it, and try again later") from error
 

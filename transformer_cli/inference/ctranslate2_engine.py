@@ -94,6 +94,7 @@ class CTranslate2Engine:
     tgt_ids: dict[str, int]
     max_positions: int
     searches_at_once = True
+    can_align = False
     _starting: Lock = field(default_factory=Lock)
 
     @classmethod

@@ -47,6 +47,15 @@ def _train_once(make_directory: Callable[[str], Path]) -> Path:
     return directory / "runs" / "own"
 
 
+def test_what_exports_lack_is_told_before_a_training(trained: Path) -> None:
+    found = run("train", "own.yaml", "--dry-run", "--allow-suspect-data", cwd=trained.parents[1])
+    (told,) = (line for line in found.out.splitlines() if line.startswith("export"))
+    assert "placeholders (protect) and tags: no export to transformers or argos;" in told
+    for form in ("transformers", "argos"):
+        refused = run("export", trained, f"x.{form}model", "--format", form)
+        assert refused.code == 2, refused.err
+
+
 def test_lines_whose_placeholders_differ_are_counted(trained: Path, tmp_path: Path) -> None:
     # Of one token, so at most one of four placeholders.
     text = "a\n{a} %s {b} %d\n\n{a} %s {b} %d\n"

@@ -283,9 +283,10 @@ def test_banned_ids_are_never_written(beam_size: int, tmp_path: Path) -> None:
     favour(model, tags, 9.0)
     _, theirs = both(tmp_path / "model", model)
     options = SearchOptions(BOS_ID, EOS_ID, (*BANNED, *tags), beam_size)
-    sources, starts = [[*ids, EOS_ID] for ids in SOURCES], [[] for _ in SOURCES]
+    sources = [[*ids, EOS_ID] for ids in SOURCES]
+    prefixes: list[list[int]] = [[] for _ in SOURCES]
     limits = [8 for _ in SOURCES]
-    found = theirs.engine.search(sources, starts, limits, options, 999, ignore, never)
+    found = theirs.engine.search(sources, prefixes, limits, options, 999, ignore, never)
     assert all(found)
     assert not {number for of_line in found for one in of_line for number in one.ids} & {*tags}
 

@@ -80,6 +80,9 @@ class TranslateOptions:
     no_fuzzy: Annotated[bool, flag("PO: do not mark what is filled as fuzzy.", "--no-fuzzy")] = (
         False
     )
+    fallback: Annotated[
+        Literal["source"] | None, option(None, "What is written for a doubtful translation.")
+    ] = None
     sample: Annotated[int | None, option("SEED", "Sample tokens, with this seed.", min=0)] = None
     tag: options.Tag = None
     engine: Annotated[
@@ -262,6 +265,8 @@ class TranslateOptions:
             )
         if self.no_fuzzy and self.document != "po" and not self.are_many:
             yield "--no-fuzzy is for PO files; leave it out"
+        if self.fallback is not None and self.n_best_written is not None:
+            yield "--n-best and --scores write what the model says; leave out --fallback"
         if self.sample is not None and max(n_best or 1, beam_size or 1) > 1:
             yield "--sample draws one translation of a line; leave out --beam-size and --n-best"
 

@@ -1,13 +1,14 @@
 """The tokenizer protocol: all that the rest of the program knows of a tokenizer."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from transformer_cli.config.tokenizer_schema import Protected
+from transformer_cli.config.protection import Protection
 from transformer_cli.errors import UsageError
 
 
@@ -20,6 +21,8 @@ class Tokenizer(Protocol):
     size: int  # entries of the vocabulary, the four special tokens included
     is_word_level: bool = False
     """Whether every token is a word, so that words may be unknown and replaced."""
+    tag_ids: Mapping[str, int] = MappingProxyType({})
+    """Ids of the tags, by name, which stand before sources: no translation has one."""
 
     @property
     def text_size(self) -> int:
@@ -104,7 +107,7 @@ class Tokenizers:
     src: Tokenizer
     tgt: Tokenizer
     types: tuple[int, int] | None = None
-    protect: tuple[Protected, ...] = ()
+    protect: tuple[Protection, ...] = ()
     tags: tuple[str, ...] = ()
 
     def tag_id(self, name: str) -> int:

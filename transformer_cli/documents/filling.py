@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, get_args
 
-from transformer_cli.config.tokenizer_schema import Protected
+from transformer_cli.config.protection import Protected
 from transformer_cli.documents.document import Document, Filling, Segment, Tag
 from transformer_cli.documents.inline import (
     PlainText,

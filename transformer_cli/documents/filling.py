@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, get_args
 
-from transformer_cli.config.protection import Protected
+from transformer_cli.config.protection import Protected, Protection
 from transformer_cli.documents.document import Document, Filling, Segment, Tag
 from transformer_cli.documents.inline import (
     PlainText,
@@ -17,7 +17,6 @@ from transformer_cli.documents.inline import (
 from transformer_cli.packages import import_extra
 from transformer_cli.text.reserved import compare_placeholders, find_placeholders
 
-_ALL: tuple[Protected, ...] = get_args(Protected)
 _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
 _WRAPPED = 50
 """Least length of a line whose sentence may go on in the next one."""
@@ -54,8 +53,14 @@ class LineTranslator:
 
     translate: Callable[[Sequence[str], bool], Sequence[AlignedLine]]
     src_lang: str
-    protect: Collection[Protected] = ()
+    protect: Collection[Protection] = ()
     can_align: bool = True
+
+    @property
+    def placeholders(self) -> tuple[Protection, ...]:
+        """What is the same in a translation, whether there are slots for it or not."""
+        groups: tuple[Protection, ...] = get_args(Protected)
+        return (*(own for own in self.protect if own not in groups), *groups)
 
 
 @dataclass
@@ -111,7 +116,7 @@ def fill(document: Document, how: LineTranslator) -> Filled:
         if problem := _find_problem(core, text, document.encoding, how):
             filled.left.append(f"{segment.place}: {problem}")
             continue
-        difference = compare_placeholders(core.segment.text, text, _ALL)
+        difference = compare_placeholders(core.segment.text, text, how.placeholders)
         if difference:
             filled.differing.append(f"{segment.place}: {difference}")
         filled.fillings[place] = Filling(f"{core.lead}{text}{core.trail}", problem=difference)
@@ -147,6 +152,7 @@ class _Core:
     lead: str
     segment: Segment
     trail: str
+    placeholders: Collection[Protection]
 
     @classmethod
     def of(cls, segment: Segment, how: LineTranslator) -> "_Core":
@@ -173,7 +179,8 @@ class _Core:
             tag._replace(start=tag.start - start, end=tag.end - start)
             for tag in tags[first : last + 1]
         )
-        return cls(text[:start], replace(segment, text=text[start:end], tags=moved), text[end:])
+        core = replace(segment, text=text[start:end], tags=moved)
+        return cls(text[:start], core, text[end:], how.placeholders)
 
     @property
     def has_words(self) -> bool:
@@ -207,7 +214,7 @@ class _Core:
 
     def keeps_all(self, text: str) -> bool:
         """Return whether a translation has all tags and placeholders."""
-        is_same = not compare_placeholders(self.segment.text, text, _ALL)
+        is_same = not compare_placeholders(self.segment.text, text, self.placeholders)
         return is_same and are_tags_kept(self.segment, text)
 
     @property
@@ -217,13 +224,15 @@ class _Core:
         ends = [0, *(tag.end for tag in segment.tags)]
         starts = [*(tag.start for tag in segment.tags), len(segment.text)]
         for start, end in zip(ends, starts, strict=True):
-            tags += _find_placeholder_tags(segment.text[start:end], start)
+            tags += _find_placeholder_tags(segment.text[start:end], start, self.placeholders)
         return replace(segment, tags=tuple(sorted(tags)))
 
 
-def _find_placeholder_tags(text: str, offset: int) -> Iterator[Tag]:
+def _find_placeholder_tags(
+    text: str, offset: int, placeholders: Collection[Protection]
+) -> Iterator[Tag]:
     """Yield the placeholders of a text as tags; elements that are closed in it are pairs."""
-    found = find_placeholders(text, _ALL)
+    found = find_placeholders(text, placeholders)
     opened: list[tuple[int, str]] = []
     pairs: dict[int, int] = {}
     for number, match in enumerate(found):

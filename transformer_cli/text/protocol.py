@@ -9,6 +9,7 @@ import numpy as np
 
 from transformer_cli.config.tokenizer_schema import Protected
 from transformer_cli.errors import UsageError
+from transformer_cli.text.terms import TermList
 
 
 class Tokenizer(Protocol):
@@ -121,15 +122,22 @@ class Tokenizers:
         """Return whether a translation has each of its source's slots as often as the source."""
         return True
 
-    def encode_source(self, line: str) -> EncodedSource:
-        """Return the ids of a line to be translated."""
+    @property
+    def keeps_terms(self) -> bool:
+        """Return whether ``encode_source`` knows what to do with terms."""
+        return False
+
+    def encode_source(self, line: str, terms: TermList | None = None) -> EncodedSource:
+        """Return the ids of a line to be translated, in which ``terms`` are to be kept to."""
         return EncodedSource(self.src.encode(line))
 
     def encode_target(self, line: str, values: Sequence[str]) -> list[int]:
         """Return the ids of a translation, or of its beginning, given ``EncodedSource.values``."""
         return self.tgt.encode(line)
 
-    def source_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
+    def source_tokens(
+        self, line: str, ids: Sequence[int], terms: TermList | None = None
+    ) -> list[str]:
         """Return the tokens of a line, given its ids by ``encode_source``; tags may be among them.
 
         Whole words are as the line has them. Tokens that stand for no text are empty.

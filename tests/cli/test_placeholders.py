@@ -47,10 +47,19 @@ def _train_once(make_directory: Callable[[str], Path]) -> Path:
     return directory / "runs" / "own"
 
 
+def test_what_exports_lack_is_told_before_a_training(trained: Path) -> None:
+    found = run("train", "own.yaml", "--dry-run", "--allow-suspect-data", cwd=trained.parents[1])
+    (told,) = (line for line in found.out.splitlines() if line.startswith("export"))
+    assert "placeholders (protect) and tags: no export to transformers or argos;" in told
+    for form in ("transformers", "argos"):
+        refused = run("export", trained, f"x.{form}model", "--format", form)
+        assert refused.code == 2, refused.err
+
+
 def test_lines_whose_placeholders_differ_are_counted(trained: Path, tmp_path: Path) -> None:
     # Of one token, so at most one of four placeholders.
     text = "a\n{a} %s {b} %d\n\n{a} %s {b} %d\n"
-    told = "2 of 4 lines: placeholders differ; first: line 2\n"
+    told = "2 of 4 lines: placeholders differ; lines 2, 4\n"
     found = run("translate", trained, "--max-length", "1", stdin=text.encode())
     assert (found.code, found.err) == (0, told)
     assert found.out.count("\n") == 4
@@ -76,9 +85,10 @@ def test_lines_are_named_as_in_the_input(
     options = ("-i", name, column, "de", "-o", output, "--max-length", "1")
     found = run("translate", trained, *options, cwd=tmp_path)
     assert found.code == 0, found.err
-    long, differ = found.err.splitlines()
+    long, differ, doubt = found.err.splitlines()
     assert long.startswith(f"warning: {name}: line {line}: ")
-    assert differ.endswith(f"lines: placeholders differ; first: line {line}")
+    assert differ.endswith(f"lines: placeholders differ; line {line}")
+    assert doubt.endswith(f"doubtful, too short; line {line}")
 
 
 def test_a_tag_is_put_before_lines(trained: Path, training: Training) -> None:
@@ -184,3 +194,19 @@ def test_init_needs_the_tags_of_the_sources(trained: Path, tmp_path: Path) -> No
     refused = run("train", "heir.yaml", "--allow-suspect-data", cwd=tmp_path)
     assert refused.code == 1
     assert "has no tag 'blog', but only news, web" in refused.err.splitlines()[-1]
+
+
+def test_a_doubtful_line_may_be_written_as_its_source(trained: Path, tmp_path: Path) -> None:
+    text = f"a\n{'das ist so ' * 9}\n"
+    plain = run("translate", trained, "--max-length", "1", stdin=text.encode())
+    told = "1 of 2 lines: doubtful, too short; line 2\n"
+    assert (plain.code, plain.err) == (0, told)
+    found = run(
+        "translate", trained, "--max-length", "1", "--fallback", "source", stdin=text.encode()
+    )
+    assert (found.code, found.err) == (0, told)
+    assert found.out.splitlines() == [plain.out.splitlines()[0], text.splitlines()[1]]
+    refused = run("translate", trained, "--scores", "--fallback", "source", stdin=b"")
+    assert_refused(
+        refused, 2, "--n-best and --scores write what the model says; leave out --fallback"
+    )

@@ -29,7 +29,7 @@ from transformer_cli.inference.torch_engine import (
     TorchTranslator,
     load_torch_translator,
 )
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.translator import TextTranslator, ignore, never
 from transformer_cli.model.transformer import Transformer, build_model, weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
@@ -243,10 +243,9 @@ def both(
     model_config = trained.config.model
     learned = model_config.positions == "learned"
     most = model_config.max_positions if learned else SINUSOIDS
-    ids = {name: number for number, name in enumerate(names)}
     return (
         TextTranslator(TorchEngine(trained.model, torch.float32), *common),
-        TextTranslator(CTranslate2Engine(engine, names, ids, most), *common),
+        TextTranslator(CTranslate2Engine(engine, names, names, most), *common),
     )
 
 
@@ -276,6 +275,20 @@ def test_text_is_translated_alike(beam_size: int, end_bias: float, tmp_path: Pat
     if end_bias < 0:  # each stops at its own limit
         lengths = [len(output.split()) for output in outputs if output]
         assert lengths == [2 * len(line.split()) + 10 for line in LINES if line]
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_banned_ids_are_never_written(beam_size: int, tmp_path: Path) -> None:
+    model, tags = random_trained().model, [20, 21]
+    favour(model, tags, 9.0)
+    _, theirs = both(tmp_path / "model", model)
+    options = SearchOptions(BOS_ID, EOS_ID, (*BANNED, *tags), beam_size)
+    sources = [[*ids, EOS_ID] for ids in SOURCES]
+    prefixes: list[list[int]] = [[] for _ in SOURCES]
+    limits = [8 for _ in SOURCES]
+    found = theirs.engine.search(sources, prefixes, limits, options, 999, ignore, never)
+    assert all(found)
+    assert not {number for of_line in found for one in of_line for number in one.ids} & {*tags}
 
 
 def test_scores_change_no_text(tmp_path: Path) -> None:

@@ -96,6 +96,16 @@ def test_tags_are_each_lines_own_or_the_translators() -> None:
         random_translator().with_tag("web")
 
 
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_tags_are_never_written(beam_size: int) -> None:
+    translator = slots_translator([NEWS, NEWS + 1]).with_search(beam_size=beam_size)
+    for tag in (None, "news"):
+        sources = translator.encode_line("a b {x} c", "", tag).pieces
+        for best, *_ in translator.search_ids(sources, [[JOINER]], keep_slots=False):
+            assert best.ids
+            assert not {NEWS, NEWS + 1} & {*best.ids}
+
+
 def test_a_stream_tells_where_placeholders_differ() -> None:
     translator = slots_translator([SLOT[0]]).with_search(max_length=1)
     lines = [("{x} a", ""), ("{x} %s", ""), ("a", ""), ("", "")]

@@ -78,7 +78,7 @@ def translate_files(options: TranslateOptions) -> None:
             options = replace(options, threads=options.threads or cluster.threads)
         settings = executor.submit(describe_translator, options).result()
         of_all = {**settings, "errors": options.errors}
-        for name in ("n_best_written", "src_column", "src_field"):
+        for name in ("n_best_written", "src_column", "src_field", "fallback"):
             if (value := getattr(options, name)) is not None:
                 of_all[name.removesuffix("_written")] = str(value)
         directory = stack.enter_context(open_directory(options.output, of_all))

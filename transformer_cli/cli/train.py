@@ -23,6 +23,7 @@ with lazy_imports():
     from transformer_cli.config import schema, yaml
     from transformer_cli.data import sources
     from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
+    from transformer_cli.export import formats
     from transformer_cli.model import device as devices
     from transformer_cli.runs import checkpoint, directory, metrics_log, trained_model
     from transformer_cli.text import tokenizer
@@ -138,7 +139,9 @@ class _Training(NamedTuple):
         """Return the lines of the summary, with a forecast."""
         config, run = self.request.config, self.request.run
         about = (self.validator.num_unscored, run, self.previous, always_probe)
-        rows = summary.summarize_training(config, self.data, self.trainer, *about)
+        rows = [*summary.summarize_training(config, self.data, self.trainer, *about)]
+        if limits := formats.describe_limits(config, self.data.tokenizers):
+            rows.insert(-1, ("export", limits))  # the run directory comes last
         return align_columns(rows, left=2)
 
 

@@ -76,6 +76,9 @@ class TranslateOptions:
     replace_unk: Annotated[bool, flag("Copy source words for unknown ones.", "--replace-unk")] = (
         False
     )
+    fallback: Annotated[
+        Literal["source"] | None, option(None, "What is written for a doubtful translation.")
+    ] = None
     sample: Annotated[int | None, option("SEED", "Sample tokens, with this seed.", min=0)] = None
     tag: options.Tag = None
     engine: Annotated[
@@ -224,6 +227,8 @@ class TranslateOptions:
                 f"a beam of {beam_size} does not hold the {n_best} best; raise --beam-size, or "
                 "leave it out"
             )
+        if self.fallback is not None and self.n_best_written is not None:
+            yield "--n-best and --scores write what the model says; leave out --fallback"
         if self.sample is not None and max(n_best or 1, beam_size or 1) > 1:
             yield "--sample draws one translation of a line; leave out --beam-size and --n-best"
 

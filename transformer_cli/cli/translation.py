@@ -25,6 +25,8 @@ from transformer_cli.objects import ObjectPath
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.directory import RunDirectory
 
+_SHOWN = 10  # numbers of lines that are told
+
 
 class Translating(NamedTuple):
     """Text to translate, and its translator."""
@@ -180,18 +182,23 @@ def _warn_of_long_line(options: TranslateOptions, long: LongLine) -> None:
     warn(options.input_name, replace(long, line=long.line + options.line_offset))
 
 
-class WrittenLines(NamedTuple):
-    """How many lines were written, and those with other placeholders than their source."""
+class WrittenLines:
+    """How many lines were written, and which of them a person should look at."""
 
-    lines: int = 0
-    differing: int = 0
-    first: int = 0  # number of the first that differs
+    def __init__(self) -> None:
+        self.lines = 0
+        self.differing: list[int] = []  # those with other placeholders than their source
+        self.doubts: dict[str, list[int]] = {}  # doubtful ones, by what is doubtful
 
-    def told(self) -> list[str]:
-        """Return a line about those that differ if there are any."""
-        of_all = f"{self.differing:,} of {self.lines:,} lines"
-        found = f"{of_all}: placeholders differ; first: line {self.first:,}"
-        return [found] if self.differing else []
+    def told(self) -> Iterator[str]:
+        """Yield a line about those that differ, and one for each kind of doubt."""
+        doubts = {f"doubtful, {what}": numbers for what, numbers in self.doubts.items()}
+        for what, numbers in {"placeholders differ": self.differing, **doubts}.items():
+            if numbers:
+                shown = ", ".join(f"{number:,}" for number in numbers[:_SHOWN])
+                more = ", …" if len(numbers) > _SHOWN else ""
+                lines = f"line{'s' if len(numbers) > 1 else ''} {shown}{more}"
+                yield f"{len(numbers):,} of {self.lines:,} lines: {what}; {lines}"
 
 
 def write_rows(
@@ -203,18 +210,24 @@ def write_rows(
     alignments: TextIO | None = None,
 ) -> WrittenLines:
     """Call ``write(source, line)`` for each remaining row, after the first ``done``."""
-    lines = differing = first = 0
-    for lines, (row, translated) in enumerate(_translate(job, done, on_long_line), start=1):
-        write(row.source, row.to_line(translated.text))
+    written = WrittenLines()
+    first = done + 1 + job.options.line_offset
+    for number, (row, translated) in enumerate(_translate(job, done, on_long_line), start=first):
+        falls_back = bool(translated.doubt) and job.options.fallback == "source"
+        write(row.source, row.to_line(row.text if falls_back else translated.text))
         if alignments is not None:
             alignments.write(translated.alignment + "\n")
+        written.lines += 1
         if translated.difference:
-            line = done + lines + job.options.line_offset
-            differing, first = differing + 1, first or line
+            written.differing.append(number)
             if job.interactive:
-                warn(f"line {line:,}", f"placeholders differ: {translated.difference}")
+                warn(f"line {number:,}", f"placeholders differ: {translated.difference}")
+        if translated.doubt:
+            written.doubts.setdefault(translated.doubt, []).append(number)
+            if job.interactive:
+                warn(f"line {number:,}", f"doubtful, {translated.doubt}")
         progress(1)
-    return WrittenLines(lines, differing, first)
+    return written
 
 
 def _translate(
@@ -247,6 +260,8 @@ def _translate(
 def fingerprint(job: Translating) -> dict[str, str]:
     """Return every setting that decides the output, by name."""
     settings = {**job.translator.settings_fingerprint, "errors": job.options.errors}
+    if job.options.fallback is not None:
+        settings["fallback"] = job.options.fallback
     if (n_best := job.options.n_best_written) is not None:
         settings["n_best"] = str(n_best)
     if job.options.are_files and job.options.prefix_file is not None:

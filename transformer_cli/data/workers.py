@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -68,6 +69,14 @@ class _Pool(ProcessPoolExecutor):
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         with block_sigint():  # a worker may be started
             return super().submit(fn, *args, **kwargs)
+
+    def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **_: Any) -> Iterator[Any]:
+        """Yield the results; unlike the original, cancel no call that was not waited for.
+
+        Before Python 3.12, a pool whose workers are killed stumbles over cancelled calls.
+        """
+        calls = deque(self.submit(fn, *arguments) for arguments in zip(*iterables, strict=True))
+        return (calls.popleft().result() for _ in range(len(calls)))
 
 
 def _begin_worker() -> None:

@@ -38,7 +38,9 @@ def write_ctranslate2(
     run: RunDirectory, trained: TrainedModel, directory: Path, quantization: Quantization
 ) -> None:
     """Write the model, its tokenizers and its settings into an empty directory."""
-    write_model(trained, quantization, directory)
+    # Who searches it with CTranslate2 alone does not know the tags.
+    tags = [*trained.tokenizers.tgt.tag_ids.values()]
+    write_model(trained, quantization, directory, never_written=tags)
     write_sums(directory)
     write_text(directory / SETTINGS, dump_config(trained.config))
     write_tokenizer(run, directory)

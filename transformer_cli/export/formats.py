@@ -98,6 +98,24 @@ def check_expressible(name: ExportFormat, config: Config, tokenizers: Tokenizers
         resolve_name(entry.check)(config, tokenizers)
 
 
+def describe_limits(config: Config, tokenizers: Tokenizers) -> str | None:
+    """Return what exports of a model with reserved tokens lack; None: it has none of these."""
+    has = {"placeholders (protect)": tokenizers.protect, "tags": tokenizers.tags}
+    if not any(has.values()):
+        return None
+    refused = []
+    for name in FORMATS:
+        try:
+            check_expressible(name, config, tokenizers)
+        except UsageError:
+            refused.append(name)
+    return (
+        f"{' and '.join(name for name, those in has.items() if those)}: no export to "
+        f"{' or '.join(refused)}; programs that search ctranslate2 or onnx themselves need this "
+        "package's tokenizers"
+    )
+
+
 def write_format(
     name: ExportFormat,
     run: RunDirectory,

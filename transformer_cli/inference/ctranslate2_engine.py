@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -85,16 +86,20 @@ class CTranslate2Engine:
     Attributes:
         translator: a ``ctranslate2.Translator``.
         src_names: the source's tokens as CTranslate2 is given them, by id.
-        tgt_ids: the ids of the target's tokens, as it gives them.
+        tgt_names: the same of the target.
         max_positions: of an output that the exported table of positions has room for.
     """
 
     translator: Any
     src_names: list[str]
-    tgt_ids: dict[str, int]
+    tgt_names: list[str]
     max_positions: int
     searches_at_once = True
     _starting: Lock = field(default_factory=Lock)
+
+    @cached_property
+    def _tgt_ids(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.tgt_names)}
 
     @classmethod
     def open(
@@ -143,9 +148,8 @@ class CTranslate2Engine:
             raise CheckpointError(
                 f"{directory}: CTranslate2 cannot read it ({error}); export it again"
             ) from error
-        tgt_ids = {name: number for number, name in enumerate(tgt_names)}
         learned = model.positions == "learned"
-        return cls(translator, src_names, tgt_ids, model.max_positions if learned else SINUSOIDS)
+        return cls(translator, src_names, tgt_names, model.max_positions if learned else SINUSOIDS)
 
     @property
     def fingerprint(self) -> dict[str, str]:
@@ -197,7 +201,7 @@ class CTranslate2Engine:
         return outputs
 
     def _start(self, sources: list[list[int]], limit: int, options: SearchOptions) -> Any:
-        banned = [[SPECIALS[number]] for number in options.banned_ids if number != UNK_ID]
+        banned = [[self.tgt_names[number]] for number in options.banned_ids if number != UNK_ID]
         return self.translator.translate_batch(
             # CTranslate2 adds EOS.
             [[self.src_names[number] for number in ids[:-1]] for ids in sources],
@@ -216,7 +220,7 @@ class CTranslate2Engine:
 
     def _read_hypotheses(self, result: Any, limit: int) -> list[Hypothesis]:
         hypotheses = [
-            Hypothesis([self.tgt_ids[name] for name in names[:limit]], score)
+            Hypothesis([self._tgt_ids[name] for name in names[:limit]], score)
             for names, score in zip(result.hypotheses, result.scores or [0.0], strict=True)
         ]
         ended = [

@@ -8,12 +8,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice, zip_longest
 from threading import Event
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from transformer_cli.config.tokenizer_schema import Protected
 from transformer_cli.errors import InputError
+from transformer_cli.inference.doubts import DoubtFinder
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import (
+    SLOT_BEAM,
     EncodedLine,
     LongLine,
     TextTranslator,
@@ -38,6 +40,8 @@ class TranslatedLine(NamedTuple):
     """Empty if nobody asked."""
     difference: str = ""
     """How the placeholders of line and translation differ; empty if they are the same."""
+    doubt: str = ""
+    """What is doubtful about the best translation; empty if nothing is."""
 
 
 def with_prefixes(
@@ -89,6 +93,7 @@ def translate_stream(
             whose writer may wait for translations.
     """
     stopped = Event()
+    doubts = DoubtFinder(translator.config.data.tgt_lang)
 
     def encode(share: Sequence[_Numbered]) -> list[EncodedLine]:
         return translator.encode_lines(
@@ -100,9 +105,13 @@ def translate_stream(
     def translate(share: Sequence[_Numbered], encoded: Sequence[EncodedLine]) -> list[list[str]]:
         """Translate one rank's lines of a chunk; what goes from rank to rank is JSON."""
         options = n_best, with_alignments, ignore, stopped.is_set
-        found = zip(share, translator.translate_encoded(encoded, *options), strict=True)
+        found = translator.translate_encoded(encoded, *options)
+        told = _find_doubts(doubts, translator, encoded, found, *options)
         protect = translator.tokenizers.protect
-        return [_record(*source, best, n_best is not None, protect) for source, best in found]
+        return [
+            [*_record(*source, best, n_best is not None, protect), doubt]
+            for source, best, doubt in zip(share, found, told, strict=True)
+        ]
 
     def prepare(chunk: Sequence[_Numbered]) -> Callable[[], list[list[str]]]:
         """Check and encode a chunk; return what translates it."""
@@ -117,6 +126,40 @@ def translate_stream(
     results = _run_ahead(jobs, stopped.set) if is_ahead else (job() for job in jobs)
     for records in results:
         yield from (TranslatedLine(*fields) for fields in records)
+
+
+def _find_doubts(
+    doubts: DoubtFinder,
+    translator: TextTranslator[SearchEngine],
+    encoded: Sequence[EncodedLine],
+    found: list[list[Translation]],
+    n_best: int | None,
+    with_alignments: bool,
+    *callbacks: Any,
+) -> list[str]:
+    """Return what is doubtful about the best translation of each line.
+
+    Where one is, the line is searched again with a wider beam, and the best translation that is
+    not doubtful takes its place in ``found``.
+    """
+    told = [
+        doubts.find(line.text, best.text) for line, (best, *_) in zip(encoded, found, strict=True)
+    ]
+    places = [place for place, doubt in enumerate(told) if doubt]
+    # The n best, and samples, are what the model says, good or bad.
+    if not places or n_best is not None or translator.sample_seed is not None:
+        return told
+    beam_size = max(SLOT_BEAM, translator.decoding.beam_size)
+    again = translator.with_search(beam_size).translate_encoded(
+        [encoded[place] for place in places], beam_size, with_alignments, *callbacks
+    )
+    for place, candidates in zip(places, again, strict=True):
+        # Only the likeliest is aligned.
+        for candidate in candidates[:1] if with_alignments else candidates:
+            if not doubts.find(encoded[place].text, candidate.text):
+                found[place], told[place] = [candidate], ""
+                break
+    return told
 
 
 def _chunks(

@@ -426,10 +426,11 @@ class TextTranslator(Generic[EngineT]):
         """
         starts = prefixes or [[] for _ in sources]
         limits = list(map(self._max_output_tokens, sources, starts))
+        unknown = () if self.replace_unk else (UNK_ID,)
         options = SearchOptions(
             bos_id=BOS_ID,
             eos_id=EOS_ID,
-            banned_ids=(BOS_ID, PAD_ID) if self.replace_unk else (UNK_ID, BOS_ID, PAD_ID),
+            banned_ids=(*unknown, BOS_ID, PAD_ID, *self.tokenizers.tgt.tag_ids.values()),
             beam_size=self.decoding.beam_size,
             sample_seed=self.sample_seed,
             with_scores=with_scores,

@@ -1,8 +1,9 @@
 """The tokenizer protocol: all that the rest of the program knows of a tokenizer."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -21,6 +22,8 @@ class Tokenizer(Protocol):
     size: int  # entries of the vocabulary, the four special tokens included
     is_word_level: bool = False
     """Whether every token is a word, so that words may be unknown and replaced."""
+    tag_ids: Mapping[str, int] = MappingProxyType({})
+    """Ids of the tags, by name, which stand before sources: no translation has one."""
 
     @property
     def text_size(self) -> int:

@@ -264,6 +264,11 @@ class _LanguageCheck:
 # --- all rules ------------------------------------------------------------------------------------
 
 
+def is_copy(src: str, tgt: str) -> bool:
+    """Return whether the target is the source, and so long that it should not be."""
+    return src.strip() == tgt.strip() and not _is_short(src)
+
+
 def _find_blank(src: str, tgt: str) -> str:
     if src.strip() and tgt.strip():
         return ""
@@ -316,7 +321,7 @@ _RULES: tuple[Filter, ...] = (
         # Short ones may be right: names, titles and 'OK' are the same in many languages.
         "identical",
         "the target is the source, and is not short",
-        lambda src, tgt: src.strip() == tgt.strip() and not _is_short(src),
+        is_copy,
     ),
     PairFilter(
         "markup",

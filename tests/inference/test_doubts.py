@@ -1,0 +1,77 @@
+"""Doubtful translations: what tells them, the second search, and what is written instead."""
+
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from inference.test_slots import ByBeam, slots_translator
+from inference.translators import random_translator
+from transformer_cli.inference.doubts import DoubtFinder
+from transformer_cli.inference.stream import translate_stream
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt", "doubt"),
+    [
+        ("Das Auto ist rot.", "The car of the car of the car of the car of", "repeats itself"),
+        ("Er sagt nichts.", "He says nothing nothing nothing nothing.", "repeats itself"),
+        ("Wir essen Reis.", "我们吃米饭吃米饭吃米饭吃米饭", "repeats itself"),
+        ("sehr, sehr, sehr, sehr gut", "very, very, very, very good", ""),
+        ("Ha ha ha!", "Ha ha ha ha!", ""),
+        ("%s, %s, %s und %s", "%s, %s, %s, %s", ""),
+        ("Inhalt .................... 3", "Contents .................... 3", ""),
+        ("Ja.", "Yes, of course I will be there at eight o'clock.", "too long"),
+        ("Ich komme morgen, wenn das Wetter schön ist.", "I", "too short"),
+        ("Ich komme morgen, wenn das Wetter schön ist.", "", "too short"),
+        ("Ja.", "Yes, of course.", ""),
+        ("Ein Mann fährt mit dem Rad.", "Ein Mann fährt mit dem Rad.", "source copied"),
+        ("GNU General Public", "GNU General Public", ""),
+        ("Die Katze schläft.", "Кошка спит.", "in Cyrillic letters"),
+        ("«Кошка спит.»", "Кошка спит.", ""),
+        (
+            "我喜欢在周末和朋友一起去公园散步。",
+            "I like to go for a walk in the park at weekends.",
+            "",
+        ),
+        ("", "anything at all, however long it may be", ""),
+    ],
+)
+def test_what_is_doubtful_is_told(src: str, tgt: str, doubt: str) -> None:
+    language = "zh" if "米" in tgt else "en"
+    assert DoubtFinder(language).find(src, tgt) == doubt
+
+
+def translated(engine: ByBeam, **options: Any) -> list[tuple[str, str]]:
+    translator: Any = replace(slots_translator(), engine=cast(Any, engine))
+    found = translate_stream(translator, [("c d e", ""), ("a a a a", "")], **options)
+    return [(each.text, each.doubt) for each in found]
+
+
+def test_a_doubtful_line_is_searched_again_with_a_wider_beam() -> None:
+    engine = ByBeam([4] * 5, [[4] * 4, [5], [6]])
+    repeated = "a a a a a"
+    assert translated(engine) == [("b", ""), (repeated, "")]
+    assert engine.asked == [(2, 1), (1, 8)]
+
+
+def test_without_a_better_one_the_first_stays_and_is_told() -> None:
+    assert translated(ByBeam([4] * 5, [[4] * 4, [6] * 4])) == [
+        ("a a a a a", "repeats itself"),
+        ("a a a a a", ""),
+    ]
+
+
+def test_the_n_best_are_as_the_model_says() -> None:
+    engine = ByBeam([4] * 5, [[5]])
+    (first, doubt), _ = translated(engine, n_best=1)
+    assert doubt == "repeats itself"
+    assert "a a a a a" in first
+    assert engine.asked == [(2, 1)]
+
+
+def test_samples_are_not_searched_again() -> None:
+    translator = random_translator([5]).with_sampling(1)
+    assert [each.text for each in translate_stream(translator, [("5 6", "")])] == (
+        translator.translate(["5 6"])
+    )

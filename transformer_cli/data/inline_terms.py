@@ -19,9 +19,8 @@ from transformer_cli.text.terms import SPACELESS
 MOST_WORDS = 3
 """Of a term; its translation may have one more."""
 _MOST_TERMS = 3  # of a line
-# Share of all tokens that one of a term's first word has at most, and one of its last word's: 'the'
-# and 'of' are no terms.
-_RARE = 2e-3
+# The most frequent tokens that words begin with: 'the' and 'of' neither begin nor end a term.
+_FREQUENT = 25
 # Of a token: a word begins with it.
 _BEGINNING = re.compile(f"▁|[{SPACELESS}]")
 # Share of the translations, of those that begin a line with a capital: most are not written with
@@ -143,8 +142,11 @@ class InlineTerms:
 
     @cached_property
     def _is_rare(self) -> np.ndarray:
-        is_alpha = self._by_id(lambda token: token.removeprefix("▁").isalpha())
-        return is_alpha & (self.lexicon.frequency < _RARE)
+        """Of each id, whether it is of letters, begins a word, and is not one of the frequent."""
+        is_rare = self._begins & self._by_id(lambda token: token.removeprefix("▁").isalpha())
+        frequent_first = np.argsort(-self.lexicon.frequency * is_rare, kind="stable")
+        is_rare[frequent_first[:_FREQUENT]] = False
+        return is_rare
 
     def _by_id(self, judge: Callable[[str], bool]) -> np.ndarray:
         """Return for each id what is true of its token; false for reserved ones."""

@@ -62,9 +62,8 @@ class Lexicon:
     """Share of the source's tokens that each id has."""
 
     @classmethod
-    def learn(cls, store: EncodedStore, size: int) -> "Lexicon":
-        """Learn from an even sample of the training text, the same ones every time."""
-        text = _sample(store)
+    def learn(cls, text: EncodedText, size: int) -> "Lexicon":
+        """Learn from pairs with tokens on both sides; ``size`` is that of both vocabularies."""
         swapped = EncodedText(text.tgt, text.src)
         counts = np.bincount(text.src.ids, minlength=size)
         frequency = counts / max(1, counts.sum())
@@ -78,8 +77,8 @@ class Lexicon:
         return self.forward.align(src, tgt), self.backward.align(tgt, src)
 
 
-def _sample(store: EncodedStore) -> EncodedText:
-    """Return the short pairs of as many pages, evenly spread, as there is room for."""
+def sample_pairs(store: EncodedStore) -> EncodedText:
+    """Return the short pairs of as many pages, evenly spread, as a lexicon has room for."""
     places = 0.0
     for lengths in store.read_lengths():
         src, tgt = (np.minimum(side, _LONGEST).astype(float) for side in lengths)

@@ -194,7 +194,7 @@ class TextTranslator(Generic[EngineT]):
 
     def with_terms(self, terms: TermList) -> Self:
         """Return a copy that keeps to terms; UsageError: the model has not learned to."""
-        if not self.tokenizers.keeps_terms:
+        if not (self.tokenizers.has_terms or self.tokenizers.protect):
             raise UsageError(
                 "the model has learned neither terms nor placeholders; train one with data.terms: "
                 "0.3, or with tokenizer.protect"
@@ -430,7 +430,7 @@ class TextTranslator(Generic[EngineT]):
         options = SearchOptions(
             bos_id=BOS_ID,
             eos_id=EOS_ID,
-            banned_ids=(*unknown, BOS_ID, PAD_ID, *self.tokenizers.tgt.tag_ids.values()),
+            banned_ids=(*unknown, BOS_ID, PAD_ID, *self.tokenizers.tgt.source_ids),
             beam_size=self.decoding.beam_size,
             sample_seed=self.sample_seed,
             with_scores=with_scores,

@@ -168,6 +168,7 @@ class ReservedTokenizer(Tokenizer):
         self._names = [f"⟨{name}⟩" for name in names]
         self.size = base.size + len(self._names)
         self.term_marks = range(self.size - len(marks), self.size)
+        self.source_ids = (*self.tag_ids.values(), *self.term_marks)
         self.is_word_level = base.is_word_level
 
     @property
@@ -360,9 +361,9 @@ class ReservedTokenizers(Tokenizers):
         return self.src.count_slots(src_ids) == self.tgt.count_slots(tgt_ids)
 
     @property
-    def keeps_terms(self) -> bool:
-        """Return whether sources may have terms: between marks, or as slots."""
-        return bool(self.src.term_marks or self.protect)
+    def has_terms(self) -> bool:
+        """Return whether there are marks for the terms of a source."""
+        return bool(self.src.term_marks)
 
     def encode_source(self, line: str, terms: TermList | None = None) -> EncodedSource:
         """Return the ids of a source alone; all placeholders are slots.
@@ -415,13 +416,12 @@ class ReservedTokenizers(Tokenizers):
             for text, part in self.src.encode_parts(parts)
             for token in self.src.line_tokens(text, part)
         )
-        reserved = {*self.src.tag_ids.values(), *self.src.term_marks}
         between, behind = self.src.term_marks[1:] or (-1, -1)
         shown: list[str] = []
         is_translation = False
         for number in ids:
             is_translation = number == between or (is_translation and number != behind)
-            is_text = number not in reserved and not is_translation
+            is_text = number not in self.src.source_ids and not is_translation
             shown.append(next(tokens) if is_text else "")
         return shown
 

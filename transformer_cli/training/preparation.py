@@ -15,7 +15,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
 from transformer_cli.data.encoding import Load, load_once, write_store
 from transformer_cli.data.inline_terms import InlineTerms
-from transformer_cli.data.lexicon import Lexicon
+from transformer_cli.data.lexicon import Lexicon, sample_pairs
 from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.store import (
@@ -216,7 +216,7 @@ def build_augmentation(
     steps: list[Augmentation] = []
     if config.data.terms:
         assert isinstance(tokenizers, ReservedTokenizers)
-        lexicon = Lexicon.learn(store, tokenizers.src.size)
+        lexicon = Lexicon.learn(sample_pairs(store), tokenizers.src.size)
         terms = config.data.terms, settings.max_length
         steps.append(InlineTerms(tokenizers.src, lexicon, *terms))
     if any(rates):

@@ -1,5 +1,7 @@
 """Terms found in sources and translations: by words, case folded, the longest first."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -76,7 +78,7 @@ def test_found_terms_are_apart_in_order_and_kept_by_their_targets(
     listed = TermList([make_term(space.join(src), [" ".join(tgt)]) for src, tgt in rows])
     text = space.join(line)
     each = listed.find(text)
-    assert all(one.end <= other.start for one, other in zip(each, each[1:], strict=False))
+    assert all(one.end <= other.start for one, other in pairwise(each))
     for one in each:
         own = listed.find(text[one.start : one.end])
         assert [other.term for other in own] == [one.term]

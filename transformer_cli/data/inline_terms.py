@@ -69,7 +69,7 @@ class InlineTerms:
             row += [*src[place : own.start].tolist(), before, *src[own].tolist()]
             row += [between, *target, behind]
             place = own.stop
-        return row + src[place:].tolist()
+        return [*row, *src[place:].tolist()]
 
     def _encode_alone(
         self, ids: list[int], begins_line: bool, random: np.random.Generator
@@ -143,7 +143,7 @@ class InlineTerms:
     @cached_property
     def _is_rare(self) -> np.ndarray:
         """Of each id, whether it is of letters, begins a word, and is not one of the frequent."""
-        is_rare = self._begins & self._by_id(lambda token: token.removeprefix("▁").isalpha())
+        is_rare: np.ndarray = self._begins & self._by_id(lambda token: token.removeprefix("▁").isalpha())
         frequent_first = np.argsort(-self.lexicon.frequency * is_rare, kind="stable")
         is_rare[frequent_first[:_FREQUENT]] = False
         return is_rare
@@ -156,4 +156,5 @@ class InlineTerms:
 
 
 def _is_in(places: np.ndarray, span: slice) -> np.ndarray:
-    return (span.start <= places) & (places < span.stop)
+    is_in: np.ndarray = (span.start <= places) & (places < span.stop)
+    return is_in

@@ -33,12 +33,12 @@ class Direction:
         keys, places = np.unique(given * size + rows, return_inverse=True)
         starts = np.cumsum(counts) - counts
         of_given = keys // size
-        probabilities = np.ones(len(keys))
+        probabilities: np.ndarray = np.ones(len(keys))
         for _ in range(_ITERATIONS):
             weights = probabilities[places]
             weights /= np.repeat(np.add.reduceat(weights, starts), counts)
-            probabilities = np.bincount(places, weights, minlength=len(keys))
-            probabilities /= np.bincount(of_given, probabilities)[of_given]
+            counted = np.bincount(places, weights, minlength=len(keys))
+            probabilities = counted / np.bincount(of_given, counted)[of_given]
         is_kept = probabilities >= _LEAST
         return cls(keys[is_kept], probabilities[is_kept], size)
 
@@ -89,8 +89,8 @@ def sample_pairs(store: EncodedStore) -> EncodedText:
         TokenArray.concatenate([page.src for page in pages]),
         TokenArray.concatenate([page.tgt for page in pages]),
     )
-    lengths = np.stack(text.lengths)
-    return text.take(np.flatnonzero((lengths.max(axis=0) <= _LONGEST) & (lengths.min(axis=0) > 0)))
+    is_short = np.maximum(*text.lengths) <= _LONGEST
+    return text.take(np.flatnonzero(is_short & (np.minimum(*text.lengths) > 0)))
 
 
 def _cross(text: EncodedText, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

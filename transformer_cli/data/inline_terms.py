@@ -143,7 +143,9 @@ class InlineTerms:
     @cached_property
     def _is_rare(self) -> np.ndarray:
         """Of each id, whether it is of letters, begins a word, and is not one of the frequent."""
-        is_rare: np.ndarray = self._begins & self._by_id(lambda token: token.removeprefix("▁").isalpha())
+        is_rare: np.ndarray = self._begins & self._by_id(
+            lambda token: token.removeprefix("▁").isalpha()
+        )
         frequent_first = np.argsort(-self.lexicon.frequency * is_rare, kind="stable")
         is_rare[frequent_first[:_FREQUENT]] = False
         return is_rare

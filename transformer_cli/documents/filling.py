@@ -235,17 +235,16 @@ def _find_placeholder_tags(
     found = find_placeholders(text, placeholders)
     opened: list[tuple[int, str]] = []
     pairs: dict[int, int] = {}
-    for number, match in enumerate(found):
-        name = re.match(r"<(/?)([\w:.-]+)", match[0])
+    for number, (written, _, _) in enumerate(found):
+        name = re.match(r"<(/?)([\w:.-]+)", written)
         if name and name[1]:
             if opened and opened[-1][1] == name[2].lower():
                 pairs[opened.pop()[0]] = number
-        elif name and not match[0].endswith("/>"):
+        elif name and not written.endswith("/>"):
             opened.append((number, name[2].lower()))
     closing = {close: first for first, close in pairs.items()}
     reached = 0
-    for number, match in enumerate(found):
-        start, end = match.span()
+    for number, (_, start, end) in enumerate(found):
         if number in pairs or number in closing:
             key = f"text {offset} {closing.get(number, number)}"
             kind: Literal["open", "close"] = "open" if number in pairs else "close"

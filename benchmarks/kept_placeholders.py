@@ -11,7 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import get_args
 
-from transformer_cli.config.tokenizer_schema import Protected
+from transformer_cli.config.protection import Protected
 from transformer_cli.data.corpus import stream_lines
 from transformer_cli.text.reserved import compare_placeholders, find_placeholders
 

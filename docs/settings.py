@@ -125,6 +125,9 @@ def _type(part: Schema) -> str:
             return f"list of {len(part['items'])}: {_type(part['items'][0])} each"
         case "array" if "enum" in part["items"]:
             return f"list of {_type(part['items'])}"
+        case "array" if "anyOf" in part["items"]:
+            group, own = part["items"]["anyOf"]
+            return f"list of {_type(group)}, or {_describe_mapping(own)}"
         case "array":
             return f"list of {_describe_mapping(part['items'])}"
         case "object" if _is_source(part):

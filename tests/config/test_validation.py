@@ -12,6 +12,7 @@ from transformer_cli.config.schema import Config, ConstantSchedule
 from transformer_cli.config.setting_tree import parse
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsConfig
 from transformer_cli.config.validation import validate_as
+from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.errors import ConfigError
 
 _REQUIRED = "data: {kind: copy}\ntokenizer: {kind: words}\n"
@@ -504,3 +505,37 @@ def test_a_source_that_is_a_bare_path_is_answered_with_an_example(
         "  split: {val: 1}\ntokenizer: {kind: words}\n"
     )
     assert refusal == f"x.yaml:5: {message}"
+
+
+@pytest.mark.parametrize(
+    ("item", "said"),
+    [
+        ("printff", "protect.0.: expected 'printf', 'braces', 'tags', 'urls' or a mapping"),
+        ("printff", "found the text 'printff'; did you mean 'printf'"),
+        ("{patern: x}", "protect.0.: expected .* found keys and values"),
+        ("{pattern: 'x*'}", "protect.0..pattern: fits where there is no text"),
+        ("{pattern: '['}", "is no regular expression of Python's"),
+        ("{pattern: '(?:a+)+b'}", "repeats a group"),
+        ("{pattern: '(?:a|ab){9}b'}", "repeats a group"),
+        ("{pattern: '(a)b'}", "has a group that is numbered"),
+        ("{pattern: 'a?a?a?a?a?b'}", "5 repetitions that give back, at most 4"),
+        ("{pattern: " + "a" * 101 + "}", "101 characters; at most 100"),
+    ],
+)
+def test_what_cannot_be_protected_is_refused(item: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(f"data: {{kind: toy}}\ntokenizer:\n  kind: words\n  protect:\n    - {item}\n")
+    with pytest.raises(ConfigError, match=rf"a.yaml:5: tokenizer\..*{said}"):
+        load_config(file)
+
+
+def test_possessive_groups_can_be_protected(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    pattern = r"(?:[0-9a-f]{2}:){5}+[0-9a-f]{2}"
+    file.write_text(
+        f"data: {{kind: toy}}\ntokenizer: {{kind: words, protect: [{{pattern: '{pattern}'}}]}}\n"
+    )
+    config = load_config(file)
+    assert config.tokenizer.model_dump()["protect"] == [{"pattern": pattern}]
+    file.write_text(dump_config(config))
+    assert load_config(file) == config

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 from hypothesis import given, strategies as st
 
-from transformer_cli.config.tokenizer_schema import Protected
+from transformer_cli.config.protection import PlaceholderPattern, Protected
 from transformer_cli.text.reserved import compare_placeholders, find_placeholders
 
 ALL: tuple[Protected, ...] = get_args(Protected)
@@ -58,6 +58,22 @@ def test_placeholders_of_a_group(group: Protected, line: str, expected: str) -> 
     assert found(line, (group,)) == [each.replace("_", " ") for each in expected.split()]
     others = tuple(each for each in ALL if each != group)
     assert not set(expected.split()) & set(found(line, others)) or group == "urls"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "expected"),
+    [
+        ("%[A-Z]+%", "%FILE% in %DIR%, %s, 100%, %a%", "%FILE% %DIR% %s %a"),
+        (r"\$\[\w+\]|@@", "$[name]@@ %d", "$[name] @@ %d"),
+        ("(?i:#[a-f0-9]{6})", "#00FFaa #00f", "#00FFaa"),
+        ("(?=%)", "%s a %", "%s"),
+    ],
+)
+def test_patterns_of_ones_own_go_before_groups(pattern: str, line: str, expected: str) -> None:
+    own = PlaceholderPattern(pattern=pattern)
+    matches = find_placeholders(line, ("printf", own))
+    # What only looks ahead protects nothing, and hides what is there.
+    assert [match[0] for match in matches] == (expected.split() if pattern != "(?=%)" else [])
 
 
 def test_the_leftmost_placeholder_counts() -> None:

@@ -12,7 +12,8 @@ from hypothesis import given, strategies as st
 from pydantic import TypeAdapter
 from tokenizers import Tokenizer as Library, models, pre_tokenizers, trainers
 
-from transformer_cli.config.tokenizer_schema import Protected, TokenizerConfig
+from transformer_cli.config.protection import Protected
+from transformer_cli.config.tokenizer_schema import TokenizerConfig
 from transformer_cli.errors import TokenizerError, UsageError
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.reserved import SLOTS, ReservedTokenizers

@@ -5,9 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from transformer_cli.config.protection import ProtectedParts
 from transformer_cli.config.sections import Count, FilePath, Language, Section, setting
-
-Protected = Literal["printf", "braces", "tags", "urls"]
 
 
 class TokenizerSection(Section):
@@ -17,10 +16,11 @@ class TokenizerSection(Section):
     """The key of existing files, which ``src_`` and ``tgt_`` before it are for one side of."""
 
     kind: str
-    protect: list[Protected] = setting(
+    protect: ProtectedParts = setting(
         [],
         "parts of a line that are translated as they are, a token each: printf ('%s'), "
-        "braces ('{name}'), tags ('<b>') and urls",
+        "braces ('{name}'), tags ('<b>'), urls, and what fits a pattern of your own, as in "
+        "{pattern: '%[A-Z]+%'}",
     )
 
     @property

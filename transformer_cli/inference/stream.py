@@ -10,7 +10,7 @@ from itertools import islice, zip_longest
 from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
-from transformer_cli.config.tokenizer_schema import Protected
+from transformer_cli.config.protection import Protection
 from transformer_cli.errors import InputError
 from transformer_cli.inference.doubts import DoubtFinder
 from transformer_cli.inference.engine import SearchEngine
@@ -202,7 +202,7 @@ def _record(
     source: tuple[str, str],
     translations: Sequence[Translation],
     as_json: bool,
-    protect: Collection[Protected],
+    protect: Collection[Protection],
 ) -> list[str]:
     """Return the fields of a ``TranslatedLine``."""
     best = translations[0]

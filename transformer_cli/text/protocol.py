@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from transformer_cli.config.tokenizer_schema import Protected
+from transformer_cli.config.protection import Protection
 from transformer_cli.errors import UsageError
 
 
@@ -107,7 +107,7 @@ class Tokenizers:
     src: Tokenizer
     tgt: Tokenizer
     types: tuple[int, int] | None = None
-    protect: tuple[Protected, ...] = ()
+    protect: tuple[Protection, ...] = ()
     tags: tuple[str, ...] = ()
 
     def tag_id(self, name: str) -> int:

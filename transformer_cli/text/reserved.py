@@ -15,7 +15,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from transformer_cli.config.tokenizer_schema import Protected
+from transformer_cli.config.protection import PlaceholderPattern, Protected, Protection
 from transformer_cli.errors import UsageError, did_you_mean
 from transformer_cli.text.protocol import EncodedSource, Lines, Tokenizer, Tokenizers
 
@@ -64,12 +64,12 @@ _INLINE_ELEMENT = re.compile(
 )
 
 
-def find_placeholders(line: str, groups: Collection[Protected]) -> list[re.Match[str]]:
-    """Return the placeholders of a line that are of these groups, from left to right."""
+def find_placeholders(line: str, protect: Collection[Protection]) -> list[re.Match[str]]:
+    """Return the placeholders of a line that are protected, from left to right."""
     placeholders: list[re.Match[str]] = []
-    if not groups:
+    if not protect:
         return placeholders
-    pattern = _compile(frozenset(groups))
+    pattern = _compile(tuple(protect))
     closed: set[str] | None = None
     place = 0
     while match := pattern.search(line, place):
@@ -81,25 +81,28 @@ def find_placeholders(line: str, groups: Collection[Protected]) -> list[re.Match
                 # '<file>' is text; look for placeholders inside it.
                 place = match.start() + 1
                 continue
-        placeholders.append(match)
-        place = match.end()
+        if match[0]:
+            placeholders.append(match)
+        place = match.end() + (not match[0])  # a pattern of one's own may but look ahead
     return placeholders
 
 
 @cache
-def _compile(groups: frozenset[Protected]) -> re.Pattern[str]:
-    return re.compile("|".join(pattern for name, pattern in _PATTERNS.items() if name in groups))
+def _compile(protect: tuple[Protection, ...]) -> re.Pattern[str]:
+    # One's own go first: '%FILE%' is not printf's '%F'.
+    own = [f"(?:{each.pattern})" for each in protect if isinstance(each, PlaceholderPattern)]
+    return re.compile("|".join([*own, *(_PATTERNS[name] for name in _PATTERNS if name in protect)]))
 
 
-def compare_placeholders(src: str, tgt: str, groups: Collection[Protected]) -> str:
+def compare_placeholders(src: str, tgt: str, protect: Collection[Protection]) -> str:
     """Return how the placeholders of two lines differ, as in "without '%s', with '% s'".
 
     Nothing if they are the same. One that is twice in a line has to be twice in the other.
     """
-    if not groups:
+    if not protect:
         return ""
     of_src, of_tgt = (
-        Counter(match[0] for match in find_placeholders(line, groups)) for line in (src, tgt)
+        Counter(match[0] for match in find_placeholders(line, protect)) for line in (src, tgt)
     )
     return ", ".join(
         f"{how} '{text}'"
@@ -272,7 +275,7 @@ class ReservedTokenizers(Tokenizers):
 
     @classmethod
     def of(
-        cls, tokenizers: Tokenizers, protect: Sequence[Protected], tags: Sequence[str]
+        cls, tokenizers: Tokenizers, protect: Sequence[Protection], tags: Sequence[str]
     ) -> "ReservedTokenizers":
         """Add reserved tokens to both sides."""
         src = ReservedTokenizer(tokenizers.src, bool(protect), tags)
@@ -334,7 +337,7 @@ class UnprotectedLines:
 
     src: Lines
     tgt: Lines
-    protect: Sequence[Protected]
+    protect: Sequence[Protection]
     side: int  # 0 is the source, 1 the target
 
     def __len__(self) -> int:

@@ -8,15 +8,15 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import TagName
+from transformer_cli.config.protection import GROUPS, PlaceholderPattern, ProtectedParts
 from transformer_cli.config.tokenizer_schema import (
     HuggingFaceConfig,
-    Protected,
     SentencePieceConfig,
     TokenizerConfig,
     WordPieceConfig,
@@ -49,7 +49,7 @@ class TokenizerManifest(BaseModel):
     learned_from: str
     """SHA-256 of the training text that the tokenizers were learned from or are used with."""
     sha256: dict[FileName, str]
-    protect: list[Protected] = []  # groups of placeholders that reserved tokens stand for
+    protect: ProtectedParts = []  # placeholders that reserved tokens stand for
     tags: list[TagName] = []  # reserved tokens, in the order of their ids
 
     @abstractmethod
@@ -191,7 +191,8 @@ def learn_tokenizers(
 
     ``tags`` are names of reserved tokens, sorted, which sources begin with.
     """
-    protect = [group for group in get_args(Protected) if group in config.protect]
+    own = [each for each in config.protect if isinstance(each, PlaceholderPattern)]
+    protect = [*(group for group in GROUPS if group in config.protect), *dict.fromkeys(own)]
     if protect:
         src, tgt = (UnprotectedLines(text.src, text.tgt, protect, side) for side in (0, 1))
         text = replace(text, src=src, tgt=tgt)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from transformer_cli.config.data_schema import FilterName
-from transformer_cli.config.tokenizer_schema import Protected
+from transformer_cli.config.protection import GROUPS
 from transformer_cli.data.filters.filter_pass import (
     Filter,
     OutlierFilter,
@@ -116,7 +116,6 @@ def _percentile(values: np.ndarray, counts: np.ndarray, percent: float) -> float
 
 # --- markup and numbers ---------------------------------------------------------------------------
 
-_PLACEHOLDERS: tuple[Protected, ...] = get_args(Protected)
 _BEGINNINGS = "%<{&"
 _POSITION_OR_FORMAT = re.compile(r"(?<=%)(?:\d+\$)?[-+#0]*\d*(?:\.\d+)?[hljztL]*")
 _TAG_NAME = re.compile(r"</?[\w:-]+")
@@ -129,7 +128,7 @@ _NUMBER, _DIGIT = re.compile(r"\d+"), re.compile(r"\d")
 def _placeholders(line: str) -> list[str]:
     """Return the placeholders, tags and URLs of a line, in their order."""
     may_have = any(sign in line for sign in _BEGINNINGS) or "://" in line or "www." in line
-    return [match[0] for match in find_placeholders(line, _PLACEHOLDERS)] if may_have else []
+    return [match[0] for match in find_placeholders(line, GROUPS)] if may_have else []
 
 
 def _without_placeholders(line: str) -> str:

@@ -3,26 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
 from transformer_cli.data.readers.opening import open_source, source_of_file
+from transformer_cli.documents.document import Match
 from transformer_cli.packages import import_extra
 
 FUZZY_PERCENT = 75
 """Least similarity of a source that is worth telling a person."""
-
-
-class Match(NamedTuple):
-    """What a memory has that is like a text."""
-
-    src: str
-    tgt: str
-    percent: int  # similarity; 100 is the same text, white space aside
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether its translation can be taken as it is."""
-        return self.percent == 100
 
 
 class Memory:

@@ -84,7 +84,7 @@ def test_no_tag_is_lost_doubled_or_badly_nested(
     text = write_tree(tree, [0])
     source, plain = segment(text), PlainText.of(segment(text))
     sizes = len(plain.text.split()), len(translation.split())
-    links = ()
+    links: tuple[tuple[int, int], ...] = ()
     if all(sizes):
         pairs = st.tuples(*(st.integers(0, size - 1) for size in sizes))
         links = tuple(data.draw(st.lists(pairs, max_size=12)))
@@ -94,7 +94,7 @@ def test_no_tag_is_lost_doubled_or_badly_nested(
     assert TAG.sub("", written).split() == translation.split() or "".join(
         TAG.sub("", written).split()
     ) == "".join(translation.split())
-    waiting = []
+    waiting: list[str] = []
     for match in TAG.finditer(written):
         if match[1]:
             assert waiting.pop() == match[2]

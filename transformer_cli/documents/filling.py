@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, get_args
 
-from transformer_cli.config.protection import Protected
+from transformer_cli.config.protection import Protected, Protection
 from transformer_cli.documents.document import Document, Filling, Match, Segment, Tag
 from transformer_cli.documents.inline import (
     PlainText,
@@ -18,7 +18,6 @@ from transformer_cli.documents.inline import (
 from transformer_cli.packages import import_extra
 from transformer_cli.text.reserved import compare_placeholders, find_placeholders
 
-_ALL: tuple[Protected, ...] = get_args(Protected)
 _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
 _WRAPPED = 50
 """Least length of a line whose sentence may go on in the next one."""
@@ -70,11 +69,17 @@ class LineTranslator:
 
     translate: Callable[[Sequence[str], bool], Sequence[AlignedLine]]
     src_lang: str
-    protect: Collection[Protected] = ()
+    protect: Collection[Protection] = ()
     can_align: bool = True
     aligns_all: bool = False
     find_match: Callable[[str], Match | None] = lambda _: None
     fills_doubtful: bool = True
+
+    @property
+    def placeholders(self) -> tuple[Protection, ...]:
+        """What is the same in a translation, whether there are slots for it or not."""
+        groups: tuple[Protection, ...] = get_args(Protected)
+        return (*(own for own in self.protect if own not in groups), *groups)
 
 
 @dataclass
@@ -122,7 +127,7 @@ def fill(document: Document, how: LineTranslator) -> Filled:
     filled = Filled([None] * len(segments), list(document.left))
     matches = [how.find_match(segment.text) for segment in segments]
     for place, (segment, match) in enumerate(zip(segments, matches, strict=True)):
-        filled.fillings[place] = match and _recall(segment, match, document.encoding)
+        filled.fillings[place] = match and _recall(segment, match, document.encoding, how)
     filled.recalled = sum(filling is not None for filling in filled.fillings)
     cores = {
         place: _Core.of(segment, how)
@@ -137,7 +142,7 @@ def fill(document: Document, how: LineTranslator) -> Filled:
         if problem:
             filled.left.append(f"{segment.place}: {problem}")
             continue
-        difference = compare_placeholders(core.segment.text, text, _ALL)
+        difference = compare_placeholders(core.segment.text, text, how.placeholders)
         if difference:
             filled.differing.append(f"{segment.place}: {difference}")
         elif translated.doubts:
@@ -157,10 +162,10 @@ def fill(document: Document, how: LineTranslator) -> Filled:
     return filled
 
 
-def _recall(segment: Segment, match: Match, encoding: str) -> Filling | None:
+def _recall(segment: Segment, match: Match, encoding: str, how: LineTranslator) -> Filling | None:
     """Return what a memory has for a segment, if it can be taken as it is."""
     text, source = match.tgt, segment.text
-    if match.percent < 100 or compare_placeholders(source, text, _ALL):
+    if match.percent < 100 or compare_placeholders(source, text, how.placeholders):
         return None
     if segment.is_ambiguous or not are_tags_kept(segment, text) or not _fits(text, encoding):
         return None
@@ -231,6 +236,7 @@ class _Core:
     lead: str
     segment: Segment
     trail: str
+    placeholders: Collection[Protection]
 
     @classmethod
     def of(cls, segment: Segment, how: LineTranslator) -> "_Core":
@@ -257,7 +263,8 @@ class _Core:
             tag._replace(start=tag.start - start, end=tag.end - start)
             for tag in tags[first : last + 1]
         )
-        return cls(text[:start], replace(segment, text=text[start:end], tags=moved), text[end:])
+        core = replace(segment, text=text[start:end], tags=moved)
+        return cls(text[:start], core, text[end:], how.placeholders)
 
     @property
     def has_words(self) -> bool:
@@ -291,7 +298,7 @@ class _Core:
 
     def keeps_all(self, text: str) -> bool:
         """Return whether a translation has all tags and placeholders."""
-        is_same = not compare_placeholders(self.segment.text, text, _ALL)
+        is_same = not compare_placeholders(self.segment.text, text, self.placeholders)
         return is_same and are_tags_kept(self.segment, text)
 
     @property
@@ -301,26 +308,27 @@ class _Core:
         ends = [0, *(tag.end for tag in segment.tags)]
         starts = [*(tag.start for tag in segment.tags), len(segment.text)]
         for start, end in zip(ends, starts, strict=True):
-            tags += _find_placeholder_tags(segment.text[start:end], start)
+            tags += _find_placeholder_tags(segment.text[start:end], start, self.placeholders)
         return replace(segment, tags=tuple(sorted(tags)))
 
 
-def _find_placeholder_tags(text: str, offset: int) -> Iterator[Tag]:
+def _find_placeholder_tags(
+    text: str, offset: int, placeholders: Collection[Protection]
+) -> Iterator[Tag]:
     """Yield the placeholders of a text as tags; elements that are closed in it are pairs."""
-    found = find_placeholders(text, _ALL)
+    found = find_placeholders(text, placeholders)
     opened: list[tuple[int, str]] = []
     pairs: dict[int, int] = {}
-    for number, match in enumerate(found):
-        name = re.match(r"<(/?)([\w:.-]+)", match[0])
+    for number, (written, _, _) in enumerate(found):
+        name = re.match(r"<(/?)([\w:.-]+)", written)
         if name and name[1]:
             if opened and opened[-1][1] == name[2].lower():
                 pairs[opened.pop()[0]] = number
-        elif name and not match[0].endswith("/>"):
+        elif name and not written.endswith("/>"):
             opened.append((number, name[2].lower()))
     closing = {close: first for first, close in pairs.items()}
     reached = 0
-    for number, match in enumerate(found):
-        start, end = match.span()
+    for number, (_, start, end) in enumerate(found):
         if number in pairs or number in closing:
             key = f"text {offset} {closing.get(number, number)}"
             kind: Literal["open", "close"] = "open" if number in pairs else "close"

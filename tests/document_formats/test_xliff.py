@@ -1,5 +1,7 @@
 """XLIFF of several producers: what is filled and set, and that all else stays the same bytes."""
 
+# ruff: noqa: E501
+
 import re
 from pathlib import Path
 

@@ -109,8 +109,9 @@ class XmlDocument(Document):
         for name, value in attributes.items():
             written = f" {name}={quoteattr(value)}"
             pattern = rf"""\s{re.escape(name)}\s*=\s*(?:"[^"]*"|'[^']*')"""
-            tag, count = re.subn(pattern, lambda _, new=written: new, tag, count=1)
-            tag = tag if count else f"{tag[:-1]}{written}>"
+            match = re.search(pattern, tag)
+            start, end = match.span() if match else (len(tag) - 1, len(tag) - 1)
+            tag = tag[:start] + written + tag[end:]
         return tag
 
     def indent(self, element: Element) -> str:

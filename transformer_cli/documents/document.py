@@ -14,18 +14,21 @@ from transformer_cli.errors import InputError
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli.documents import po, tmx, xliff
+    from transformer_cli.documents import html, po, tmx, xliff
 
 MAX_BYTES = 1 << 26
 """Of a document, which is held in memory as a whole."""
 
-DocumentFormat = Literal["po", "xliff", "tmx"]
+DocumentFormat = Literal["po", "xliff", "tmx", "html"]
 _FORMATS: dict[str, DocumentFormat] = {
     ".po": "po",
     ".pot": "po",
     ".xlf": "xliff",
     ".xliff": "xliff",
     ".tmx": "tmx",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
 }
 
 
@@ -193,6 +196,7 @@ def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = Tr
         "po": po.PoDocument,
         "xliff": xliff.XliffDocument,
         "tmx": tmx.TmxDocument,
+        "html": html.HtmlDocument,
     }
     with open_text(path, once=True) as file:
         data = file.read(MAX_BYTES + 1)

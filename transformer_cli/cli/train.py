@@ -113,7 +113,7 @@ def train(
     validation text loses little.
 
     \b
-    Examples:
+    Example:
       transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
       transformer-cli train --from runs/multi30k_de_en --add corrections.tmx
     """

@@ -137,6 +137,7 @@ OPTIONS = {
         "--prefix-file",
         "--alignments",
         "--replace-unk",
+        "--no-fuzzy",
         "--fallback",
         "--sample",
         "--tag",

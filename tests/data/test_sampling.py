@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -132,13 +133,12 @@ def test_settings_ask_for_it(side: str) -> None:
         "tokenizer": SETTINGS.model_dump(),
         "training": {f"{side}_bpe_dropout": 0.1, "max_length": 9},
     }
-    sampling = build_augmentation(Config.model_validate(values), Tokenizers(BPE, BPE))
+    store: Any = None  # which only terms are drawn from
+    sampling = build_augmentation(Config.model_validate(values), Tokenizers(BPE, BPE), store)
     rates = (0.1, 0.0) if side == "src" else (0.0, 0.1)
     assert sampling == BpeDropout(BPE, BPE, *rates, max_length=9)
-    assert (
-        build_augmentation(Config.model_validate(values | {"training": {}}), Tokenizers(BPE, BPE))
-        is None
-    )
+    plain = Config.model_validate(values | {"training": {}})
+    assert build_augmentation(plain, Tokenizers(BPE, BPE), store) is None
 
 
 DRAW = """

@@ -90,8 +90,8 @@ def test_the_leftmost_placeholder_counts() -> None:
 def test_placeholders_are_parts_of_their_line_in_order(line: str) -> None:
     end = 0
     for match in find_placeholders(line, ALL):
-        assert end <= match.start() < match.end()
-        end = match.end()
+        assert end <= match.start < match.end
+        end = match.end
     assert compare_placeholders(line, line, ALL) == ""
 
 

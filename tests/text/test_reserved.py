@@ -191,7 +191,7 @@ def test_no_text_is_encoded_to_a_reserved_id(kind: str, made: Path, tmp_path: Pa
             assert not {BOS_ID, EOS_ID, PAD_ID} & set(ids)
     for line in HOSTILE:
         ids, values = both.encode_source(line)
-        tags = set(both.src.tag_ids.values())
+        tags = set(both.src.source_ids)
         assert not tags & set(ids)
         # As many slots as there are placeholders of the line itself.
         assert len({n for n in ids if n > both.src.text_size}) == len(values)

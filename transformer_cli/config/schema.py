@@ -268,6 +268,11 @@ class Config(Section):
                 "model.tying: 'all' needs one vocabulary for both sides "
                 "(subwords with joint: true, or one file for both); use 'output'"
             )
+        if self.data.terms and not self.tokenizer.one_vocabulary:
+            raise ValueError(
+                "data.terms: sources with target words need one vocabulary for both sides "
+                "(subwords with joint: true, or one file for both); leave it at 0"
+            )
         for key in ("src_bpe_dropout", "tgt_bpe_dropout"):
             if getattr(self.training, key) and not self.tokenizer.may_sample:
                 raise ValueError(

@@ -75,7 +75,7 @@ class _Pool(ProcessPoolExecutor):
 
         Before Python 3.12, a pool whose workers are killed stumbles over cancelled calls.
         """
-        calls = deque(self.submit(fn, *arguments) for arguments in zip(*iterables, strict=True))
+        calls = deque(self.submit(fn, *arguments) for arguments in zip(*iterables, strict=False))
         return (calls.popleft().result() for _ in range(len(calls)))
 
 

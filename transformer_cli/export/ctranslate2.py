@@ -39,8 +39,8 @@ def write_ctranslate2(
 ) -> None:
     """Write the model, its tokenizers and its settings into an empty directory."""
     # Who searches it with CTranslate2 alone does not know the tags.
-    tags = [*trained.tokenizers.tgt.tag_ids.values()]
-    write_model(trained, quantization, directory, never_written=tags)
+    never_written = trained.tokenizers.tgt.source_ids
+    write_model(trained, quantization, directory, never_written=never_written)
     write_sums(directory)
     write_text(directory / SETTINGS, dump_config(trained.config))
     write_tokenizer(run, directory)
@@ -52,7 +52,7 @@ def check_argos(config: Config, tokenizers: Tokenizers) -> None:
     advice = "train with tokenizer {kind: sentencepiece, joint: true}"
     if src.text_size != src.size:
         problem = "its SentencePiece knows no reserved tokens"
-        advice = "train without tokenizer.protect, and with no tag in a source"
+        advice = "train without tokenizer.protect and data.terms, and with no tag in a source"
     elif src.sentencepiece_model is None:
         problem = f"it has one SentencePiece model and no other tokenizer, as '{kind}'"
     elif src is not tgt:

@@ -100,7 +100,11 @@ def check_expressible(name: ExportFormat, config: Config, tokenizers: Tokenizers
 
 def describe_limits(config: Config, tokenizers: Tokenizers) -> str | None:
     """Return what exports of a model with reserved tokens lack; None: it has none of these."""
-    has = {"placeholders (protect)": tokenizers.protect, "tags": tokenizers.tags}
+    has = {
+        "placeholders (protect)": tokenizers.protect,
+        "tags": tokenizers.tags,
+        "terms": tokenizers.has_terms,
+    }
     if not any(has.values()):
         return None
     refused = []

@@ -212,7 +212,7 @@ def _description(trained: TrainedModel, model: Transformer) -> dict[str, Any]:
         "search": {
             "starts_with": BOS_ID,
             "ends_with": EOS_ID,
-            "never_written": [UNK_ID, BOS_ID, PAD_ID, *tokenizers.tgt.tag_ids.values()],
+            "never_written": [UNK_ID, BOS_ID, PAD_ID, *tokenizers.tgt.source_ids],
             "source_ends_with": EOS_ID,
             "max_length_ratio": decoding.max_length_ratio,
             "max_length_extra": 10,

@@ -77,6 +77,7 @@ def check_transformers(config: Config, tokenizers: Tokenizers) -> None:
         ),
         f"tag {' '.join(tokenizers.tags[:1])}: MarianTokenizer has no reserved tokens; train "
         "without a 'tag' in the sources": bool(tokenizers.tags),
+        "data.terms: MarianTokenizer has no reserved tokens; train with 0": tokenizers.has_terms,
         f"tokenizer.kind: {config.tokenizer.kind}: MarianTokenizer has SentencePiece models only; "
         "train with sentencepiece": any(side.sentencepiece_model is None for side in sides),
         "tokenizer.lowercase: true: MarianTokenizer does not lowercase; train with "

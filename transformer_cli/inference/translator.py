@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate, pairwise
 from typing import Generic, Self, TypeVar
 
@@ -12,16 +13,19 @@ from transformer_cli.errors import InputError, UsageError
 from transformer_cli.inference.alignment import align_words
 from transformer_cli.inference.engine import Hypothesis, SearchEngine, SearchOptions
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.terms import TermList
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 SLOT_BEAM = 8
-"""Beam of the second search for a translation with its source's placeholders."""
+"""Beam of the second search for a translation with its source's placeholders and terms."""
 
 EngineT = TypeVar("EngineT", bound=SearchEngine, covariant=True)
 Progress = Callable[[int], object]
 """Called with the number of sentences, or pieces of long lines, just finished."""
 ShouldStop = Callable[[], bool]
 """Called before each batch; once it returns True, the rest is left empty."""
+CountLost = Callable[[int, Hypothesis], int]
+"""Returns how many terms of the source at a place its hypothesis has not."""
 
 
 def ignore(what: object) -> None:
@@ -129,6 +133,7 @@ class TextTranslator(Generic[EngineT]):
             aligned to are then copied for them.
         sample_seed: draw translations from the distribution instead of searching; None: search.
         tag: put before each source; None: no tag.
+        terms: what translations have to keep to; None: nothing.
     """
 
     engine: EngineT
@@ -140,6 +145,7 @@ class TextTranslator(Generic[EngineT]):
     replace_unk: bool = False
     sample_seed: int | None = None
     tag: str | None = None
+    terms: TermList | None = None
 
     def with_search(
         self,
@@ -186,6 +192,15 @@ class TextTranslator(Generic[EngineT]):
             self.tokenizers.tag_id(tag)
         return replace(self, tag=tag)
 
+    def with_terms(self, terms: TermList) -> Self:
+        """Return a copy that keeps to terms; UsageError: the model has not learned to."""
+        if not (self.tokenizers.has_terms or self.tokenizers.protect):
+            raise UsageError(
+                "the model has learned neither terms nor placeholders; train one with data.terms: "
+                "0.3, or with tokenizer.protect"
+            )
+        return replace(self, terms=terms)
+
     @property
     def settings_fingerprint(self) -> dict[str, str]:
         """Settings that decide the translation of a line, by name."""
@@ -195,6 +210,7 @@ class TextTranslator(Generic[EngineT]):
             "replace_unk": self.replace_unk or None,
             "sample_seed": self.sample_seed,
             "tag": self.tag,
+            "terms": self.terms and self.terms.sha256,
         }
         settings |= {key: value for key, value in given.items() if value is not None}
         shown = {key: str(value) for key, value in settings.items()}
@@ -270,6 +286,7 @@ class TextTranslator(Generic[EngineT]):
         should_stop: ShouldStop = never,
     ) -> list[list[Translation]]:
         """Return each encoded line's translations; see ``translate_lines``."""
+        owners = [line for line in encoded for _ in line.pieces]
         sources = [piece for line in encoded for piece in line.pieces]
         starts = [
             line.prefix_ids if piece is line.pieces[0] else []
@@ -277,8 +294,12 @@ class TextTranslator(Generic[EngineT]):
             for piece in line.pieces
         ]
         has_scores, n_best = n_best is not None, n_best or 1
-        callbacks = progress, should_stop
-        found = iter(self.search_ids(sources, starts, *callbacks, n_best == 1, has_scores))
+        options = progress, should_stop, n_best == 1, has_scores
+        found = iter(
+            self.search_ids(
+                sources, starts, *options, lambda place, one: self._count_lost(owners[place], one)
+            )
+        )
         ranked = []  # a line's hypotheses: its pieces' best, their second best, and so on
         for line in encoded:
             of_pieces = [next(found) for _ in line.pieces]
@@ -303,13 +324,21 @@ class TextTranslator(Generic[EngineT]):
             UsageError: the tokenizers have no such tag.
         """
         prefix = prefix.strip()
-        ids, values = self.tokenizers.encode_source(text)
+        ids, values = self.tokenizers.encode_source(text, self.terms)
         start = [] if tag is None else [self.tokenizers.tag_id(tag)]
         count = -(-len(ids) // (self.longest_source - len(start)))
         ends = [len(ids) * piece // max(1, count) for piece in range(count + 1)]
         pieces = [[*start, *ids[begin:end], EOS_ID] for begin, end in pairwise(ends)]
         prefix_ids = self.tokenizers.encode_target(prefix, values) if prefix else []
         return EncodedLine(text, pieces, prefix, prefix_ids, values)
+
+    def _count_lost(self, line: EncodedLine, hypothesis: Hypothesis) -> int:
+        """Return how many terms of a line its translation has not; of a piece of one, none."""
+        if self.terms is None or len(line.pieces) > 1:
+            return 0
+        tgt, ids = self.tokenizers.tgt, hypothesis.ids
+        text = tgt.detokenize(ids, tgt.filled_tokens(ids, line.values))
+        return len(self.terms.find_lost(line.text, text)[1])
 
     def _align(
         self, ranked: Sequence[Sequence[LineHypothesis]], with_alignments: bool
@@ -352,7 +381,8 @@ class TextTranslator(Generic[EngineT]):
         ``aligned`` are the source tokens that its tokens are aligned to, if that was needed.
         """
         line, ids, tgt = hypothesis.line, hypothesis.ids, self.tokenizers.tgt
-        src_tokens = self.tokenizers.source_tokens(line.text, line.ids) if aligned else []
+        of_source = line.text, line.ids, self.terms
+        src_tokens = self.tokenizers.source_tokens(*of_source) if aligned else []
         needed = with_alignment or tgt.is_word_level or line.values
         tgt_tokens = tgt.filled_tokens(ids, line.values) if needed else []
         if self.replace_unk:
@@ -386,11 +416,13 @@ class TextTranslator(Generic[EngineT]):
         should_stop: ShouldStop = never,
         keep_slots: bool = True,
         with_scores: bool = False,
+        count_lost: CountLost = lambda place, hypothesis: 0,
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first; see ``SearchEngine.search``.
 
-        With ``keep_slots``, a source whose best hypothesis has other slots is searched again, with
-        a beam of at least ``SLOT_BEAM``, for the best one that has the same.
+        With ``keep_slots``, a source whose best hypothesis has other slots, or has lost terms, is
+        searched again, with a beam of at least ``SLOT_BEAM``, for the best one that has the same
+        slots, and of these for one that has lost the fewest.
         """
         starts = prefixes or [[] for _ in sources]
         limits = list(map(self._max_output_tokens, sources, starts))
@@ -398,7 +430,7 @@ class TextTranslator(Generic[EngineT]):
         options = SearchOptions(
             bos_id=BOS_ID,
             eos_id=EOS_ID,
-            banned_ids=(*unknown, BOS_ID, PAD_ID, *self.tokenizers.tgt.tag_ids.values()),
+            banned_ids=(*unknown, BOS_ID, PAD_ID, *self.tokenizers.tgt.source_ids),
             beam_size=self.decoding.beam_size,
             sample_seed=self.sample_seed,
             with_scores=with_scores,
@@ -421,17 +453,21 @@ class TextTranslator(Generic[EngineT]):
         outputs = search(range(len(sources)), options, progress)
         if not keep_slots or self.sample_seed is not None:
             return outputs
-        has_same_slots = self.tokenizers.has_same_slots
+
+        def find_losses(place: int, one: Hypothesis) -> tuple[bool, int]:
+            has_same_slots = self.tokenizers.has_same_slots(sources[place], one.ids)
+            return not has_same_slots, count_lost(place, one)
+
         places = [
             place
             for place, hypotheses in enumerate(outputs)
-            if hypotheses and not has_same_slots(sources[place], hypotheses[0].ids)
+            if hypotheses and any(find_losses(place, hypotheses[0]))
         ]
         if places:
             wider = replace(options, beam_size=max(SLOT_BEAM, options.beam_size))
             for place, hypotheses in zip(places, search(places, wider, ignore), strict=True):
-                kept = (one for one in hypotheses if has_same_slots(sources[place], one.ids))
-                outputs[place] = [next(kept, outputs[place][0])]
+                candidates = [outputs[place][0], *hypotheses]
+                outputs[place] = [min(candidates, key=partial(find_losses, place))]
         return outputs
 
     # --- limits -----------------------------------------------------------------------------------
@@ -470,7 +506,7 @@ class TextTranslator(Generic[EngineT]):
     def check_prefix(self, src: str, prefix: str, line: int) -> None:
         """Make sure that there are positions enough for the prefix of line ``line``, ``src``."""
         if self.max_positions is not None:
-            values = self.tokenizers.encode_source(src).values
+            values = self.tokenizers.encode_source(src, self.terms).values
             tokens = len(self.tokenizers.encode_target(prefix, values))
             self._check_positions(tokens, f"prefix of line {line:,}", "give a shorter one")
 

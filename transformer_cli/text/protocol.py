@@ -1,15 +1,15 @@
 """The tokenizer protocol: all that the rest of the program knows of a tokenizer."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from transformer_cli.config.protection import Protection
 from transformer_cli.errors import UsageError
+from transformer_cli.text.terms import TermList
 
 
 class Tokenizer(Protocol):
@@ -21,8 +21,8 @@ class Tokenizer(Protocol):
     size: int  # entries of the vocabulary, the four special tokens included
     is_word_level: bool = False
     """Whether every token is a word, so that words may be unknown and replaced."""
-    tag_ids: Mapping[str, int] = MappingProxyType({})
-    """Ids of the tags, by name, which stand before sources: no translation has one."""
+    source_ids: Sequence[int] = ()
+    """Reserved ids that are for sources only, those of tags say: no translation has one."""
 
     @property
     def text_size(self) -> int:
@@ -124,15 +124,25 @@ class Tokenizers:
         """Return whether a translation has each of its source's slots as often as the source."""
         return True
 
-    def encode_source(self, line: str) -> EncodedSource:
-        """Return the ids of a line to be translated."""
+    @property
+    def has_terms(self) -> bool:
+        """Return whether there are marks for the terms of a source."""
+        return False
+
+    def encode_source(self, line: str, terms: TermList | None = None) -> EncodedSource:
+        """Return the ids of a line to be translated, in which ``terms`` are to be kept to.
+
+        That takes marks for them, or slots.
+        """
         return EncodedSource(self.src.encode(line))
 
     def encode_target(self, line: str, values: Sequence[str]) -> list[int]:
         """Return the ids of a translation, or of its beginning, given ``EncodedSource.values``."""
         return self.tgt.encode(line)
 
-    def source_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
+    def source_tokens(
+        self, line: str, ids: Sequence[int], terms: TermList | None = None
+    ) -> list[str]:
         """Return the tokens of a line, given its ids by ``encode_source``; tags may be among them.
 
         Whole words are as the line has them. Tokens that stand for no text are empty.

@@ -3,8 +3,9 @@
 A placeholder is the same in a line's translation. Reserved tokens are ids behind a tokenizer's own,
 which no text is encoded to: slots stand for placeholders, on both sides. The joiner says that there
 is no white space between its neighbours, one of which is a slot. Tags stand before a source, as
-data of their kind had them in training. Both sides have all of them, so that vocabularies that were
-equal stay equal.
+data of their kind had them in training. Marks of terms stand around words of a source and what its
+translation has to say for them: '⟨term⟩ Paket ⟨as⟩ package ⟨end⟩'. Both sides have all of them, so
+that vocabularies that were equal stay equal.
 """
 
 import re
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 from transformer_cli.config.protection import PlaceholderPattern, Protected, Protection
 from transformer_cli.errors import UsageError, did_you_mean
 from transformer_cli.text.protocol import EncodedSource, Lines, Tokenizer, Tokenizers
+from transformer_cli.text.terms import TermList
 
 SLOTS = 16  # different placeholders of a line that are protected; further ones stay text
 
@@ -64,9 +66,17 @@ _INLINE_ELEMENT = re.compile(
 )
 
 
-def find_placeholders(line: str, protect: Collection[Protection]) -> list[re.Match[str]]:
+class Placeholder(NamedTuple):
+    """What a slot may stand for: its text in a translation, and its place in a line."""
+
+    text: str
+    start: int
+    end: int
+
+
+def find_placeholders(line: str, protect: Collection[Protection]) -> list[Placeholder]:
     """Return the placeholders of a line that are protected, from left to right."""
-    placeholders: list[re.Match[str]] = []
+    placeholders: list[Placeholder] = []
     if not protect:
         return placeholders
     pattern = _compile(tuple(protect))
@@ -82,7 +92,7 @@ def find_placeholders(line: str, protect: Collection[Protection]) -> list[re.Mat
                 place = match.start() + 1
                 continue
         if match[0]:
-            placeholders.append(match)
+            placeholders.append(Placeholder(match[0], *match.span()))
         place = match.end() + (not match[0])  # a pattern of one's own may but look ahead
     return placeholders
 
@@ -102,7 +112,7 @@ def compare_placeholders(src: str, tgt: str, protect: Collection[Protection]) ->
     if not protect:
         return ""
     of_src, of_tgt = (
-        Counter(match[0] for match in find_placeholders(line, protect)) for line in (src, tgt)
+        Counter(each.text for each in find_placeholders(line, protect)) for line in (src, tgt)
     )
     return ", ".join(
         f"{how} '{text}'"
@@ -124,26 +134,31 @@ class TextPart(NamedTuple):
 
 
 def split_parts(
-    line: str, placeholders: Sequence[re.Match[str]], slots: Mapping[str, int]
+    line: str, placeholders: Sequence[Placeholder], slots: Mapping[str, int]
 ) -> Iterator[TextPart]:
     """Yield the parts of a line: placeholders that have a slot, and the text between them."""
     is_joined = False
     place = 0
-    for match in [*(match for match in placeholders if match[0] in slots), None]:
-        text = line[place : match.start() if match else len(line)]
+    for found in [*(each for each in placeholders if each.text in slots), None]:
+        text = line[place : found.start if found else len(line)]
         if content := text.strip():
             yield TextPart(content, None, is_joined and not text[0].isspace())
         if text:
             is_joined = not text[-1].isspace()
-        if match:
-            yield TextPart(match[0], slots[match[0]], is_joined)
-            is_joined, place = True, match.end()
+        if found:
+            yield TextPart(line[found.start : found.end], slots[found.text], is_joined)
+            is_joined, place = True, found.end
 
 
 class ReservedTokenizer(Tokenizer):
-    """A tokenizer with reserved ids behind those of another: joiner and slots, then tags."""
+    """A tokenizer with reserved ids behind those of another: joiner, slots, tags, marks of terms.
 
-    def __init__(self, base: Tokenizer, has_slots: bool, tags: Sequence[str]) -> None:
+    ``term_marks`` are before a term, between it and its translation, and behind that, if any.
+    """
+
+    def __init__(
+        self, base: Tokenizer, has_slots: bool, tags: Sequence[str], has_terms: bool = False
+    ) -> None:
         self._base = base
         self._joiner_id = base.size if has_slots else -1
         first_slot = base.size + 1
@@ -151,8 +166,12 @@ class ReservedTokenizer(Tokenizer):
         first_tag = base.size + (1 + SLOTS if has_slots else 0)
         self.tag_ids = {tag: number for number, tag in enumerate(tags, start=first_tag)}
         slots = ["joiner", *range(1, SLOTS + 1)] if has_slots else []
-        self._names = [f"⟨{name}⟩" for name in (*slots, *(f"tag {tag}" for tag in tags))]
+        marks = ["term", "as", "end"] if has_terms else []
+        names = (*slots, *(f"tag {tag}" for tag in tags), *marks)
+        self._names = [f"⟨{name}⟩" for name in names]
         self.size = base.size + len(self._names)
+        self.term_marks = range(self.size - len(marks), self.size)
+        self.source_ids = (*self.tag_ids.values(), *self.term_marks)
         self.is_word_level = base.is_word_level
 
     @property
@@ -161,8 +180,9 @@ class ReservedTokenizer(Tokenizer):
 
     @property
     def reserved_ids(self) -> dict[str, Any]:
-        """Ids of the joiner, slots and tags, as far as there are any."""
+        """Ids of the joiner, slots, tags and marks of terms, as far as there are any."""
         tags: dict[str, Any] = {"tags": self.tag_ids} if self.tag_ids else {}
+        tags |= {"terms": list(self.term_marks)} if self.term_marks else {}
         slots = {"joiner": self._joiner_id, "slots": list(self._slot_ids)}
         return tags | slots if self._slot_ids else tags
 
@@ -174,11 +194,44 @@ class ReservedTokenizer(Tokenizer):
         """Return the ids of a line as plain text; none is reserved."""
         return self._base.encode(line)
 
-    def encode_parts(self, parts: Iterator[TextPart]) -> Iterator[tuple[str, list[int]]]:
+    def encode_with_terms(self, text: str, terms: TermList) -> list[int]:
+        """Return the ids of text, with marks around its terms, and the terms' translations."""
+        ids = self._base.encode(text)
+        marked: list[int] = []
+        place = 0
+        for found in terms.find(text):
+            # Subwords stay what they are without terms, as in training.
+            start, end = (self._count_ids(ids, text[:to]) for to in (found.start, found.end))
+            if place <= start < end:
+                before, between, behind = self.term_marks
+                term = [*ids[start:end], between, *self._base.encode(found.term.target), behind]
+                marked += [*ids[place:start], before, *term]
+                place = end
+        return marked + ids[place:]
+
+    def _count_ids(self, ids: list[int], beginning: str) -> int:
+        """Return how many of a text's ids are of its beginning."""
+        own = self._base.encode(beginning.rstrip())
+        if ids[: len(own)] == own:
+            return len(own)
+        length = len(self._base.decode(own))  # a subword goes on beyond it
+        count = 0
+        while count < len(ids) and len(self._base.decode(ids[:count])) < length:
+            count += 1
+        return count
+
+    def encode_parts(
+        self, parts: Iterator[TextPart], terms: TermList | None = None
+    ) -> Iterator[tuple[str, list[int]]]:
         """Yield the ids of each part, and of the joiners between them, with their text."""
         is_first = has_space = True
         for part in parts:
-            ids = self._base.encode(part.text) if part.slot is None else [self._slot_ids[part.slot]]
+            if part.slot is not None:
+                ids = [self._slot_ids[part.slot]]
+            elif terms is not None:
+                ids = self.encode_with_terms(part.text, terms)
+            else:
+                ids = self._base.encode(part.text)
             has_space = has_space or not part.is_joined
             if not ids:
                 continue
@@ -275,12 +328,17 @@ class ReservedTokenizers(Tokenizers):
 
     @classmethod
     def of(
-        cls, tokenizers: Tokenizers, protect: Sequence[Protection], tags: Sequence[str]
+        cls,
+        tokenizers: Tokenizers,
+        protect: Sequence[Protection],
+        tags: Sequence[str],
+        has_terms: bool = False,
     ) -> "ReservedTokenizers":
         """Add reserved tokens to both sides."""
-        src = ReservedTokenizer(tokenizers.src, bool(protect), tags)
-        is_joint = tokenizers.src is tokenizers.tgt
-        tgt = src if is_joint else ReservedTokenizer(tokenizers.tgt, bool(protect), tags)
+        src = ReservedTokenizer(tokenizers.src, bool(protect), tags, has_terms)
+        tgt = src
+        if tokenizers.src is not tokenizers.tgt:
+            tgt = ReservedTokenizer(tokenizers.tgt, bool(protect), tags, has_terms)
         return cls(src, tgt, tokenizers.types, tuple(protect), tuple(tags))
 
     def tag_id(self, name: str) -> int:
@@ -296,7 +354,7 @@ class ReservedTokenizers(Tokenizers):
     def encode_pair(self, src: str, tgt: str) -> tuple[list[int], list[int]]:
         """Return the ids of a pair; placeholders that are on both sides are slots."""
         of_src, of_tgt = (find_placeholders(line, self.protect) for line in (src, tgt))
-        slots = _number(of_src, {match[0] for match in of_tgt})
+        slots = _number(of_src, {each.text for each in of_tgt})
         return (
             _ids(self.src.encode_parts(split_parts(src, of_src, slots))),
             _ids(self.tgt.encode_parts(split_parts(tgt, of_tgt, slots))),
@@ -305,12 +363,41 @@ class ReservedTokenizers(Tokenizers):
     def has_same_slots(self, src_ids: Sequence[int], tgt_ids: Sequence[int]) -> bool:
         return self.src.count_slots(src_ids) == self.tgt.count_slots(tgt_ids)
 
-    def encode_source(self, line: str) -> EncodedSource:
-        """Return the ids of a source alone; all placeholders are slots."""
-        placeholders = find_placeholders(line, self.protect)
+    @property
+    def has_terms(self) -> bool:
+        """Return whether there are marks for the terms of a source."""
+        return bool(self.src.term_marks)
+
+    def encode_source(self, line: str, terms: TermList | None = None) -> EncodedSource:
+        """Return the ids of a source alone; all placeholders are slots.
+
+        Terms stand between marks where there are any, or else are slots for their translations.
+        """
+        placeholders = self._find_slots(line, terms)
         slots = _number(placeholders)
-        ids = _ids(self.src.encode_parts(split_parts(line, placeholders, slots)))
+        inline = terms if self.src.term_marks else None
+        ids = _ids(self.src.encode_parts(split_parts(line, placeholders, slots), inline))
         return EncodedSource(ids, tuple(slots))
+
+    def _find_slots(self, line: str, terms: TermList | None) -> list[Placeholder]:
+        """Return the placeholders of a source, and the terms if these are slots too."""
+        placeholders = find_placeholders(line, self.protect)
+        if terms is None or self.src.term_marks:
+            return placeholders
+        taken = bytearray(len(line))
+        for _, start, end in placeholders:
+            taken[start:end] = b"\1" * (end - start)
+        return sorted(
+            [
+                *placeholders,
+                *(
+                    Placeholder(term.target, start, end)
+                    for term, start, end in terms.find(line)
+                    if not any(taken[start:end])
+                ),
+            ],
+            key=lambda each: each.start,
+        )
 
     def encode_target(self, line: str, values: Sequence[str]) -> list[int]:
         """Return the ids of a target; placeholders that its source has are slots."""
@@ -318,17 +405,28 @@ class ReservedTokenizers(Tokenizers):
         placeholders = find_placeholders(line, self.protect)
         return _ids(self.tgt.encode_parts(split_parts(line, placeholders, slots)))
 
-    def source_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
-        """Return the tokens of a source; those of slots are the placeholders, of tags empty."""
-        placeholders = find_placeholders(line, self.protect)
+    def source_tokens(
+        self, line: str, ids: Sequence[int], terms: TermList | None = None
+    ) -> list[str]:
+        """Return the tokens of a source; those of slots are their text in the line.
+
+        Those of tags, of marks, and of the terms' translations between marks are empty.
+        """
+        placeholders = self._find_slots(line, terms)
         parts = split_parts(line, placeholders, _number(placeholders))
-        tags = frozenset(self.src.tag_ids.values())
         tokens = (
             token
             for text, part in self.src.encode_parts(parts)
             for token in self.src.line_tokens(text, part)
         )
-        return ["" if number in tags else next(tokens) for number in ids]
+        between, behind = self.src.term_marks[1:] or (-1, -1)
+        shown: list[str] = []
+        is_translation = False
+        for number in ids:
+            is_translation = number == between or (is_translation and number != behind)
+            is_text = number not in self.src.source_ids and not is_translation
+            shown.append(next(tokens) if is_text else "")
+        return shown
 
 
 @dataclass(frozen=True)
@@ -346,17 +444,17 @@ class UnprotectedLines:
     def __iter__(self) -> Iterator[str]:
         for pair in zip(self.src, self.tgt, strict=True):
             of_src, of_tgt = (find_placeholders(line, self.protect) for line in pair)
-            slots = _number(of_src, {match[0] for match in of_tgt})
+            slots = _number(of_src, {each.text for each in of_tgt})
             own = (of_src, of_tgt)[self.side]
             parts = split_parts(pair[self.side], own, slots)
             yield " ".join(part.text for part in parts if part.slot is None)
 
 
 def _number(
-    placeholders: Sequence[re.Match[str]], among: Collection[str] | None = None
+    placeholders: Sequence[Placeholder], among: Collection[str] | None = None
 ) -> dict[str, int]:
     """Return the slots of different placeholders, by first appearance; of those in ``among``."""
-    texts = (match[0] for match in placeholders if among is None or match[0] in among)
+    texts = (each.text for each in placeholders if among is None or each.text in among)
     return {text: number for number, text in enumerate(list(dict.fromkeys(texts))[:SLOTS])}
 
 

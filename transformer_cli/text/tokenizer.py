@@ -51,6 +51,7 @@ class TokenizerManifest(BaseModel):
     sha256: dict[FileName, str]
     protect: ProtectedParts = []  # placeholders that reserved tokens stand for
     tags: list[TagName] = []  # reserved tokens, in the order of their ids
+    terms: bool = False  # whether marks of terms follow them
 
     @abstractmethod
     def load(self, directory: Path) -> Tokenizers:
@@ -58,7 +59,9 @@ class TokenizerManifest(BaseModel):
 
     def save(self, directory: Path) -> None:
         """Write tokenizer.json: the last file, so that a directory with it is complete."""
-        empty = {key for key in ("protect", "tags", "specials") if not getattr(self, key, None)}
+        empty = {
+            key for key in ("protect", "tags", "terms", "specials") if not getattr(self, key, None)
+        }
         text = self.model_dump_json(indent=2, exclude=empty)
         write_text(directory / MANIFEST_NAME, f"{text}\n")
 
@@ -185,11 +188,16 @@ class TrainingText:
 
 
 def learn_tokenizers(
-    config: TokenizerConfig, text: TrainingText, directory: Path, tags: Sequence[str] = ()
+    config: TokenizerConfig,
+    text: TrainingText,
+    directory: Path,
+    tags: Sequence[str] = (),
+    has_terms: bool = False,
 ) -> Tokenizers:
     """Learn both sides' tokenizers and write their files into a directory that exists.
 
-    ``tags`` are names of reserved tokens, sorted, which sources begin with.
+    ``tags`` are names of reserved tokens, sorted, which sources begin with; with ``has_terms``,
+    there are marks of terms.
     """
     own = [each for each in config.protect if isinstance(each, PlaceholderPattern)]
     protect = [*(group for group in GROUPS if group in config.protect), *dict.fromkeys(own)]
@@ -197,7 +205,8 @@ def learn_tokenizers(
         src, tgt = (UnprotectedLines(text.src, text.tgt, protect, side) for side in (0, 1))
         text = replace(text, src=src, tgt=tgt)
     manifest: TokenizerManifest = import_kind(config.kind).learn(config, text, directory)
-    manifest.model_copy(update={"protect": protect, "tags": list(tags)}).save(directory)
+    reserved = {"protect": protect, "tags": list(tags), "terms": has_terms}
+    manifest.model_copy(update=reserved).save(directory)
     return load_tokenizers(directory)
 
 
@@ -207,10 +216,19 @@ def learns_from_sample(config: TokenizerConfig) -> bool:
 
 
 def copy_tokenizers(
-    source: Path, text_sha256: str, directory: Path, tags: Sequence[str] = ()
+    source: Path,
+    text_sha256: str,
+    directory: Path,
+    tags: Sequence[str] = (),
+    has_terms: bool = False,
 ) -> Tokenizers:
     """Copy the tokenizers in ``source`` to use them with another training text, and these tags."""
     manifest = _load_manifest(source)
+    if has_terms and not manifest.terms:
+        raise TokenizerError(
+            f"{source}: has no marks of terms, and a vocabulary cannot grow; leave out data.terms, "
+            "or train without init"
+        )
     if missing := [tag for tag in tags if tag not in manifest.tags]:
         known = f"only {', '.join(manifest.tags)}" if manifest.tags else "none"
         raise TokenizerError(
@@ -249,9 +267,8 @@ def load_tokenizers(directory: Path) -> Tokenizers:
     """Load what ``learn_tokenizers`` wrote, unchanged; the directory alone is enough."""
     manifest = _load_manifest(directory)
     tokenizers = manifest.load(directory)
-    if not manifest.protect and not manifest.tags:
-        return tokenizers
-    return ReservedTokenizers.of(tokenizers, manifest.protect, manifest.tags)
+    reserved = manifest.protect, manifest.tags, manifest.terms
+    return ReservedTokenizers.of(tokenizers, *reserved) if any(reserved) else tokenizers
 
 
 def have_same_tokenizers(first: Path, second: Path) -> bool:

@@ -14,6 +14,8 @@ from transformer_cli.config.data_schema import CorpusData, tag_names
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
 from transformer_cli.data.encoding import Load, load_once, write_store
+from transformer_cli.data.inline_terms import InlineTerms
+from transformer_cli.data.lexicon import Lexicon, sample_pairs
 from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.store import (
@@ -36,6 +38,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import check_init, open_checkpoint
 from transformer_cli.text import tokenizer
 from transformer_cli.text.protocol import MOST_LINES, ProgressBar, Tokenizers
+from transformer_cli.text.reserved import ReservedTokenizers
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.forecast import check_memory
 from transformer_cli.training.texts import (
@@ -149,17 +152,18 @@ def _prepare_tokenizers(
         return tokenizer.load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
         run.remove_data()
-    tags = tag_names(config.data)
+    tags, has_terms = tag_names(config.data), config.data.terms > 0
     with whole_directory(run.tokenizer) as directory:
         if config.init is not None:
             source = RunDirectory(config.init).tokenizer
-            return tokenizer.copy_tokenizers(source, text_sha256, directory, tags)
+            return tokenizer.copy_tokenizers(source, text_sha256, directory, tags, has_terms)
         is_sampled = len(text) > MOST_LINES and tokenizer.learns_from_sample(config.tokenizer)
         lines = text.sample(MOST_LINES, executor) if is_sampled else text
         learned_from = tokenizer.TrainingText(
             config.data.src_lang, config.data.tgt_lang, lines.src, lines.tgt, text_sha256, progress
         )
-        return tokenizer.learn_tokenizers(config.tokenizer, learned_from, directory, tags)
+        of_text = learned_from, directory, tags, has_terms
+        return tokenizer.learn_tokenizers(config.tokenizer, *of_text)
 
 
 def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -> bool:
@@ -203,11 +207,18 @@ def _shard(config: Config, store: EncodedStore, mix: TrainingMix | None) -> Shar
     return ShardedStore(store, config.training.max_length, config.training.batch_tokens, mix=mix)
 
 
-def build_augmentation(config: Config, tokenizers: Tokenizers) -> Augmentation | None:
-    """Return what BPE-dropout and concatenation do to a batch; None: it stays as it is."""
+def build_augmentation(
+    config: Config, tokenizers: Tokenizers, store: EncodedStore
+) -> Augmentation | None:
+    """Return what terms, BPE-dropout and concatenation do to a batch; None: it stays as it is."""
     settings = config.training
     rates = (settings.src_bpe_dropout, settings.tgt_bpe_dropout)
     steps: list[Augmentation] = []
+    if config.data.terms:
+        assert isinstance(tokenizers, ReservedTokenizers)
+        lexicon = Lexicon.learn(sample_pairs(store), tokenizers.src.size)
+        terms = config.data.terms, settings.max_length
+        steps.append(InlineTerms(tokenizers.src, lexicon, *terms))
     if any(rates):
         steps.append(BpeDropout(tokenizers.src, tokenizers.tgt, *rates, settings.max_length))
     if settings.concatenate:
@@ -308,5 +319,5 @@ def build_trainer(
     if config.init is not None and not list_checkpoints(run.checkpoints):
         source = RunDirectory(config.init)
         load_weights(model, open_checkpoint(source, "best").load_weights())
-    augmentation = build_augmentation(config, data.tokenizers)
+    augmentation = build_augmentation(config, data.tokenizers, data.train)
     return Trainer(model, pairs, config, precision, augmentation, ranks)

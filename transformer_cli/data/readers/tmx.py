@@ -1,10 +1,10 @@
-"""Pairs in a translation memory: TMX 1.1 to 1.4."""
+"""Pairs in a translation memory, TMX 1.1 to 1.4, or of terms, TBX."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 from xml.parsers import expat
 
 from transformer_cli.compression import open_text
@@ -30,18 +30,38 @@ _MAX_DEFAULT = 1000
 _LANGUAGES_SHOWN = 20
 
 
+class Form(NamedTuple):
+    """A format of units that have texts in several languages."""
+
+    name: str
+    roots: tuple[str, ...]
+    """Names that the outermost element may have."""
+    elements: Mapping[str, str]
+    """Names of TMX for the elements that matter, by their own."""
+
+
+TMX = Form("TMX", ("tmx",), {name: name for name in ("tu", "tuv", "seg")})
+TBX = Form(
+    "TBX",
+    ("martif", "tbx"),
+    {"termEntry": "tu", "conceptEntry": "tu", "langSet": "tuv", "langSec": "tuv", "term": "seg"},
+)
+
+
 @dataclass(frozen=True)
 class TmxReader(UnitReader):
     """Translation memories; each pair of translations of a unit is a pair."""
 
     languages: tuple[str, str]
+    form: Form = field(default=TMX, kw_only=True)
     # Of the latest pass, in order.
     languages_met: dict[str, None] = field(default_factory=dict, compare=False, kw_only=True)
 
     def units(self, file: Path) -> Iterator[Unit]:
         """Yield the pairs of each unit in both languages."""
         with open_text(file) as raw:
-            yield from _Parser(str(file), self.languages, self.languages_met).units(raw)
+            parser = _Parser(str(file), self.languages, self.languages_met, self.form)
+            yield from parser.units(raw)
 
     def nothing_found(self) -> str:
         """Return which languages there are."""
@@ -53,8 +73,11 @@ class TmxReader(UnitReader):
 class _Parser:
     """Expat's events, of which no tree is made, turned into pairs."""
 
-    def __init__(self, name: str, languages: tuple[str, str], met: dict[str, None]) -> None:
+    def __init__(
+        self, name: str, languages: tuple[str, str], met: dict[str, None], form: Form
+    ) -> None:
         self._name = name
+        self._form = form
         self._sides = list(map(primary_language, languages))
         self._languages_met = met
         self._done: list[Unit] = []
@@ -104,7 +127,7 @@ class _Parser:
 
     def _refuse_entity(self, name: str, *_: object) -> None:
         what = f"the entity '{name[:40]}'"
-        raise self._error(f"{what}; a TMX file with entities of its own is not read")
+        raise self._error(f"{what}; a {self._form.name} file with entities of its own is not read")
 
     def _check_default(
         self, _element: str, name: str, _type: str, default: str | None, _: int
@@ -117,34 +140,36 @@ class _Parser:
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._since_tag = 0
         self._depth += 1
-        if self._depth == 1 and tag != "tmx":
-            raise self._error(f"not TMX: the outermost element is '{tag[:40]}'")
+        if self._depth == 1 and tag not in self._form.roots:
+            raise self._error(f"not {self._form.name}: the outermost element is '{tag[:40]}'")
         if self._depth > _MAX_DEPTH:
             raise self._error(f"elements that are nested more than {_MAX_DEPTH} deep")
         self._names.add(tag)
         self._names.update(attributes)
         if len(self._names) > _MAX_NAMES:
             raise self._error(f"more than {_MAX_NAMES} names of elements and attributes")
-        if tag == "tu":
+        element = self._form.elements.get(tag)
+        if element == "tu":
             self._line = self._parser.CurrentLineNumber
             self._characters = 0
             self._variants = {}
             self._wrong = None
-        elif tag == "tuv":
+        elif element == "tuv":
             self._language = attributes.get("xml:lang") or attributes.get("lang")
             if self._language is None:
-                self._wrong = self._wrong or "a tuv without xml:lang"
-        elif tag == "seg":
+                self._wrong = self._wrong or f"a {tag} without xml:lang"
+        elif element == "seg":
             self._segment = []
 
     def _end(self, tag: str) -> None:
         self._depth -= 1
-        if tag == "seg" and self._segment is not None:
+        element = self._form.elements.get(tag)
+        if element == "seg" and self._segment is not None:
             self._add_segment("".join(self._segment))
             self._segment = None
-        elif tag == "tuv":
+        elif element == "tuv":
             self._language = None
-        elif tag == "tu":
+        elif element == "tu":
             self._end_unit()
 
     def _text(self, data: str) -> None:

@@ -1,0 +1,69 @@
+"""Files of terms: TSV and TBX."""
+
+from pathlib import Path
+
+import pytest
+
+from transformer_cli.data.readers.terms import read_terms
+from transformer_cli.errors import CorpusError
+
+
+def read(path: Path, text: str) -> list[tuple[str, str, int]]:
+    """The source, the target and the number of translations of each term."""
+    path.write_text(text, encoding="utf-8")
+    listed = read_terms(path, "de", "en").terms
+    return [(" ".join(term.source), term.target, len(term.accepted)) for term in listed]
+
+
+@pytest.mark.parametrize("header", ["", "source\ttarget\tnote\n", "\ufeffDE\tEN\n", "# mine\n\n"])
+def test_rows_are_terms(header: str, tmp_path: Path) -> None:
+    rows = "Paket*\tpackage|packages\ta note\nDatei\tfile\n Datei \tdocument\n"
+    assert read(tmp_path / "x.tsv", header + rows) == [
+        ("paket*", "package", 2),
+        ("datei", "file", 2),
+    ]
+
+
+TBX = """<?xml version="1.0"?>
+<!DOCTYPE martif SYSTEM "TBXBasiccoreStructV02.dtd">
+<martif type="TBX-Basic" xml:lang="en"><text><body>
+<termEntry id="1"><langSet xml:lang="de-DE"><tig><term>Paket</term></tig></langSet>
+<langSet xml:lang="en"><tig><term>package</term></tig><tig><term>parcel</term></tig></langSet>
+</termEntry>
+<termEntry id="2"><langSet xml:lang="fr"><tig><term>fichier</term></tig></langSet></termEntry>
+</body></text></martif>
+"""
+TBX_3 = """<tbx type="TBX-Basic" xml:lang="en" xmlns="urn:iso:std:iso:30042:ed-2"><text><body>
+<conceptEntry id="1"><langSec xml:lang="en"><termSec><term>file</term></termSec></langSec>
+<langSec xml:lang="de"><termSec><term>Datei</term><note>x</note></termSec></langSec></conceptEntry>
+</body></text></tbx>
+"""
+
+
+def test_tbx_of_both_versions(tmp_path: Path) -> None:
+    assert read(tmp_path / "x.tbx", TBX) == [("paket", "package", 2)]
+    assert read(tmp_path / "y.tbx", TBX_3) == [("datei", "file", 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("x.tsv", "a\tb\nPaket package\n", ":2: expected a term, a tab and its translation, found"),
+        ("x.tsv", "a\t\n", ":1: expected a term"),
+        ("x.tsv", "a\tb\n*\tb\n", ":2: no word"),
+        ("x.tsv", "a\tb||c\n", ":1: no word"),
+        ("x.tsv", "a*b\tb\n", ":1: 'a*b': '*' stands at the end of a word"),
+        ("x.tsv", "# nothing\n", ": there are no terms in it"),
+        ("x.tbx", "<tmx/>", ":1: not TBX: the outermost element is 'tmx'"),
+        ("x.tbx", TBX.replace("de-DE", "it"), ": no unit is in both 'de' and 'en'; languages"),
+        ("x.tbx", TBX[:300], ":5: invalid XML (it ends too early)"),
+        ("x.tbx", TBX.replace("<term>Paket", "<term>&x;"), ":4: the entity 'x'; a TBX file"),
+    ],
+)
+def test_a_mistake_is_told_with_its_line(
+    name: str, text: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CorpusError) as raised:
+        read(tmp_path / name, text)
+    assert str(raised.value).startswith(f"{tmp_path / name}{message}")
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,162 @@
+"""Terms in training: some words of a source are followed by what the target says for them.
+
+So a model learns to keep to terms (Dinu et al. 2019), which stand between marks: '⟨term⟩ Paket ⟨as⟩
+package ⟨end⟩'. Which words go together is found by aligning a pair's tokens (lexicon.py).
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from transformer_cli.data.lexicon import Lexicon
+from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.text.reserved import ReservedTokenizer
+from transformer_cli.text.terms import SPACELESS
+
+MOST_WORDS = 3
+"""Of a term; its translation may have one more."""
+_MOST_TERMS = 3  # of a line
+# The most frequent tokens that words begin with: 'the' and 'of' neither begin nor end a term.
+_FREQUENT = 25
+# Of a token: a word begins with it.
+_BEGINNING = re.compile(f"▁|[{SPACELESS}]")
+# Share of the translations, of those that begin a line with a capital: most are not written with
+# one in a list of terms.
+_LOWERED = 0.5
+
+
+@dataclass(frozen=True)
+class InlineTerms:
+    """Puts terms into a share of the sources; a ``batches.Augmentation``."""
+
+    tokenizer: ReservedTokenizer
+    """Of both sides."""
+    lexicon: Lexicon
+    share: float
+    max_length: int
+
+    def __call__(self, text: EncodedText, seed: int) -> EncodedText:
+        """Return the same pairs, with terms that are drawn with ``seed``."""
+        random = np.random.Generator(np.random.PCG64(seed))
+        is_drawn = (random.random(len(text)) < self.share).tolist()
+        sources: list[list[int]] = []
+        for place, has_terms in enumerate(is_drawn):
+            source = text.src[place].tolist()
+            row = self._put_terms(text.src[place], text.tgt[place], random) if has_terms else source
+            sources.append(row if len(row) <= self.max_length else source)
+        return EncodedText(TokenArray.from_sentences(sources), text.tgt)
+
+    def _put_terms(
+        self, src: np.ndarray, tgt: np.ndarray, random: np.random.Generator
+    ) -> list[int]:
+        """Return a source with one to three of its phrases as terms, if there are any."""
+        phrases: list[tuple[slice, slice]] = []
+        most = int(random.integers(1, _MOST_TERMS + 1))
+        for own, translation in self.find_phrases(src, tgt, random):
+            if all(own.stop <= used.start or used.stop <= own.start for used, _ in phrases):
+                phrases.append((own, translation))
+                if len(phrases) == most:
+                    break
+        before, between, behind = self.tokenizer.term_marks
+        row: list[int] = []
+        place = 0
+        for own, translation in sorted(phrases, key=lambda phrase: phrase[0].start):
+            begins_line = translation.start == 0
+            target = self._encode_alone(tgt[translation].tolist(), begins_line, random)
+            row += [*src[place : own.start].tolist(), before, *src[own].tolist()]
+            row += [between, *target, behind]
+            place = own.stop
+        return [*row, *src[place:].tolist()]
+
+    def _encode_alone(
+        self, ids: list[int], begins_line: bool, random: np.random.Generator
+    ) -> list[int]:
+        """Return the ids of a translation by itself, as ``translate`` encodes it."""
+        text = self.tokenizer.decode(ids)
+        if begins_line and text[1:].islower() and random.random() < _LOWERED:
+            text = text[:1].lower() + text[1:]
+        return self.tokenizer.encode(text)
+
+    def find_phrases(
+        self, src: np.ndarray, tgt: np.ndarray, random: np.random.Generator
+    ) -> Iterator[tuple[slice, slice]]:
+        """Yield words of a source and their translations, in a random order.
+
+        These are phrases as of Koehn et al. 2003: no link of either direction leads out of one.
+        """
+        to_src, to_tgt = self.lexicon.align(src, tgt)
+        tgt_edges = self._edges(tgt)
+        for own in self._draw_words(src, random):
+            linked = np.append(np.flatnonzero(_is_in(to_src, own)), to_tgt[own])
+            linked = linked[linked >= 0]
+            if not len(linked):
+                continue
+            found = slice(int(linked.min()), int(linked.max()) + 1)
+            back = to_src[found]
+            is_phrase = (
+                tgt_edges[found.start]
+                and tgt_edges[found.stop]
+                and tgt_edges[found].sum() <= MOST_WORDS + 1
+                and self._is_word[tgt[found]].all()
+                and _is_in(back[back >= 0], own).all()
+                and _is_in(np.flatnonzero(_is_in(to_tgt, found)), own).all()
+            )
+            if is_phrase:
+                yield own, found
+
+    def _draw_words(self, src: np.ndarray, random: np.random.Generator) -> Iterator[slice]:
+        """Yield one to three neighbouring words each, in a random order.
+
+        The first and the last are rare, and no sign and no slot is between them.
+        """
+        places = np.flatnonzero(self._edges(src)).tolist()
+        is_word, is_rare = self._is_word[src], self._is_rare[src]
+        for number in random.permutation((len(places) - 1) * MOST_WORDS).tolist():
+            first, more = divmod(number, MOST_WORDS)
+            if first + more + 1 < len(places):
+                last = slice(places[first + more], places[first + more + 1])
+                own = slice(places[first], last.stop)
+                has_rare = is_rare[own.start : places[first + 1]].any() and is_rare[last].any()
+                if has_rare and is_word[own].all():
+                    yield own
+
+    def _edges(self, ids: np.ndarray) -> np.ndarray:
+        """Return for each place before, between and behind tokens whether a word may end there."""
+        is_sign = ~self._is_word[ids]
+        edges = np.ones(len(ids) + 1, bool)
+        edges[1:-1] = self._begins[ids[1:]] | is_sign[1:] | is_sign[:-1]
+        return edges
+
+    @cached_property
+    def _begins(self) -> np.ndarray:
+        """Of each id, whether a word begins with it."""
+        return self._by_id(lambda token: bool(_BEGINNING.match(token)))
+
+    @cached_property
+    def _is_word(self) -> np.ndarray:
+        """Of each id, whether it is of a word, and of no sign."""
+        return self._by_id(lambda token: token.removeprefix("▁").isalnum())
+
+    @cached_property
+    def _is_rare(self) -> np.ndarray:
+        """Of each id, whether it is of letters, begins a word, and is not one of the frequent."""
+        is_rare: np.ndarray = self._begins & self._by_id(
+            lambda token: token.removeprefix("▁").isalpha()
+        )
+        frequent_first = np.argsort(-self.lexicon.frequency * is_rare, kind="stable")
+        is_rare[frequent_first[:_FREQUENT]] = False
+        return is_rare
+
+    def _by_id(self, judge: Callable[[str], bool]) -> np.ndarray:
+        """Return for each id what is true of its token; false for reserved ones."""
+        of_text = map(self.tokenizer.token, range(self.tokenizer.text_size))
+        reserved = [False] * (self.tokenizer.size - self.tokenizer.text_size)
+        return np.array([*map(judge, of_text), *reserved])
+
+
+def _is_in(places: np.ndarray, span: slice) -> np.ndarray:
+    is_in: np.ndarray = (span.start <= places) & (places < span.stop)
+    return is_in

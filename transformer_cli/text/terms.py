@@ -1,0 +1,167 @@
+"""Terms: words of a source and what its translation has to say for them, found in both.
+
+Words are compared with case folded. One that ends in '*' stands for all words that begin like it,
+so that 'Paket*' finds 'Pakete'.
+"""
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+SPACELESS = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+"""Thai, Tibetan, Burmese, Khmer, kana and ideographs, as a range of characters: without spaces
+between words, each character counts as one."""
+# Signs of vowels and the like, which Python's \w has not.
+_MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0dff\u200c\u200d"
+# A sign is a word of its own, and so is the underscore of '_Datei', an accelerator's in menus.
+_WORD = re.compile(rf"[{SPACELESS}]|[^\W_{SPACELESS}](?:[^\W{SPACELESS}]|[{_MARKS}])*+|[^\w\s]|_")
+
+
+class Word(NamedTuple):
+    """A word of a line, folded, and where it is there."""
+
+    text: str
+    start: int
+    end: int
+
+
+def split_words(line: str) -> list[Word]:
+    """Return the words and signs of a line."""
+    return [Word(match[0].casefold(), *match.span()) for match in _WORD.finditer(line)]
+
+
+class Term(NamedTuple):
+    """A term, as the words of its source, and its translations."""
+
+    source: tuple[str, ...]
+    target: str
+    """What is asked for: the first translation."""
+    accepted: tuple[tuple[str, ...], ...]
+    """The words of all translations, of which each is right."""
+
+
+class FoundTerm(NamedTuple):
+    """A term, and where it is in a line."""
+
+    term: Term
+    start: int
+    end: int
+
+
+def read_pattern(text: str) -> tuple[str, ...]:
+    """Return the words of one side of a term; ValueError: there are none, or '*' is within one."""
+    words: list[str] = []
+    end = -1
+    for word in split_words(text):
+        is_adjacent = word.start == end
+        if word.text == "*" and is_adjacent and words[-1][0].isalnum():
+            words[-1] += "*"
+        elif is_adjacent and words[-1].endswith("*") and word.text.isalnum():
+            raise ValueError(f"'{text}': '*' stands at the end of a word")
+        else:
+            words.append(word.text)
+        end = word.end
+    if not any(word.strip("*") for word in words):
+        raise ValueError("no word")
+    return tuple(words)
+
+
+def make_term(source: str, targets: Sequence[str]) -> Term:
+    """Return a term of its source and translations, as they are written; see ``read_pattern``."""
+    asked = re.sub(r"(?<=\w)\*", "", targets[0])
+    return Term(read_pattern(source), asked, tuple(map(read_pattern, targets)))
+
+
+@dataclass(frozen=True)
+class TermList:
+    """The terms of a file."""
+
+    terms: Sequence[Term]
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 of the terms."""
+        return hashlib.sha256(repr(self.terms).encode()).hexdigest()
+
+    @cached_property
+    def _by_first_word(self) -> dict[str, list[Term]]:
+        """The terms by their first word; of terms of equal length, those without '*' first."""
+        found = defaultdict(list)
+        for term in sorted(self.terms, key=lambda term: sum(map(_is_open, term.source))):
+            found[term.source[0]].append(term)
+        return found
+
+    @cached_property
+    def _prefix_lengths(self) -> list[int]:
+        """How long the beginnings are that first words with '*' have."""
+        return sorted({len(word) - 1 for word in self._by_first_word if _is_open(word)})
+
+    def find(self, line: str) -> list[FoundTerm]:
+        """Return the terms in a line, in order: longest first, so that none is in another."""
+        words = split_words(line)
+        texts = [word.text for word in words]
+        matches = [
+            (words[place + len(term.source) - 1].end - word.start, place, term)
+            for place, word in enumerate(words)
+            for term in self._beginning_with(word.text)
+            if _fits(term.source, texts, place)
+        ]
+        taken = bytearray(len(words))
+        found = []
+        for _, place, term in sorted(matches, key=lambda match: -match[0]):
+            own = slice(place, place + len(term.source))
+            if not any(taken[own]):
+                taken[own] = b"\1" * len(term.source)
+                found.append(FoundTerm(term, words[place].start, words[own.stop - 1].end))
+        return sorted(found, key=lambda each: each.start)
+
+    def _beginning_with(self, word: str) -> Iterator[Term]:
+        yield from self._by_first_word.get(word, ())
+        for length in self._prefix_lengths:
+            if length <= len(word):
+                yield from self._by_first_word.get(f"{word[:length]}*", ())
+
+    def find_lost(self, line: str, translation: str) -> tuple[int, list[Term]]:
+        """Return how many terms a line has, and those that its translation has not."""
+        found = self.find(line)
+        return len(found), lost_terms([each.term for each in found], translation)
+
+
+def lost_terms(terms: Sequence[Term], translation: str) -> list[Term]:
+    """Return the terms that a translation has not; one that is asked for twice is there twice."""
+    texts = [word.text for word in split_words(translation)] if terms else []
+    taken = bytearray(len(texts))
+    lost = []
+    for term in terms:
+        places = (
+            slice(place, place + len(words))
+            for words in sorted(term.accepted, key=len, reverse=True)
+            for place in range(len(texts))
+            if _fits(words, texts, place) and not any(taken[place : place + len(words)])
+        )
+        if own := next(places, None):
+            taken[own] = b"\1" * (own.stop - own.start)
+        else:
+            lost.append(term)
+    return lost
+
+
+def _is_open(word: str) -> bool:
+    return len(word) > 1 and word.endswith("*")
+
+
+def _fits(pattern: Sequence[str], texts: Sequence[str], place: int) -> bool:
+    """Return whether the words from a place on are those of a pattern."""
+    if place + len(pattern) > len(texts):
+        return False
+    return all(
+        text.startswith(word[:-1]) if _is_open(word) else text == word
+        for word, text in zip(pattern, texts[place:], strict=False)
+    )

@@ -70,3 +70,22 @@ def test_no_fuzzy_is_for_po_files(training: Training, tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("1 2\n")
     finished = run("translate", training.run, "-i", "x.txt", "--no-fuzzy", cwd=tmp_path)
     assert_refused(finished, 2, "--no-fuzzy is for PO files")
+
+
+def test_a_memory_is_asked_first_and_a_page_written(training: Training, tmp_path: Path) -> None:
+    (tmp_path / "de.po").write_text(PO + '\nmsgid "5 5 <b>"\nmsgstr ""\n')
+    (tmp_path / "own.tsv").write_text("1 2 x %d\t7 < %d & 8\n")
+    options = ("--memory", "own.tsv", "--report", "page.html")
+    finished = run("translate", training.run, "-i", "de.po", "-o", "x.po", *options, cwd=tmp_path)
+    assert finished.code == 0, finished.err
+    assert finished.err.startswith("filled 2 of 2 segments (1 from the memory")
+    assert 'msgstr "7 < %d & 8"' in (tmp_path / "x.po").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert "7 &lt; %d &amp; 8" in page
+    assert page.index("5 5 &lt;b&gt;") < page.index("1 2 x %d")  # the memory's are the surest
+    assert "confidence" in page
+
+
+def test_a_memory_is_for_documents(training: Training, tmp_path: Path) -> None:
+    refused = run("translate", training.run, "--memory", "own.tsv", stdin=b"1\n", cwd=tmp_path)
+    assert_refused(refused, 2, "--memory is for documents, such as .po files; leave it out")

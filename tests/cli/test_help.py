@@ -140,6 +140,8 @@ OPTIONS = {
         "--prefix-file",
         "--alignments",
         "--replace-unk",
+        "--memory",
+        "--report",
         "--no-fuzzy",
         "--fallback",
         "--sample",

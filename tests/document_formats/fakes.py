@@ -1,7 +1,7 @@
 """Translators without a model."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transformer_cli.documents.document import Document, Filling, read_document
@@ -12,6 +12,9 @@ from transformer_cli.documents.filling import Filled, LineTranslator, fill
 class Line:
     text: str
     alignment: tuple[tuple[int, int], ...] = ()
+    log_probability: float = 0.0
+    tokens: int = 1
+    doubt: str = ""
 
 
 def shout(text: str) -> Line:
@@ -31,7 +34,7 @@ def translating(by: Callable[[str], Line] = shout, **of_translating: object) -> 
     def translate(lines: Sequence[str], aligned: bool) -> list[Line]:
         assert all(line.strip() == line and line and "\n" not in line for line in lines)
         found = [by(line) for line in lines]
-        return found if aligned else [Line(one.text) for one in found]
+        return found if aligned else [replace(one, alignment=()) for one in found]
 
     return LineTranslator(translate, "en", **of_translating)  # type: ignore[arg-type]
 

@@ -18,6 +18,7 @@ from transformer_cli.cli.documents import (
     fill_document,
     open_document,
     prefer_alignments,
+    read_memory,
     write_document,
 )
 from transformer_cli.cli.translate import TranslateOptions
@@ -90,6 +91,8 @@ def translate_files(options: TranslateOptions) -> None:
         for name in ("n_best_written", "src_column", "src_field", "no_fuzzy", "fallback"):
             if (value := getattr(options, name)) not in (None, False):
                 of_all[name.removesuffix("_written")] = str(value)
+        if options.memory:
+            of_all["memory"] = " ".join(map(sha256, options.memory))
         directory = stack.enter_context(open_directory(options.output, of_all))
         if isinstance(executor, ClusterExecutor) and not isinstance(options.output, ObjectPath):
             executor.check_shared(options.output)
@@ -115,6 +118,7 @@ def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
         output=options.output.absolute(),
         checkpoint=checkpoint,
         ensemble=[path.absolute() for path in options.ensemble or ()],
+        memory=[path.absolute() for path in options.memory or ()],
     )
 
 
@@ -256,7 +260,7 @@ def _translate(
             return replace(result(known.output_sha256), is_new=False)
         if options.document is not None:
             document = open_document(options)
-            filled = fill_document(document, translator, progress)
+            filled = fill_document(options, document, translator, read_memory(options), progress)
             check_unchanged()
             write_document(options, document, filled)
             told = tuple(f"{options.input_}: {message}" for message in filled.told())

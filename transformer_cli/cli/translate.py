@@ -9,7 +9,7 @@ from transformer_cli.cli import options
 from transformer_cli.cli.options import flag, option
 from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors, EngineName
 from transformer_cli.errors import UsageError
-from transformer_cli.packages import lazy_imports
+from transformer_cli.packages import import_extra, lazy_imports
 from transformer_cli.ranks import Ranks
 
 with lazy_imports():
@@ -77,6 +77,13 @@ class TranslateOptions:
     replace_unk: Annotated[bool, flag("Copy source words for unknown ones.", "--replace-unk")] = (
         False
     )
+    memory: Annotated[
+        list[Path] | None,
+        option("FILE", "Translation memory for documents: TMX, PO or TSV; repeatable."),
+    ] = None
+    report: Annotated[
+        Path | None, option("FILE", "Write a page of a document's translations, by doubt.")
+    ] = None
     no_fuzzy: Annotated[bool, flag("PO: do not mark what is filled as fuzzy.", "--no-fuzzy")] = (
         False
     )
@@ -184,6 +191,9 @@ class TranslateOptions:
             options.check_output(self.output, inputs=inputs)
         if self.alignments is not None:
             options.check_output(self.alignments, "--alignments", inputs)
+        if self.report is not None:
+            options.check_output(self.report, "--report", {**inputs, "-o": self.output})
+            import_extra("jinja2", "report", "--report")
 
     def check_many(self, ranks: Ranks, inputs: Sequence[Path]) -> None:
         """Make sure, before long work, that the options go with these files."""
@@ -208,6 +218,9 @@ class TranslateOptions:
                 yield f"-o: a document stays in its format; give a name that ends as {self.input_}"
             if ranks.size > 1:
                 yield "torchrun's processes share lines, not documents; start one process"
+        elif self.memory or self.report:
+            name = "--memory" if self.memory else "--report"
+            yield f"{name} is for documents, such as .po files; leave it out"
         needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
         if self.cluster is not None:
             yield "--cluster translates many files; name a directory or a pattern with -i"
@@ -251,6 +264,8 @@ class TranslateOptions:
             yield f"--prefix-file {of_one}"
         if self.alignments is not None:
             yield f"--alignments {of_one}"
+        if self.report is not None:
+            yield f"--report {of_one}"
         if self.resume:
             yield "many files are resumed without --resume; leave it out"
         if ranks.size > 1:

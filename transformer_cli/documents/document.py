@@ -75,12 +75,33 @@ class Filling:
         origin: where the text is from.
         comment: for a person, on one line; formats without comments have none.
         problem: how its placeholders differ from the source's; empty if they are the same.
+        match: what the translation memory has that is like the segment.
+        confidence: mean probability that the model gives its tokens, geometric; None: not its own.
+        coverage: share of the source's words that its words are aligned to; None: not aligned.
+        doubts: what is doubtful about its sentences.
     """
 
     text: str
     origin: Literal["model", "memory"] = "model"
     comment: str = ""
     problem: str = ""
+    match: "Match | None" = None
+    confidence: float | None = None
+    coverage: float | None = None
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def has_to_be_read(self) -> bool:
+        """True if something is known to be doubtful about it."""
+        return bool(self.problem or self.doubts)
+
+
+class Match(NamedTuple):
+    """What a translation memory has that is like a text."""
+
+    src: str
+    tgt: str
+    percent: int  # similarity; 100 is the same text, white space aside
 
 
 class Edit(NamedTuple):

@@ -1,12 +1,13 @@
 """Segments translated: cut into sentences, their tags and placeholders kept, and checked."""
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, get_args
 
 from transformer_cli.config.protection import Protected, Protection
-from transformer_cli.documents.document import Document, Filling, Segment, Tag
+from transformer_cli.documents.document import Document, Filling, Match, Segment, Tag
 from transformer_cli.documents.inline import (
     PlainText,
     Span,
@@ -39,6 +40,18 @@ class AlignedLine(Protocol):
     def alignment(self) -> tuple[tuple[int, int], ...]:
         """Which word of the line goes with which of the translation."""
 
+    @property
+    def log_probability(self) -> float:
+        """Sum over its tokens."""
+
+    @property
+    def tokens(self) -> int:
+        """Number of its tokens."""
+
+    @property
+    def doubt(self) -> str:
+        """What is doubtful about it; empty if nothing is."""
+
 
 @dataclass(frozen=True)
 class LineTranslator:
@@ -49,12 +62,18 @@ class LineTranslator:
         src_lang: language of the segments.
         protect: placeholders that the tokenizer has slots for.
         can_align: whether ``translate`` aligns words.
+        aligns_all: whether it shall also where no tag depends on it, to tell coverage.
+        find_match: finds what a translation memory has that is like a text.
+        fills_doubtful: whether a segment is filled whose translation is doubtful.
     """
 
     translate: Callable[[Sequence[str], bool], Sequence[AlignedLine]]
     src_lang: str
     protect: Collection[Protection] = ()
     can_align: bool = True
+    aligns_all: bool = False
+    find_match: Callable[[str], Match | None] = lambda _: None
+    fills_doubtful: bool = True
 
     @property
     def placeholders(self) -> tuple[Protection, ...]:
@@ -71,56 +90,115 @@ class Filled:
         fillings: one a segment; None: it is left as it was.
         left: why, each with its place.
         aligned: how many have tags or placeholders that were placed by alignments.
+        recalled: how many were taken from the translation memory.
     """
 
     fillings: list[Filling | None]
     left: list[str] = field(default_factory=list)
     differing: list[str] = field(default_factory=list)
+    doubtful: list[str] = field(default_factory=list)
     aligned: int = 0
+    recalled: int = 0
 
     def told(self) -> list[str]:
         """Return lines about what was filled, and what a person should look at."""
         count = sum(filling is not None for filling in self.fillings)
-        by_words = f" ({self.aligned:,} with tags placed by alignments)" if self.aligned else ""
-        lines = [f"filled {count:,} of {len(self.fillings):,} segments{by_words}"]
-        for what, places in (("placeholders differ in", self.differing), ("left", self.left)):
+        of_these = [f"{self.recalled:,} from the memory"] if self.recalled else []
+        of_these += [f"{self.aligned:,} with tags placed by alignments"] if self.aligned else []
+        how = f" ({', '.join(of_these)})" if of_these else ""
+        lines = [f"filled {count:,} of {len(self.fillings):,} segments{how}"]
+        kinds = {
+            "placeholders differ in": self.differing,
+            "doubtful": self.doubtful,
+            "left": self.left,
+        }
+        for what, places in kinds.items():
             if places:
                 lines.append(f"{what} {len(places):,}; first: {places[0]}")
         return lines
 
 
 def fill(document: Document, how: LineTranslator) -> Filled:
-    """Translate a document's segments: as they stand, and where that loses a tag, without tags."""
+    """Fill a document's segments: from the memory where it has the same text, or translated.
+
+    A segment is translated as it stands, and where that loses a tag, without its tags.
+    """
     segments = document.segments
-    cores = [_Core.of(segment, how) for segment in segments]
     filled = Filled([None] * len(segments), list(document.left))
-    texts: dict[int, str] = {}
-    for place, core in enumerate(cores):
-        if not core.has_words:
-            texts[place] = core.segment.text
-    whole = [p for p, core in enumerate(cores) if p not in texts and core.can_stay_whole(how)]
-    translated = _translate_texts([cores[place].marked for place in whole], how, False)
-    drafts = {
-        place: cores[place].unmark(one.text) for place, one in zip(whole, translated, strict=True)
+    matches = [how.find_match(segment.text) for segment in segments]
+    for place, (segment, match) in enumerate(zip(segments, matches, strict=True)):
+        filled.fillings[place] = match and _recall(segment, match, document.encoding, how)
+    filled.recalled = sum(filling is not None for filling in filled.fillings)
+    cores = {
+        place: _Core.of(segment, how)
+        for place, segment in enumerate(segments)
+        if filled.fillings[place] is None
     }
-    texts |= {place: draft for place, draft in drafts.items() if cores[place].keeps_all(draft)}
-    if how.can_align:
-        rest = [p for p, core in enumerate(cores) if p not in texts and core.can_be_aligned]
-        plain = [PlainText.of(cores[place].with_placeholders) for place in rest]
-        translated = _translate_texts([one.text for one in plain], how, True)
-        for place, one, joined in zip(rest, plain, translated, strict=True):
-            texts[place] = place_tags(one, joined.src_words, *joined.target)
-        filled.aligned = len(rest)
-    for place, (segment, core) in enumerate(zip(segments, cores, strict=True)):
-        text = texts.get(place, drafts.get(place, ""))
-        if problem := _find_problem(core, text, document.encoding, how):
+    for place, translated in _translate_cores(cores, how, filled).items():
+        core, segment, text = cores[place], segments[place], translated.text
+        problem = _find_problem(core, text, document.encoding, how)
+        if translated.doubts and not how.fills_doubtful:
+            problem = problem or f"doubtful, {translated.doubts[0]}"
+        if problem:
             filled.left.append(f"{segment.place}: {problem}")
             continue
         difference = compare_placeholders(core.segment.text, text, how.placeholders)
         if difference:
             filled.differing.append(f"{segment.place}: {difference}")
-        filled.fillings[place] = Filling(f"{core.lead}{text}{core.trail}", problem=difference)
+        elif translated.doubts:
+            filled.doubtful.append(f"{segment.place}: {translated.doubts[0]}")
+        match = matches[place]
+        filled.fillings[place] = Filling(
+            f"{core.lead}{text}{core.trail}",
+            comment=f"{match.percent} %: {_one_line(match.src)} = {_one_line(match.tgt)}"
+            if match
+            else "",
+            problem=difference,
+            match=match,
+            confidence=translated.confidence,
+            coverage=translated.coverage if how.aligns_all else None,
+            doubts=translated.doubts,
+        )
     return filled
+
+
+def _recall(segment: Segment, match: Match, encoding: str, how: LineTranslator) -> Filling | None:
+    """Return what a memory has for a segment, if it can be taken as it is."""
+    text, source = match.tgt, segment.text
+    if match.percent < 100 or compare_placeholders(source, text, how.placeholders):
+        return None
+    if segment.is_ambiguous or not are_tags_kept(segment, text) or not _fits(text, encoding):
+        return None
+    lead = source[: len(source) - len(source.lstrip())]
+    trail = source[len(source.rstrip()) :]
+    return Filling(f"{lead}{text}{trail}", origin="memory", match=match)
+
+
+def _translate_cores(
+    cores: Mapping[int, "_Core"], how: LineTranslator, filled: Filled
+) -> dict[int, "_Joined"]:
+    """Translate what has words, with its tags or with those put in again; by place, in order."""
+    done: dict[int, _Joined] = {}
+    for place, core in cores.items():
+        if not core.has_words:
+            done[place] = _Joined(core.segment.text)
+    whole = [p for p, core in cores.items() if p not in done and core.can_stay_whole(how)]
+    aligned = how.aligns_all and how.can_align
+    translated = _translate_texts([cores[place].marked for place in whole], how, aligned)
+    drafts = {
+        place: replace(one, text=cores[place].unmark(one.text))
+        for place, one in zip(whole, translated, strict=True)
+    }
+    done |= {p: draft for p, draft in drafts.items() if cores[p].keeps_all(draft.text)}
+    if how.can_align:
+        rest = [p for p, core in cores.items() if p not in done and core.can_be_aligned]
+        plain = [PlainText.of(cores[place].with_placeholders) for place in rest]
+        translated = _translate_texts([one.text for one in plain], how, True)
+        for place, one, joined in zip(rest, plain, translated, strict=True):
+            placed = place_tags(one, joined.src_words, joined.text, joined.tgt_words, joined.links)
+            done[place] = replace(joined, text=placed)
+        filled.aligned = len(rest)
+    return {place: done.get(place, drafts.get(place, _Joined(""))) for place in cores}
 
 
 def _find_problem(core: "_Core", text: str, encoding: str, how: LineTranslator) -> str:
@@ -135,11 +213,17 @@ def _find_problem(core: "_Core", text: str, encoding: str, how: LineTranslator) 
         )
     if core.has_words and not text.strip():
         return "the translation is empty"
+    if not _fits(text, encoding):
+        return f"its translation has characters that are not in {encoding}; convert it to UTF-8"
+    return ""
+
+
+def _fits(text: str, encoding: str) -> bool:
     try:
         text.encode(encoding)
     except UnicodeError:
-        return f"its translation has characters that are not in {encoding}; convert it to UTF-8"
-    return ""
+        return False
+    return True
 
 
 # --- one segment ----------------------------------------------------------------------------------
@@ -264,13 +348,22 @@ class _Joined:
     """A text's translation, and its words by their spans."""
 
     text: str
-    src_words: list[Span]
-    tgt_words: list[Span]
-    links: set[tuple[int, int]]
+    src_words: list[Span] = field(default_factory=list)
+    tgt_words: list[Span] = field(default_factory=list)
+    links: set[tuple[int, int]] = field(default_factory=set)
+    log_probability: float = 0.0
+    tokens: int = 0
+    doubts: tuple[str, ...] = ()
 
     @property
-    def target(self) -> tuple[str, list[Span], set[tuple[int, int]]]:
-        return self.text, self.tgt_words, self.links
+    def confidence(self) -> float | None:
+        """Geometric mean of its tokens' probabilities."""
+        return math.exp(self.log_probability / self.tokens) if self.tokens else None
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of the source's words that a word is aligned to."""
+        return len({src for src, _ in self.links}) / len(self.src_words) if self.links else None
 
 
 def cut_sentences(text: str, language: str) -> list[Span]:
@@ -312,8 +405,8 @@ def _join(text: str, spans: Sequence[Span], found: Mapping[str, AlignedLine]) ->
     src_words: list[Span] = []
     tgt_words: list[Span] = []
     links: set[tuple[int, int]] = set()
-    for span in spans:
-        translated = found[_one_line(text[slice(*span)])]
+    sentences = [found[_one_line(text[slice(*span)])] for span in spans]
+    for span, translated in zip(spans, sentences, strict=True):
         joined += text[end : span[0]]
         links |= {(s + len(src_words), t + len(tgt_words)) for s, t in translated.alignment}
         src_words += [match.span() for match in _WORD.finditer(text, *span)]
@@ -323,4 +416,12 @@ def _join(text: str, spans: Sequence[Span], found: Mapping[str, AlignedLine]) ->
             for match in _WORD.finditer(written)
         ]
         joined, end = joined + written, span[1]
-    return _Joined(joined + text[end:], src_words, tgt_words, links)
+    return _Joined(
+        joined + text[end:],
+        src_words,
+        tgt_words,
+        links,
+        sum(each.log_probability for each in sentences),
+        sum(each.tokens for each in sentences),
+        tuple(dict.fromkeys(each.doubt for each in sentences if each.doubt)),
+    )

@@ -14,68 +14,14 @@ _CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([\w.:-]+)""", re.IGN
 _LANGUAGE = re.compile(r"""(\s(?:xml:)?lang\s*=\s*["']?)([A-Za-z]{2,3})(?:-\w+)*(?=["'\s>])""")
 _SPACES = re.compile(r"[ \t\r\f]*\n[ \t\r\n\f]*")
 _LETTER = re.compile(r"[^\W\d_]")
-_INLINE = frozenset(
-    [
-        "a",
-        "abbr",
-        "acronym",
-        "b",
-        "bdi",
-        "bdo",
-        "big",
-        "button",
-        "cite",
-        "data",
-        "del",
-        "dfn",
-        "em",
-        "font",
-        "i",
-        "img",
-        "ins",
-        "label",
-        "mark",
-        "meter",
-        "output",
-        "progress",
-        "q",
-        "rp",
-        "rt",
-        "ruby",
-        "s",
-        "small",
-        "span",
-        "strike",
-        "strong",
-        "sub",
-        "sup",
-        "time",
-        "u",
-        "wbr",
-    ]
+_INLINE = re.compile(
+    r"a|abbr|acronym|b|bd[io]|big|button|cite|data|del|dfn|em|font|i|img|ins|label|mark|meter"
+    r"|output|progress|q|r[pt]|ruby|s|small|span|strike|strong|su[bp]|time|u|wbr|code|kbd|samp|tt|var"
 )
-_LEFT_INLINE = frozenset(["code", "kbd", "samp", "tt", "var"])
-_LEFT = frozenset(
-    ["math", "noscript", "object", "pre", "script", "style", "svg", "template", "textarea"]
+_LEFT = re.compile(
+    r"code|kbd|samp|tt|var|math|noscript|object|pre|script|style|svg|template|textarea"
 )
-_VOID = frozenset(
-    [
-        "area",
-        "base",
-        "br",
-        "col",
-        "embed",
-        "hr",
-        "img",
-        "input",
-        "link",
-        "meta",
-        "param",
-        "source",
-        "track",
-        "wbr",
-    ]
-)
+_VOID = re.compile(r"area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr")
 
 
 class _Event(NamedTuple):
@@ -134,17 +80,17 @@ class HtmlDocument(Document):
                     left = (
                         [*left, name] if kind == "start" else left[: -1 if kind == "end" else None]
                     )
-                if not left and name in _INLINE | _LEFT_INLINE:
+                if not left and _INLINE.fullmatch(name):
                     run.append(_Piece(begun, end, name, True))
             elif kind == "start" and event.is_left:
                 left, begun = [name], start
-                if name not in _INLINE | _LEFT_INLINE:
+                if not _INLINE.fullmatch(name):
                     run = self._end_run(run)
             elif kind == "text":
                 run.append(_Piece(start, end, ""))
-            elif kind == "comment" or (kind == "single" and name in _INLINE):
+            elif kind == "comment" or (kind == "single" and _INLINE.fullmatch(name)):
                 run.append(_Piece(start, end, name, True))
-            elif name in _INLINE:
+            elif _INLINE.fullmatch(name):
                 run.append(_Piece(start, end, name if kind == "start" else f"/{name}"))
             else:
                 run = self._end_run(run)
@@ -240,9 +186,9 @@ class _Parser(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note an element's start."""
         given = dict(attrs)
-        is_left = tag in _LEFT or tag in _LEFT_INLINE or given.get("translate") == "no"
+        is_left = _LEFT.fullmatch(tag) is not None or given.get("translate") == "no"
         is_left |= "notranslate" in (given.get("class") or "").split()
-        self._add("single" if tag in _VOID else "start", tag, is_left)
+        self._add("single" if _VOID.fullmatch(tag) else "start", tag, is_left)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note an element that is closed at once."""

@@ -4,10 +4,10 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, get_args
+from typing import Protocol, get_args
 
 from transformer_cli.config.protection import Protected, Protection
-from transformer_cli.documents.document import Document, Filling, Match, Segment, Tag
+from transformer_cli.documents.document import Document, Filling, Match, Segment, Tag, pair_elements
 from transformer_cli.documents.inline import (
     PlainText,
     Span,
@@ -23,6 +23,7 @@ _WRAPPED = 50
 """Least length of a line whose sentence may go on in the next one."""
 _HARD_BREAK = re.compile(rf"\n(?=\s|\W\s|$)|(?<!.{{{_WRAPPED}}})\n")
 _WORD = re.compile(r"\S+")
+_ELEMENT = re.compile(r"<(/?[\w:.-]+)(?![^>]*/>)")
 _LETTER = re.compile(r"[^\W\d_]")
 _QUOTES = {'"': '"', "'": "'", "„": "“", "“": "”", "»": "«", "«": "»", "‘": "’", "`": "'"}
 # What no XML file can hold, and no person wants.
@@ -317,26 +318,14 @@ def _find_placeholder_tags(
 ) -> Iterator[Tag]:
     """Yield the placeholders of a text as tags; elements that are closed in it are pairs."""
     found = find_placeholders(text, placeholders)
-    opened: list[tuple[int, str]] = []
-    pairs: dict[int, int] = {}
-    for number, (written, _, _) in enumerate(found):
-        name = re.match(r"<(/?)([\w:.-]+)", written)
-        if name and name[1]:
-            if opened and opened[-1][1] == name[2].lower():
-                pairs[opened.pop()[0]] = number
-        elif name and not written.endswith("/>"):
-            opened.append((number, name[2].lower()))
-    closing = {close: first for first, close in pairs.items()}
+    names = [_ELEMENT.match(written) for written, _, _ in found]
+    halves = pair_elements([name[1].lower() if name else "" for name in names])
     reached = 0
-    for number, (_, start, end) in enumerate(found):
-        if number in pairs or number in closing:
-            key = f"text {offset} {closing.get(number, number)}"
-            kind: Literal["open", "close"] = "open" if number in pairs else "close"
-            yield Tag(start + offset, end + offset, kind, key)
-        else:
-            if reached < start and end < len(text) and _QUOTES.get(text[start - 1]) == text[end]:
-                start, end = start - 1, end + 1
-            yield Tag(start + offset, end + offset)
+    for (_, start, end), (kind, key) in zip(found, halves, strict=True):
+        is_quoted = reached < start and end < len(text)
+        if kind == "alone" and is_quoted and _QUOTES.get(text[start - 1]) == text[end]:
+            start, end = start - 1, end + 1
+        yield Tag(start + offset, end + offset, kind, key and f"text {offset} {key}")
         reached = end
 
 

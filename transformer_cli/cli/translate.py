@@ -81,6 +81,7 @@ class TranslateOptions:
     ] = None
     sample: Annotated[int | None, option("SEED", "Sample tokens, with this seed.", min=0)] = None
     tag: options.Tag = None
+    terms: options.Terms = None
     engine: Annotated[
         EngineName, option(None, "auto is CTranslate2 where its text is torch's.")
     ] = "auto"
@@ -166,7 +167,11 @@ class TranslateOptions:
         """Make sure, before long work, that the options go together."""
         for problem in self._find_problems(ranks):
             raise UsageError(f"translate: {problem}")
-        inputs = {"-i": self.input_, "--prefix-file": self.prefix_file}
+        inputs = {
+            "-i": self.input_,
+            "--prefix-file": self.prefix_file,
+            "--terms": self.terms,
+        }
         if str(self.output) != "-":
             options.check_output(self.output, inputs=inputs)
         if self.alignments is not None:

@@ -24,6 +24,7 @@ from transformer_cli.inference.translator import (
 )
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.reserved import compare_placeholders
+from transformer_cli.text.terms import TermList
 
 CHUNK_LINES = 4096
 """Lines read, sorted by length and translated together."""
@@ -42,6 +43,10 @@ class TranslatedLine(NamedTuple):
     """How the placeholders of line and translation differ; empty if they are the same."""
     doubt: str = ""
     """What is doubtful about the best translation; empty if nothing is."""
+    terms: int = 0
+    """How many terms the line has."""
+    lost_terms: Sequence[str] = ()
+    """What its best translation should have, and has not."""
 
 
 def with_prefixes(
@@ -102,18 +107,23 @@ def translate_stream(
             on_long_line=lambda long: on_long_line(replace(long, line=share[long.line - 1][0])),
         )
 
-    def translate(share: Sequence[_Numbered], encoded: Sequence[EncodedLine]) -> list[list[str]]:
+    def translate(share: Sequence[_Numbered], encoded: Sequence[EncodedLine]) -> list[list[Any]]:
         """Translate one rank's lines of a chunk; what goes from rank to rank is JSON."""
         options = n_best, with_alignments, ignore, stopped.is_set
         found = translator.translate_encoded(encoded, *options)
         told = _find_doubts(doubts, translator, encoded, found, *options)
         protect = translator.tokenizers.protect
+        terms = translator.terms or TermList([])
         return [
-            [*_record(*source, best, n_best is not None, protect), doubt]
+            [
+                *_record(*source, best, n_best is not None, protect),
+                doubt,
+                *_count_terms(terms, source[1][0], best[0].text),
+            ]
             for source, best, doubt in zip(share, found, told, strict=True)
         ]
 
-    def prepare(chunk: Sequence[_Numbered]) -> Callable[[], list[list[str]]]:
+    def prepare(chunk: Sequence[_Numbered]) -> Callable[[], list[list[Any]]]:
         """Check and encode a chunk; return what translates it."""
         for number, (line, prefix) in chunk:
             translator.check_prefix(line, prefix, number)  # on all ranks alike
@@ -204,11 +214,16 @@ def _record(
     as_json: bool,
     protect: Collection[Protection],
 ) -> list[str]:
-    """Return the fields of a ``TranslatedLine``."""
+    """Return the first fields of a ``TranslatedLine``."""
     best = translations[0]
     text = _to_json(number, translations) if as_json else best.text
     alignment = " ".join(f"{src}-{tgt}" for src, tgt in best.alignment)
     return [text, alignment, compare_placeholders(source[0], best.text, protect)]
+
+
+def _count_terms(terms: TermList, line: str, translation: str) -> tuple[int, list[str]]:
+    found, lost = terms.find_lost(line, translation)
+    return found, [term.target for term in lost]
 
 
 def _to_json(line: int, translations: Sequence[Translation]) -> str:

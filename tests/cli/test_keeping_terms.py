@@ -95,7 +95,9 @@ def test_what_a_run_has_not_learned_is_refused(directory: Path) -> None:
     split = run("train", settings, "--set", "data.terms=0.3", "--set", "tokenizer.joint=false")
     assert_refused(split, 2, "data.terms: sources with target words need one vocabulary")
     start = ("--set", f"init={directory / 'runs/none'}", "--run-dir", directory / "runs/heir")
-    heir = run("train", settings, "--set", "data.terms=0.3", *start, "--allow-suspect-data", cwd=directory)
+    heir = run(
+        "train", settings, "--set", "data.terms=0.3", *start, "--allow-suspect-data", cwd=directory
+    )
     assert heir.code == 1
     assert "has no marks of terms, and a vocabulary cannot grow; leave out data.terms" in heir.err
 

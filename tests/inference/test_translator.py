@@ -178,6 +178,7 @@ class CopyingEngine:
 
     fingerprint: ClassVar[dict[str, str]] = {"engine": "copying"}
     searches_at_once = False
+    can_align = False
 
     def __init__(self) -> None:
         self.seen: list[list[int]] = []

@@ -14,6 +14,13 @@ from threading import Lock
 
 from transformer_cli.artifact import mtime_key_of
 from transformer_cli.cli.display import bar, log
+from transformer_cli.cli.documents import (
+    fill_document,
+    open_document,
+    prefer_alignments,
+    read_memory,
+    write_document,
+)
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import (
     Translating,
@@ -24,6 +31,7 @@ from transformer_cli.cli.translation import (
 )
 from transformer_cli.cluster import ClusterExecutor, open_cluster, read_cluster
 from transformer_cli.data.workers import SerialExecutor
+from transformer_cli.documents.document import format_of
 from transformer_cli.errors import CorpusError, InputError, UsageError, WorkerError
 from transformer_cli.files import sha256
 from transformer_cli.inference import output
@@ -70,6 +78,8 @@ def translate_files(options: TranslateOptions) -> None:
     inputs = find_inputs(options.input_)
     options.check_many(Ranks.from_env(), inputs)
     options = _with_absolute_paths(options)
+    if any(map(format_of, inputs)):
+        options = prefer_alignments(options)
     with ExitStack() as stack:
         executor: Executor = SerialExecutor()
         if options.cluster is not None:
@@ -78,9 +88,11 @@ def translate_files(options: TranslateOptions) -> None:
             options = replace(options, threads=options.threads or cluster.threads)
         settings = executor.submit(describe_translator, options).result()
         of_all = {**settings, "errors": options.errors}
-        for name in ("n_best_written", "src_column", "src_field", "fallback"):
-            if (value := getattr(options, name)) is not None:
+        for name in ("n_best_written", "src_column", "src_field", "no_fuzzy", "fallback"):
+            if (value := getattr(options, name)) not in (None, False):
                 of_all[name.removesuffix("_written")] = str(value)
+        if options.memory:
+            of_all["memory"] = " ".join(map(sha256, options.memory))
         directory = stack.enter_context(open_directory(options.output, of_all))
         if isinstance(executor, ClusterExecutor) and not isinstance(options.output, ObjectPath):
             executor.check_shared(options.output)
@@ -107,6 +119,7 @@ def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
         checkpoint=checkpoint,
         terms=options.terms and options.terms.absolute(),
         ensemble=[path.absolute() for path in options.ensemble or ()],
+        memory=[path.absolute() for path in options.memory or ()],
     )
 
 
@@ -235,21 +248,31 @@ def _translate(
         )
         return Result(options.output, state, lines, messages)
 
+    def check_unchanged() -> None:
+        if file_key(options.input_) != before:
+            # Nor may a worker that was stopped put an old translation over a new one.
+            raise CorpusError(f"{options.input_}: has changed meanwhile; translate it again")
+
     with open_rows(options) as (rows, _):
         # Before it is read, so that what changes it from here on is noticed the next time.
         before, input_key = file_key(options.input_), mtime_key_of([options.input_])
         input_sha256 = sha256(options.input_)
         if known is not None and known.is_of(input_sha256, options.output):
             return replace(result(known.output_sha256), is_new=False)
+        if options.document is not None:
+            document = open_document(options)
+            filled = fill_document(options, document, translator, read_memory(options), progress)
+            check_unchanged()
+            write_document(options, document, filled)
+            told = tuple(f"{options.input_}: {message}" for message in filled.told())
+            return result(sha256(options.output), len(filled.fillings), told)
         job, long_lines = Translating(options, translator, rows), _LongLines(options.line_offset)
         with _open_output(task, job) as file:
             written = write_rows(job, file.write, progress, long_lines, file.kept)
-            if file_key(options.input_) != before:
-                # Nor may a worker that was stopped put an old translation over a new one.
-                raise CorpusError(f"{options.input_}: has changed meanwhile; translate it again")
-    told = (*long_lines.told(), *written.told())
-    messages = tuple(f"warning: {options.input_}: {message}" for message in told)
-    return result(file.sha256, written.lines, messages)
+            check_unchanged()
+    messages = (*long_lines.told(), *written.told())
+    warnings = tuple(f"warning: {options.input_}: {message}" for message in messages)
+    return result(file.sha256, written.lines, warnings)
 
 
 @contextmanager

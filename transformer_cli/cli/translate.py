@@ -9,13 +9,14 @@ from transformer_cli.cli import options
 from transformer_cli.cli.options import flag, option
 from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors, EngineName
 from transformer_cli.errors import UsageError
-from transformer_cli.packages import lazy_imports
+from transformer_cli.packages import import_extra, lazy_imports
 from transformer_cli.ranks import Ranks
 
 with lazy_imports():
     from transformer_cli import files, objects
-    from transformer_cli.cli import many_files, translation
+    from transformer_cli.cli import documents, many_files, translation
     from transformer_cli.data import tables
+    from transformer_cli.documents import document
     from transformer_cli.inference import loading, output_directory
 
 _STREAM = Path("-")
@@ -30,7 +31,7 @@ class TranslateOptions:
         Path,
         option(
             "FILE|DIR",
-            "Text, one sentence a line; or tables.",
+            "Text, one sentence a line; tables; or documents.",
             "--input",
             "-i",
             parser=options.read_path,
@@ -76,6 +77,16 @@ class TranslateOptions:
     replace_unk: Annotated[bool, flag("Copy source words for unknown ones.", "--replace-unk")] = (
         False
     )
+    memory: Annotated[
+        list[Path] | None,
+        option("FILE", "Translation memory for documents: TMX, PO or TSV; repeatable."),
+    ] = None
+    report: Annotated[
+        Path | None, option("FILE", "Write a page of a document's translations, by doubt.")
+    ] = None
+    no_fuzzy: Annotated[bool, flag("PO: do not mark what is filled as fuzzy.", "--no-fuzzy")] = (
+        False
+    )
     fallback: Annotated[
         Literal["source"] | None, option(None, "What is written for a doubtful translation.")
     ] = None
@@ -116,8 +127,15 @@ class TranslateOptions:
         return "standard input" if str(self.input_) == "-" else str(self.input_)
 
     @property
+    def document(self) -> "document.DocumentFormat | None":
+        """Format of the input, if it is a document, whose segments are translated."""
+        return document.format_of(self.input_)
+
+    @property
     def table(self) -> "tables.TextColumn | None":
         """Where the text is in a table; None: the input is text."""
+        if self.document is not None:
+            return None
         return tables.find_text(self.input_, self.src_column, self.src_field)
 
     @property
@@ -167,15 +185,16 @@ class TranslateOptions:
         """Make sure, before long work, that the options go together."""
         for problem in self._find_problems(ranks):
             raise UsageError(f"translate: {problem}")
-        inputs = {
-            "-i": self.input_,
-            "--prefix-file": self.prefix_file,
-            "--terms": self.terms,
-        }
+        # A document is held in memory: its translation may take its place.
+        input_ = None if self.document else self.input_
+        inputs = {"-i": input_, "--prefix-file": self.prefix_file, "--terms": self.terms}
         if str(self.output) != "-":
             options.check_output(self.output, inputs=inputs)
         if self.alignments is not None:
             options.check_output(self.alignments, "--alignments", inputs)
+        if self.report is not None:
+            options.check_output(self.report, "--report", {**inputs, "-o": self.output})
+            import_extra("jinja2", "report", "--report")
 
     def check_many(self, ranks: Ranks, inputs: Sequence[Path]) -> None:
         """Make sure, before long work, that the options go with these files."""
@@ -183,7 +202,10 @@ class TranslateOptions:
             raise UsageError(f"translate: {problem}")
         output_directory.check_directory(self.output, inputs)
         for path in inputs:
-            if self.of_file(path).writes_scored_tsv:
+            file = self.of_file(path)
+            for problem in file._find_problems_of_document() if file.document else ():
+                raise UsageError(f"translate: {path}: {problem}")
+            if file.writes_scored_tsv:
                 raise UsageError(
                     f"{path}: --n-best and --scores write JSON, which TSV cannot hold; save it as "
                     "JSONL"
@@ -191,6 +213,15 @@ class TranslateOptions:
 
     def _find_problems(self, ranks: Ranks) -> Iterator[str]:
         yield from self._find_problems_of_search()
+        if self.document is not None:
+            yield from self._find_problems_of_document()
+            if document.format_of(self.output) != self.document:
+                yield f"-o: a document stays in its format; give a name that ends as {self.input_}"
+            if ranks.size > 1:
+                yield "torchrun's processes share lines, not documents; start one process"
+        elif self.memory or self.report:
+            name = "--memory" if self.memory else "--report"
+            yield f"{name} is for documents, such as .po files; leave it out"
         needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
         if self.cluster is not None:
             yield "--cluster translates many files; name a directory or a pattern with -i"
@@ -213,6 +244,20 @@ class TranslateOptions:
         if ranks.size > 1 and not self.are_files:
             yield f"several processes need files; {needs}"
 
+    def _find_problems_of_document(self) -> Iterator[str]:
+        for_lines = {
+            "--n-best": self.n_best is not None,
+            "--scores": self.scores,
+            "--prefix-file": self.prefix_file is not None,
+            "--alignments": self.alignments is not None,
+            "--resume": self.resume,
+            "--errors": self.errors != "strict",
+            "--src-column": self.src_column is not None,
+            "--src-field": self.src_field is not None,
+        }
+        for name in (name for name, is_given in for_lines.items() if is_given):
+            yield f"{name} is for lines and tables, but -i names a document; leave it out"
+
     def _find_problems_of_many(self, ranks: Ranks) -> Iterator[str]:
         yield from self._find_problems_of_search()
         of_one = "is for one file, but -i names many; leave it out"
@@ -220,6 +265,8 @@ class TranslateOptions:
             yield f"--prefix-file {of_one}"
         if self.alignments is not None:
             yield f"--alignments {of_one}"
+        if self.report is not None:
+            yield f"--report {of_one}"
         if self.resume:
             yield "many files are resumed without --resume; leave it out"
         if ranks.size > 1:
@@ -232,6 +279,8 @@ class TranslateOptions:
                 f"a beam of {beam_size} does not hold the {n_best} best; raise --beam-size, or "
                 "leave it out"
             )
+        if self.no_fuzzy and self.document != "po" and not self.are_many:
+            yield "--no-fuzzy is for PO files; leave it out"
         if self.fallback is not None and self.n_best_written is not None:
             yield "--n-best and --scores write what the model says; leave out --fallback"
         if self.sample is not None and max(n_best or 1, beam_size or 1) > 1:
@@ -249,6 +298,7 @@ def translate(given: TranslateOptions) -> None:
     Reads standard input and writes standard output unless told otherwise (- means these too).
     FILE.partial has the translations until FILE is complete. Of DIR or a 'pattern*', each file is
     translated into DIR; --cluster gives each worker a file (split -l cuts); run again to resume.
+    Of a document (.po), what is not translated yet is, and all else stays the same bytes.
 
     \b
     Example:
@@ -256,5 +306,7 @@ def translate(given: TranslateOptions) -> None:
     """
     if given.are_many:
         many_files.translate_files(given)
+    elif given.document is not None:
+        documents.translate_document(given)
     else:
         translation.translate_text(given)

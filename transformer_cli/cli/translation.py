@@ -25,6 +25,7 @@ from transformer_cli.inference.translator import LongLine, TextTranslator
 from transformer_cli.objects import ObjectPath
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.terms import describe_kept
 
 _SHOWN = 10  # numbers of lines that are told
 
@@ -206,9 +207,8 @@ class WrittenLines:
             if numbers:
                 yield f"{len(numbers):,} of {self.lines:,} lines: {what}; {_name_lines(numbers)}"
         if self.terms:
-            kept = self.terms - self.lost
             where = f"; others are lost in {_name_lines(self.losing)}" if self.lost else ""
-            yield f"{kept:,} of {self.terms:,} terms are kept, {kept / self.terms:.1%}{where}"
+            yield f"{describe_kept(self.terms, self.lost)}{where}"
 
 
 def _name_lines(numbers: Sequence[int]) -> str:

@@ -95,6 +95,7 @@ class CTranslate2Engine:
     tgt_names: list[str]
     max_positions: int
     searches_at_once = True
+    can_align = False
     _starting: Lock = field(default_factory=Lock)
 
     @cached_property

@@ -1,8 +1,22 @@
-"""What makes a translation doubtful, seen from its text alone: a neural model's usual failures."""
+"""Doubtful translations: a neural model's usual failures, seen from the text; searched again."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 
 from transformer_cli.data.filters.rules import ScriptCheck, is_copy
+from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.translator import (
+    SLOT_BEAM,
+    EncodedLine,
+    Progress,
+    ShouldStop,
+    TextTranslator,
+    Translation,
+    ignore,
+    never,
+)
 
 # A phrase three times in a row: 'of the car of the car of the car'; not twice in the source.
 _REPEATED = {
@@ -49,3 +63,49 @@ def _repeats(text: str, times: int) -> bool:
         return False
     found = _REPEATED[times].finditer(text + " ")
     return any(any(map(str.isalpha, each["phrase"])) for each in found)
+
+
+_finder_of = cache(DoubtFinder)
+
+
+def tell_doubts(
+    translator: TextTranslator[SearchEngine],
+    encoded: Sequence[EncodedLine],
+    found: Sequence[list[Translation]],
+) -> list[list[Translation]]:
+    """Return the translations of lines, the best of each with what is doubtful about it."""
+    finder = _finder_of(translator.config.data.tgt_lang)
+    return [
+        [replace(best, doubt=finder.find(line.text, best.text)), *others]
+        for line, (best, *others) in zip(encoded, found, strict=True)
+    ]
+
+
+def search_doubtful_again(
+    translator: TextTranslator[SearchEngine],
+    encoded: Sequence[EncodedLine],
+    found: Sequence[list[Translation]],
+    with_alignments: bool = False,
+    progress: Progress = ignore,
+    should_stop: ShouldStop = never,
+) -> list[list[Translation]]:
+    """Return what ``tell_doubts`` does, after a second search for lines with a doubtful best one.
+
+    Its beam is wider, and the best translation that is not doubtful is taken; without one, the
+    first stays. Samples are what the model says, good or bad.
+    """
+    told = tell_doubts(translator, encoded, found)
+    places = [place for place, (best, *_) in enumerate(told) if best.doubt]
+    if not places or translator.sample_seed is not None:
+        return told
+    beam_size = max(SLOT_BEAM, translator.decoding.beam_size)
+    lines = [encoded[place] for place in places]
+    # Only the likeliest is aligned.
+    again = translator.with_search(beam_size).translate_encoded(
+        lines, 1 if with_alignments else beam_size, with_alignments, progress, should_stop
+    )
+    finder = _finder_of(translator.config.data.tgt_lang)
+    for place, line, candidates in zip(places, lines, again, strict=True):
+        good = (one for one in candidates if not finder.find(line.text, one.text))
+        told[place] = [next(good, told[place][0])]
+    return told

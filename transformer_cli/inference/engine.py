@@ -49,6 +49,10 @@ class SearchEngine(Protocol):
         """Whether threads may call ``search`` at once, each of them with gain."""
 
     @property
+    def can_align(self) -> bool:
+        """Whether there is ``align``."""
+
+    @property
     def fingerprint(self) -> dict[str, str]:
         """Settings of its own that decide the output, by name."""
 

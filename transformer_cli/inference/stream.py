@@ -12,10 +12,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from transformer_cli.config.protection import Protection
 from transformer_cli.errors import InputError
-from transformer_cli.inference.doubts import DoubtFinder
+from transformer_cli.inference.doubts import search_doubtful_again, tell_doubts
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import (
-    SLOT_BEAM,
     EncodedLine,
     LongLine,
     TextTranslator,
@@ -98,7 +97,6 @@ def translate_stream(
             whose writer may wait for translations.
     """
     stopped = Event()
-    doubts = DoubtFinder(translator.config.data.tgt_lang)
 
     def encode(share: Sequence[_Numbered]) -> list[EncodedLine]:
         return translator.encode_lines(
@@ -110,18 +108,14 @@ def translate_stream(
     def translate(share: Sequence[_Numbered], encoded: Sequence[EncodedLine]) -> list[list[Any]]:
         """Translate one rank's lines of a chunk; what goes from rank to rank is JSON."""
         options = n_best, with_alignments, ignore, stopped.is_set
-        found = translator.translate_encoded(encoded, *options)
-        told = _find_doubts(doubts, translator, encoded, found, *options)
+        best = translator.translate_encoded(encoded, *options)
+        if n_best is None:
+            best = search_doubtful_again(translator, encoded, best, *options[1:])
+        else:  # these are what the model says, good or bad
+            best = tell_doubts(translator, encoded, best)
         protect = translator.tokenizers.protect
-        terms = translator.terms or TermList([])
-        return [
-            [
-                *_record(*source, best, n_best is not None, protect),
-                doubt,
-                *_count_terms(terms, source[1][0], best[0].text),
-            ]
-            for source, best, doubt in zip(share, found, told, strict=True)
-        ]
+        how = n_best is not None, protect, translator.terms or TermList([])
+        return [_record(*line, found, *how) for line, found in zip(share, best, strict=True)]
 
     def prepare(chunk: Sequence[_Numbered]) -> Callable[[], list[list[Any]]]:
         """Check and encode a chunk; return what translates it."""
@@ -136,40 +130,6 @@ def translate_stream(
     results = _run_ahead(jobs, stopped.set) if is_ahead else (job() for job in jobs)
     for records in results:
         yield from (TranslatedLine(*fields) for fields in records)
-
-
-def _find_doubts(
-    doubts: DoubtFinder,
-    translator: TextTranslator[SearchEngine],
-    encoded: Sequence[EncodedLine],
-    found: list[list[Translation]],
-    n_best: int | None,
-    with_alignments: bool,
-    *callbacks: Any,
-) -> list[str]:
-    """Return what is doubtful about the best translation of each line.
-
-    Where one is, the line is searched again with a wider beam, and the best translation that is
-    not doubtful takes its place in ``found``.
-    """
-    told = [
-        doubts.find(line.text, best.text) for line, (best, *_) in zip(encoded, found, strict=True)
-    ]
-    places = [place for place, doubt in enumerate(told) if doubt]
-    # The n best, and samples, are what the model says, good or bad.
-    if not places or n_best is not None or translator.sample_seed is not None:
-        return told
-    beam_size = max(SLOT_BEAM, translator.decoding.beam_size)
-    again = translator.with_search(beam_size).translate_encoded(
-        [encoded[place] for place in places], beam_size, with_alignments, *callbacks
-    )
-    for place, candidates in zip(places, again, strict=True):
-        # Only the likeliest is aligned.
-        for candidate in candidates[:1] if with_alignments else candidates:
-            if not doubts.find(encoded[place].text, candidate.text):
-                found[place], told[place] = [candidate], ""
-                break
-    return told
 
 
 def _chunks(
@@ -213,17 +173,15 @@ def _record(
     translations: Sequence[Translation],
     as_json: bool,
     protect: Collection[Protection],
-) -> list[str]:
-    """Return the first fields of a ``TranslatedLine``."""
+    terms: TermList,
+) -> list[Any]:
+    """Return the fields of a ``TranslatedLine``."""
     best = translations[0]
     text = _to_json(number, translations) if as_json else best.text
     alignment = " ".join(f"{src}-{tgt}" for src, tgt in best.alignment)
-    return [text, alignment, compare_placeholders(source[0], best.text, protect)]
-
-
-def _count_terms(terms: TermList, line: str, translation: str) -> tuple[int, list[str]]:
-    found, lost = terms.find_lost(line, translation)
-    return found, [term.target for term in lost]
+    difference = compare_placeholders(source[0], best.text, protect)
+    found, lost = terms.find_lost(source[0], best.text)
+    return [text, alignment, difference, best.doubt, found, [term.target for term in lost]]
 
 
 def _to_json(line: int, translations: Sequence[Translation]) -> str:

@@ -48,6 +48,7 @@ class TorchEngine:
     precision: torch.dtype
     others: tuple[Transformer, ...] = ()
     searches_at_once = False
+    can_align = True
 
     @property
     def device(self) -> torch.device:

@@ -48,12 +48,16 @@ class Translation:
             several pieces, the sum of theirs, so that the best of each make up the best.
         alignment: which word of the line goes with which of ``text``, counted from 0, words being
             what white space separates; empty if nobody asked.
+        tokens: number of its tokens, the end of each piece included.
+        doubt: what is doubtful about it, if anybody asked; see ``inference.doubts``.
     """
 
     text: str
     log_probability: float = 0.0
     score: float = 0.0
     alignment: tuple[tuple[int, int], ...] = ()
+    tokens: int = 0
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -397,6 +401,7 @@ class TextTranslator(Generic[EngineT]):
             sum((piece.log_probability for piece in pieces), start=0.0),
             sum((score(piece, length_penalty) for piece in pieces), start=0.0),
             align_words(line.text, src_tokens, text, tgt_tokens, aligned) if with_alignment else (),
+            len(ids) + len(pieces),
         )
 
     # --- ids --------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from transformer_cli.artifact import mtime_key_of
+from transformer_cli.compression import is_compressed
 from transformer_cli.config.data_schema import FilePair, SourceConfig
 from transformer_cli.data.by_name import fetch_corpus, fetch_data_set
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
@@ -11,7 +12,7 @@ from transformer_cli.data.readers.fields import FieldsReader, TsvReader
 from transformer_cli.data.readers.po import PoReader
 from transformer_cli.data.readers.tmx import TmxReader
 from transformer_cli.data.readers.units import BadUnits, UnitReader, matching_files
-from transformer_cli.errors import CorpusError
+from transformer_cli.errors import CorpusError, UsageError
 from transformer_cli.objects import ObjectPath
 
 MAX_BAD_UNITS = 0.01
@@ -73,6 +74,23 @@ def open_source(
         case SourceConfig(src_field=str(src), tgt_field=str(tgt)):
             return FieldsReader(*files, (src, tgt), is_parquet=source.format == "parquet")
     return (TmxReader if source.format == "tmx" else PoReader)(*files, (src_lang, tgt_lang))
+
+
+def source_of_file(path: Path) -> SourceConfig:
+    """Return the source that a file is by its name's ending: TMX, PO, or TSV of two columns.
+
+    Raises:
+        UsageError: it has another ending.
+    """
+    name = path.with_suffix("") if is_compressed(path) else path
+    match name.suffix.lower().removeprefix("."):
+        case "tmx":
+            return SourceConfig(tmx=path)
+        case "po" | "mo":
+            return SourceConfig(po=path)
+        case "tsv":
+            return SourceConfig(tsv=path, src_column=1, tgt_column=2)
+    raise UsageError(f"{path}: not a .tmx, .po or .tsv file; convert it")
 
 
 def open_pair(pair: FilePair) -> ParallelFiles:

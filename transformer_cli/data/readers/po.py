@@ -50,7 +50,7 @@ _NAMES = (
 _CODES = dict(re.findall(r"(\w+) (\w+)", _NAMES))
 
 
-class _PluralForms(NamedTuple):
+class PluralForms(NamedTuple):
     """What a header says of the forms of a plural."""
 
     number: int
@@ -75,7 +75,7 @@ class PoReader(UnitReader):
                 if header is None:
                     header = {key.lower(): value for key, value in entries.metadata.items()}
                     is_swapped = self._is_swapped(header.get("language", ""), name)
-                    plural = _read_plural_forms(header.get("plural-forms", ""))
+                    plural = read_plural_forms(header.get("plural-forms", ""))
                 for number, entry in enumerate(entries, start=1):
                     if entry.obsolete or "fuzzy" in (getattr(entry, "flags", None) or ()):
                         continue
@@ -89,10 +89,7 @@ class PoReader(UnitReader):
     def _is_swapped(self, language: str, name: str) -> bool:
         """Return whether the messages are in the target language, given that of the header."""
         src, tgt = map(primary_language, self.languages)
-        code = primary_language(language)
-        if len(code) > 3:  # as 'Portuguese' or 'Brazilian Portuguese (pt)'
-            words = re.split(r"[(,;/]", language)[0].lower().split()
-            code = _CODES.get(words[-1], "") if words else ""
+        code = language_code(language)
         if code not in ("", src, tgt):
             raise CorpusError(
                 f"{name}: the header says 'Language: {language[:40]}', which is neither the source "
@@ -114,7 +111,7 @@ def _read_po(polib: Any, raw: BinaryIO, name: str) -> Iterator[Any]:
         for first, part in _parts(raw, name):
             if not first:
                 header = b"".join((b"\n" + part).split(b"\nmsgid ", 2)[:2])
-                encoding = _encoding(header, name)
+                encoding = read_encoding(header, name)
             try:
                 copy.write_bytes(part)
             except OSError as error:
@@ -169,7 +166,7 @@ def _read_mo(polib: Any, raw: BinaryIO, name: str) -> Iterator[Any]:
     data = raw.read(_MAX_BYTES + 1)
     if len(data) > _MAX_BYTES:
         raise CorpusError(f"{name}: an MO file of more than {_MAX_BYTES >> 20} MiB")
-    encoding = _encoding(_mo_header(data, name), name)
+    encoding = read_encoding(_mo_header(data, name), name)
     try:
         yield polib.mofile(data, encoding=encoding)
     except OSError as error:
@@ -201,7 +198,7 @@ def _mo_header(data: bytes, name: str) -> bytes:
     return data[offset : offset + length]
 
 
-def _encoding(header: bytes, name: str) -> str:
+def read_encoding(header: bytes, name: str) -> str:
     """Return the character set that a header names."""
     match = _CHARSET.search(header)
     if match is None or match[1] == b"CHARSET":  # as a template has it
@@ -221,7 +218,7 @@ def _encoding(header: bytes, name: str) -> str:
 # --- entries --------------------------------------------------------------------------------------
 
 
-def _pairs(entry: Any, place: str, plural: _PluralForms | None, is_swapped: bool) -> Iterator[Unit]:
+def _pairs(entry: Any, place: str, plural: PluralForms | None, is_swapped: bool) -> Iterator[Unit]:
     try:
         pairs = [
             (one_line(text, "msgid"), one_line(form, "msgstr"))
@@ -235,14 +232,14 @@ def _pairs(entry: Any, place: str, plural: _PluralForms | None, is_swapped: bool
             yield (form, message) if is_swapped else (message, form)
 
 
-def _match_forms(entry: Any, plural: _PluralForms | None) -> list[tuple[str, str]]:
+def _match_forms(entry: Any, plural: PluralForms | None) -> list[tuple[str, str]]:
     """Return each message of an entry with the form that translates it."""
     if not entry.msgid_plural:
         return [(entry.msgid, entry.msgstr)]
     forms = entry.msgstr_plural
     if not any(forms.values()):
         return []
-    number, one, many = plural or _PluralForms(2, 0, 1)  # gettext's own default
+    number, one, many = plural or PluralForms(2, 0, 1)  # gettext's own default
     count = max(forms) + 1
     if count != number:
         says = f"for {number}" if plural else "that can be used"
@@ -255,7 +252,16 @@ def _match_forms(entry: Any, plural: _PluralForms | None) -> list[tuple[str, str
     return matched if one == many else [(entry.msgid, forms.get(one, "")), *matched]
 
 
-def _read_plural_forms(text: str) -> _PluralForms | None:
+def language_code(language: str) -> str:
+    """Return the code of the language that a header names; nothing if it is not known."""
+    code = primary_language(language)
+    if len(code) > 3:  # as 'Portuguese' or 'Brazilian Portuguese (pt)'
+        words = re.split(r"[(,;/]", language)[0].lower().split()
+        code = _CODES.get(words[-1], "") if words else ""
+    return code
+
+
+def read_plural_forms(text: str) -> PluralForms | None:
     """Return what a header's Plural-Forms says; None: nothing that can be used."""
     match = _PLURAL_FORMS.match(text)
     if match is None:
@@ -268,4 +274,4 @@ def _read_plural_forms(text: str) -> _PluralForms | None:
         return None
     if not all(0 <= form < count for form in (one, *others)):
         return None
-    return _PluralForms(count, one, Counter(others).most_common(1)[0][0])
+    return PluralForms(count, one, Counter(others).most_common(1)[0][0])

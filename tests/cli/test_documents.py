@@ -1,0 +1,91 @@
+"""``translate`` of documents, by a trained run of numbers."""
+
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import Training
+from cli.process import assert_refused, run
+
+PO = """\
+msgid ""
+msgstr "Content-Type: text/plain; charset=UTF-8\\n"
+
+#, c-format
+msgid "1 2 x %d"
+msgstr ""
+
+msgid "4 3 2 1"
+msgstr "1 1 1 1"
+"""
+
+
+def test_a_po_file_is_filled_in_its_place(training: Training, tmp_path: Path) -> None:
+    (tmp_path / "de.po").write_text(PO)
+    finished = run("translate", training.run, "-i", "de.po", "-o", "de.po", cwd=tmp_path)
+    assert finished.code == 0
+    assert finished.out == ""
+    assert finished.err == "filled 1 of 1 segments (1 with tags placed by alignments)\n"
+    start, end = PO.replace("#, c-format", "#, fuzzy, c-format").split('msgstr ""\n', 1)
+    written = (tmp_path / "de.po").read_text()
+    assert written.startswith(start)
+    assert written.endswith(end)
+    assert "%d" in written.removeprefix(start).removesuffix(end)
+
+
+def test_of_many_files_documents_are_filled(training: Training, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "de.po").write_text(PO)
+    (tmp_path / "in" / "x.txt").write_text("1 2\n")
+    command = ("translate", training.run, "-i", "in", "-o", "out")
+    finished = run(*command, cwd=tmp_path)
+    assert finished.code == 0
+    assert finished.err == (
+        f"{tmp_path}/in/de.po: filled 1 of 1 segments (1 with tags placed by alignments)\n"
+        "translated 2 of 2 files\n"
+    )
+    run("translate", training.run, "-i", "in/de.po", "-o", "alone.po", cwd=tmp_path)
+    assert (tmp_path / "out" / "de.po").read_bytes() == (tmp_path / "alone.po").read_bytes()
+    assert run(*command, cwd=tmp_path).err == "translated 0 of 2 files; already there: 2\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (("-o", "x.po", "--n-best", "2"), "--n-best is for lines and tables"),
+        (("-o", "x.po", "--resume"), "--resume is for lines and tables"),
+        (("-o", "x.txt"), "-o: a document stays in its format"),
+        ((), "-o: a document stays in its format"),
+    ],
+)
+def test_options_of_lines_are_refused(
+    training: Training, tmp_path: Path, options: tuple[str, ...], problem: str
+) -> None:
+    (tmp_path / "de.po").write_text(PO)
+    finished = run("translate", training.run, "-i", "de.po", *options, cwd=tmp_path)
+    assert_refused(finished, 2, problem)
+
+
+def test_no_fuzzy_is_for_po_files(training: Training, tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("1 2\n")
+    finished = run("translate", training.run, "-i", "x.txt", "--no-fuzzy", cwd=tmp_path)
+    assert_refused(finished, 2, "--no-fuzzy is for PO files")
+
+
+def test_a_memory_is_asked_first_and_a_page_written(training: Training, tmp_path: Path) -> None:
+    (tmp_path / "de.po").write_text(PO + '\nmsgid "5 5 <b>"\nmsgstr ""\n')
+    (tmp_path / "own.tsv").write_text("1 2 x %d\t7 < %d & 8\n")
+    options = ("--memory", "own.tsv", "--report", "page.html")
+    finished = run("translate", training.run, "-i", "de.po", "-o", "x.po", *options, cwd=tmp_path)
+    assert finished.code == 0, finished.err
+    assert finished.err.startswith("filled 2 of 2 segments (1 from the memory")
+    assert 'msgstr "7 < %d & 8"' in (tmp_path / "x.po").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert "7 &lt; %d &amp; 8" in page
+    assert page.index("5 5 &lt;b&gt;") < page.index("1 2 x %d")  # the memory's are the surest
+    assert "confidence" in page
+
+
+def test_a_memory_is_for_documents(training: Training, tmp_path: Path) -> None:
+    refused = run("translate", training.run, "--memory", "own.tsv", stdin=b"1\n", cwd=tmp_path)
+    assert_refused(refused, 2, "--memory is for documents, such as .po files; leave it out")

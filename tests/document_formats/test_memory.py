@@ -1,0 +1,89 @@
+"""A translation memory: exact matches are taken, fuzzy ones told, by a fake translator."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from document_formats.fakes import Line, filled, shout, translating
+from transformer_cli.documents.document import Match
+from transformer_cli.documents.filling import LineTranslator
+from transformer_cli.documents.memory import Memory
+from transformer_cli.errors import UsageError
+
+HEAD = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+PAIRS = [
+    ("Open the file", "Die Datei öffnen"),
+    ("Open the file", "Datei öffnen"),
+    ("Open the file", "Datei öffnen"),
+    ("Copy %s to %s", "%s kopieren"),
+    ("", "leer"),
+    ("Only the source", " "),
+]
+
+
+def po(*sources: str) -> str:
+    return HEAD + "\n".join(f'msgid "{source}"\nmsgstr ""\n' for source in sources)
+
+
+def recalling(by: Callable[[str], Line] = shout, **options: object) -> LineTranslator:
+    return replace(translating(by), find_match=Memory(PAIRS).find, **options)  # type: ignore[arg-type]
+
+
+def test_a_memory_finds_what_is_the_same_or_most_like_it() -> None:
+    memory = Memory(PAIRS)
+    assert memory.find("Open  the file\n") == Match("Open the file", "Datei öffnen", 100)
+    match = memory.find("Open the files")
+    assert match is not None
+    assert (match.src, match.percent) == ("Open the file", 96)
+    assert memory.find("Close all windows") is None
+    assert memory.find("") is None
+    assert memory.find("Only the source") is None
+
+
+def test_an_exact_match_is_taken_and_a_fuzzy_one_told(tmp_path: Path) -> None:
+    text = po("Open the file", "Open the files", "Quit")
+    written, result = filled(tmp_path / "x.po", text, recalling())
+    assert written.decode() == HEAD + (
+        '#, fuzzy\nmsgid "Open the file"\nmsgstr "Datei öffnen"\n\n'
+        "# 96 %: Open the file = Datei öffnen\n"
+        '#, fuzzy\nmsgid "Open the files"\nmsgstr "OPEN THE FILES"\n\n'
+        '#, fuzzy\nmsgid "Quit"\nmsgstr "QUIT"\n'
+    )
+    assert result.told() == ["filled 3 of 3 segments (1 from the memory)"]
+    origins = [filling and filling.origin for filling in result.fillings]
+    assert origins == ["memory", "model", "model"]
+
+
+def test_a_match_without_the_placeholders_is_not_taken(tmp_path: Path) -> None:
+    _, result = filled(tmp_path / "x.po", po("Copy %s to %s"), recalling())
+    (filling,) = result.fillings
+    assert filling is not None
+    assert filling.origin == "model"
+    assert filling.comment == "100 %: Copy %s to %s = %s kopieren"
+
+
+def test_what_is_doubtful_is_told_or_left(tmp_path: Path) -> None:
+    def doubting(text: str) -> Line:
+        return Line(text.upper(), log_probability=-2.0, tokens=4, doubt="repeats itself")
+
+    text = po("Quit")
+    _, result = filled(tmp_path / "x.po", text, recalling(doubting))
+    assert result.told()[1:] == [f"doubtful 1; first: {tmp_path}/x.po:4: repeats itself"]
+    (filling,) = result.fillings
+    assert filling is not None
+    assert filling.confidence == pytest.approx(0.6065, abs=1e-4)
+    written, result = filled(tmp_path / "x.po", text, recalling(doubting, fills_doubtful=False))
+    assert written.decode() == text
+    assert result.told()[1:] == [f"left 1; first: {tmp_path}/x.po:4: doubtful, repeats itself"]
+
+
+def test_a_memory_is_read_by_its_ending(tmp_path: Path) -> None:
+    (tmp_path / "own.tsv").write_text("Open\tÖffnen\n")
+    (tmp_path / "own.po").write_text(HEAD + 'msgid "Quit"\nmsgstr "Beenden"\n')
+    memory = Memory.read((tmp_path / "own.tsv", tmp_path / "own.po"), "en", "de")
+    assert memory.find("Open") == Match("Open", "Öffnen", 100)
+    assert memory.find("Quit") == Match("Quit", "Beenden", 100)
+    with pytest.raises(UsageError, match=r"own\.txt: not a \.tmx, \.po or \.tsv file; convert it"):
+        Memory.read((tmp_path / "own.txt",), "en", "de")

@@ -1,0 +1,179 @@
+"""PO files: what is filled, and that all else stays the same bytes."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import polib
+import pytest
+
+from document_formats.fakes import Line, filled, read, translating
+from transformer_cli.documents.document import Filling
+from transformer_cli.errors import InputError
+
+HEADER = """\
+# A comment
+msgid ""
+msgstr ""
+"Language: de\\n"
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Plural-Forms: nplurals=2; plural=(n != 1);\\n"
+
+"""
+DONE = """\
+#. of the programmer's
+#: a.c:12
+#, c-format
+msgctxt "menu"
+msgid   "Open %s"
+msgstr  "%s öffnen"
+
+"""
+AFTER = """\
+#, fuzzy
+#~ msgid "old"
+#~ msgstr ""
+
+# the last
+msgid "File"
+msgstr ""
+"Da"
+"tei"
+"""
+
+
+def fill_po(tmp_path: Path, entry: str, marks_fuzzy: bool = True) -> str:
+    """Fill an entry that stands between others, which must stay as they were."""
+    text = f"{HEADER}{DONE}{entry}\n{AFTER}"
+    data, _ = filled(tmp_path / "x.po", text, marks_fuzzy=marks_fuzzy)
+    written = data.decode()
+    before, after = HEADER + DONE, "\n" + AFTER
+    assert written.startswith(before)
+    assert written.endswith(after)
+    if msgfmt := shutil.which("msgfmt"):
+        subprocess.run([msgfmt, "-c", "-o", "/dev/null", "-"], input=data, check=True)
+    return written[len(before) : -len(after)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        (
+            '# kept\nmsgid "Close"\nmsgstr ""\n',
+            '# kept\n#, fuzzy\nmsgid "Close"\nmsgstr "CLOSE"\n',
+        ),
+        (
+            '#, fuzzy, c-format\n#| msgid "%d old"\nmsgid "%d new"\nmsgstr "%d alte"\n',
+            '#, fuzzy, c-format\nmsgid "%d new"\nmsgstr "%d NEW"\n',
+        ),
+        (
+            '#, no-wrap\nmsgid "a\\n"\nmsgstr ""\n',
+            '#, fuzzy, no-wrap\nmsgid "a\\n"\nmsgstr "A\\n"\n',
+        ),
+        (
+            'msgid "one %d file"\nmsgid_plural "%d files"\nmsgstr[0] ""\nmsgstr[1] ""\n',
+            '#, fuzzy\nmsgid "one %d file"\nmsgid_plural "%d files"\n'
+            'msgstr[0] "ONE %d FILE"\nmsgstr[1] "%d FILES"\n',
+        ),
+        (
+            'msgid ""\n"tab\\t\\"quoted\\" back\\\\slash.\\n"\n"Second."\nmsgstr ""\n',
+            '#, fuzzy\nmsgid ""\n"tab\\t\\"quoted\\" back\\\\slash.\\n"\n"Second."\nmsgstr ""\n'
+            '"TAB \\"QUOTED\\" BACK\\\\SLASH.\\n"\n"SECOND."\n',
+        ),
+        ('msgid "%s: %d"\nmsgstr ""\n', '#, fuzzy\nmsgid "%s: %d"\nmsgstr "%s: %d"\n'),
+    ],
+)
+def test_empty_and_fuzzy_entries_are_filled(tmp_path: Path, entry: str, expected: str) -> None:
+    assert fill_po(tmp_path, entry) == expected
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ('msgid "Close"\nmsgstr ""\n', 'msgid "Close"\nmsgstr "CLOSE"\n'),
+        ('#, fuzzy\nmsgid "Close"\nmsgstr "zu"\n', 'msgid "Close"\nmsgstr "CLOSE"\n'),
+        (
+            '#, fuzzy, c-format\nmsgid "%d new"\nmsgstr ""\n',
+            '#, c-format\nmsgid "%d new"\nmsgstr "%d NEW"\n',
+        ),
+        (
+            '#, c-format, fuzzy\nmsgid "%d new"\nmsgstr ""\n',
+            '#, c-format\nmsgid "%d new"\nmsgstr "%d NEW"\n',
+        ),
+    ],
+)
+def test_without_fuzzy_marks_there_are_none(tmp_path: Path, entry: str, expected: str) -> None:
+    assert fill_po(tmp_path, entry, marks_fuzzy=False) == expected
+
+
+def test_what_msgfmt_would_refuse_is_fuzzy_nevertheless(tmp_path: Path) -> None:
+    text = HEADER + '#, c-format\nmsgid "%d of %s"\nmsgstr ""\n'
+    document = read(tmp_path / "x.po", text, marks_fuzzy=False)
+    assert b"fuzzy" not in document.write([Filling("%d von %s")])
+    assert b"#, fuzzy, c-format" in document.write([Filling("%s von %d")])
+    assert b"#, fuzzy, c-format" in document.write([Filling("von", problem="without '%d'")])
+
+
+def test_line_ends_marks_and_encodings_stay(tmp_path: Path) -> None:
+    text = (HEADER + 'msgid "Close"\nmsgstr ""').replace("UTF-8", "ISO-8859-1")
+    data = text.replace("\n", "\r\n").replace("A comment", "ÄÖÜ").encode("latin-1")
+    written, _ = filled(tmp_path / "x.po", data)
+    expected = b'#, fuzzy\r\nmsgid "Close"\r\nmsgstr "CLOSE"'
+    assert written == data.replace(b'msgid "Close"\r\nmsgstr ""', expected)
+    marked = b"\xef\xbb\xbf" + (HEADER + DONE).encode()
+    assert filled(tmp_path / "x.po", marked)[0] == marked
+
+
+def test_what_cannot_be_written_is_left_and_told(tmp_path: Path) -> None:
+    text = (HEADER + 'msgid "Close"\nmsgstr ""\n').replace("UTF-8", "US-ASCII")
+    data, result = filled(tmp_path / "x.po", text, translating(lambda _: Line("Schließen")))
+    assert data == text.encode()
+    assert result.told()[0] == "filled 0 of 1 segments"
+    assert "x.po:8: its translation has characters that are not in ascii" in result.told()[1]
+
+
+def test_without_a_plural_rule_plurals_are_left(tmp_path: Path) -> None:
+    header = HEADER.replace("nplurals=2; plural=(n != 1);", "nplurals=INTEGER; plural=EXPRESSION;")
+    text = header + 'msgid "a"\nmsgid_plural "b"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    data, result = filled(tmp_path / "x.pot", text)
+    assert data == text.encode()
+    assert result.told()[-1].endswith("x.pot:8: no Plural-Forms in the header")
+
+
+def test_a_language_with_three_forms_gets_three(tmp_path: Path) -> None:
+    rule = "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 ? 1 : 2);"
+    header = HEADER.replace("nplurals=2; plural=(n != 1);", rule)
+    text = header + 'msgid "a"\nmsgid_plural "b"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    data, _ = filled(tmp_path / "x.po", text)
+    assert data.decode().endswith('msgstr[0] "A"\nmsgstr[1] "B"\nmsgstr[2] "B"\n')
+
+
+def test_long_translations_are_wrapped_as_polib_reads_them(tmp_path: Path) -> None:
+    source = "word " * 40 + "end.\\nNext  line with   spaces "
+    text = HEADER + f'msgid ""\n"{source}"\nmsgstr ""\n'
+    data, _ = filled(tmp_path / "x.po", text)
+    entry = polib.pofile(data.decode())[0]
+    assert entry.msgstr == ("WORD " * 40 + "END.\nNEXT LINE WITH SPACES ")
+    written = data.decode().rpartition("msgstr ")[2]
+    assert max(map(len, written.split("\n"))) <= 79
+
+
+def test_another_language_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"x.po: the header says 'Language: fr', but the run"):
+        read(tmp_path / "x.po", HEADER.replace("Language: de", "Language: fr"))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("msgid no quotes\n", "x.po:1: no line of a PO file"),
+        ('msgid "a"\n', "x.po:1: an entry without its msgid or msgstr"),
+        ('msgstr "a"\n', "x.po:1: an entry without its msgid or msgstr"),
+        ('msgid "a"\nmsgid "b"\nmsgstr ""\n', "x.po:2: a second msgid of one entry"),
+        ('"a"\n', "x.po:1: a text without msgid or msgstr"),
+        ('msgid "a"\n# c\nmsgstr ""\n', "x.po:2: a comment in the midst of an entry"),
+    ],
+)
+def test_what_is_no_po_file_is_one_line(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        read(tmp_path / "x.po", text)

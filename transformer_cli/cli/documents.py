@@ -1,0 +1,142 @@
+"""What ``translate`` does with a document: its segments translated, all else left as it is."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from transformer_cli.cli.display import bar, log
+from transformer_cli.cli.translate import TranslateOptions
+from transformer_cli.cli.translation import load_translator
+from transformer_cli.compression import compressor, write_text
+from transformer_cli.documents.document import Document, Filling, Segment, read_document
+from transformer_cli.documents.filling import Filled, LineTranslator, fill
+from transformer_cli.documents.memory import Memory
+from transformer_cli.files import whole_file
+from transformer_cli.inference.doubts import search_doubtful_again
+from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.stream import CHUNK_LINES
+from transformer_cli.inference.translator import TextTranslator, Translation
+from transformer_cli.ranks import Ranks
+from transformer_cli.report.examples import mark_differences
+from transformer_cli.report.rendering import render_page
+from transformer_cli.runs.directory import RunDirectory
+
+
+def translate_document(options: TranslateOptions) -> None:
+    """Check the options, read the document, load the model, translate and write."""
+    options.check(Ranks.from_env())
+    document = open_document(options)
+    memory = read_memory(options)
+    translator = load_translator(prefer_alignments(options))
+    with bar(None, "translating", " sentences") as shown:
+        filled = fill_document(options, document, translator, memory, shown.update)
+    write_document(options, document, filled)
+    if options.report is not None:
+        write_report(options, options.report, document, filled)
+    for message in filled.told():
+        log(message)
+
+
+def prefer_alignments(options: TranslateOptions) -> TranslateOptions:
+    """Return the options with torch, which aligns words, unless that is not to be had."""
+    is_open = options.engine == "auto" and options.precision != "int8"
+    if not is_open or RunDirectory(options.run).is_for_ctranslate2:
+        return options
+    return replace(options, engine="torch")
+
+
+def open_document(options: TranslateOptions) -> Document:
+    """Read the document that is to be translated by the run."""
+    data = RunDirectory(options.run).load_config().data
+    return read_document(options.input_, (data.src_lang, data.tgt_lang), not options.no_fuzzy)
+
+
+def read_memory(options: TranslateOptions) -> Memory | None:
+    """Read the translation memory, in the run's languages; None: there is none."""
+    if not options.memory:
+        return None
+    data = RunDirectory(options.run).load_config().data
+    return _read_memory(tuple(options.memory), data.src_lang, data.tgt_lang)
+
+
+_read_memory = lru_cache(maxsize=1)(Memory.read)  # of many files, once
+
+
+def fill_document(
+    options: TranslateOptions,
+    document: Document,
+    translator: TextTranslator[SearchEngine],
+    memory: Memory | None,
+    progress: Callable[[int], object],
+) -> Filled:
+    """Fill a document's segments, some thousand sentences at a time."""
+
+    def translate(lines: Sequence[str], aligned: bool) -> list[Translation]:
+        found = []
+        for start in range(0, len(lines), CHUNK_LINES):
+            encoded = translator.encode_lines(lines[start : start + CHUNK_LINES])
+            best = translator.translate_encoded(encoded, 1, aligned, progress)
+            found += search_doubtful_again(translator, encoded, best, aligned)
+        return [best for best, *_ in found]
+
+    how = LineTranslator(
+        translate,
+        translator.config.data.src_lang,
+        translator.tokenizers.protect,
+        translator.engine.can_align,
+        aligns_all=options.report is not None,
+        find_match=memory.find if memory is not None else lambda _: None,
+        fills_doubtful=options.fallback is None,
+    )
+    filled = fill(document, how)
+    for segment, filling in zip(document.segments, filled.fillings, strict=True):
+        if filling is not None and translator.terms is not None:
+            terms, lost = translator.terms.find_lost(segment.text, filling.text)
+            filled.terms += terms
+            filled.lost += [f"{segment.place}: {term.target}" for term in lost]
+    return filled
+
+
+def write_document(options: TranslateOptions, document: Document, filled: Filled) -> None:
+    """Write the filled document, which appears as a whole."""
+    data = compressor(options.output)(document.write(filled.fillings))
+    with whole_file(options.output, is_named=True) as path:
+        path.write_bytes(data)
+
+
+def write_report(options: TranslateOptions, path: Path, document: Document, filled: Filled) -> None:
+    """Write a page of all that was filled, what is most doubtful first."""
+    data = RunDirectory(options.run).load_config().data
+    found = zip(document.segments, filled.fillings, strict=True)
+    rows = [_row(segment, filling) for segment, filling in found if filling is not None]
+    rows.sort(key=lambda row: _assurance(row["filling"]))
+    page = render_page(
+        "translations",
+        None,
+        {},
+        rows=rows,
+        left=filled.left,
+        title=options.input_.name,
+        run=str(options.run),
+        src_lang=data.src_lang,
+        tgt_lang=data.tgt_lang,
+    )
+    write_text(path, page, is_named=True)
+
+
+def _row(segment: Segment, filling: Filling) -> dict[str, Any]:
+    match = filling.match
+    return {
+        "place": segment.place,
+        "src": segment.text,
+        "filling": filling,
+        "differences": match and mark_differences(segment.text, match.src)[1],
+    }
+
+
+def _assurance(filling: Filling) -> tuple[bool, bool, float]:
+    """Return what translations are sorted by: known doubts, then confidence, then the memory's."""
+    of_memory = filling.origin == "memory"
+    return not filling.has_to_be_read, of_memory, filling.confidence or 0.0

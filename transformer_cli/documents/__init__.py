@@ -1,0 +1,1 @@
+"""Translators' files and other documents: their segments, and translations put in their place."""

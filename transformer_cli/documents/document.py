@@ -1,0 +1,193 @@
+"""What all formats share: segments with inline tags, and bytes of which only spans are replaced."""
+
+import codecs
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from transformer_cli.compression import is_compressed, open_text
+from transformer_cli.errors import InputError
+from transformer_cli.packages import lazy_imports
+
+with lazy_imports():
+    from transformer_cli.documents import po
+
+MAX_BYTES = 1 << 26
+"""Of a document, which is held in memory as a whole."""
+
+DocumentFormat = Literal["po"]
+_FORMATS: dict[str, DocumentFormat] = {".po": "po", ".pot": "po"}
+
+
+class Tag(NamedTuple):
+    """An inline tag, by its span in a segment's text; a pair's share their key."""
+
+    start: int
+    end: int
+    kind: Literal["open", "close", "alone"] = "alone"
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A text to translate, without the escapes of its format; its tags are as they stand there.
+
+    Attributes:
+        text: line breaks are in it only where they matter.
+        place: for messages, as in 'de.po:12'.
+        tags: in order; they do not overlap.
+    """
+
+    text: str
+    place: str
+    tags: tuple[Tag, ...] = ()
+
+    @property
+    def tag_texts(self) -> list[str]:
+        """The tags' markup, in order."""
+        return [self.text[tag.start : tag.end] for tag in self.tags]
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str] | None:
+        texts = sorted(set(self.tag_texts), key=len, reverse=True)
+        return re.compile(f"({'|'.join(map(re.escape, texts))})") if texts else None
+
+    def split(self, text: str) -> list[str]:
+        """Return a translation's text and tags by turns, beginning and ending with text."""
+        return self._pattern.split(text) if self._pattern else [text]
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """True if something in the text looks like one of the tags, as '&lt;b&gt;' beside <b>."""
+        return self.split(self.text)[1::2] != self.tag_texts
+
+
+@dataclass(frozen=True)
+class Filling:
+    """What is to be written as a segment's translation.
+
+    Attributes:
+        text: with the segment's tags, each as often as there.
+        origin: where the text is from.
+        comment: for a person, on one line; formats without comments have none.
+        problem: how its placeholders differ from the source's; empty if they are the same.
+        match: what the translation memory has that is like the segment.
+        confidence: mean probability that the model gives its tokens, geometric; None: not its own.
+        coverage: share of the source's words that its words are aligned to; None: not aligned.
+        doubts: what is doubtful about its sentences.
+    """
+
+    text: str
+    origin: Literal["model", "memory"] = "model"
+    comment: str = ""
+    problem: str = ""
+    match: "Match | None" = None
+    confidence: float | None = None
+    coverage: float | None = None
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def has_to_be_read(self) -> bool:
+        """True if something is known to be doubtful about it."""
+        return bool(self.problem or self.doubts)
+
+
+class Match(NamedTuple):
+    """What a translation memory has that is like a text."""
+
+    src: str
+    tgt: str
+    percent: int  # similarity; 100 is the same text, white space aside
+
+
+class Edit(NamedTuple):
+    """A span of a document's text, and what is to stand there."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A document as it was read.
+
+    Attributes:
+        name: for messages.
+        data: its bytes.
+        languages: of the run, source and target.
+        marks_fuzzy: whether what is filled is marked for a person to look at.
+    """
+
+    name: str
+    data: bytes
+    languages: tuple[str, str]
+    marks_fuzzy: bool = True
+
+    def decode(self, encoding: str) -> str:
+        """Return the text, a byte order mark included; it must give the same bytes again."""
+        try:
+            text = self.data.decode(encoding)
+            if text.encode(encoding) == self.data:
+                return text
+        except (UnicodeError, LookupError):
+            pass
+        raise InputError(f"{self.name}: the file is not {encoding}; convert it to UTF-8")
+
+    def encoding_by_mark(self) -> str | None:
+        """Return the encoding that a byte order mark tells; None: there is none."""
+        for mark, name in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
+            if self.data.startswith(mark):
+                return name
+        return "utf-8" if self.data.startswith(codecs.BOM_UTF8) else None
+
+
+class Document(ABC):
+    """A document that was read; all that is not filled is written as the same bytes."""
+
+    segments: list[Segment]
+    """What is to be translated, in order."""
+    left: list[str]
+    """Why something that is not translated yet is no segment, each with its place."""
+    encoding: str = "utf-8"
+    """What translations have to be written in; formats with character references take any text."""
+
+    @abstractmethod
+    def write(self, fillings: Sequence[Filling | None]) -> bytes:
+        """Return the document with each segment's translation; None leaves what was there."""
+
+
+def splice(text: str, edits: Iterable[Edit]) -> str:
+    """Return a text with spans of it replaced, which do not overlap."""
+    pieces, place = [], 0
+    for start, end, new in sorted(edits):
+        assert start >= place
+        pieces += [text[place:start], new]
+        place = end
+    return "".join((*pieces, text[place:]))
+
+
+def format_of(path: Path) -> DocumentFormat | None:
+    """Return the format that a name's ending says, compressed or not; None: no document."""
+    path = path.with_suffix("") if is_compressed(path) else path
+    return _FORMATS.get(path.suffix.lower())
+
+
+def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = True) -> Document:
+    """Read a document, whose name tells its format.
+
+    Raises:
+        CorpusError, InputError: it cannot be read, is damaged, or is in other languages.
+    """
+    readers: Mapping[DocumentFormat, Callable[[Source], Document]] = {"po": po.PoDocument}
+    with open_text(path, once=True) as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise InputError(f"{path}: a document of more than {MAX_BYTES >> 20} MiB; split it")
+    form = format_of(path)
+    assert form is not None
+    return readers[form](Source(str(path), data, languages, marks_fuzzy))

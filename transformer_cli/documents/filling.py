@@ -1,0 +1,435 @@
+"""Segments translated: cut into sentences, their tags and placeholders kept, and checked."""
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol, get_args
+
+from transformer_cli.config.protection import Protected, Protection
+from transformer_cli.documents.document import Document, Filling, Match, Segment, Tag
+from transformer_cli.documents.inline import (
+    PlainText,
+    Span,
+    are_tags_kept,
+    find_partners,
+    place_tags,
+)
+from transformer_cli.packages import import_extra
+from transformer_cli.text.reserved import compare_placeholders, find_placeholders
+from transformer_cli.text.terms import describe_kept
+
+_MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
+_WRAPPED = 50
+"""Least length of a line whose sentence may go on in the next one."""
+_HARD_BREAK = re.compile(rf"\n(?=\s|\W\s|$)|(?<!.{{{_WRAPPED}}})\n")
+_WORD = re.compile(r"\S+")
+_LETTER = re.compile(r"[^\W\d_]")
+_QUOTES = {'"': '"', "'": "'", "„": "“", "“": "”", "»": "«", "«": "»", "‘": "’", "`": "'"}
+# What no XML file can hold, and no person wants.
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+
+
+class AlignedLine(Protocol):
+    """A translated line; see ``inference.translator.Translation``."""
+
+    @property
+    def text(self) -> str:
+        """The translation."""
+
+    @property
+    def alignment(self) -> tuple[tuple[int, int], ...]:
+        """Which word of the line goes with which of the translation."""
+
+    @property
+    def log_probability(self) -> float:
+        """Sum over its tokens."""
+
+    @property
+    def tokens(self) -> int:
+        """Number of its tokens."""
+
+    @property
+    def doubt(self) -> str:
+        """What is doubtful about it; empty if nothing is."""
+
+
+@dataclass(frozen=True)
+class LineTranslator:
+    """How segments are translated.
+
+    Attributes:
+        translate: translates lines, and aligns their words if the second argument says so.
+        src_lang: language of the segments.
+        protect: placeholders that the tokenizer has slots for.
+        can_align: whether ``translate`` aligns words.
+        aligns_all: whether it shall also where no tag depends on it, to tell coverage.
+        find_match: finds what a translation memory has that is like a text.
+        fills_doubtful: whether a segment is filled whose translation is doubtful.
+    """
+
+    translate: Callable[[Sequence[str], bool], Sequence[AlignedLine]]
+    src_lang: str
+    protect: Collection[Protection] = ()
+    can_align: bool = True
+    aligns_all: bool = False
+    find_match: Callable[[str], Match | None] = lambda _: None
+    fills_doubtful: bool = True
+
+    @property
+    def placeholders(self) -> tuple[Protection, ...]:
+        """What is the same in a translation, whether there are slots for it or not."""
+        groups: tuple[Protection, ...] = get_args(Protected)
+        return (*(own for own in self.protect if own not in groups), *groups)
+
+
+@dataclass
+class Filled:
+    """What has become of a document's segments.
+
+    Attributes:
+        fillings: one a segment; None: it is left as it was.
+        left: why, each with its place.
+        aligned: how many have tags or placeholders that were placed by alignments.
+        recalled: how many were taken from the translation memory.
+        terms: how many are in the segments.
+        lost: those that the translations have not, each with its place.
+    """
+
+    fillings: list[Filling | None]
+    left: list[str] = field(default_factory=list)
+    differing: list[str] = field(default_factory=list)
+    doubtful: list[str] = field(default_factory=list)
+    aligned: int = 0
+    recalled: int = 0
+    terms: int = 0
+    lost: list[str] = field(default_factory=list)
+
+    def told(self) -> list[str]:
+        """Return lines about what was filled, and what a person should look at."""
+        count = sum(filling is not None for filling in self.fillings)
+        of_these = [f"{self.recalled:,} from the memory"] if self.recalled else []
+        of_these += [f"{self.aligned:,} with tags placed by alignments"] if self.aligned else []
+        how = f" ({', '.join(of_these)})" if of_these else ""
+        lines = [f"filled {count:,} of {len(self.fillings):,} segments{how}"]
+        if self.terms:
+            first = f"; first that is lost: {self.lost[0]}" if self.lost else ""
+            lines.append(f"{describe_kept(self.terms, len(self.lost))}{first}")
+        kinds = {
+            "placeholders differ in": self.differing,
+            "doubtful": self.doubtful,
+            "left": self.left,
+        }
+        for what, places in kinds.items():
+            if places:
+                lines.append(f"{what} {len(places):,}; first: {places[0]}")
+        return lines
+
+
+def fill(document: Document, how: LineTranslator) -> Filled:
+    """Fill a document's segments: from the memory where it has the same text, or translated.
+
+    A segment is translated as it stands, and where that loses a tag, without its tags.
+    """
+    segments = document.segments
+    filled = Filled([None] * len(segments), list(document.left))
+    matches = [how.find_match(segment.text) for segment in segments]
+    for place, (segment, match) in enumerate(zip(segments, matches, strict=True)):
+        filled.fillings[place] = match and _recall(segment, match, document.encoding, how)
+    filled.recalled = sum(filling is not None for filling in filled.fillings)
+    cores = {
+        place: _Core.of(segment, how)
+        for place, segment in enumerate(segments)
+        if filled.fillings[place] is None
+    }
+    for place, translated in _translate_cores(cores, how, filled).items():
+        core, segment, text = cores[place], segments[place], translated.text
+        problem = _find_problem(core, text, document.encoding, how)
+        if translated.doubts and not how.fills_doubtful:
+            problem = problem or f"doubtful, {translated.doubts[0]}"
+        if problem:
+            filled.left.append(f"{segment.place}: {problem}")
+            continue
+        difference = compare_placeholders(core.segment.text, text, how.placeholders)
+        if difference:
+            filled.differing.append(f"{segment.place}: {difference}")
+        elif translated.doubts:
+            filled.doubtful.append(f"{segment.place}: {translated.doubts[0]}")
+        match = matches[place]
+        filled.fillings[place] = Filling(
+            f"{core.lead}{text}{core.trail}",
+            comment=f"{match.percent} %: {_one_line(match.src)} = {_one_line(match.tgt)}"
+            if match
+            else "",
+            problem=difference,
+            match=match,
+            confidence=translated.confidence,
+            coverage=translated.coverage if how.aligns_all else None,
+            doubts=translated.doubts,
+        )
+    return filled
+
+
+def _recall(segment: Segment, match: Match, encoding: str, how: LineTranslator) -> Filling | None:
+    """Return what a memory has for a segment, if it can be taken as it is."""
+    text, source = match.tgt, segment.text
+    if match.percent < 100 or compare_placeholders(source, text, how.placeholders):
+        return None
+    if segment.is_ambiguous or not are_tags_kept(segment, text) or not _fits(text, encoding):
+        return None
+    lead = source[: len(source) - len(source.lstrip())]
+    trail = source[len(source.rstrip()) :]
+    return Filling(f"{lead}{text}{trail}", origin="memory", match=match)
+
+
+def _translate_cores(
+    cores: Mapping[int, "_Core"], how: LineTranslator, filled: Filled
+) -> dict[int, "_Joined"]:
+    """Translate what has words, with its tags or with those put in again; by place, in order."""
+    done: dict[int, _Joined] = {}
+    for place, core in cores.items():
+        if not core.has_words:
+            done[place] = _Joined(core.segment.text)
+    whole = [p for p, core in cores.items() if p not in done and core.can_stay_whole(how)]
+    aligned = how.aligns_all and how.can_align
+    translated = _translate_texts([cores[place].marked for place in whole], how, aligned)
+    drafts = {
+        place: replace(one, text=cores[place].unmark(one.text))
+        for place, one in zip(whole, translated, strict=True)
+    }
+    done |= {p: draft for p, draft in drafts.items() if cores[p].keeps_all(draft.text)}
+    if how.can_align:
+        rest = [p for p, core in cores.items() if p not in done and core.can_be_aligned]
+        plain = [PlainText.of(cores[place].with_placeholders) for place in rest]
+        translated = _translate_texts([one.text for one in plain], how, True)
+        for place, one, joined in zip(rest, plain, translated, strict=True):
+            placed = place_tags(one, joined.src_words, joined.text, joined.tgt_words, joined.links)
+            done[place] = replace(joined, text=placed)
+        filled.aligned = len(rest)
+    return {place: done.get(place, drafts.get(place, _Joined(""))) for place in cores}
+
+
+def _find_problem(core: "_Core", text: str, encoding: str, how: LineTranslator) -> str:
+    """Return why a segment cannot have this translation; nothing if it can."""
+    if core.segment.is_ambiguous:
+        return "has text that looks like one of its tags"
+    if len(core.segment.tags) > _MAX_TAGS:
+        return f"more than {_MAX_TAGS} tags"
+    if not are_tags_kept(core.segment, text):
+        return "its tags would be lost" + (
+            "" if how.can_align else ", as --engine ctranslate2 aligns no words"
+        )
+    if core.has_words and not text.strip():
+        return "the translation is empty"
+    if not _fits(text, encoding):
+        return f"its translation has characters that are not in {encoding}; convert it to UTF-8"
+    return ""
+
+
+def _fits(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeError:
+        return False
+    return True
+
+
+# --- one segment ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Core:
+    """A segment without white space and tags at its edges, which stay where they are."""
+
+    lead: str
+    segment: Segment
+    trail: str
+    placeholders: Collection[Protection]
+
+    @classmethod
+    def of(cls, segment: Segment, how: LineTranslator) -> "_Core":
+        text, tags = segment.text, list(segment.tags)
+        start, end = 0, len(text)
+        partners = find_partners(tags) or {}
+        first, last = 0, len(tags) - 1
+        while True:
+            start = end - len(text[start:end].lstrip())
+            end = start + len(text[start:end].rstrip())
+            at_start = first <= last and tags[first].start == start
+            at_end = first <= last and tags[last].end == end
+            if at_start and at_end and partners.get(first) == last:
+                start, end = tags[first].end, tags[last].start
+                first, last = first + 1, last - 1
+            # Slots know best where a tag goes that stands for a word.
+            elif at_start and first not in partners and "tags" not in how.protect:
+                start, first = tags[first].end, first + 1
+            elif at_end and last not in partners and "tags" not in how.protect:
+                end, last = tags[last].start, last - 1
+            else:
+                break
+        moved = tuple(
+            tag._replace(start=tag.start - start, end=tag.end - start)
+            for tag in tags[first : last + 1]
+        )
+        core = replace(segment, text=text[start:end], tags=moved)
+        return cls(text[:start], core, text[end:], how.placeholders)
+
+    @property
+    def has_words(self) -> bool:
+        """Whether there is anything to translate."""
+        return _LETTER.search(PlainText.of(self.with_placeholders).text) is not None
+
+    def can_stay_whole(self, how: LineTranslator) -> bool:
+        """Return whether the text may be translated with its tags in it."""
+        return not self.segment.tags or "tags" in how.protect
+
+    @property
+    def can_be_aligned(self) -> bool:
+        """Whether the tags may be taken out and put in again."""
+        return not self.segment.is_ambiguous and len(self.segment.tags) <= _MAX_TAGS
+
+    @property
+    def _marks(self) -> list[str]:
+        return [f'<x id="{number}"/>' for number in range(len(self.segment.tags))]
+
+    @property
+    def marked(self) -> str:
+        """The text with each tag as one that any placeholder's rules find."""
+        parts = self.segment.split(self.segment.text)
+        parts[1::2] = self._marks
+        return "".join(parts)
+
+    def unmark(self, text: str) -> str:
+        """Return a translation of ``marked`` with the tags themselves."""
+        tags = dict(zip(self._marks, self.segment.tag_texts, strict=True))
+        return re.sub(r'<x id="\d+"/>', lambda mark: tags.get(mark[0], mark[0]), text)
+
+    def keeps_all(self, text: str) -> bool:
+        """Return whether a translation has all tags and placeholders."""
+        is_same = not compare_placeholders(self.segment.text, text, self.placeholders)
+        return is_same and are_tags_kept(self.segment, text)
+
+    @property
+    def with_placeholders(self) -> Segment:
+        """The segment with its placeholders as further tags, with quotation marks around them."""
+        segment, tags = self.segment, list(self.segment.tags)
+        ends = [0, *(tag.end for tag in segment.tags)]
+        starts = [*(tag.start for tag in segment.tags), len(segment.text)]
+        for start, end in zip(ends, starts, strict=True):
+            tags += _find_placeholder_tags(segment.text[start:end], start, self.placeholders)
+        return replace(segment, tags=tuple(sorted(tags)))
+
+
+def _find_placeholder_tags(
+    text: str, offset: int, placeholders: Collection[Protection]
+) -> Iterator[Tag]:
+    """Yield the placeholders of a text as tags; elements that are closed in it are pairs."""
+    found = find_placeholders(text, placeholders)
+    opened: list[tuple[int, str]] = []
+    pairs: dict[int, int] = {}
+    for number, (written, _, _) in enumerate(found):
+        name = re.match(r"<(/?)([\w:.-]+)", written)
+        if name and name[1]:
+            if opened and opened[-1][1] == name[2].lower():
+                pairs[opened.pop()[0]] = number
+        elif name and not written.endswith("/>"):
+            opened.append((number, name[2].lower()))
+    closing = {close: first for first, close in pairs.items()}
+    reached = 0
+    for number, (_, start, end) in enumerate(found):
+        if number in pairs or number in closing:
+            key = f"text {offset} {closing.get(number, number)}"
+            kind: Literal["open", "close"] = "open" if number in pairs else "close"
+            yield Tag(start + offset, end + offset, kind, key)
+        else:
+            if reached < start and end < len(text) and _QUOTES.get(text[start - 1]) == text[end]:
+                start, end = start - 1, end + 1
+            yield Tag(start + offset, end + offset)
+        reached = end
+
+
+# --- sentences ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Joined:
+    """A text's translation, and its words by their spans."""
+
+    text: str
+    src_words: list[Span] = field(default_factory=list)
+    tgt_words: list[Span] = field(default_factory=list)
+    links: set[tuple[int, int]] = field(default_factory=set)
+    log_probability: float = 0.0
+    tokens: int = 0
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def confidence(self) -> float | None:
+        """Geometric mean of its tokens' probabilities."""
+        return math.exp(self.log_probability / self.tokens) if self.tokens else None
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of the source's words that a word is aligned to."""
+        return len({src for src, _ in self.links}) / len(self.src_words) if self.links else None
+
+
+def cut_sentences(text: str, language: str) -> list[Span]:
+    """Return the spans of a text's sentences, without the white space between them.
+
+    A line break ends a sentence unless the line is as long as a wrapped one.
+    """
+    sentencex = import_extra("sentencex", "documents", "sentences")
+    spans, start = [], 0
+    for end in [*(match.start() for match in _HARD_BREAK.finditer(text)), len(text)]:
+        line = text[start:end]
+        for found in sentencex.get_sentence_boundaries(language, line):
+            part = line[found["start_index"] : found["end_index"]]
+            first = start + found["start_index"] + len(part) - len(part.lstrip())
+            if part := part.strip():
+                spans.append((first, first + len(part)))
+        start = end
+    return spans
+
+
+def _translate_texts(texts: Sequence[str], how: LineTranslator, aligned: bool) -> list[_Joined]:
+    """Translate each text sentence by sentence; the white space between them stays."""
+    cut = [cut_sentences(text, how.src_lang) for text in texts]
+    lines = {
+        _one_line(text[slice(*span)]): None
+        for text, spans in zip(texts, cut, strict=True)
+        for span in spans
+    }
+    found = dict(zip(lines, how.translate(list(lines), aligned), strict=True))
+    return [_join(text, spans, found) for text, spans in zip(texts, cut, strict=True)]
+
+
+def _one_line(sentence: str) -> str:
+    return re.sub(r"\s*\n\s*", " ", sentence)
+
+
+def _join(text: str, spans: Sequence[Span], found: Mapping[str, AlignedLine]) -> _Joined:
+    joined, end = "", 0
+    src_words: list[Span] = []
+    tgt_words: list[Span] = []
+    links: set[tuple[int, int]] = set()
+    sentences = [found[_one_line(text[slice(*span)])] for span in spans]
+    for span, translated in zip(spans, sentences, strict=True):
+        joined += text[end : span[0]]
+        links |= {(s + len(src_words), t + len(tgt_words)) for s, t in translated.alignment}
+        src_words += [match.span() for match in _WORD.finditer(text, *span)]
+        written = _CONTROLS.sub("\ufffd", translated.text)
+        tgt_words += [
+            (len(joined) + match.start(), len(joined) + match.end())
+            for match in _WORD.finditer(written)
+        ]
+        joined, end = joined + written, span[1]
+    return _Joined(
+        joined + text[end:],
+        src_words,
+        tgt_words,
+        links,
+        sum(each.log_probability for each in sentences),
+        sum(each.tokens for each in sentences),
+        tuple(dict.fromkeys(each.doubt for each in sentences if each.doubt)),
+    )

@@ -181,7 +181,7 @@ def _record(
     alignment = " ".join(f"{src}-{tgt}" for src, tgt in best.alignment)
     difference = compare_placeholders(source[0], best.text, protect)
     found, lost = terms.find_lost(source[0], best.text)
-    return [text, alignment, difference, best.doubt, found, [term.target for term in lost]]
+    return [text, alignment, difference, best.doubt, found, tuple(term.target for term in lost)]
 
 
 def _to_json(line: int, translations: Sequence[Translation]) -> str:

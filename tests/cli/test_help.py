@@ -55,6 +55,9 @@ OPTIONS = {
     "vocab": ["CONFIG", "--run-dir", "--set", "--overwrite", "--cluster", "--version"],
     "train": [
         "CONFIG",
+        "--from",
+        "--add",
+        "--max-loss",
         "--run-dir",
         "--set",
         "--overwrite",

@@ -11,6 +11,10 @@ import pytest
 from cli.conftest import Training
 from cli.process import assert_refused, run
 from transformer_cli import Translator
+from transformer_cli.config.data_schema import CorpusData
+from transformer_cli.config.yaml import load_config
+from transformer_cli.jobs.growing import Growth
+from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.reserved import compare_placeholders
 from transformer_cli.text.tokenizer import load_tokenizers
 
@@ -217,3 +221,21 @@ def test_a_doubtful_line_may_be_written_as_its_source(trained: Path, tmp_path: P
     assert_refused(
         refused, 2, "--n-best and --scores write what the model says; leave out --fallback"
     )
+
+
+def test_a_grown_run_replays_text_with_its_tags(trained: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new.tsv"
+    new.write_text("".join(f"{number} %s\tthe {number} %s\n" for number in range(60)))
+    growth = Growth(RunDirectory(trained), RunDirectory(tmp_path / "grown"), [new])
+    config = load_config(growth.write(lambda pairs, _: pairs, lambda lines, _: lines))
+    assert isinstance(config.data, CorpusData)
+    assert config.data.replay is not None
+    replayed = config.data.replay.sources
+    assert {source.tag for source in replayed} == {None, "web", "news"}
+    for source in replayed:
+        assert source.src is not None
+        assert set(source.src.read_text().splitlines()) <= set(LINES)
+    assert config.init == trained
+    assert config.data.split is not None
+    assert config.data.split.val == 30
+    assert config.tokenizer == load_config(trained / "config.yaml").tokenizer

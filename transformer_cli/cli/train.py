@@ -5,16 +5,18 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from transformer_cli.cli import options
+from transformer_cli.cli.completion import complete_config, complete_run
 from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
-from transformer_cli.cli.options import flag, option
+from transformer_cli.cli.options import argument, flag, option
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
-from transformer_cli.errors import UsageError, duration
+from transformer_cli.errors import RunError, UsageError, duration
 from transformer_cli.metrics import METRICS
 from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import Ranks
@@ -24,6 +26,8 @@ with lazy_imports():
     from transformer_cli.data import sources
     from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
     from transformer_cli.export import formats
+    from transformer_cli.inference import loading
+    from transformer_cli.jobs import growing
     from transformer_cli.model import device as devices
     from transformer_cli.runs import checkpoint, directory, metrics_log, trained_model
     from transformer_cli.text import tokenizer
@@ -52,6 +56,22 @@ AllowSuspectData = Annotated[
         "--allow-suspect-data",
     ),
 ]
+From = Annotated[
+    Path | None,
+    option(
+        "RUN",
+        "Adapt this run to the text of --add, in a new run beside it.",
+        "--from",
+        autocompletion=complete_run,
+    ),
+]
+Add = Annotated[
+    list[Path] | None,
+    option("FILE", "With --from: TMX, PO, MO, or TSV of source and target; repeatable.", "--add"),
+]
+MaxLoss = Annotated[
+    float, option("BLEU", "With --from: what the old validation text may lose.", min=0.0)
+]
 _ABOUT_CLUSTER = (
     "Dask cluster to prepare the data on: tcp://HOST:8786, or a YAML file that names one. The "
     "training itself runs here."
@@ -61,7 +81,17 @@ _REFRESH_SECONDS = 0.5
 
 
 def train(
-    config: options.Config,
+    config: Annotated[
+        Path | None,
+        argument(
+            "CONFIG",
+            "YAML file of the experiment; none with --from.",
+            autocompletion=complete_config,
+        ),
+    ] = None,
+    from_: From = None,
+    add: Add = None,
+    max_loss: MaxLoss = 0.5,
     run_dir: options.RunDir = None,
     set_: options.Set = None,
     overwrite: options.Overwrite = False,
@@ -78,15 +108,26 @@ def train(
     Builds the vocabularies where they are missing, validates as it goes, and keeps the best and
     the last checkpoint in the run directory. Ctrl-C stops with a checkpoint.
 
+    With --from, a trained run grows by new text: adapted in minutes, in a run beside it (runs/a+1
+    for runs/a), which is taken over only if a held-out part of the new text gains and the old
+    validation text loses little.
+
     \b
     Example:
       transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
+      transformer-cli train --from runs/multi30k_de_en --add corrections.tmx
     """
     if cluster and dry_run:
         raise UsageError("--cluster: not with --dry-run, which writes only to this machine's disk")
     if json and not dry_run:
         raise UsageError("--json: is for --dry-run, which is missing; add it")
     ranks = Ranks.from_env()
+    growth = None
+    if from_ is not None or add or config is None:
+        unfit = {"CONFIG": config, "--overwrite": overwrite, "--dry-run": dry_run}
+        unfit["torchrun"] = ranks.size > 1
+        growth = _plan_growth(from_, add or [], run_dir, [key for key in unfit if unfit[key]])
+        config, run_dir = growth.write(pair_bar, line_bar), growth.new.path
     run = directory.RunDirectory(options.run_directory(config, run_dir))
     # Restarted by torchrun, it would rename what was trained before the restart.
     begins_anew = overwrite and not ranks.restarts
@@ -103,7 +144,8 @@ def train(
         run.check_is_run_or_empty()
     elif ranks.is_main:
         directory.check_unlocked(run)
-    directory.check_config_files(run.path, files)
+    if growth is None:
+        directory.check_config_files(run.path, files)
     # From here on torch is needed; what is wrong above is told without waiting for it.
     executor = options.choose_executor(cluster, run.path)
     about = (begins_anew, allow_suspect_data, executor)
@@ -121,8 +163,43 @@ def train(
         same = "the same command without --overwrite" if overwrite else "the same command"
         log(f"stopped at step {session.trainer.step}; {same} resumes from there")
         raise typer.Exit(exit_code(stopped_by))
-    if ranks.is_main:
+    if growth is not None:
+        log(text)
+        _judge_growth(growth, max_loss, loading.ComputeOptions("auto", device, precision, threads))
+    elif ranks.is_main:
         say(text)
+
+
+def _plan_growth(
+    old: Path | None, added: Sequence[Path], run_dir: Path | None, unfit: Sequence[str]
+) -> "growing.Growth":
+    """Return the growth that --from and --add ask for."""
+    if old is None:
+        given = "--add: is for --from RUN, which is missing" if added else "CONFIG: missing"
+        raise UsageError(f"{given}; give a configuration, or --from RUN --add FILE")
+    if not added:
+        raise UsageError("--from: adapts a run to new text; add --add FILE")
+    if unfit:
+        raise UsageError(f"--from: not with {unfit[0]}; leave one of them out")
+    new = run_dir or growing.next_run(old)
+    options.check_name(new, "--run-dir")
+    return growing.Growth(directory.RunDirectory(old), directory.RunDirectory(new), added)
+
+
+def _judge_growth(
+    growth: "growing.Growth", max_loss: float, compute: "loading.ComputeOptions"
+) -> None:
+    """Say whether the new run is taken over; raise RunError if it is not."""
+    with bar(None, "judging", " sentences") as shown:
+        gained, lost = growth.judge(compute, shown.update, log)
+    rejected = growth.settle(gained, lost, max_loss)
+    about = f"new text {gained}; old text {lost}"
+    if rejected is not None:
+        raise RunError(
+            f"{growth.new.path}: not taken over, and renamed to {rejected.name}: {about} "
+            f"(--max-loss {max_loss:g})"
+        )
+    say(f"{growth.new.path}: taken over: {about}")
 
 
 class _Training(NamedTuple):

@@ -35,6 +35,8 @@ from transformer_cli.runs import hub_model
 
 CONFIG, MARK, LOCK = "config.yaml", "run.json", ".lock"
 CORPUS, FETCHED, IMPORT, REPORT = "corpus.json", "fetched.json", "import.json", "report.html"
+GROWTH_CONFIG, GROWTH_RECORD, REPLAY = "growth.yaml", "growth.json", "replay"
+"""Of a run that was grown; see jobs/growing.py."""
 SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS = "sweep.json", "plan.json", "runs"
 """In the directory of a sweep."""
 
@@ -46,7 +48,7 @@ _DATA = {
 }
 ALL = (
     *(MARK, LOCK, CONFIG, CORPUS, FETCHED, "origins.json", IMPORT, "metrics.jsonl", "curves.png"),
-    *(REPORT, *_DATA, "checkpoints", "tensorboard"),
+    *(REPORT, *_DATA, "checkpoints", "tensorboard", GROWTH_CONFIG, GROWTH_RECORD, REPLAY),
 )
 """Everything that is written."""
 WRITTEN_WHOLE = {

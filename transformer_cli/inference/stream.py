@@ -114,8 +114,11 @@ def translate_stream(
         else:  # these are what the model says, good or bad
             best = tell_doubts(translator, encoded, best)
         protect = translator.tokenizers.protect
-        how = n_best is not None, protect, translator.terms or TermList([])
-        return [_record(*line, found, *how) for line, found in zip(share, best, strict=True)]
+        terms = translator.terms or TermList([])
+        return [
+            _record(*line, found, n_best is not None, protect, terms)
+            for line, found in zip(share, best, strict=True)
+        ]
 
     def prepare(chunk: Sequence[_Numbered]) -> Callable[[], list[list[Any]]]:
         """Check and encode a chunk; return what translates it."""

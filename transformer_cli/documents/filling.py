@@ -17,6 +17,7 @@ from transformer_cli.documents.inline import (
 )
 from transformer_cli.packages import import_extra
 from transformer_cli.text.reserved import compare_placeholders, find_placeholders
+from transformer_cli.text.terms import describe_kept
 
 _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
 _WRAPPED = 50
@@ -92,6 +93,8 @@ class Filled:
         left: why, each with its place.
         aligned: how many have tags or placeholders that were placed by alignments.
         recalled: how many were taken from the translation memory.
+        terms: how many are in the segments.
+        lost: those that the translations have not, each with its place.
     """
 
     fillings: list[Filling | None]
@@ -100,6 +103,8 @@ class Filled:
     doubtful: list[str] = field(default_factory=list)
     aligned: int = 0
     recalled: int = 0
+    terms: int = 0
+    lost: list[str] = field(default_factory=list)
 
     def told(self) -> list[str]:
         """Return lines about what was filled, and what a person should look at."""
@@ -108,6 +113,9 @@ class Filled:
         of_these += [f"{self.aligned:,} with tags placed by alignments"] if self.aligned else []
         how = f" ({', '.join(of_these)})" if of_these else ""
         lines = [f"filled {count:,} of {len(self.fillings):,} segments{how}"]
+        if self.terms:
+            first = f"; first that is lost: {self.lost[0]}" if self.lost else ""
+            lines.append(f"{describe_kept(self.terms, len(self.lost))}{first}")
         kinds = {
             "placeholders differ in": self.differing,
             "doubtful": self.doubtful,

@@ -18,10 +18,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
+from transformer_cli.cli import documents
+from transformer_cli.cli.translate import TranslateOptions
+from transformer_cli.cli.translation import load_translator
 from transformer_cli.config.protection import Protected
+from transformer_cli.inference.translator import ignore
 from transformer_cli.packages import import_extra
 from transformer_cli.text.reserved import compare_placeholders
 
@@ -100,7 +106,7 @@ def passes(path: Path) -> bool:
 def main() -> None:
     """Fetch, empty, fill and measure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("run", metavar="RUN")
+    parser.add_argument("run", type=Path, metavar="RUN")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
     parser.add_argument("--language", default="de", metavar="CODE")
     parser.add_argument("--share", type=float, default=0.2)
@@ -132,12 +138,24 @@ def main() -> None:
     print_scores(scored, references)
 
 
-def measure(run: str, emptied: Emptied, polib: Any) -> tuple[list[int], list[tuple[Any, str]]]:
+@cache
+def _load(run: Path) -> Any:
+    """Load the model once for all files."""
+    return load_translator(documents.prefer_alignments(TranslateOptions(run, threads=1)))
+
+
+def measure(run: Path, emptied: Emptied, polib: Any) -> tuple[list[int], list[tuple[Any, str]]]:
     """Fill a file twice; return what is right of it, and the filled entries that have no plural."""
     strict, marked = emptied.path.with_suffix(".strict.po"), emptied.path.with_suffix(".filled.po")
-    for path, options in ((strict, ["--no-fuzzy"]), (marked, [])):
-        command = ["translate", run, "-i", emptied.path, "-o", path, "--threads", "1", *options]
-        subprocess.run([sys.executable, "-m", "transformer_cli", *command], check=True)
+    options = TranslateOptions(run, input_=emptied.path, output=marked, threads=1)
+    translator = _load(run)
+    found = documents.fill_document(
+        options, documents.open_document(options), translator, None, ignore
+    )
+    for message in found.told():
+        print(f"{emptied.path.name}: {message}", file=sys.stderr)
+    for each in (options, replace(options, output=strict, no_fuzzy=True)):
+        documents.write_document(each, documents.open_document(each), found)
     encoding = polib.detect_encoding(str(marked))
     blocks = re.split(r"(?<=\n)\n", marked.read_bytes().decode(encoding))
     same = len(blocks) == len(emptied.blocks) and all(

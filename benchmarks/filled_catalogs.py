@@ -67,7 +67,7 @@ def fetch(packages: list[str], out: Path, language: str) -> Iterator[Path]:
         subprocess.run(source, cwd=out, check=True, stdout=subprocess.DEVNULL)
         for archive in sorted(out.glob(f"{package}_*.orig.tar.*")):
             if archive.suffix != ".asc":
-                take = ["tar", "-xOf", archive, "--wildcards", f"*/po/{language}.po"]
+                take = ["tar", "-xOf", str(archive), "--wildcards", f"*/po/{language}.po"]
                 found = subprocess.run(take, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
                 if found.stdout:
                     path = out / f"{package}.po"
@@ -99,7 +99,7 @@ def empty_entries(path: Path, polib: Any, share: float, seed: int) -> Emptied:
 
 def passes(path: Path) -> bool:
     """Return whether `msgfmt -c` takes a file."""
-    check = ["msgfmt", "-c", "-o", "/dev/null", path]
+    check = ["msgfmt", "-c", "-o", "/dev/null", str(path)]
     return not subprocess.run(check, stderr=subprocess.DEVNULL).returncode
 
 

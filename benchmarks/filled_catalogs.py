@@ -124,9 +124,11 @@ def main() -> None:
     references = {
         path: {(e.msgctxt, e.msgid): e for e in polib.pofile(str(path))} for path in paths
     }
-    print("passes  (no-fuzzy)  others same  filled  placeholders right  file")
+    print(
+        "passes, with --no-fuzzy, others the same, emptied, filled, placeholders right: of each file"
+    )
     scored: list[tuple[Path, str, str, str]] = []
-    totals = [0, 0, 0, 0, 0]
+    totals = [0] * 6
     for path in paths:
         emptied = empty_entries(path, polib, asked.share, 1)
         row, pairs = measure(asked.run, emptied, polib)
@@ -170,7 +172,9 @@ def measure(run: Path, emptied: Emptied, polib: Any) -> tuple[list[int], list[tu
     filled = [
         entry
         for entry in polib.pofile(str(marked))
-        if not entry.obsolete and (entry.msgctxt, entry.msgid) in wanted
+        if (entry.msgstr or any(entry.msgstr_plural.values()))
+        and not entry.obsolete
+        and (entry.msgctxt, entry.msgid) in wanted
     ]
     right = sum(
         not any(
@@ -180,7 +184,7 @@ def measure(run: Path, emptied: Emptied, polib: Any) -> tuple[list[int], list[tu
         for entry in filled
     )
     pairs = [((e.msgctxt, e.msgid), e.msgstr) for e in filled if e.msgstr]
-    return [passes(marked), passes(strict), same, len(filled), right], pairs
+    return [passes(marked), passes(strict), same, len(wanted), len(filled), right], pairs
 
 
 def _is_open(block: str) -> bool:

@@ -202,7 +202,8 @@ def _translate_cores(
     if how.can_align:
         rest = [p for p, core in cores.items() if p not in done and core.can_be_aligned]
         plain = [PlainText.of(cores[place].with_placeholders) for place in rest]
-        translated = _translate_texts([one.text for one in plain], how, True)
+        texts = [one.text for one in plain]
+        translated = _translate_texts(texts, how, True, how.placeholders)
         for place, one, joined in zip(rest, plain, translated, strict=True):
             placed = place_tags(one, joined.src_words, joined.text, joined.tgt_words, joined.links)
             done[place] = replace(joined, text=placed)
@@ -389,8 +390,16 @@ def cut_sentences(text: str, language: str) -> list[Span]:
     return spans
 
 
-def _translate_texts(texts: Sequence[str], how: LineTranslator, aligned: bool) -> list[_Joined]:
-    """Translate each text sentence by sentence; the white space between them stays."""
+def _translate_texts(
+    texts: Sequence[str],
+    how: LineTranslator,
+    aligned: bool,
+    invented: Collection[Protection] = (),
+) -> list[_Joined]:
+    """Translate each text sentence by sentence; the white space between them stays.
+
+    ``invented`` are placeholders that can only be made up, as the texts have none.
+    """
     cut = [cut_sentences(text, how.src_lang) for text in texts]
     lines = {
         _one_line(text[slice(*span)]): None
@@ -398,14 +407,19 @@ def _translate_texts(texts: Sequence[str], how: LineTranslator, aligned: bool) -
         for span in spans
     }
     found = dict(zip(lines, how.translate(list(lines), aligned), strict=True))
-    return [_join(text, spans, found) for text, spans in zip(texts, cut, strict=True)]
+    return [_join(text, spans, found, invented) for text, spans in zip(texts, cut, strict=True)]
 
 
 def _one_line(sentence: str) -> str:
     return re.sub(r"\s*\n\s*", " ", sentence)
 
 
-def _join(text: str, spans: Sequence[Span], found: Mapping[str, AlignedLine]) -> _Joined:
+def _join(
+    text: str,
+    spans: Sequence[Span],
+    found: Mapping[str, AlignedLine],
+    invented: Collection[Protection],
+) -> _Joined:
     joined, end = "", 0
     src_words: list[Span] = []
     tgt_words: list[Span] = []
@@ -416,6 +430,10 @@ def _join(text: str, spans: Sequence[Span], found: Mapping[str, AlignedLine]) ->
         links |= {(s + len(src_words), t + len(tgt_words)) for s, t in translated.alignment}
         src_words += [match.span() for match in _WORD.finditer(text, *span)]
         written = _CONTROLS.sub("\ufffd", translated.text)
+        for _, start, end in reversed(find_placeholders(written, invented)):
+            # Never nothing: words are counted.
+            plain = re.sub(r"\W", "", written[start:end]) or "-"
+            written = written[:start] + plain + written[end:]
         tgt_words += [
             (len(joined) + match.start(), len(joined) + match.end())
             for match in _WORD.finditer(written)

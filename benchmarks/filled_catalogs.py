@@ -124,9 +124,7 @@ def main() -> None:
     references = {
         path: {(e.msgctxt, e.msgid): e for e in polib.pofile(str(path))} for path in paths
     }
-    print(
-        "passes, with --no-fuzzy, others the same, emptied, filled, placeholders right: of each file"
-    )
+    print("passes  no-fuzzy  others same  emptied  filled  right placeholders")
     scored: list[tuple[Path, str, str, str]] = []
     totals = [0] * 6
     for path in paths:

@@ -297,7 +297,7 @@ def translate(given: TranslateOptions) -> None:
     Reads standard input and writes standard output unless told otherwise (- means these too).
     FILE.partial has the translations until FILE is complete. Of DIR or a 'pattern*', each file is
     translated into DIR; --cluster gives each worker a file (split -l cuts); run again to resume.
-    Of a document (.po), what is not translated yet is, and all else stays the same bytes.
+    A document (.po, .xlf, .tmx, .html) gets what translations it lacks; all else stays as it is.
 
     \b
     Example:

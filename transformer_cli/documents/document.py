@@ -14,13 +14,22 @@ from transformer_cli.errors import InputError
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli.documents import po
+    from transformer_cli.documents import html, po, tmx, xliff
 
 MAX_BYTES = 1 << 26
 """Of a document, which is held in memory as a whole."""
 
-DocumentFormat = Literal["po"]
-_FORMATS: dict[str, DocumentFormat] = {".po": "po", ".pot": "po"}
+DocumentFormat = Literal["po", "xliff", "tmx", "html"]
+_FORMATS: dict[str, DocumentFormat] = {
+    ".po": "po",
+    ".pot": "po",
+    ".xlf": "xliff",
+    ".xliff": "xliff",
+    ".tmx": "tmx",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+}
 
 
 class Tag(NamedTuple):
@@ -183,7 +192,12 @@ def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = Tr
     Raises:
         CorpusError, InputError: it cannot be read, is damaged, or is in other languages.
     """
-    readers: Mapping[DocumentFormat, Callable[[Source], Document]] = {"po": po.PoDocument}
+    readers: Mapping[DocumentFormat, Callable[[Source], Document]] = {
+        "po": po.PoDocument,
+        "xliff": xliff.XliffDocument,
+        "tmx": tmx.TmxDocument,
+        "html": html.HtmlDocument,
+    }
     with open_text(path, once=True) as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:

@@ -92,7 +92,13 @@ def fill_document(
         find_match=memory.find if memory is not None else lambda _: None,
         fills_doubtful=options.fallback is None,
     )
-    return fill(document, how)
+    filled = fill(document, how)
+    for segment, filling in zip(document.segments, filled.fillings, strict=True):
+        if filling is not None and translator.terms is not None:
+            terms, lost = translator.terms.find_lost(segment.text, filling.text)
+            filled.terms += terms
+            filled.lost += [f"{segment.place}: {term.target}" for term in lost]
+    return filled
 
 
 def write_document(options: TranslateOptions, document: Document, filled: Filled) -> None:

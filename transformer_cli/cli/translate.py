@@ -92,6 +92,7 @@ class TranslateOptions:
     ] = None
     sample: Annotated[int | None, option("SEED", "Sample tokens, with this seed.", min=0)] = None
     tag: options.Tag = None
+    terms: options.Terms = None
     engine: Annotated[
         EngineName, option(None, "auto is CTranslate2 where its text is torch's.")
     ] = "auto"
@@ -191,7 +192,7 @@ class TranslateOptions:
             raise UsageError(f"translate: {problem}")
         # A document is held in memory: its translation may take its place.
         input_ = None if self.document else self.input_
-        inputs = {"-i": input_, "--prefix-file": self.prefix_file}
+        inputs = {"-i": input_, "--prefix-file": self.prefix_file, "--terms": self.terms}
         if str(self.output) != "-":
             options.check_output(self.output, inputs=inputs)
         if self.alignments is not None:

@@ -4,10 +4,10 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, get_args
+from typing import Protocol, get_args
 
 from transformer_cli.config.protection import Protected, Protection
-from transformer_cli.documents.document import Document, Filling, Match, Segment, Tag
+from transformer_cli.documents.document import Document, Filling, Match, Segment, Tag, pair_elements
 from transformer_cli.documents.inline import (
     PlainText,
     Span,
@@ -17,12 +17,14 @@ from transformer_cli.documents.inline import (
 )
 from transformer_cli.packages import import_extra
 from transformer_cli.text.reserved import compare_placeholders, find_placeholders
+from transformer_cli.text.terms import describe_kept
 
 _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
 _WRAPPED = 50
 """Least length of a line whose sentence may go on in the next one."""
 _HARD_BREAK = re.compile(rf"\n(?=\s|\W\s|$)|(?<!.{{{_WRAPPED}}})\n")
 _WORD = re.compile(r"\S+")
+_ELEMENT = re.compile(r"<(/?[\w:.-]+)(?![^>]*/>)")
 _LETTER = re.compile(r"[^\W\d_]")
 _QUOTES = {'"': '"', "'": "'", "„": "“", "“": "”", "»": "«", "«": "»", "‘": "’", "`": "'"}
 # What no XML file can hold, and no person wants.
@@ -91,6 +93,8 @@ class Filled:
         left: why, each with its place.
         aligned: how many have tags or placeholders that were placed by alignments.
         recalled: how many were taken from the translation memory.
+        terms: how many are in the segments.
+        lost: those that the translations have not, each with its place.
     """
 
     fillings: list[Filling | None]
@@ -99,6 +103,8 @@ class Filled:
     doubtful: list[str] = field(default_factory=list)
     aligned: int = 0
     recalled: int = 0
+    terms: int = 0
+    lost: list[str] = field(default_factory=list)
 
     def told(self) -> list[str]:
         """Return lines about what was filled, and what a person should look at."""
@@ -107,6 +113,9 @@ class Filled:
         of_these += [f"{self.aligned:,} with tags placed by alignments"] if self.aligned else []
         how = f" ({', '.join(of_these)})" if of_these else ""
         lines = [f"filled {count:,} of {len(self.fillings):,} segments{how}"]
+        if self.terms:
+            first = f"; first that is lost: {self.lost[0]}" if self.lost else ""
+            lines.append(f"{describe_kept(self.terms, len(self.lost))}{first}")
         kinds = {
             "placeholders differ in": self.differing,
             "doubtful": self.doubtful,
@@ -317,26 +326,14 @@ def _find_placeholder_tags(
 ) -> Iterator[Tag]:
     """Yield the placeholders of a text as tags; elements that are closed in it are pairs."""
     found = find_placeholders(text, placeholders)
-    opened: list[tuple[int, str]] = []
-    pairs: dict[int, int] = {}
-    for number, (written, _, _) in enumerate(found):
-        name = re.match(r"<(/?)([\w:.-]+)", written)
-        if name and name[1]:
-            if opened and opened[-1][1] == name[2].lower():
-                pairs[opened.pop()[0]] = number
-        elif name and not written.endswith("/>"):
-            opened.append((number, name[2].lower()))
-    closing = {close: first for first, close in pairs.items()}
+    names = [_ELEMENT.match(written) for written, _, _ in found]
+    halves = pair_elements([name[1].lower() if name else "" for name in names])
     reached = 0
-    for number, (_, start, end) in enumerate(found):
-        if number in pairs or number in closing:
-            key = f"text {offset} {closing.get(number, number)}"
-            kind: Literal["open", "close"] = "open" if number in pairs else "close"
-            yield Tag(start + offset, end + offset, kind, key)
-        else:
-            if reached < start and end < len(text) and _QUOTES.get(text[start - 1]) == text[end]:
-                start, end = start - 1, end + 1
-            yield Tag(start + offset, end + offset)
+    for (_, start, end), (kind, key) in zip(found, halves, strict=True):
+        is_quoted = reached < start and end < len(text)
+        if kind == "alone" and is_quoted and _QUOTES.get(text[start - 1]) == text[end]:
+            start, end = start - 1, end + 1
+        yield Tag(start + offset, end + offset, kind, key and f"text {offset} {key}")
         reached = end
 
 

@@ -7,7 +7,16 @@ from html.parser import HTMLParser
 from typing import NamedTuple
 
 from transformer_cli.data.readers.units import primary_language
-from transformer_cli.documents.document import Document, Edit, Filling, Segment, Source, Tag, splice
+from transformer_cli.documents.document import (
+    Document,
+    Edit,
+    Filling,
+    Segment,
+    Source,
+    Tag,
+    pair_elements,
+    splice,
+)
 from transformer_cli.errors import InputError
 
 _CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
@@ -133,40 +142,21 @@ class HtmlDocument(Document):
         return []
 
     def _segment(self, run: Sequence[_Piece], start: int, end: int) -> Segment:
-        text, tags = "", []
-        halves = _pair(run)
+        text, tags = "", list[Tag]()
+        halves = pair_elements(["" if piece.is_alone else piece.name for piece in run])
         raw = ""
         for number, piece in enumerate(run):
             written = self._text[max(start, piece.start) : min(end, piece.end)]
             if piece.name or piece.is_alone:
                 text += _SPACES.sub(" ", html.unescape(raw))
                 raw = ""
-                kind, key = halves.get(number, ("alone", ""))
-                tags.append(Tag(len(text), len(text) + len(written), kind, key))  # type: ignore[arg-type]
+                tags.append(Tag(len(text), len(text) + len(written), *halves[number]))
                 text += written
             else:
                 raw += written  # of '&amp;' html.parser makes an event of its own
         text += _SPACES.sub(" ", html.unescape(raw))
         line = self._text.count("\n", 0, start) + 1
         return Segment(text, f"{self._name}:{line}", tuple(tags))
-
-
-def _pair(run: Sequence[_Piece]) -> dict[int, tuple[str, str]]:
-    """Return which pieces are halves of pairs within the run; what crosses them stands alone."""
-    halves: dict[int, tuple[str, str]] = {}
-    opened: list[int] = []
-    for number, piece in enumerate(run):
-        if piece.is_alone or not piece.name:
-            continue
-        if piece.name[0] != "/":
-            opened.append(number)
-            continue
-        while opened and any(f"/{run[place].name}" == piece.name for place in opened):
-            place = opened.pop()
-            if f"/{run[place].name}" == piece.name:
-                halves |= {place: ("open", str(place)), number: ("close", str(place))}
-                break
-    return halves
 
 
 class _Parser(HTMLParser):

@@ -134,6 +134,11 @@ class TermList:
         return len(found), lost_terms([each.term for each in found], translation)
 
 
+def describe_kept(terms: int, lost: int) -> str:
+    """Return how many of the terms in a text are kept, as messages say it."""
+    return f"{terms - lost:,} of {terms:,} terms are kept, {1 - lost / terms:.1%}"
+
+
 def lost_terms(terms: Sequence[Term], translation: str) -> list[Term]:
     """Return the terms that a translation has not; one that is asked for twice is there twice."""
     texts = [word.text for word in split_words(translation)] if terms else []

@@ -84,7 +84,7 @@ def test_text_is_translated(tmp_path: Path) -> None:
     data, result = filled(tmp_path / "x.md", PAGE)
     assert data.decode() == EXPECTED
     assert [each.rpartition("/")[2] for each in result.left] == [
-        "x.md:31: its text cannot be found again"
+        "x.md:28: its text cannot be found again"
     ]
 
 

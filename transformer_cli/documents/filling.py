@@ -212,10 +212,10 @@ def _translate_cores(
 
 def _find_problem(core: "_Core", text: str, encoding: str, how: LineTranslator) -> str:
     """Return why a segment cannot have this translation; nothing if it can."""
+    if core.is_crowded:
+        return f"more than {_MAX_TAGS} tags"
     if core.segment.is_ambiguous:
         return "has text that looks like one of its tags"
-    if len(core.segment.tags) > _MAX_TAGS:
-        return f"more than {_MAX_TAGS} tags"
     if not are_tags_kept(core.segment, text):
         return "its tags would be lost" + (
             "" if how.can_align else ", as --engine ctranslate2 aligns no words"
@@ -253,7 +253,7 @@ class _Core:
         start, end = 0, len(text)
         partners = find_partners(tags) or {}
         first, last = 0, len(tags) - 1
-        while True:
+        while len(tags) <= _MAX_TAGS:
             start = end - len(text[start:end].lstrip())
             end = start + len(text[start:end].rstrip())
             at_start = first <= last and tags[first].start == start
@@ -278,16 +278,24 @@ class _Core:
     @property
     def has_words(self) -> bool:
         """Whether there is anything to translate."""
-        return _LETTER.search(PlainText.of(self.with_placeholders).text) is not None
+        segment = self.with_placeholders
+        starts = [0, *(tag.end for tag in segment.tags)]
+        ends = [*(tag.start for tag in segment.tags), len(segment.text)]
+        return any(map(_LETTER.search, map(segment.text.__getitem__, map(slice, starts, ends))))
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether there are more tags than anybody would read between."""
+        return len(self.segment.tags) > _MAX_TAGS
 
     def can_stay_whole(self, how: LineTranslator) -> bool:
         """Return whether the text may be translated with its tags in it."""
-        return not self.segment.tags or "tags" in how.protect
+        return not self.segment.tags or ("tags" in how.protect and not self.is_crowded)
 
     @property
     def can_be_aligned(self) -> bool:
         """Whether the tags may be taken out and put in again."""
-        return not self.segment.is_ambiguous and len(self.segment.tags) <= _MAX_TAGS
+        return not self.is_crowded and not self.segment.is_ambiguous
 
     @property
     def _marks(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 import html
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import NamedTuple
@@ -60,9 +61,10 @@ class HtmlDocument(Document):
         self._spans: list[tuple[int, int]] = []
         self._language: Edit | None = None
         try:
-            self._events = _Parser(self._text).events
+            parser = _Parser(self._text)
         except AssertionError as error:  # html.parser has no other
             raise InputError(f"{self._name}: invalid HTML ({error})") from error
+        self._lines, self._events = parser.lines, parser.events
         self._read()
 
     def write(self, fillings: Sequence[Filling | None]) -> bytes:
@@ -81,8 +83,8 @@ class HtmlDocument(Document):
         run: list[_Piece] = []
         left: list[str] = []  # the element that is left as it is, and those of its name in it
         begun = 0
-        ends = [*(event.start for event in self._events[1:]), len(self._text)]
-        for event, end in zip(self._events, ends, strict=True):
+        starts = [*(event.start for event in self._events), len(self._text)]
+        for event, end in zip(self._events, starts[1:], strict=True):
             start, kind, name, _ = event
             if left:
                 if name == left[0]:
@@ -155,7 +157,7 @@ class HtmlDocument(Document):
             else:
                 raw += written  # of '&amp;' html.parser makes an event of its own
         text += _SPACES.sub(" ", html.unescape(raw))
-        line = self._text.count("\n", 0, start) + 1
+        line = bisect_right(self._lines, start)
         return Segment(text, f"{self._name}:{line}", tuple(tags))
 
 
@@ -165,13 +167,13 @@ class _Parser(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=False)
         self.events: list[_Event] = []
-        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
+        self.lines = [0, *(match.end() for match in re.finditer("\n", text))]
         self.feed(text)
         self.close()
 
     def _add(self, kind: str, name: str = "", is_left: bool = False) -> None:
         line, column = self.getpos()
-        self.events.append(_Event(self._lines[line - 1] + column, kind, name, is_left))
+        self.events.append(_Event(self.lines[line - 1] + column, kind, name, is_left))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note an element's start."""

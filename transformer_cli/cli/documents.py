@@ -43,6 +43,8 @@ def translate_document(options: TranslateOptions) -> None:
 def prefer_alignments(options: TranslateOptions) -> TranslateOptions:
     """Return the options with torch, which aligns words, unless that is not to be had."""
     is_open = options.engine == "auto" and options.precision != "int8"
+    if options.document == "lines" and options.report is None:  # text has no tags
+        return options
     if not is_open or RunDirectory(options.run).is_for_ctranslate2:
         return options
     return replace(options, engine="torch")

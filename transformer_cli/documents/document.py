@@ -15,12 +15,12 @@ from transformer_cli.errors import InputError
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli.documents import html, markdown, po, subtitles, tmx, xliff
+    from transformer_cli.documents import html, lines, markdown, po, subtitles, tmx, xliff
 
 MAX_BYTES = 1 << 26
 """Of a document, which is held in memory as a whole."""
 
-DocumentFormat = Literal["po", "xliff", "tmx", "html", "markdown", "srt", "vtt"]
+DocumentFormat = Literal["po", "xliff", "tmx", "html", "markdown", "srt", "vtt", "lines"]
 _FORMATS: dict[str, DocumentFormat] = {
     ".po": "po",
     ".pot": "po",
@@ -213,7 +213,7 @@ def format_of(path: Path) -> DocumentFormat | None:
 
 
 def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = True) -> Document:
-    """Read a document, whose name tells its format.
+    """Read a document, whose name tells its format; others are lines of text.
 
     Raises:
         CorpusError, InputError: it cannot be read, is damaged, or is in other languages.
@@ -226,11 +226,10 @@ def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = Tr
         "markdown": markdown.MarkdownDocument,
         "srt": subtitles.SrtDocument,
         "vtt": subtitles.VttDocument,
+        "lines": lines.LinesDocument,
     }
     with open_text(path, once=True) as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise InputError(f"{path}: a document of more than {MAX_BYTES >> 20} MiB; split it")
-    form = format_of(path)
-    assert form is not None
-    return readers[form](Source(str(path), data, languages, marks_fuzzy))
+    return readers[format_of(path) or "lines"](Source(str(path), data, languages, marks_fuzzy))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from transformer_cli.data.readers.units import primary_language
 from transformer_cli.documents.document import (
+    LETTER,
     Document,
     Edit,
     Filling,
@@ -23,7 +24,6 @@ from transformer_cli.errors import InputError
 _CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 _LANGUAGE = re.compile(r"""(\s(?:xml:)?lang\s*=\s*["']?)([A-Za-z]{2,3})(?:-\w+)*(?=["'\s>])""")
 _SPACES = re.compile(r"[ \t\r\f]*\n[ \t\r\n\f]*")
-_LETTER = re.compile(r"[^\W\d_]")
 _INLINE = re.compile(
     r"a|abbr|acronym|b|bd[io]|big|button|cite|data|del|dfn|em|font|i|img|ins|label|mark|meter"
     r"|output|progress|q|r[pt]|ruby|s|small|span|strike|strong|su[bp]|time|u|wbr|code|kbd|samp|tt|var"
@@ -129,7 +129,7 @@ class HtmlDocument(Document):
             run = run[:-1]
         texts = [self._text[piece.start : piece.end] for piece in run]
         if not any(
-            _LETTER.search(html.unescape(text))
+            LETTER.search(html.unescape(text))
             for text, piece in zip(texts, run, strict=True)
             if not piece.name and not piece.is_alone
         ):

@@ -6,6 +6,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transformer_cli.documents.document import (
+    LETTER,
     Document,
     Edit,
     Filling,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 _FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n.*?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
 _FOOTNOTE = re.compile(r"\[\^[^\]\s]+\]:?")
 _ELEMENT = re.compile(r"<(/?[A-Za-z][\w-]*)(?![^>]*/>)")
-_LETTER = re.compile(r"[^\W\d_]")
 _BLOCK = re.compile(r"(\d{1,9}(?=[.)])|)([#>+\-=:~`.)])")
 """What may begin a block that is no paragraph."""
 _MARKUP = re.compile(r"[\\`*_\[\]<>~|]")
@@ -85,7 +85,7 @@ class MarkdownDocument(Document):
             plain = list(text)
             for tag in inside:
                 plain[tag.start - start : tag.end - start] = " " * (tag.end - tag.start)
-            if _LETTER.search("".join(plain)):
+            if LETTER.search("".join(plain)):
                 halves = pair_elements([tag.name for tag in inside])
                 tags = tuple(
                     Tag(tag.start - start, tag.end - start, *half)

@@ -23,6 +23,7 @@ from transformer_cli.errors import InputError
 
 _CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 _LANGUAGE = re.compile(r"""(\s(?:xml:)?lang\s*=\s*["']?)([A-Za-z]{2,3})(?:-\w+)*(?=["'\s>])""")
+_BROKEN_TAG = re.compile(r"<(?=\S)")  # or a template's
 _SPACES = re.compile(r"[ \t\r\f]*\n[ \t\r\n\f]*")
 _INLINE = re.compile(
     r"a|abbr|acronym|b|bd[io]|big|button|cite|data|del|dfn|em|font|i|img|ins|label|mark|meter"
@@ -135,6 +136,11 @@ class HtmlDocument(Document):
         ):
             return []
         start, end = run[0].start, run[-1].end
+        raw = "".join(" " if piece.name else text for text, piece in zip(texts, run, strict=True))
+        if _BROKEN_TAG.search(raw):
+            line = bisect_right(self._lines, start)
+            self.left.append(f"{self._name}:{line}: has a < that begins no tag")
+            return []
         if not run[0].name:
             start += len(texts[0]) - len(texts[0].lstrip())
         if not run[-1].name:

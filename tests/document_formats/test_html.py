@@ -71,3 +71,10 @@ def test_encodings_stay(tmp_path: Path) -> None:
     text = "<meta charset=iso-8859-1><p>é</p><pre>ü</pre>"
     data, _ = filled(tmp_path / "x.html", text.encode("latin-1"))
     assert data == text.replace("é", "É").encode("latin-1")
+
+
+def test_a_segment_of_very_many_tags_is_left(tmp_path: Path) -> None:
+    text = "<p>" + "<b> <i>" * 3000 + "a" + "</i> x</b>" * 3000
+    data, result = filled(tmp_path / "x.html", text)
+    assert data.decode() == text
+    assert result.left[0].endswith("x.html:1: more than 200 tags")

@@ -2,12 +2,22 @@
 
 import html
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from typing import NamedTuple
 
 from transformer_cli.data.readers.units import primary_language
-from transformer_cli.documents.document import Document, Edit, Filling, Segment, Source, Tag, splice
+from transformer_cli.documents.document import (
+    Document,
+    Edit,
+    Filling,
+    Segment,
+    Source,
+    Tag,
+    pair_elements,
+    splice,
+)
 from transformer_cli.errors import InputError
 
 _CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
@@ -51,9 +61,10 @@ class HtmlDocument(Document):
         self._spans: list[tuple[int, int]] = []
         self._language: Edit | None = None
         try:
-            self._events = _Parser(self._text).events
+            parser = _Parser(self._text)
         except AssertionError as error:  # html.parser has no other
             raise InputError(f"{self._name}: invalid HTML ({error})") from error
+        self._lines, self._events = parser.lines, parser.events
         self._read()
 
     def write(self, fillings: Sequence[Filling | None]) -> bytes:
@@ -72,8 +83,8 @@ class HtmlDocument(Document):
         run: list[_Piece] = []
         left: list[str] = []  # the element that is left as it is, and those of its name in it
         begun = 0
-        ends = [*(event.start for event in self._events[1:]), len(self._text)]
-        for event, end in zip(self._events, ends, strict=True):
+        starts = [*(event.start for event in self._events), len(self._text)]
+        for event, end in zip(self._events, starts[1:], strict=True):
             start, kind, name, _ = event
             if left:
                 if name == left[0]:
@@ -133,40 +144,21 @@ class HtmlDocument(Document):
         return []
 
     def _segment(self, run: Sequence[_Piece], start: int, end: int) -> Segment:
-        text, tags = "", []
-        halves = _pair(run)
+        text, tags = "", list[Tag]()
+        halves = pair_elements(["" if piece.is_alone else piece.name for piece in run])
         raw = ""
         for number, piece in enumerate(run):
             written = self._text[max(start, piece.start) : min(end, piece.end)]
             if piece.name or piece.is_alone:
                 text += _SPACES.sub(" ", html.unescape(raw))
                 raw = ""
-                kind, key = halves.get(number, ("alone", ""))
-                tags.append(Tag(len(text), len(text) + len(written), kind, key))  # type: ignore[arg-type]
+                tags.append(Tag(len(text), len(text) + len(written), *halves[number]))
                 text += written
             else:
                 raw += written  # of '&amp;' html.parser makes an event of its own
         text += _SPACES.sub(" ", html.unescape(raw))
-        line = self._text.count("\n", 0, start) + 1
+        line = bisect_right(self._lines, start)
         return Segment(text, f"{self._name}:{line}", tuple(tags))
-
-
-def _pair(run: Sequence[_Piece]) -> dict[int, tuple[str, str]]:
-    """Return which pieces are halves of pairs within the run; what crosses them stands alone."""
-    halves: dict[int, tuple[str, str]] = {}
-    opened: list[int] = []
-    for number, piece in enumerate(run):
-        if piece.is_alone or not piece.name:
-            continue
-        if piece.name[0] != "/":
-            opened.append(number)
-            continue
-        while opened and any(f"/{run[place].name}" == piece.name for place in opened):
-            place = opened.pop()
-            if f"/{run[place].name}" == piece.name:
-                halves |= {place: ("open", str(place)), number: ("close", str(place))}
-                break
-    return halves
 
 
 class _Parser(HTMLParser):
@@ -175,13 +167,13 @@ class _Parser(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=False)
         self.events: list[_Event] = []
-        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
+        self.lines = [0, *(match.end() for match in re.finditer("\n", text))]
         self.feed(text)
         self.close()
 
     def _add(self, kind: str, name: str = "", is_left: bool = False) -> None:
         line, column = self.getpos()
-        self.events.append(_Event(self._lines[line - 1] + column, kind, name, is_left))
+        self.events.append(_Event(self.lines[line - 1] + column, kind, name, is_left))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note an element's start."""

@@ -43,7 +43,7 @@ class PlainText:
             text = segment.text[tag.end : following]
             if tag.kind == "alone" and before.isalnum() and after.isalnum():
                 plain += " "  # <br/> between words
-            elif plain.endswith(" ") and text[:1] in _CLINGING and text:
+            elif plain[-2:-1].isalnum() and plain[-1] == " " and text and text[0] in _CLINGING:
                 plain = plain.rstrip(" ")
                 taken = [one._replace(at=min(one.at, len(plain))) for one in taken]
             elif not plain or plain[-1].isspace():
@@ -64,9 +64,11 @@ def are_tags_kept(segment: Segment, text: str) -> bool:
     is_closing = {expected[place] for place, tag in enumerate(segment.tags) if tag.kind == "close"}
     waiting: list[str] = []
     for tag in found:
-        if tag in closes:
+        if tag in is_closing and waiting[-1:] == [tag]:  # ** both opens and closes
+            waiting.pop()
+        elif tag in closes:
             waiting.append(closes[tag])
-        elif tag in is_closing and (not waiting or waiting.pop() != tag):
+        elif tag in is_closing:
             return False
     return not waiting
 

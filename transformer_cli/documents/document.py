@@ -20,6 +20,9 @@ with lazy_imports():
 MAX_BYTES = 1 << 26
 """Of a document, which is held in memory as a whole."""
 
+LETTER = re.compile(r"[^\W\d_]")
+"""What makes a text one to translate."""
+
 DocumentFormat = Literal["po", "xliff", "tmx", "html", "markdown", "srt", "vtt", "lines"]
 _FORMATS: dict[str, DocumentFormat] = {
     ".po": "po",

@@ -358,6 +358,21 @@ def test_what_is_kept_is_the_moving_average_of_the_weights() -> None:
     )
 
 
+def test_the_average_has_a_share_of_the_initial_weights() -> None:
+    settings = config(dropout=0.3)
+    training = settings.training.model_copy(update={"init_share": 0.3})
+    trainer = trainer_of(settings.model_copy(update={"training": training}))
+    first = weights(trainer)
+    decay = 0.3 ** (1 / trainer.total_steps)
+    places = range(trainer.total_steps)
+    later = {name: torch.zeros_like(weight) for name, weight in first.items()}
+    for place, _ in zip(places, trainer.steps(), strict=True):
+        for name, weight in weights(trainer).items():
+            later[name] += (1 - decay) * decay ** (len(places) - 1 - place) * weight
+    expected = {name: 0.3 * first[name] + later[name] for name in first}
+    torch.testing.assert_close(weights_of(trainer.eval_model), expected, rtol=1e-4, atol=1e-5)
+
+
 def test_averaging_changes_nothing_in_training() -> None:
     plain, averaged = trainer_of(config(dropout=0.3)), trainer_of(config(**AVERAGED))
     losses = [numbers(each) for each in plain.steps()]

@@ -47,7 +47,8 @@ _TOO_FEW = 20
 _EPOCHS = 10
 _SHARE = 0.5
 _BATCH_TOKENS = 1024
-_PEAK = 3e-4
+_PEAK = 1e-3
+_INIT_SHARE = 0.3
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,7 @@ class Growth:
                 "accumulate": 1,
                 "schedule": {"kind": "linear", "peak": _PEAK, "warmup": 10},
                 "ema_decay": None,
+                "init_share": _INIT_SHARE,
                 # At the end only, so that no checkpoint is chosen by the text that judges it.
                 "validate_every": 2**31 - 1,
             },

@@ -150,11 +150,11 @@ class Optimizer:
                 if self._keep_gradients and weight.grad is None:
                     weight.grad = torch.zeros_like(weight)
 
-    def step(self, losses: Losses, step: int, rate: float) -> Float[Tensor, "5"]:
+    def step(self, losses: Losses, rate: float, decay: float) -> Float[Tensor, "5"]:
         """Update the weights unless the loss or the gradient is not finite; zero the gradients.
 
-        Returns, on the device, both losses, which are zero if the step was skipped; whether it was;
-        the loss on all ranks; and the gradient's norm.
+        ``decay`` is the average's. Returns, on the device, both losses, which are zero if the step
+        was skipped; whether it was; the loss on all ranks; and the gradient's norm.
         """
         for part in self._parts:
             for group in part.optimizer.param_groups:
@@ -162,9 +162,7 @@ class Optimizer:
                     group["lr"].fill_(rate)
                 else:
                     group["lr"] = rate
-        if self._config.ema_decay is not None:
-            # Early on, a lower decay, so that the initial weights are forgotten.
-            decay = min(self._config.ema_decay, (1 + step) / (10 + step))
+        if self._averages:
             self._average_weight.fill_(1.0 - decay)
         for own, loss in zip(self._losses, losses, strict=True):
             own.copy_(loss)
@@ -246,6 +244,14 @@ _DECAYS: dict[str, Callable[[int, int, float], float]] = {
 }
 """By kind of schedule, the share of the peak after the warm-up. ``done`` is the share of the steps
 from there to the last one that is completed."""
+
+
+def average_decay(config: TrainingConfig, step: int, total_steps: int) -> float:
+    """Return the share of the average of the weights that stays at ``step``, counted from 1."""
+    if config.init_share is not None:
+        return float(config.init_share ** (1 / total_steps))
+    # Early on, a lower decay, so that the initial weights are forgotten.
+    return min(config.ema_decay or 0.0, (1 + step) / (10 + step))
 
 
 def learning_rate(schedule: ScheduleConfig, d_model: int, step: int, total_steps: int) -> float:

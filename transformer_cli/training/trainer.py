@@ -20,7 +20,12 @@ from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.checkpoint import State
 from transformer_cli.training.execution import Execution
 from transformer_cli.training.loss import GradientAccumulator, Losses
-from transformer_cli.training.optimizer import Optimizer, last_step, learning_rate
+from transformer_cli.training.optimizer import (
+    Optimizer,
+    average_decay,
+    last_step,
+    learning_rate,
+)
 
 
 @dataclass(frozen=True)
@@ -77,9 +82,9 @@ class Trainer:
         self._arguments = (pairs, config, precision, augmentation)
         self.device = next(model.parameters()).device
         self._execution = Execution.choose(self.device, precision, ranks, use_graphs)
-        # The model that is validated and saved: the EMA of the weights, if there is one.
-        has_ema = config.training.ema_decay is not None
-        self.eval_model = copy.deepcopy(model).requires_grad_(False) if has_ema else model
+        # The model that is validated and saved: the average of the weights, if there is one.
+        has_average = config.training.has_average
+        self.eval_model = copy.deepcopy(model).requires_grad_(False) if has_average else model
         self.config = config.training
         self.d_model = config.model.d_model
         self.optimizer = Optimizer(model, self.eval_model, self.config, ranks, self._execution)
@@ -193,7 +198,8 @@ class Trainer:
         self.optimizer.prepare()
         losses = self._gradients.accumulate(self.step, batches, int(tgt_tokens))
         rate = learning_rate(self.config.schedule, self.d_model, self.step, self.total_steps)
-        results = self.optimizer.step(losses, self.step, rate)
+        decay = average_decay(self.config, self.step, self.total_steps)
+        results = self.optimizer.step(losses, rate, decay)
         loss, nll_loss, is_skipped, _, norm = results.unbind()
         self._reports.append(_Report(self.step, where, int(tgt_tokens), *_copy_to_host(results)))
         self._read_reports(read_all=self.step >= self.total_steps)

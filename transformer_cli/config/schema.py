@@ -162,8 +162,8 @@ class TrainingConfig(Section):
     )
     init_share: Annotated[float, Field(gt=0.0, lt=1.0)] | None = setting(
         None,
-        "share of init's weights in an average of them and those of all steps, against forgetting "
-        "(Wortsman et al. 2022); the average is validated and saved. Needs init, and no ema_decay. "
+        "share of init's weights in an average of them and the trained ones, which is validated "
+        "and saved, against forgetting (Wortsman et al. 2022); needs init, and no ema_decay. "
         "null: no average",
     )
     schedule: ScheduleConfig = setting(NoamSchedule(kind="noam"), "learning rate by optimizer step")

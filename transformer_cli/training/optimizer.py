@@ -133,6 +133,7 @@ class Optimizer:
                 optimizer = kind.build([*own.values()], config, execution.fused, self._can_capture)
                 self._parts.append(_Part(kind, optimizer, own))
         self._average_weight = torch.zeros((), device=device)
+        self._new_share = None if config.init_share is None else 1.0 - config.init_share
         self._losses = Losses(*torch.zeros(2, device=device))
         self._skipped = torch.zeros((), dtype=torch.int64, device=device)
         self._pool = GraphPool(device)
@@ -150,11 +151,11 @@ class Optimizer:
                 if self._keep_gradients and weight.grad is None:
                     weight.grad = torch.zeros_like(weight)
 
-    def step(self, losses: Losses, rate: float, decay: float) -> Float[Tensor, "5"]:
+    def step(self, losses: Losses, step: int, rate: float) -> Float[Tensor, "5"]:
         """Update the weights unless the loss or the gradient is not finite; zero the gradients.
 
-        ``decay`` is the average's. Returns, on the device, both losses, which are zero if the step
-        was skipped; whether it was; the loss on all ranks; and the gradient's norm.
+        Returns, on the device, both losses, which are zero if the step was skipped; whether it was;
+        the loss on all ranks; and the gradient's norm.
         """
         for part in self._parts:
             for group in part.optimizer.param_groups:
@@ -162,7 +163,9 @@ class Optimizer:
                     group["lr"].fill_(rate)
                 else:
                     group["lr"] = rate
-        if self._averages:
+        if self._config.ema_decay is not None:
+            # Early on, a lower decay, so that the initial weights are forgotten.
+            decay = min(self._config.ema_decay, (1 + step) / (10 + step))
             self._average_weight.fill_(1.0 - decay)
         for own, loss in zip(self._losses, losses, strict=True):
             own.copy_(loss)
@@ -221,6 +224,8 @@ class Optimizer:
         skip = is_bad | (self._skipped > self._config.skip_nonfinite)
         if self._config.clip_norm is not None:
             nn.utils.clip_grads_with_norm_(self._weights, self._config.clip_norm, norm)
+        if self._new_share is not None:  # what is new of them, taken out and put back updated
+            torch._foreach_add_(self._averages, self._trained, alpha=-self._new_share)
         is_skipped = not self._skips_itself and bool(skip)
         for part in self._parts:
             if self._skips_itself:
@@ -229,7 +234,9 @@ class Optimizer:
             if not is_skipped:
                 part.optimizer.step()
             part.optimizer.zero_grad(set_to_none=not self._keep_gradients)
-        if self._averages:
+        if self._new_share is not None:
+            torch._foreach_add_(self._averages, self._trained, alpha=self._new_share)
+        elif self._averages:
             weight = self._average_weight * ~skip
             torch._foreach_lerp_(self._averages, self._trained, [weight] * len(self._averages))
         losses = (loss.masked_fill(skip, 0.0) for loss in self._losses)
@@ -244,14 +251,6 @@ _DECAYS: dict[str, Callable[[int, int, float], float]] = {
 }
 """By kind of schedule, the share of the peak after the warm-up. ``done`` is the share of the steps
 from there to the last one that is completed."""
-
-
-def average_decay(config: TrainingConfig, step: int, total_steps: int) -> float:
-    """Return the share of the average of the weights that stays at ``step``, counted from 1."""
-    if config.init_share is not None:
-        return float(config.init_share ** (1 / total_steps))
-    # Early on, a lower decay, so that the initial weights are forgotten.
-    return min(config.ema_decay or 0.0, (1 + step) / (10 + step))
 
 
 def learning_rate(schedule: ScheduleConfig, d_model: int, step: int, total_steps: int) -> float:

@@ -20,12 +20,7 @@ from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.checkpoint import State
 from transformer_cli.training.execution import Execution
 from transformer_cli.training.loss import GradientAccumulator, Losses
-from transformer_cli.training.optimizer import (
-    Optimizer,
-    average_decay,
-    last_step,
-    learning_rate,
-)
+from transformer_cli.training.optimizer import Optimizer, last_step, learning_rate
 
 
 @dataclass(frozen=True)
@@ -82,7 +77,7 @@ class Trainer:
         self._arguments = (pairs, config, precision, augmentation)
         self.device = next(model.parameters()).device
         self._execution = Execution.choose(self.device, precision, ranks, use_graphs)
-        # The model that is validated and saved: the average of the weights, if there is one.
+        # The model that is validated and saved: an average of the weights, if there is one.
         has_average = config.training.has_average
         self.eval_model = copy.deepcopy(model).requires_grad_(False) if has_average else model
         self.config = config.training
@@ -198,8 +193,7 @@ class Trainer:
         self.optimizer.prepare()
         losses = self._gradients.accumulate(self.step, batches, int(tgt_tokens))
         rate = learning_rate(self.config.schedule, self.d_model, self.step, self.total_steps)
-        decay = average_decay(self.config, self.step, self.total_steps)
-        results = self.optimizer.step(losses, rate, decay)
+        results = self.optimizer.step(losses, self.step, rate)
         loss, nll_loss, is_skipped, _, norm = results.unbind()
         self._reports.append(_Report(self.step, where, int(tgt_tokens), *_copy_to_host(results)))
         self._read_reports(read_all=self.step >= self.total_steps)

@@ -88,4 +88,15 @@ def test_a_memory_is_asked_first_and_a_page_written(training: Training, tmp_path
 
 def test_a_memory_is_for_documents(training: Training, tmp_path: Path) -> None:
     refused = run("translate", training.run, "--memory", "own.tsv", stdin=b"1\n", cwd=tmp_path)
-    assert_refused(refused, 2, "--memory is for documents, such as .po files; leave it out")
+    assert_refused(refused, 2, "--memory is for files of text and documents")
+
+
+def test_a_text_with_a_memory_is_written_line_by_line(training: Training, tmp_path: Path) -> None:
+    (tmp_path / "own.tsv").write_text("1 2\tneun acht\n")
+    (tmp_path / "x.txt").write_bytes(b"\xef\xbb\xbf1 2\r\n\r\n 3 4 \n1 2")
+    command = ("translate", training.run, "-i", "x.txt", "-o", "y.txt", "--memory", "own.tsv")
+    finished = run(*command, cwd=tmp_path)
+    assert finished.err == "filled 3 of 3 segments (2 from the memory)\n"
+    first, blank, third, last = (tmp_path / "y.txt").read_bytes().split(b"\n")
+    assert (first, blank, last) == ("\ufeffneun acht\r".encode(), b"\r", b"neun acht")
+    assert third == b" 3 4 "  # without letters, there is nothing to translate

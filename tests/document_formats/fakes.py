@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transformer_cli.documents.document import Document, Filling, read_document
-from transformer_cli.documents.filling import Filled, LineTranslator, fill
+from transformer_cli.documents.filling import Filled, fill
+from transformer_cli.documents.sentences import LineTranslator
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ import pytest
 
 from document_formats.fakes import Line, filled, shout, translating
 from transformer_cli.documents.document import Match
-from transformer_cli.documents.filling import LineTranslator
 from transformer_cli.documents.memory import Memory
+from transformer_cli.documents.sentences import LineTranslator
 from transformer_cli.errors import UsageError
 
 HEAD = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'

@@ -177,3 +177,17 @@ def test_another_language_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_po_file_is_one_line(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
         read(tmp_path / "x.po", text)
+
+
+def test_a_model_that_makes_up_placeholders_is_not_believed(tmp_path: Path) -> None:
+    def invent(text: str) -> Line:
+        return (
+            Line("%s {{ a }} <b c='d'>x</b>\x1c%d", ((0, 0), (0, 4)))
+            if "%d" not in text
+            else Line("x")
+        )
+
+    text = HEADER + '#, c-format\nmsgid "of %d"\nmsgstr ""\n'
+    data, result = filled(tmp_path / "x.po", text, translating(invent))
+    assert polib.pofile(data.decode())[0].msgstr.count("%") == 1
+    assert result.differing == []

@@ -11,8 +11,9 @@ from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import load_translator
 from transformer_cli.compression import compressor, write_text
 from transformer_cli.documents.document import Document, Filling, Segment, read_document
-from transformer_cli.documents.filling import Filled, LineTranslator, fill
+from transformer_cli.documents.filling import Filled, fill
 from transformer_cli.documents.memory import Memory
+from transformer_cli.documents.sentences import LineTranslator
 from transformer_cli.files import whole_file
 from transformer_cli.inference.doubts import search_doubtful_again
 from transformer_cli.inference.engine import SearchEngine
@@ -42,6 +43,8 @@ def translate_document(options: TranslateOptions) -> None:
 def prefer_alignments(options: TranslateOptions) -> TranslateOptions:
     """Return the options with torch, which aligns words, unless that is not to be had."""
     is_open = options.engine == "auto" and options.precision != "int8"
+    if options.document == "lines" and options.report is None:  # text has no tags
+        return options
     if not is_open or RunDirectory(options.run).is_for_ctranslate2:
         return options
     return replace(options, engine="torch")
@@ -90,7 +93,13 @@ def fill_document(
         find_match=memory.find if memory is not None else lambda _: None,
         fills_doubtful=options.fallback is None,
     )
-    return fill(document, how)
+    filled = fill(document, how)
+    for segment, filling in zip(document.segments, filled.fillings, strict=True):
+        if filling is not None and translator.terms is not None:
+            terms, lost = translator.terms.find_lost(segment.text, filling.text)
+            filled.terms += terms
+            filled.lost += [f"{segment.place}: {term.target}" for term in lost]
+    return filled
 
 
 def write_document(options: TranslateOptions, document: Document, filled: Filled) -> None:

@@ -26,10 +26,12 @@ from transformer_cli.packages import lazy_imports
 with lazy_imports():
     from transformer_cli import compression
     from transformer_cli.data import corpus, near_copies, tables
+    from transformer_cli.data.readers import terms as readers
     from transformer_cli.evaluation import best_checkpoint, scores, scoring, seen_pairs
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.runs import directory as directories, metrics_log, trained_model
 
+_TERMS = ("found", "kept")
 _ScoreSome = Callable[[Sequence[int]], dict[str, Any]]
 
 
@@ -48,6 +50,7 @@ class EvaluateOptions:
         None
     )
     tag: options.Tag = None
+    terms: options.Terms = None
     checkpoint: options.Checkpoint = "best"
     ensemble: options.Ensemble = None
     beam_size: options.BeamSize = None
@@ -71,7 +74,8 @@ class EvaluateOptions:
                     f"evaluate: -o {self.output}: lines are written, not a table; give another "
                     "name, or use translate"
                 )
-            options.check_output(self.output, inputs={"--src": self.src, "--ref": self.ref})
+            inputs = {"--src": self.src, "--ref": self.ref, "--terms": self.terms}
+            options.check_output(self.output, inputs=inputs)
         if self.tag is not None and self.src is None:
             raise UsageError(
                 "evaluate: --tag is for --src and --ref; the lines of a split have theirs"
@@ -149,6 +153,12 @@ def _evaluate(
     if given.tag is not None:
         with options.prefix_errors("evaluate: --tag: "):
             translator.tokenizers.tag_id(given.tag)
+    if given.terms is not None:
+        data = translator.config.data
+        listed = readers.read_terms(given.terms, data.src_lang, data.tgt_lang)
+        with options.prefix_errors("evaluate: --terms: "):
+            translator = translator.with_terms(listed)
+        searcher = searcher and searcher.with_terms(listed)
     if given.comet:
         with options.prefix_errors("evaluate: --comet: ", ", or leave out --comet"):
             comet_score = scores.open_comet(translator.engine.device)
@@ -169,6 +179,7 @@ def _evaluate(
         "scores": {name: score._asdict() for name, score in result.scores.items()},
         "perplexity": metrics_log.perplexity(result.loss),
         **({} if differing is None else {"placeholders_differ": differing}),
+        **({} if result.terms is None else {"terms": dict(zip(_TERMS, result.terms, strict=True))}),
         "seen": _report_seen(seen, name, score_some),
         **({} if nearest is None else {"near": _report_near(*nearest, score_some)}),
         "engine": fingerprint.get("engine", "torch"),
@@ -261,6 +272,9 @@ def _format(report: dict[str, Any]) -> Iterator[str]:
     if "placeholders_differ" in report:
         differing = f"{report['placeholders_differ']:6,}"
         rows.append(("placeholders", differing, "lines whose translation has other ones"))
+    if "terms" in report:
+        found, kept = (report["terms"][key] for key in _TERMS)
+        rows.append(("terms", f"{kept / max(1, found):6.1%}", f"kept, of {found:,} in the sources"))
     if "comet" in report:
         rows.append(("COMET", f"{report['comet']:8.4f}", report["comet_model"]))
     yield from align_columns(rows, left=3)

@@ -117,6 +117,7 @@ def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
         run=options.run.absolute(),
         output=options.output.absolute(),
         checkpoint=checkpoint,
+        terms=options.terms and options.terms.absolute(),
         ensemble=[path.absolute() for path in options.ensemble or ()],
         memory=[path.absolute() for path in options.memory or ()],
     )

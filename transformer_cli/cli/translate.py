@@ -79,10 +79,10 @@ class TranslateOptions:
     )
     memory: Annotated[
         list[Path] | None,
-        option("FILE", "Translation memory for documents: TMX, PO or TSV; repeatable."),
+        option("FILE", "Translation memory: TMX, PO or TSV; repeatable."),
     ] = None
     report: Annotated[
-        Path | None, option("FILE", "Write a page of a document's translations, by doubt.")
+        Path | None, option("FILE", "Write a page of all translations, by doubt.")
     ] = None
     no_fuzzy: Annotated[bool, flag("PO: do not mark what is filled as fuzzy.", "--no-fuzzy")] = (
         False
@@ -92,6 +92,7 @@ class TranslateOptions:
     ] = None
     sample: Annotated[int | None, option("SEED", "Sample tokens, with this seed.", min=0)] = None
     tag: options.Tag = None
+    terms: options.Terms = None
     engine: Annotated[
         EngineName, option(None, "auto is CTranslate2 where its text is torch's.")
     ] = "auto"
@@ -127,8 +128,13 @@ class TranslateOptions:
 
     @property
     def document(self) -> "document.DocumentFormat | None":
-        """Format of the input, if it is a document, whose segments are translated."""
-        return document.format_of(self.input_)
+        """Format of the input, if it is a document, whose segments are translated.
+
+        Text is one if a memory or a page of all its lines is asked for.
+        """
+        found = document.format_of(self.input_)
+        is_text = found is None and tables.format_of(self.input_) is None and self.reads_file
+        return "lines" if is_text and (self.memory or self.report) else found
 
     @property
     def table(self) -> "tables.TextColumn | None":
@@ -186,7 +192,7 @@ class TranslateOptions:
             raise UsageError(f"translate: {problem}")
         # A document is held in memory: its translation may take its place.
         input_ = None if self.document else self.input_
-        inputs = {"-i": input_, "--prefix-file": self.prefix_file}
+        inputs = {"-i": input_, "--prefix-file": self.prefix_file, "--terms": self.terms}
         if str(self.output) != "-":
             options.check_output(self.output, inputs=inputs)
         if self.alignments is not None:
@@ -214,13 +220,13 @@ class TranslateOptions:
         yield from self._find_problems_of_search()
         if self.document is not None:
             yield from self._find_problems_of_document()
-            if document.format_of(self.output) != self.document:
+            if (document.format_of(self.output) or "lines") != self.document:
                 yield f"-o: a document stays in its format; give a name that ends as {self.input_}"
             if ranks.size > 1:
                 yield "torchrun's processes share lines, not documents; start one process"
         elif self.memory or self.report:
             name = "--memory" if self.memory else "--report"
-            yield f"{name} is for documents, such as .po files; leave it out"
+            yield f"{name} is for files of text and documents, not tables and pipes; leave it out"
         needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
         if self.cluster is not None:
             yield "--cluster translates many files; name a directory or a pattern with -i"
@@ -297,7 +303,7 @@ def translate(given: TranslateOptions) -> None:
     Reads standard input and writes standard output unless told otherwise (- means these too).
     FILE.partial has the translations until FILE is complete. Of DIR or a 'pattern*', each file is
     translated into DIR; --cluster gives each worker a file (split -l cuts); run again to resume.
-    Of a document (.po), what is not translated yet is, and all else stays the same bytes.
+    A document (.po, .xlf, .tmx, .html) gets what translations it lacks; all else stays as it is.
 
     \b
     Example:

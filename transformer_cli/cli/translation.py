@@ -1,7 +1,7 @@
 """What ``translate`` does: read lines, translate them, write to a stream or a file."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -15,6 +15,7 @@ from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.compression import is_compressed, open_text, text_writer
 from transformer_cli.data.corpus import bounded_lines, decode_lines
+from transformer_cli.data.readers.terms import read_terms
 from transformer_cli.errors import CorpusError, InputError, TransformerCliError, UsageError
 from transformer_cli.files import sha256, whole_file
 from transformer_cli.inference import loading, output, stream
@@ -24,6 +25,7 @@ from transformer_cli.inference.translator import LongLine, TextTranslator
 from transformer_cli.objects import ObjectPath
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.terms import describe_kept
 
 _SHOWN = 10  # numbers of lines that are told
 
@@ -111,6 +113,12 @@ def load_translator(
         translator = translator.with_sampling(options.sample)
     with prefix_errors("--tag: "):
         translator = translator.with_tag(options.tag)
+    if options.terms is not None:
+        data = translator.config.data
+        with prefix_errors("--terms: "):
+            translator = translator.with_terms(
+                read_terms(options.terms, data.src_lang, data.tgt_lang)
+            )
     with prefix_errors("--replace-unk: ", "; leave it out"):
         return translator.with_unk_replacement() if options.replace_unk else translator
 
@@ -189,16 +197,23 @@ class WrittenLines:
         self.lines = 0
         self.differing: list[int] = []  # those with other placeholders than their source
         self.doubts: dict[str, list[int]] = {}  # doubtful ones, by what is doubtful
+        self.terms = self.lost = 0  # terms in the sources, and those that translations have not
+        self.losing: list[int] = []  # lines that have lost terms
 
     def told(self) -> Iterator[str]:
-        """Yield a line about those that differ, and one for each kind of doubt."""
+        """Yield a line about those that differ, one for each kind of doubt, and one about terms."""
         doubts = {f"doubtful, {what}": numbers for what, numbers in self.doubts.items()}
         for what, numbers in {"placeholders differ": self.differing, **doubts}.items():
             if numbers:
-                shown = ", ".join(f"{number:,}" for number in numbers[:_SHOWN])
-                more = ", …" if len(numbers) > _SHOWN else ""
-                lines = f"line{'s' if len(numbers) > 1 else ''} {shown}{more}"
-                yield f"{len(numbers):,} of {self.lines:,} lines: {what}; {lines}"
+                yield f"{len(numbers):,} of {self.lines:,} lines: {what}; {_name_lines(numbers)}"
+        if self.terms:
+            where = f"; others are lost in {_name_lines(self.losing)}" if self.lost else ""
+            yield f"{describe_kept(self.terms, self.lost)}{where}"
+
+
+def _name_lines(numbers: Sequence[int]) -> str:
+    shown = ", ".join(f"{number:,}" for number in numbers[:_SHOWN])
+    return f"line{'s' if len(numbers) > 1 else ''} {shown}{', …' if len(numbers) > _SHOWN else ''}"
 
 
 def write_rows(
@@ -226,6 +241,12 @@ def write_rows(
             written.doubts.setdefault(translated.doubt, []).append(number)
             if job.interactive:
                 warn(f"line {number:,}", f"doubtful, {translated.doubt}")
+        written.terms += translated.terms
+        if translated.lost_terms:
+            written.lost += len(translated.lost_terms)
+            written.losing.append(number)
+            if job.interactive:
+                warn(f"line {number:,}", f"terms lost: {', '.join(translated.lost_terms)}")
         progress(1)
     return written
 

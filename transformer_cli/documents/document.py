@@ -3,6 +3,7 @@
 import codecs
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,13 +15,29 @@ from transformer_cli.errors import InputError
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli.documents import po
+    from transformer_cli.documents import html, lines, markdown, po, subtitles, tmx, xliff
 
 MAX_BYTES = 1 << 26
 """Of a document, which is held in memory as a whole."""
 
-DocumentFormat = Literal["po"]
-_FORMATS: dict[str, DocumentFormat] = {".po": "po", ".pot": "po"}
+LETTER = re.compile(r"[^\W\d_]")
+"""What makes a text one to translate."""
+
+DocumentFormat = Literal["po", "xliff", "tmx", "html", "markdown", "srt", "vtt", "lines"]
+_FORMATS: dict[str, DocumentFormat] = {
+    ".po": "po",
+    ".pot": "po",
+    ".xlf": "xliff",
+    ".xliff": "xliff",
+    ".tmx": "tmx",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".srt": "srt",
+    ".vtt": "vtt",
+}
 
 
 class Tag(NamedTuple):
@@ -161,6 +178,27 @@ class Document(ABC):
         """Return the document with each segment's translation; None leaves what was there."""
 
 
+def pair_elements(names: Sequence[str]) -> list[tuple[Literal["open", "close", "alone"], str]]:
+    """Return what each tag is, and the key of its pair; what crosses pairs stands alone.
+
+    ``names`` are those of elements, with / before them at their end; empty where there is none.
+    """
+    halves: list[tuple[Literal["open", "close", "alone"], str]] = [("alone", "")] * len(names)
+    opened: list[int] = []
+    waiting: Counter[str] = Counter()
+    for number, name in enumerate(names):
+        if name and name[0] != "/":
+            opened.append(number)
+            waiting[f"/{name}"] += 1
+        elif name and waiting[name]:
+            place = len(names)
+            while place == len(names) or f"/{names[place]}" != name:
+                place = opened.pop()
+                waiting[f"/{names[place]}"] -= 1
+            halves[place], halves[number] = ("open", str(place)), ("close", str(place))
+    return halves
+
+
 def splice(text: str, edits: Iterable[Edit]) -> str:
     """Return a text with spans of it replaced, which do not overlap."""
     pieces, place = [], 0
@@ -178,16 +216,23 @@ def format_of(path: Path) -> DocumentFormat | None:
 
 
 def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = True) -> Document:
-    """Read a document, whose name tells its format.
+    """Read a document, whose name tells its format; others are lines of text.
 
     Raises:
         CorpusError, InputError: it cannot be read, is damaged, or is in other languages.
     """
-    readers: Mapping[DocumentFormat, Callable[[Source], Document]] = {"po": po.PoDocument}
+    readers: Mapping[DocumentFormat, Callable[[Source], Document]] = {
+        "po": po.PoDocument,
+        "xliff": xliff.XliffDocument,
+        "tmx": tmx.TmxDocument,
+        "html": html.HtmlDocument,
+        "markdown": markdown.MarkdownDocument,
+        "srt": subtitles.SrtDocument,
+        "vtt": subtitles.VttDocument,
+        "lines": lines.LinesDocument,
+    }
     with open_text(path, once=True) as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise InputError(f"{path}: a document of more than {MAX_BYTES >> 20} MiB; split it")
-    form = format_of(path)
-    assert form is not None
-    return readers[form](Source(str(path), data, languages, marks_fuzzy))
+    return readers[format_of(path) or "lines"](Source(str(path), data, languages, marks_fuzzy))

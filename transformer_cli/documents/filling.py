@@ -1,85 +1,38 @@
-"""Segments translated: cut into sentences, their tags and placeholders kept, and checked."""
+"""Segments translated, with their tags and placeholders kept, and checked."""
 
-import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, get_args
 
-from transformer_cli.config.protection import Protected, Protection
-from transformer_cli.documents.document import Document, Filling, Match, Segment, Tag
+from transformer_cli.config.protection import Protection
+from transformer_cli.documents.document import (
+    LETTER,
+    Document,
+    Filling,
+    Match,
+    Segment,
+    Tag,
+    pair_elements,
+)
 from transformer_cli.documents.inline import (
     PlainText,
-    Span,
     are_tags_kept,
     find_partners,
     place_tags,
 )
-from transformer_cli.packages import import_extra
+from transformer_cli.documents.sentences import (
+    JoinedTranslation,
+    LineTranslator,
+    one_line,
+    translate_texts,
+)
 from transformer_cli.text.reserved import compare_placeholders, find_placeholders
+from transformer_cli.text.terms import describe_kept
 
 _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
-_WRAPPED = 50
-"""Least length of a line whose sentence may go on in the next one."""
-_HARD_BREAK = re.compile(rf"\n(?=\s|\W\s|$)|(?<!.{{{_WRAPPED}}})\n")
-_WORD = re.compile(r"\S+")
-_LETTER = re.compile(r"[^\W\d_]")
+_ELEMENT = re.compile(r"<(/?[\w:.-]+)(?![^>]*/>)")
 _QUOTES = {'"': '"', "'": "'", "„": "“", "“": "”", "»": "«", "«": "»", "‘": "’", "`": "'"}
-# What no XML file can hold, and no person wants.
-_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
-
-
-class AlignedLine(Protocol):
-    """A translated line; see ``inference.translator.Translation``."""
-
-    @property
-    def text(self) -> str:
-        """The translation."""
-
-    @property
-    def alignment(self) -> tuple[tuple[int, int], ...]:
-        """Which word of the line goes with which of the translation."""
-
-    @property
-    def log_probability(self) -> float:
-        """Sum over its tokens."""
-
-    @property
-    def tokens(self) -> int:
-        """Number of its tokens."""
-
-    @property
-    def doubt(self) -> str:
-        """What is doubtful about it; empty if nothing is."""
-
-
-@dataclass(frozen=True)
-class LineTranslator:
-    """How segments are translated.
-
-    Attributes:
-        translate: translates lines, and aligns their words if the second argument says so.
-        src_lang: language of the segments.
-        protect: placeholders that the tokenizer has slots for.
-        can_align: whether ``translate`` aligns words.
-        aligns_all: whether it shall also where no tag depends on it, to tell coverage.
-        find_match: finds what a translation memory has that is like a text.
-        fills_doubtful: whether a segment is filled whose translation is doubtful.
-    """
-
-    translate: Callable[[Sequence[str], bool], Sequence[AlignedLine]]
-    src_lang: str
-    protect: Collection[Protection] = ()
-    can_align: bool = True
-    aligns_all: bool = False
-    find_match: Callable[[str], Match | None] = lambda _: None
-    fills_doubtful: bool = True
-
-    @property
-    def placeholders(self) -> tuple[Protection, ...]:
-        """What is the same in a translation, whether there are slots for it or not."""
-        groups: tuple[Protection, ...] = get_args(Protected)
-        return (*(own for own in self.protect if own not in groups), *groups)
+_QUOTES |= {"<": ">", "(": ")", "[": "]"}
 
 
 @dataclass
@@ -91,6 +44,8 @@ class Filled:
         left: why, each with its place.
         aligned: how many have tags or placeholders that were placed by alignments.
         recalled: how many were taken from the translation memory.
+        terms: how many are in the segments.
+        lost: those that the translations have not, each with its place.
     """
 
     fillings: list[Filling | None]
@@ -99,6 +54,8 @@ class Filled:
     doubtful: list[str] = field(default_factory=list)
     aligned: int = 0
     recalled: int = 0
+    terms: int = 0
+    lost: list[str] = field(default_factory=list)
 
     def told(self) -> list[str]:
         """Return lines about what was filled, and what a person should look at."""
@@ -107,6 +64,9 @@ class Filled:
         of_these += [f"{self.aligned:,} with tags placed by alignments"] if self.aligned else []
         how = f" ({', '.join(of_these)})" if of_these else ""
         lines = [f"filled {count:,} of {len(self.fillings):,} segments{how}"]
+        if self.terms:
+            first = f"; first that is lost: {self.lost[0]}" if self.lost else ""
+            lines.append(f"{describe_kept(self.terms, len(self.lost))}{first}")
         kinds = {
             "placeholders differ in": self.differing,
             "doubtful": self.doubtful,
@@ -150,7 +110,7 @@ def fill(document: Document, how: LineTranslator) -> Filled:
         match = matches[place]
         filled.fillings[place] = Filling(
             f"{core.lead}{text}{core.trail}",
-            comment=f"{match.percent} %: {_one_line(match.src)} = {_one_line(match.tgt)}"
+            comment=f"{match.percent} %: {one_line(match.src)} = {one_line(match.tgt)}"
             if match
             else "",
             problem=difference,
@@ -176,15 +136,15 @@ def _recall(segment: Segment, match: Match, encoding: str, how: LineTranslator) 
 
 def _translate_cores(
     cores: Mapping[int, "_Core"], how: LineTranslator, filled: Filled
-) -> dict[int, "_Joined"]:
+) -> dict[int, "JoinedTranslation"]:
     """Translate what has words, with its tags or with those put in again; by place, in order."""
-    done: dict[int, _Joined] = {}
+    done: dict[int, JoinedTranslation] = {}
     for place, core in cores.items():
         if not core.has_words:
-            done[place] = _Joined(core.segment.text)
+            done[place] = JoinedTranslation(core.segment.text)
     whole = [p for p, core in cores.items() if p not in done and core.can_stay_whole(how)]
     aligned = how.aligns_all and how.can_align
-    translated = _translate_texts([cores[place].marked for place in whole], how, aligned)
+    translated = translate_texts([cores[place].marked for place in whole], how, aligned)
     drafts = {
         place: replace(one, text=cores[place].unmark(one.text))
         for place, one in zip(whole, translated, strict=True)
@@ -193,20 +153,21 @@ def _translate_cores(
     if how.can_align:
         rest = [p for p, core in cores.items() if p not in done and core.can_be_aligned]
         plain = [PlainText.of(cores[place].with_placeholders) for place in rest]
-        translated = _translate_texts([one.text for one in plain], how, True)
+        texts = [one.text for one in plain]
+        translated = translate_texts(texts, how, True, how.placeholders)
         for place, one, joined in zip(rest, plain, translated, strict=True):
             placed = place_tags(one, joined.src_words, joined.text, joined.tgt_words, joined.links)
             done[place] = replace(joined, text=placed)
         filled.aligned = len(rest)
-    return {place: done.get(place, drafts.get(place, _Joined(""))) for place in cores}
+    return {place: done.get(place, drafts.get(place, JoinedTranslation(""))) for place in cores}
 
 
 def _find_problem(core: "_Core", text: str, encoding: str, how: LineTranslator) -> str:
     """Return why a segment cannot have this translation; nothing if it can."""
+    if core.is_crowded:
+        return f"more than {_MAX_TAGS} tags"
     if core.segment.is_ambiguous:
         return "has text that looks like one of its tags"
-    if len(core.segment.tags) > _MAX_TAGS:
-        return f"more than {_MAX_TAGS} tags"
     if not are_tags_kept(core.segment, text):
         return "its tags would be lost" + (
             "" if how.can_align else ", as --engine ctranslate2 aligns no words"
@@ -244,7 +205,7 @@ class _Core:
         start, end = 0, len(text)
         partners = find_partners(tags) or {}
         first, last = 0, len(tags) - 1
-        while True:
+        while len(tags) <= _MAX_TAGS:
             start = end - len(text[start:end].lstrip())
             end = start + len(text[start:end].rstrip())
             at_start = first <= last and tags[first].start == start
@@ -269,16 +230,24 @@ class _Core:
     @property
     def has_words(self) -> bool:
         """Whether there is anything to translate."""
-        return _LETTER.search(PlainText.of(self.with_placeholders).text) is not None
+        segment = self.with_placeholders
+        starts = [0, *(tag.end for tag in segment.tags)]
+        ends = [*(tag.start for tag in segment.tags), len(segment.text)]
+        return any(map(LETTER.search, map(segment.text.__getitem__, map(slice, starts, ends))))
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether there are more tags than anybody would read between."""
+        return len(self.segment.tags) > _MAX_TAGS
 
     def can_stay_whole(self, how: LineTranslator) -> bool:
         """Return whether the text may be translated with its tags in it."""
-        return not self.segment.tags or "tags" in how.protect
+        return not self.segment.tags or ("tags" in how.protect and not self.is_crowded)
 
     @property
     def can_be_aligned(self) -> bool:
         """Whether the tags may be taken out and put in again."""
-        return not self.segment.is_ambiguous and len(self.segment.tags) <= _MAX_TAGS
+        return not self.is_crowded and not self.segment.is_ambiguous
 
     @property
     def _marks(self) -> list[str]:
@@ -317,111 +286,12 @@ def _find_placeholder_tags(
 ) -> Iterator[Tag]:
     """Yield the placeholders of a text as tags; elements that are closed in it are pairs."""
     found = find_placeholders(text, placeholders)
-    opened: list[tuple[int, str]] = []
-    pairs: dict[int, int] = {}
-    for number, (written, _, _) in enumerate(found):
-        name = re.match(r"<(/?)([\w:.-]+)", written)
-        if name and name[1]:
-            if opened and opened[-1][1] == name[2].lower():
-                pairs[opened.pop()[0]] = number
-        elif name and not written.endswith("/>"):
-            opened.append((number, name[2].lower()))
-    closing = {close: first for first, close in pairs.items()}
+    names = [_ELEMENT.match(written) for written, _, _ in found]
+    halves = pair_elements([name[1].lower() if name else "" for name in names])
     reached = 0
-    for number, (_, start, end) in enumerate(found):
-        if number in pairs or number in closing:
-            key = f"text {offset} {closing.get(number, number)}"
-            kind: Literal["open", "close"] = "open" if number in pairs else "close"
-            yield Tag(start + offset, end + offset, kind, key)
-        else:
-            if reached < start and end < len(text) and _QUOTES.get(text[start - 1]) == text[end]:
-                start, end = start - 1, end + 1
-            yield Tag(start + offset, end + offset)
+    for (_, start, end), (kind, key) in zip(found, halves, strict=True):
+        is_quoted = reached < start and end < len(text)
+        if kind == "alone" and is_quoted and _QUOTES.get(text[start - 1]) == text[end]:
+            start, end = start - 1, end + 1
+        yield Tag(start + offset, end + offset, kind, key and f"text {offset} {key}")
         reached = end
-
-
-# --- sentences ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Joined:
-    """A text's translation, and its words by their spans."""
-
-    text: str
-    src_words: list[Span] = field(default_factory=list)
-    tgt_words: list[Span] = field(default_factory=list)
-    links: set[tuple[int, int]] = field(default_factory=set)
-    log_probability: float = 0.0
-    tokens: int = 0
-    doubts: tuple[str, ...] = ()
-
-    @property
-    def confidence(self) -> float | None:
-        """Geometric mean of its tokens' probabilities."""
-        return math.exp(self.log_probability / self.tokens) if self.tokens else None
-
-    @property
-    def coverage(self) -> float | None:
-        """Share of the source's words that a word is aligned to."""
-        return len({src for src, _ in self.links}) / len(self.src_words) if self.links else None
-
-
-def cut_sentences(text: str, language: str) -> list[Span]:
-    """Return the spans of a text's sentences, without the white space between them.
-
-    A line break ends a sentence unless the line is as long as a wrapped one.
-    """
-    sentencex = import_extra("sentencex", "documents", "sentences")
-    spans, start = [], 0
-    for end in [*(match.start() for match in _HARD_BREAK.finditer(text)), len(text)]:
-        line = text[start:end]
-        for found in sentencex.get_sentence_boundaries(language, line):
-            part = line[found["start_index"] : found["end_index"]]
-            first = start + found["start_index"] + len(part) - len(part.lstrip())
-            if part := part.strip():
-                spans.append((first, first + len(part)))
-        start = end
-    return spans
-
-
-def _translate_texts(texts: Sequence[str], how: LineTranslator, aligned: bool) -> list[_Joined]:
-    """Translate each text sentence by sentence; the white space between them stays."""
-    cut = [cut_sentences(text, how.src_lang) for text in texts]
-    lines = {
-        _one_line(text[slice(*span)]): None
-        for text, spans in zip(texts, cut, strict=True)
-        for span in spans
-    }
-    found = dict(zip(lines, how.translate(list(lines), aligned), strict=True))
-    return [_join(text, spans, found) for text, spans in zip(texts, cut, strict=True)]
-
-
-def _one_line(sentence: str) -> str:
-    return re.sub(r"\s*\n\s*", " ", sentence)
-
-
-def _join(text: str, spans: Sequence[Span], found: Mapping[str, AlignedLine]) -> _Joined:
-    joined, end = "", 0
-    src_words: list[Span] = []
-    tgt_words: list[Span] = []
-    links: set[tuple[int, int]] = set()
-    sentences = [found[_one_line(text[slice(*span)])] for span in spans]
-    for span, translated in zip(spans, sentences, strict=True):
-        joined += text[end : span[0]]
-        links |= {(s + len(src_words), t + len(tgt_words)) for s, t in translated.alignment}
-        src_words += [match.span() for match in _WORD.finditer(text, *span)]
-        written = _CONTROLS.sub("\ufffd", translated.text)
-        tgt_words += [
-            (len(joined) + match.start(), len(joined) + match.end())
-            for match in _WORD.finditer(written)
-        ]
-        joined, end = joined + written, span[1]
-    return _Joined(
-        joined + text[end:],
-        src_words,
-        tgt_words,
-        links,
-        sum(each.log_probability for each in sentences),
-        sum(each.tokens for each in sentences),
-        tuple(dict.fromkeys(each.doubt for each in sentences if each.doubt)),
-    )

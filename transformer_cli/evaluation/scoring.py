@@ -45,6 +45,7 @@ class Evaluation:
     loss: float  # mean negative log-likelihood of a target token, EOS included, unsmoothed
     unmeasured: int  # pairs too long to be part of it; see ``TextTranslator.longest_source``
     differing: int | None = None  # lines whose placeholders differ; None: none are protected
+    terms: tuple[int, int] | None = None  # in the sources, and of them kept; None: none are given
 
 
 class EvaluationStoppedError(Exception):
@@ -97,8 +98,13 @@ def evaluate(
     if protect := translator.tokenizers.protect:
         pairs = zip(text.src, hypotheses, strict=True)
         differing = sum(bool(compare_placeholders(*pair, protect)) for pair in pairs)
+    terms = None
+    if (listed := translator.terms) is not None:
+        found = [listed.find_lost(*pair) for pair in zip(text.src, hypotheses, strict=True)]
+        total = sum(count for count, _ in found)
+        terms = total, total - sum(len(lost) for _, lost in found)
     scores = score(hypotheses, text.tgt, thorough, metrics)
-    return Evaluation(hypotheses, scores, loss, len(text) - len(short), differing)
+    return Evaluation(hypotheses, scores, loss, len(text) - len(short), differing, terms)
 
 
 def find_measurable_pairs(translator: TorchTranslator, text: EncodedText) -> np.ndarray:

@@ -164,8 +164,9 @@ def _writes_same_text(config: Config, beam_size: int | None) -> bool:
         and not tokenizer.files
         and tokenizer.byte_fallback
     )
-    # With placeholders, some lines are searched again with a beam.
-    is_greedy = (beam_size or config.decoding.beam_size) == 1 and not tokenizer.protect
+    # With placeholders or terms, some lines are searched again with a beam.
+    has_beam = tokenizer.protect or config.data.terms
+    is_greedy = (beam_size or config.decoding.beam_size) == 1 and not has_beam
     return spells_all or (is_greedy and tokenizer.kind != "words")
 
 

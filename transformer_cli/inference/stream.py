@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice, zip_longest
 from threading import Event
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from transformer_cli.config.protection import Protection
 from transformer_cli.errors import InputError
@@ -23,6 +23,7 @@ from transformer_cli.inference.translator import (
 )
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.reserved import compare_placeholders
+from transformer_cli.text.terms import TermList
 
 CHUNK_LINES = 4096
 """Lines read, sorted by length and translated together."""
@@ -41,6 +42,10 @@ class TranslatedLine(NamedTuple):
     """How the placeholders of line and translation differ; empty if they are the same."""
     doubt: str = ""
     """What is doubtful about the best translation; empty if nothing is."""
+    terms: int = 0
+    """How many terms the line has."""
+    lost_terms: Sequence[str] = ()
+    """What its best translation should have, and has not."""
 
 
 def with_prefixes(
@@ -100,7 +105,7 @@ def translate_stream(
             on_long_line=lambda long: on_long_line(replace(long, line=share[long.line - 1][0])),
         )
 
-    def translate(share: Sequence[_Numbered], encoded: Sequence[EncodedLine]) -> list[list[str]]:
+    def translate(share: Sequence[_Numbered], encoded: Sequence[EncodedLine]) -> list[list[Any]]:
         """Translate one rank's lines of a chunk; what goes from rank to rank is JSON."""
         options = n_best, with_alignments, ignore, stopped.is_set
         best = translator.translate_encoded(encoded, *options)
@@ -109,10 +114,12 @@ def translate_stream(
         else:  # these are what the model says, good or bad
             best = tell_doubts(translator, encoded, best)
         protect = translator.tokenizers.protect
-        found = zip(share, best, strict=True)
-        return [_record(*source, best, n_best is not None, protect) for source, best in found]
+        return [
+            _record(*line, found, n_best is not None, protect, translator.terms)
+            for line, found in zip(share, best, strict=True)
+        ]
 
-    def prepare(chunk: Sequence[_Numbered]) -> Callable[[], list[list[str]]]:
+    def prepare(chunk: Sequence[_Numbered]) -> Callable[[], list[list[Any]]]:
         """Check and encode a chunk; return what translates it."""
         for number, (line, prefix) in chunk:
             translator.check_prefix(line, prefix, number)  # on all ranks alike
@@ -168,12 +175,15 @@ def _record(
     translations: Sequence[Translation],
     as_json: bool,
     protect: Collection[Protection],
-) -> list[str]:
+    terms: TermList | None,
+) -> list[Any]:
     """Return the fields of a ``TranslatedLine``."""
     best = translations[0]
     text = _to_json(number, translations) if as_json else best.text
     alignment = " ".join(f"{src}-{tgt}" for src, tgt in best.alignment)
-    return [text, alignment, compare_placeholders(source[0], best.text, protect), best.doubt]
+    difference = compare_placeholders(source[0], best.text, protect)
+    found, lost = (0, []) if terms is None else terms.find_lost(source[0], best.text)
+    return [text, alignment, difference, best.doubt, found, tuple(term.target for term in lost)]
 
 
 def _to_json(line: int, translations: Sequence[Translation]) -> str:

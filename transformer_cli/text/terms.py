@@ -134,6 +134,11 @@ class TermList:
         return len(found), lost_terms([each.term for each in found], translation)
 
 
+def describe_kept(terms: int, lost: int) -> str:
+    """Return how many of the terms in a text are kept, as messages say it."""
+    return f"{terms - lost:,} of {terms:,} terms are kept, {1 - lost / terms:.1%}"
+
+
 def lost_terms(terms: Sequence[Term], translation: str) -> list[Term]:
     """Return the terms that a translation has not; one that is asked for twice is there twice."""
     texts = [word.text for word in split_words(translation)] if terms else []
@@ -159,9 +164,8 @@ def _is_open(word: str) -> bool:
 
 def _fits(pattern: Sequence[str], texts: Sequence[str], place: int) -> bool:
     """Return whether the words from a place on are those of a pattern."""
-    if place + len(pattern) > len(texts):
-        return False
-    return all(
+    own = texts[place : place + len(pattern)]
+    return len(own) == len(pattern) and all(
         text.startswith(word[:-1]) if _is_open(word) else text == word
-        for word, text in zip(pattern, texts[place:], strict=False)
+        for word, text in zip(pattern, own, strict=True)
     )

@@ -1,0 +1,80 @@
+"""HTML: runs of text are translated, all else stays the same bytes."""
+
+from pathlib import Path
+
+import pytest
+
+from document_formats.fakes import filled, read, reverse, translating
+
+PAGE = """\
+<!DOCTYPE html>
+<html lang="en-GB" class=x>
+<head><title>The page</title><meta charset="utf-8">
+<style>p { color: red }</style><script>var text = "a < b";</script></head>
+<body>
+  <h1 id=top>A &amp; B</h1>
+  <!-- a comment -->
+  <p>
+    Click <b>here</b> or
+    <a href="x.html?a=1&amp;b=2" title="kept">there</a>.
+    See <code>ls -l</code>.
+  </p>
+  <ul><li>One<li>Two <span translate="no">Three</span></ul>
+  <pre>left as it is</pre><p class="a notranslate">Also this</p><p>12 &nbsp; 34</p>
+  <p>First.<br>Second<img src="a.png">.</p>
+</body>
+</html>
+"""
+EXPECTED = (
+    PAGE.replace("The page", "THE PAGE")
+    .replace('lang="en-GB"', 'lang="de"')
+    .replace("A &amp; B", "A &amp; B")
+    .replace(
+        """Click <b>here</b> or
+    <a href="x.html?a=1&amp;b=2" title="kept">there</a>.
+    See <code>ls -l</code>.""",
+        """CLICK <b>HERE</b> OR <a href="x.html?a=1&amp;b=2" title="kept">THERE</a>. """
+        "SEE <code>ls -l</code>.",
+    )
+    .replace(">One<li>Two", ">ONE<li>TWO")
+    .replace("First.<br>Second<img", "FIRST.<br>SECOND<img")
+)
+
+
+def test_runs_of_text_are_translated(tmp_path: Path) -> None:
+    data, result = filled(tmp_path / "x.html", PAGE)
+    assert data.decode() == EXPECTED
+    assert result.left == []
+    assert [segment.place.rpartition(":")[2] for segment in read(tmp_path / "x.htm", PAGE).segments]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<p>a <b>b</b></p>", "<p><b>b</b> a</p>"),
+        ("<p>a <b>b <i>c</b> d</i></p>", "<p>d <b><i>c b</b> a</i></p>"),
+        ("a &lt;b&gt; c", "c &lt;b&gt; a"),
+        ("<p>one<p>two three", "<p>one<p>three two"),
+        ("<p>a b<code>never closed", "<p>b a<code>never closed"),
+        ("a<", "a&lt;"),
+        ("<p title='x>y'>a b", "<p title='x>y'>b a"),
+        ("a b\r\n<hr/>\r\nc\xa0d e", "b a\r\n<hr/>\r\ne d c"),
+    ],
+)
+def test_broken_html_is_translated_as_far_as_it_is_text(
+    tmp_path: Path, text: str, expected: str
+) -> None:
+    assert filled(tmp_path / "x.html", text, translating(reverse))[0].decode() == expected
+
+
+def test_encodings_stay(tmp_path: Path) -> None:
+    text = "<meta charset=iso-8859-1><p>é</p><pre>ü</pre>"
+    data, _ = filled(tmp_path / "x.html", text.encode("latin-1"))
+    assert data == text.replace("é", "É").encode("latin-1")
+
+
+def test_a_segment_of_very_many_tags_is_left(tmp_path: Path) -> None:
+    text = "<p>" + "<b> <i>" * 3000 + "a" + "</i> x</b>" * 3000
+    data, result = filled(tmp_path / "x.html", text)
+    assert data.decode() == text
+    assert result.left[0].endswith("x.html:1: more than 200 tags")

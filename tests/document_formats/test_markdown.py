@@ -1,0 +1,116 @@
+"""Markdown: what is text is translated, and what is markup stays."""
+
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+
+from document_formats.fakes import Line, filled, reverse, translating
+
+PAGE = """\
+---
+title: kept
+---
+# A title #
+
+Some *text* with `code  b`, a [link **here**](http://x.org/a_b "t") and
+an ![image](i.png) <b>bold</b> \\* end.
+
+Setext
+======
+
+- one
+  goes on
+- [ ] two\\
+  three
+
+> quoted
+> text
+
+    indented code
+
+```python
+print("left")
+```
+
+| a | b c |
+|---|:--|
+| d \\| e | `f` g |
+
+<div>left</div>
+
+[ref]: http://x.org "title"
+See [ref], [^1] & https://x.org/y. 1 * 2 = 2
+
+12345
+"""
+EXPECTED = """\
+---
+title: kept
+---
+# A TITLE #
+
+SOME *TEXT* WITH `code  b`, A [LINK **HERE**](http://x.org/a_b "t") AND AN ![image](i.png) <b>BOLD</b> \\* END.
+
+SETEXT
+======
+
+- ONE GOES ON
+- [ ] TWO\\
+  THREE
+
+> QUOTED TEXT
+
+    indented code
+
+```python
+print("left")
+```
+
+| A | B C |
+|---|:--|
+| d \\| e | `f` G |
+
+<div>left</div>
+
+[ref]: http://x.org "title"
+SEE [REF], [^1] & https://x.org/y. 1 * 2 = 2
+
+12345
+"""  # noqa: E501
+
+
+def test_text_is_translated(tmp_path: Path) -> None:
+    data, result = filled(tmp_path / "x.md", PAGE)
+    assert data.decode() == EXPECTED
+    assert [each.rpartition("/")[2] for each in result.left] == [
+        "x.md:28: its text cannot be found again"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a **b** c", "c **b** a"),
+        ("***a*** b\r\nc\r\n", "c b ***a***\r\n"),
+        ("~~a~~ __b__ _c_", "_c_ __b__ ~~a~~"),
+        ("\ufeff# a b", "\ufeff# b a"),
+        ("a\\\nb c", "a\\\nc b"),
+        ("[a](b) c", "c [a](b)"),
+        ("a <br> b", "<br> b a"),
+    ],
+)
+def test_tags_go_with_their_words(tmp_path: Path, text: str, expected: str) -> None:
+    assert filled(tmp_path / "x.md", text, translating(reverse))[0].decode() == expected
+
+
+@pytest.mark.parametrize("translation", ["*x*", "- x", "1. x", "# x", "[x](y)", "<b>", "x | y"])
+@pytest.mark.parametrize("text", ["a b", "- a b", "> a b", "| a |\n|---|\n| a b |"])
+def test_translations_make_no_markup(tmp_path: Path, text: str, translation: str) -> None:
+    data, _ = filled(tmp_path / "x.md", text, translating(lambda _: Line(translation)))
+    parser = MarkdownIt("commonmark").enable("table")
+    before, after = (parser.parse(one) for one in (text, data.decode()))
+    assert [token.type for token in before] == [token.type for token in after]
+    assert {
+        child.type for token in after if token.type == "inline" for child in token.children or ()
+    } <= {"text", "text_special"}

@@ -1,0 +1,64 @@
+"""Subtitles: the text of cues is translated, and all else stays the same bytes."""
+
+from pathlib import Path
+
+from document_formats.fakes import Line, filled, translating
+
+SRT = """\
+1
+00:00:01,000 --> 00:00:02,000
+It is <i>late</i>,
+go home.
+
+2
+00:00:03,000 --> 00:00:04,000 X1:1
+- Who?
+- Me & {\\an8}you.
+
+
+3
+00:00:05,000 --> 00:00:06,000
+"""
+VTT = """\
+WEBVTT - a title
+
+NOTE
+left as it is
+
+STYLE
+::cue { color: red }
+
+intro
+00:01.000 --> 00:02.000 align:start
+<v Bob>Me &amp; <c.loud>you</c>
+
+00:03.000 --> 00:04.000
+<b>Hi</b> <00:03.500>there"""
+
+
+def test_srt(tmp_path: Path) -> None:
+    expected = (
+        SRT.replace("It is <i>late</i>,\ngo home.", "IT IS <i>LATE</i>, GO HOME.")
+        .replace("Who?", "WHO?")
+        .replace("Me & {\\an8}you", "ME & {\\an8}YOU")
+    )
+    assert filled(tmp_path / "x.srt", SRT)[0].decode() == expected
+    windows = SRT.replace("\n", "\r\n").encode("utf-8-sig")
+    found = filled(tmp_path / "x.srt", windows)[0]
+    assert found == expected.replace("\n", "\r\n").encode("utf-8-sig")
+
+
+def test_vtt(tmp_path: Path) -> None:
+    expected = (
+        VTT.replace("Me &amp; <c.loud>you", "ME &amp; <c.loud>YOU")
+        .replace("Hi", "HI")
+        .replace("there", "THERE")
+    )
+    assert filled(tmp_path / "x.vtt", VTT)[0].decode() == expected
+
+
+def test_long_cues_are_broken_into_lines_of_like_lengths(tmp_path: Path) -> None:
+    long = translating(lambda _: Line("word " * 12 + "--> end"))
+    written = filled(tmp_path / "x.srt", SRT.replace("<i>late</i>", "late"), long)[0].decode()
+    cue = written.split("\n\n")[0].split("\n")[2:]
+    assert cue == ["word " * 6 + "word", "word " * 5 + "→ end"]

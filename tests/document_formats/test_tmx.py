@@ -1,0 +1,40 @@
+"""TMX: units that lack the target language."""
+
+from pathlib import Path
+
+from document_formats.fakes import filled, read
+from transformer_cli.documents.document import Filling
+
+TMX = """\
+<?xml version="1.0"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4">
+<header srclang="en"/>
+<body>
+ <tu><tuv xml:lang="en-GB"><seg>Done.</seg></tuv><tuv xml:lang="de-AT"><seg>Fertig.</seg></tuv></tu>
+ <tu>
+  <tuv xml:lang="EN"><seg>Click <bpt i="1">&lt;b></bpt>here<ept i="1">&lt;/b></ept>.</seg></tuv>
+  <tuv xml:lang="fr"><seg>Cliquez</seg></tuv>
+ </tu>
+ <tu><tuv xml:lang="en"><seg>A &amp; b</seg></tuv><tuv xml:lang="de"><seg/></tuv></tu>
+ <tu><tuv xml:lang="fr"><seg>Rien</seg></tuv></tu>
+</body>
+</tmx>
+"""
+
+
+def test_units_without_the_target_language_get_it(tmp_path: Path) -> None:
+    data, result = filled(tmp_path / "x.tmx", TMX)
+    new = (
+        '\n  <tuv xml:lang="de-AT" creationtool="transformer-cli"><seg>CLICK <bpt i="1">&lt;b>'
+        '</bpt>HERE<ept i="1">&lt;/b></ept>.</seg></tuv>'
+    )
+    expected = TMX.replace("Cliquez</seg></tuv>", f"Cliquez</seg></tuv>{new}")
+    assert data.decode() == expected.replace("<seg/>", "<seg>A &amp; B</seg>")
+    assert result.told() == ["filled 2 of 2 segments (1 with tags placed by alignments)"]
+
+
+def test_a_comment_is_a_note(tmp_path: Path) -> None:
+    document = read(tmp_path / "x.tmx", TMX)
+    written = document.write([None, Filling("a", comment="of x")]).decode()
+    assert written == TMX.replace("<seg/>", "<note>of x</note><seg>a</seg>")

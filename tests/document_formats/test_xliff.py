@@ -1,0 +1,197 @@
+"""XLIFF of several producers: what is filled and set, and that all else stays the same bytes."""
+
+# ruff: noqa: E501
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import etree
+from translate.storage import xliff
+from translate.storage.placeables import StringElem
+from translate.storage.placeables.xliff import G, X
+
+from document_formats.fakes import Line, filled, read, reverse, translating
+from transformer_cli.documents.document import Filling
+from transformer_cli.errors import InputError
+
+# As Okapi writes it: segmented, with codes of its own.
+OKAPI = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<xliff version="1.2" xmlns="urn:oasis:names:tc:xliff:document:1.2" xmlns:okp="okapi-framework:xliff-extensions">
+<file original="a.html" source-language="en-US" target-language="de-DE" datatype="html" okp:inputEncoding="UTF-8">
+<body>
+<trans-unit id="tu1" xml:space="preserve">
+<source xml:lang="en-US">First one. <g id="1">Second</g> one<x id="2"/>.</source>
+<seg-source><mrk mid="0" mtype="seg">First one.</mrk> <mrk mid="1" mtype="seg"><g id="1">Second</g> one<x id="2"/>.</mrk></seg-source>
+<target xml:lang="de-DE"></target>
+<alt-trans><source>First</source><target>Erste</target></alt-trans>
+</trans-unit>
+<trans-unit id="tu2" translate="no"><source>code</source></trans-unit>
+<group id="g" translate="no"><trans-unit id="tu3"><source>code</source></trans-unit></group>
+</body>
+</file>
+</xliff>
+"""
+# As Weblate writes it.
+WEBLATE = """\
+<?xml version='1.0' encoding='utf-8'?>
+<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">
+  <file source-language='en' datatype="plaintext" original="x">
+    <body>
+      <trans-unit id="a" resname="a">
+        <source>R &amp; D &lt;now&gt;</source>
+        <target state="new"/>
+      </trans-unit>
+      <trans-unit id="b" approved="yes">
+        <source>Hello</source>
+        <target state="translated">Hallo</target>
+      </trans-unit>
+      <trans-unit id="c">
+        <source>Click <bpt id="1">[b]</bpt>here<ept id="1">[/b]</ept> <ph id="2">{0}</ph></source>
+        <note>kept</note>
+      </trans-unit>
+      <trans-unit id="d">
+        <source>old</source>
+        <target state="needs-translation" state-qualifier="fuzzy-match">alt</target>
+      </trans-unit>
+    </body>
+  </file>
+</xliff>
+"""
+# After the examples of the standard, 2.1.
+STANDARD = """\
+<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.1" srcLang="en">
+ <file id="f1">
+  <skeleton href="x"/>
+  <unit id="u1">
+   <originalData><data id="d1">&lt;b&gt;</data></originalData>
+   <segment id="s1">
+    <source>Some <pc id="1" dataRefStart="d1">bold and <ph id="2"/></pc> text.</source>
+   </segment>
+   <ignorable><source> </source></ignorable>
+   <segment id="s2" state="final"><source>Done.</source><target>Fertig.</target></segment>
+   <segment id="s3" state="initial"><source>A <sc id="3"/>b<ec startRef="3"/> c<mrk id="m" translate="no">Xy</mrk></source>
+   <target>alt</target></segment>
+  </unit>
+  <group id="g" translate="no"><unit id="u2"><segment><source>code</source></segment></unit></group>
+ </file>
+</xliff>
+"""
+
+
+def fill_xliff(tmp_path: Path, text: str) -> str:
+    data, result = filled(tmp_path / "x.xlf", text)
+    assert result.left == []
+    etree.fromstring(data)
+    return data.decode()
+
+
+def test_segmented_units_are_filled_segment_by_segment(tmp_path: Path) -> None:
+    target = (
+        '<target xml:lang="de-DE" state="needs-review-translation" state-qualifier="mt-suggestion">'
+        '<mrk mid="0" mtype="seg">FIRST ONE.</mrk> <mrk mid="1" mtype="seg">'
+        '<g id="1">SECOND</g> ONE<x id="2"/>.</mrk></target>'
+    )
+    expected = OKAPI.replace('<target xml:lang="de-DE"></target>', target)
+    assert fill_xliff(tmp_path, OKAPI) == expected
+
+
+def test_states_are_set_and_what_is_translated_stays(tmp_path: Path) -> None:
+    state = 'state="needs-review-translation" state-qualifier="mt-suggestion"'
+    expected = (
+        WEBLATE.replace("'en'", "'en'")
+        .replace('original="x">', 'original="x" target-language="de">')
+        .replace('<target state="new"/>', f"<target {state}>R &amp; D &lt;NOW&gt;</target>")
+        .replace(
+            "{0}</ph></source>\n",
+            "{0}</ph></source>\n        "
+            f'<target {state}>CLICK <bpt id="1">[b]</bpt>HERE<ept id="1">[/b]</ept> '
+            '<ph id="2">{0}</ph></target>\n',
+        )
+        .replace(
+            '<target state="needs-translation" state-qualifier="fuzzy-match">alt',
+            f"<target {state}>OLD",
+        )
+    )
+    assert fill_xliff(tmp_path, WEBLATE) == expected
+
+
+def test_version_2_is_filled(tmp_path: Path) -> None:
+    state = 'state="translated" subState="transformer-cli:model"'
+    expected = (
+        STANDARD.replace('srcLang="en"', 'srcLang="en" trgLang="de"')
+        .replace('<segment id="s1">', f'<segment id="s1" {state}>')
+        .replace(
+            "text.</source>",
+            'text.</source>\n    <target>SOME <pc id="1" dataRefStart="d1">BOLD AND <ph id="2"/>'
+            "</pc> TEXT.</target>",
+        )
+        .replace('"s3" state="initial"', f'"s3" {state}')
+        .replace(
+            "<target>alt",
+            '<target>A <sc id="3"/>B<ec startRef="3"/> C<mrk id="m" translate="no">Xy</mrk>',
+        )
+    )
+    assert fill_xliff(tmp_path, STANDARD) == expected
+
+
+def test_notes_go_where_the_schemas_have_them(tmp_path: Path) -> None:
+    for text, note in (
+        (STANDARD, '<unit id="u1">\n   <notes><note>see &lt;1&gt;</note></notes><originalData>'),
+        (WEBLATE, "</target><note>see &lt;1&gt;</note>"),
+    ):
+        document = read(tmp_path / "x.xliff", text)
+        fillings = [Filling(segment.text, "memory", "see <1>") for segment in document.segments]
+        written = document.write([fillings[0], *[None] * (len(fillings) - 1)]).decode()
+        assert note in written
+        assert "exact-match" in written or "transformer-cli:memory" in written
+
+
+def test_what_translate_toolkit_writes_is_read_by_it_again(tmp_path: Path) -> None:
+    store: Any = xliff.xlifffile(sourcelanguage="en", targetlanguage="de")
+    store.addsourceunit("Open %s\nnow")
+    unit = store.addsourceunit("x")
+    inner = StringElem(["Click ", G(id="1", sub=["here"]), " and ", X(id="2"), "."])
+    unit.rich_source = [inner]
+    store.addsourceunit("done").target = "fertig"
+    data, result = filled(tmp_path / "x.xlf", bytes(store), translating(reverse))
+    assert result.told() == ["filled 2 of 2 segments (1 with tags placed by alignments)"]
+    again = type(store).parsestring(data)
+    assert [unit.target for unit in again.units][::2] == ["%s Open\nnow", "fertig"]
+    tags = r'<g id="1">here</g>|<x id="2"/>'
+    assert len(re.findall(tags, data.decode())) == 4
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "iso-8859-1"])
+def test_encodings_stay(tmp_path: Path, encoding: str) -> None:
+    text = WEBLATE.replace("'utf-8'", f"'{encoding.removesuffix('-sig')}'").replace("Hello", "Äh")
+    data, _ = filled(tmp_path / "x.xlf", text.encode(encoding), translating(lambda _: Line("ł")))
+    assert etree.fromstring(data).findtext(".//{*}target") == "ł"
+    assert "Äh".encode(encoding)[-2:] in data
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("<a/>", r"x.xlf:1: not XLIFF 1.2 or 2.x: the outermost element is 'a'"),
+        (STANDARD[:-20], r"x.xlf:\d+: invalid XML \(unclosed token\)"),
+        (STANDARD.replace('"en"', '"fr"'), r"x.xlf:1: srcLang is 'fr', but the run translates"),
+        (
+            '<!DOCTYPE a [<!ENTITY b "c">]>' + STANDARD,
+            r"x.xlf:1: the entity 'b'; a file with entities of its own is not read",
+        ),
+        ("<a>" * 200, "x.xlf:1: elements that are nested more than 100 deep"),
+    ],
+)
+def test_what_is_no_xliff_is_one_line(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        read(tmp_path / "x.xlf", text)
+
+
+def test_text_that_looks_like_a_tag_is_left(tmp_path: Path) -> None:
+    text = WEBLATE.replace("R &amp; D", 'a &lt;g id="1"&gt; <g id="1">b</g>')
+    data, result = filled(tmp_path / "x.xlf", text)
+    assert b'<target state="new"/>' in data
+    assert "has text that looks like one of its tags" in result.left[0]

@@ -1,0 +1,177 @@
+"""Texts translated sentence by sentence: cut by sentencex, and put together again."""
+
+import math
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, get_args
+
+from transformer_cli.config.protection import Protected, Protection
+from transformer_cli.documents.document import Match
+from transformer_cli.documents.inline import Span
+from transformer_cli.packages import import_extra
+from transformer_cli.text.reserved import find_placeholders
+
+_WRAPPED = 50
+"""Least length of a line whose sentence may go on in the next one."""
+_HARD_BREAK = re.compile(rf"\n(?=\s|\W\s|$)|(?<!.{{{_WRAPPED}}})\n")
+_WORD = re.compile(r"\S+")
+# What no XML file can hold, and no person wants.
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+
+
+class AlignedLine(Protocol):
+    """A translated line; see ``inference.translator.Translation``."""
+
+    @property
+    def text(self) -> str:
+        """The translation."""
+
+    @property
+    def alignment(self) -> tuple[tuple[int, int], ...]:
+        """Which word of the line goes with which of the translation."""
+
+    @property
+    def log_probability(self) -> float:
+        """Sum over its tokens."""
+
+    @property
+    def tokens(self) -> int:
+        """Number of its tokens."""
+
+    @property
+    def doubt(self) -> str:
+        """What is doubtful about it; empty if nothing is."""
+
+
+@dataclass(frozen=True)
+class LineTranslator:
+    """How segments are translated.
+
+    Attributes:
+        translate: translates lines, and aligns their words if the second argument says so.
+        src_lang: language of the segments.
+        protect: placeholders that the tokenizer has slots for.
+        can_align: whether ``translate`` aligns words.
+        aligns_all: whether it shall also where no tag depends on it, to tell coverage.
+        find_match: finds what a translation memory has that is like a text.
+        fills_doubtful: whether a segment is filled whose translation is doubtful.
+    """
+
+    translate: Callable[[Sequence[str], bool], Sequence[AlignedLine]]
+    src_lang: str
+    protect: Collection[Protection] = ()
+    can_align: bool = True
+    aligns_all: bool = False
+    find_match: Callable[[str], Match | None] = lambda _: None
+    fills_doubtful: bool = True
+
+    @property
+    def placeholders(self) -> tuple[Protection, ...]:
+        """What is the same in a translation, whether there are slots for it or not."""
+        groups: tuple[Protection, ...] = get_args(Protected)
+        return (*(own for own in self.protect if own not in groups), *groups)
+
+
+@dataclass(frozen=True)
+class JoinedTranslation:
+    """A text's translation, and its words by their spans."""
+
+    text: str
+    src_words: list[Span] = field(default_factory=list)
+    tgt_words: list[Span] = field(default_factory=list)
+    links: set[tuple[int, int]] = field(default_factory=set)
+    log_probability: float = 0.0
+    tokens: int = 0
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def confidence(self) -> float | None:
+        """Geometric mean of its tokens' probabilities."""
+        return math.exp(self.log_probability / self.tokens) if self.tokens else None
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of the source's words that a word is aligned to."""
+        return len({src for src, _ in self.links}) / len(self.src_words) if self.links else None
+
+
+def cut_sentences(text: str, language: str) -> list[Span]:
+    """Return the spans of a text's sentences, without the white space between them.
+
+    A line break ends a sentence unless the line is as long as a wrapped one.
+    """
+    sentencex = import_extra("sentencex", "documents", "sentences")
+    spans, start = [], 0
+    for end in [*(match.start() for match in _HARD_BREAK.finditer(text)), len(text)]:
+        line = text[start:end]
+        for found in sentencex.get_sentence_boundaries(language, line):
+            part = line[found["start_index"] : found["end_index"]]
+            first = start + found["start_index"] + len(part) - len(part.lstrip())
+            if part := part.strip():
+                spans.append((first, first + len(part)))
+        start = end
+    return spans
+
+
+def translate_texts(
+    texts: Sequence[str],
+    how: LineTranslator,
+    aligned: bool,
+    invented: Collection[Protection] = (),
+) -> list[JoinedTranslation]:
+    """Translate each text sentence by sentence; the white space between them stays.
+
+    ``invented`` are placeholders that can only be made up, as the texts have none.
+    """
+    cut = [cut_sentences(text, how.src_lang) for text in texts]
+    lines = {
+        one_line(text[slice(*span)]): None
+        for text, spans in zip(texts, cut, strict=True)
+        for span in spans
+    }
+    found = dict(zip(lines, how.translate(list(lines), aligned), strict=True))
+    return [_join(text, spans, found, invented) for text, spans in zip(texts, cut, strict=True)]
+
+
+def one_line(sentence: str) -> str:
+    """Return a text with spaces for its line breaks."""
+    return re.sub(r"\s*\n\s*", " ", sentence)
+
+
+def _join(
+    text: str,
+    spans: Sequence[Span],
+    found: Mapping[str, AlignedLine],
+    invented: Collection[Protection],
+) -> JoinedTranslation:
+    joined, end = "", 0
+    src_words: list[Span] = []
+    tgt_words: list[Span] = []
+    links: set[tuple[int, int]] = set()
+    sentences = [found[one_line(text[slice(*span)])] for span in spans]
+    for span, translated in zip(spans, sentences, strict=True):
+        joined += text[end : span[0]]
+        links |= {(s + len(src_words), t + len(tgt_words)) for s, t in translated.alignment}
+        src_words += [match.span() for match in _WORD.finditer(text, *span)]
+        # The number of words stays, as alignments count them.
+        written = _CONTROLS.sub(
+            lambda sign: " " if sign[0].isspace() else "\ufffd", translated.text
+        )
+        for _, start, end in reversed(find_placeholders(written, invented)):
+            plain = _WORD.sub(lambda word: re.sub(r"\W", "", word[0]) or "-", written[start:end])
+            written = written[:start] + plain + written[end:]
+        tgt_words += [
+            (len(joined) + match.start(), len(joined) + match.end())
+            for match in _WORD.finditer(written)
+        ]
+        joined, end = joined + written, span[1]
+    return JoinedTranslation(
+        joined + text[end:],
+        src_words,
+        tgt_words,
+        links,
+        sum(each.log_probability for each in sentences),
+        sum(each.tokens for each in sentences),
+        tuple(dict.fromkeys(each.doubt for each in sentences if each.doubt)),
+    )

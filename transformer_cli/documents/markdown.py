@@ -75,11 +75,11 @@ class MarkdownDocument(Document):
         offsets: list[int] = []  # of each character of the content
         has_bars = False
         for number, part in enumerate(content.split("\n"), start=first):
-            line, cursor = lines[number] if number < len(lines) else "", cursors.get(number, 0)
-            at, written = line.find(part, cursor), part
+            raw, cursor = lines[number] if number < len(lines) else "", cursors.get(number, 0)
+            at, written = raw.find(part, cursor), part
             if at < 0:  # in a table, bars of the text are escaped
                 written, has_bars = part.replace("|", r"\|"), True
-                at = line.find(written, cursor)
+                at = raw.find(written, cursor)
             if at < 0:
                 self.left.append(f"{self._name}:{first + 1}: its text cannot be found again")
                 return

@@ -61,7 +61,7 @@ _TRAINING: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Difference:
+class ScoreChange:
     """What becomes of the BLEU of a text."""
 
     before: float
@@ -159,7 +159,7 @@ class Growth:
         compute: ComputeOptions,
         progress: Callable[[int], object],
         say: Callable[[str], object],
-    ) -> tuple[Difference, Difference]:
+    ) -> tuple[ScoreChange, ScoreChange]:
         """Return what becomes of the new text's held-out part, and of the old validation text."""
         runs = (self.old, self.new)
         metrics = metrics_of_runs(self.old.load_config(), runs, say)
@@ -172,11 +172,11 @@ class Growth:
             ]
             before, after = paired_bootstrap(systems, text.tgt, metrics.by_name()["bleu"])
             scores = before.value, after.value, after.half_width, after.p_value
-            found.append(Difference(*scores, len(text)))
+            found.append(ScoreChange(*scores, len(text)))
         gained, lost = found
         return gained, lost
 
-    def settle(self, gained: Difference, lost: Difference, max_loss: float) -> Path | None:
+    def settle(self, gained: ScoreChange, lost: ScoreChange, max_loss: float) -> Path | None:
         """Record the judgement; rename a run that is not taken over, and return where it is."""
         is_better = gained.after > gained.before and lost.before - lost.after < max_loss
         record = {"old": self.old.path.absolute().as_posix(), "max_loss": max_loss}

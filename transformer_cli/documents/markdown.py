@@ -25,7 +25,7 @@ _FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n.*?\n---[ \t]*(?:\r?\n|$)", re
 _FOOTNOTE = re.compile(r"\[\^[^\]\s]+\]:?")
 _ELEMENT = re.compile(r"<(/?[A-Za-z][\w-]*)(?![^>]*/>)")
 _LETTER = re.compile(r"[^\W\d_]")
-_BLOCK = re.compile(r"(\d{1,9}(?=[.)])|)([#>+\-=:~`.)])")
+_BLOCK = re.compile(r"(\d{1,9}(?=[.)])|)([#>+\-*_=:~`\[.)])")
 """What may begin a block that is no paragraph."""
 _MARKUP = re.compile(r"[\\`*_\[\]<>~|]")
 _SPACES = re.compile(r"\s+")
@@ -46,7 +46,7 @@ class MarkdownDocument(Document):
         self.encoding = source.encoding_by_mark() or "utf-8"
         self._name, self._text = source.name, source.decode(self.encoding)
         self.segments, self.left = [], []
-        self._blocks: list[tuple[int, int, bool]] = []  # span, and whether a block begins there
+        self._blocks: list[tuple[int, int]] = []  # spans
         self._inline = _InlineTags(self._name)
         front = _FRONT_MATTER.match(self._text)
         hidden = "\n" * front[0].count("\n") if front else ""
@@ -68,8 +68,10 @@ class MarkdownDocument(Document):
     ) -> None:
         """Add the segments of a block, whose lines are found again behind their prefixes."""
         offsets: list[int] = []  # of each character of the content
+        # Of cells there are several in a line; of other lines the end, as a list's '1.' may be it.
+        find = str.rfind if "\n" in content else str.find
         for number, part in enumerate(content.split("\n"), start=first):
-            at = lines[number].find(part, cursors.get(number, 0)) if number < len(lines) else -1
+            at = find(lines[number], part, cursors.get(number, 0)) if number < len(lines) else -1
             if at < 0:  # as of a cell with an escaped |
                 self.left.append(f"{self._name}:{first + 1}: its text cannot be found again")
                 return
@@ -94,15 +96,12 @@ class MarkdownDocument(Document):
                 line = first + content.count("\n", 0, start) + 1
                 place = f"{self._name}:{line}"
                 self.segments.append(Segment(re.sub(r"\s", " ", text), place, tags))
-                span = offsets[start], offsets[start + len(text) - 1] + 1
-                self._blocks.append((*span, start == left))
+                self._blocks.append((offsets[start], offsets[start + len(text) - 1] + 1))
 
     def write(self, fillings: Sequence[Filling | None]) -> bytes:
         """Return the file; what would read as markup in a translation is escaped."""
         edits = []
-        for segment, (start, end, is_first), filling in zip(
-            self.segments, self._blocks, fillings, strict=True
-        ):
+        for segment, span, filling in zip(self.segments, self._blocks, fillings, strict=True):
             if filling is not None:
                 parts = segment.split(filling.text)
                 parts[::2] = [_SPACES.sub(" ", part) for part in parts[::2]]
@@ -111,10 +110,9 @@ class MarkdownDocument(Document):
                     parts[::2] = [_MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
                 elif "|" not in segment.text:  # it might be in a table
                     parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
-                text = "".join(parts)
-                if is_first and _BLOCK.match(text) and not _BLOCK.match(segment.text):
-                    text = _BLOCK.sub(r"\1\\\2", text, count=1)
-                edits.append(Edit(start, end, text))
+                if _BLOCK.match(parts[0]) and not _BLOCK.match(segment.text):
+                    parts[0] = _BLOCK.sub(r"\1\\\2", parts[0], count=1)
+                edits.append(Edit(*span, "".join(parts)))
         return splice(self._text, edits).encode(self.encoding)
 
 

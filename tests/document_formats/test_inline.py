@@ -113,3 +113,16 @@ def test_lost_doubled_and_crossing_tags_are_seen() -> None:
     assert are_tags_kept(source, "<c>d</c> <a>b</a><x/>")
     for text in ("<a>b</a> <c>d</c>", "<a>b</a><x/><x/><c>d</c>", "<a>b<c></a><x/></c>"):
         assert not are_tags_kept(source, text)
+
+
+def test_what_clung_to_punctuation_does_not_cling_to_words() -> None:
+    links = ((0, 0), (2, 2), (3, 1), (4, 3))
+    written = translate("of (<x/>, <y/>; or) z", lambda _: Line("o z r e", links))
+    assert written == "o z <x/><y/> r e"
+
+
+def test_an_opening_tag_may_be_closed_by_several() -> None:
+    tags = (Tag(0, 1, "open", "1"), Tag(2, 4, "close", "1"), Tag(5, 6, "open", "2"))
+    source = Segment("[a]b [c]d", "", (*tags, Tag(7, 9, "close", "2")))
+    assert are_tags_kept(source, "[c]d [a]b")
+    assert not are_tags_kept(source, "[c]d ]b [a")

@@ -183,7 +183,11 @@ def test_what_is_no_po_file_is_one_line(tmp_path: Path, text: str, problem: str)
 
 def test_a_model_that_makes_up_placeholders_is_not_believed(tmp_path: Path) -> None:
     def invent(text: str) -> Line:
-        return Line("%s {a} <b>x</b>", ((0, 0),)) if "%d" not in text else Line("x")
+        return (
+            Line("%s {{ a }} <b c='d'>x</b>\x1c%d", ((0, 0), (0, 4)))
+            if "%d" not in text
+            else Line("x")
+        )
 
     text = HEADER + '#, c-format\nmsgid "of %d"\nmsgstr ""\n'
     data, result = filled(tmp_path / "x.po", text, translating(invent))

@@ -21,6 +21,9 @@ with lazy_imports():
 MAX_BYTES = 1 << 26
 """Of a document, which is held in memory as a whole."""
 
+LETTER = re.compile(r"[^\W\d_]")
+"""What makes a text one to translate."""
+
 DocumentFormat = Literal["po", "xliff", "tmx", "html", "markdown", "srt", "vtt", "lines"]
 _FORMATS: dict[str, DocumentFormat] = {
     ".po": "po",
@@ -207,8 +210,8 @@ def join_lines(text: str) -> str:
 
 
 def without_controls(text: str) -> str:
-    """Return a text with U+FFFD for what no XML file can hold, and no person wants."""
-    return _CONTROLS.sub("\ufffd", text)
+    """Return a text with spaces or U+FFFD for what no XML file can hold, and no person wants."""
+    return _CONTROLS.sub(lambda sign: " " if sign[0].isspace() else "\ufffd", text)
 
 
 def read_references(raw: str) -> str:

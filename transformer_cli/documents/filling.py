@@ -5,7 +5,15 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from transformer_cli.config.protection import Protection
-from transformer_cli.documents.document import Document, Filling, Match, Segment, Tag, pair_elements
+from transformer_cli.documents.document import (
+    LETTER,
+    Document,
+    Filling,
+    Match,
+    Segment,
+    Tag,
+    pair_elements,
+)
 from transformer_cli.documents.inline import (
     PlainText,
     are_tags_kept,
@@ -23,8 +31,8 @@ from transformer_cli.text.terms import describe_kept
 _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
 _SHOWN = 300  # characters of what is told
 _ELEMENT = re.compile(r"<(/?[\w:.-]+)(?![^>]*/>)")
-_LETTER = re.compile(r"[^\W\d_]")
 _QUOTES = {'"': '"', "'": "'", "„": "“", "“": "”", "»": "«", "«": "»", "‘": "’", "`": "'"}
+_QUOTES |= {"<": ">", "(": ")", "[": "]"}
 
 
 @dataclass
@@ -226,7 +234,7 @@ class _Core:
         segment = self.with_placeholders
         starts = [0, *(tag.end for tag in segment.tags)]
         ends = [*(tag.start for tag in segment.tags), len(segment.text)]
-        return any(map(_LETTER.search, map(segment.text.__getitem__, map(slice, starts, ends))))
+        return any(map(LETTER.search, map(segment.text.__getitem__, map(slice, starts, ends))))
 
     @property
     def is_crowded(self) -> bool:

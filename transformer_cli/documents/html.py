@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from transformer_cli.data.readers.units import primary_language
 from transformer_cli.documents.document import (
+    LETTER,
     Document,
     Edit,
     Filling,
@@ -24,7 +25,7 @@ from transformer_cli.errors import InputError
 
 _CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 _LANGUAGE = re.compile(r"""(\s(?:xml:)?lang\s*=\s*["']?)([A-Za-z]{2,3})(?:-\w+)*(?=["'\s>])""")
-_LETTER = re.compile(r"[^\W\d_]")
+_BROKEN_TAG = re.compile(r"<(?=\S)")  # or a template's
 _INLINE = re.compile(
     r"a|abbr|acronym|b|bd[io]|big|button|cite|data|del|dfn|em|font|i|img|ins|label|mark|meter"
     r"|output|progress|q|r[pt]|ruby|s|small|span|strike|strong|su[bp]|time|u|wbr|code|kbd|samp|tt|var"
@@ -133,12 +134,16 @@ class HtmlDocument(Document):
             run = run[:-1]
         texts = [self._text[piece.start : piece.end] for piece in run]
         if not any(
-            _LETTER.search(read_references(text))
+            LETTER.search(read_references(text))
             for text, piece in zip(texts, run, strict=True)
             if not piece.name and not piece.is_alone
         ):
             return []
         start, end = run[0].start, run[-1].end
+        raw = "".join(" " if piece.name else text for text, piece in zip(texts, run, strict=True))
+        if _BROKEN_TAG.search(raw):
+            self.left.append(f"{self._place(start)}: has a < that begins no tag")
+            return []
         if not run[0].name:
             start += len(texts[0]) - len(texts[0].lstrip())
         if not run[-1].name:

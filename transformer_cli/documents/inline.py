@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from transformer_cli.documents.document import Segment, Tag
@@ -19,8 +20,8 @@ class _TakenTag(NamedTuple):
     text: str
     tag: Tag
     at: int  # offset in the text without tags
-    follows_space: bool
-    precedes_space: bool
+    spaces: tuple[bool, bool]  # whether there is white space, or nothing, before and after it
+    words: tuple[bool, bool]  # or a word
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,12 @@ class PlainText:
         plain = segment.text[: starts[0]]
         for tag, following in zip(segment.tags, starts[1:], strict=True):
             before, after = segment.text[: tag.start][-1:], segment.text[tag.end : tag.end + 1]
-            edges = [not sign or sign.isspace() for sign in (before, after)]
-            taken.append(_TakenTag(segment.text[tag.start : tag.end], tag, len(plain), *edges))
+            spaces = not before or before.isspace(), not after or after.isspace()
+            words = before.isalnum(), after.isalnum()
+            written = segment.text[tag.start : tag.end]
+            taken.append(_TakenTag(written, tag, len(plain), spaces, words))
             text = segment.text[tag.end : following]
-            if tag.kind == "alone" and before.isalnum() and after.isalnum():
+            if tag.kind == "alone" and all(words):
                 plain += " "  # <br/> between words
             elif plain[-2:-1].isalnum() and plain[-1] == " " and text and text[0] in _CLINGING:
                 plain = plain.rstrip(" ")
@@ -60,11 +63,14 @@ def are_tags_kept(segment: Segment, text: str) -> bool:
     partners = find_partners(segment.tags)
     if partners is None:
         return found == expected
-    closes = {expected[one]: expected[other] for one, other in partners.items() if one < other}
+    closes: dict[str, set[str]] = {}  # of links, [ is closed by one address or another
+    for one, other in partners.items():
+        if one < other:
+            closes.setdefault(expected[one], set()).add(expected[other])
     is_closing = {expected[place] for place, tag in enumerate(segment.tags) if tag.kind == "close"}
-    waiting: list[str] = []
+    waiting: list[set[str]] = []
     for tag in found:
-        if tag in is_closing and waiting[-1:] == [tag]:  # ** both opens and closes
+        if waiting and tag in waiting[-1]:  # ** both opens and closes
             waiting.pop()
         elif tag in closes:
             waiting.append(closes[tag])
@@ -99,18 +105,19 @@ class _Item:
     pieces: range  # of the source: those in it; before those from its start on
     closing: str | None = None  # None: it stands alone
     inner: list["_Item"] = field(default_factory=list)
-    spaces: tuple[bool, bool] = (False, False)  # before and after it, if it stands alone
+    spaces: tuple[bool, bool] = (False, False)  # before and after it
+    words: tuple[bool, bool] = (False, False)
     clings_left: bool = False
     place: Span = (0, 0)  # among the target's pieces
 
 
 class _Mark(NamedTuple):
-    """A tag as it is written, and whether there may be a space on either side."""
+    """A tag as it is written, and whether there may be a space before and after it."""
 
     text: str
-    left: bool
-    right: bool
-    stands_alone: bool
+    between_words: tuple[bool, bool]
+    in_words: tuple[bool, bool]  # where the translation has no space
+    clings: tuple[bool, bool] = (True, True)  # to words, or else to punctuation only
 
 
 def place_tags(
@@ -173,17 +180,17 @@ def _build_items(plain: PlainText, pieces: Sequence[Span]) -> list[_Item]:
     """Return the tags as trees; pairs without words in them stand alone."""
     partners = find_partners([one.tag for one in plain.tags]) or {}
     stack: list[list[_Item]] = [[]]
-    for number, (text, _, at, *spaces) in enumerate(plain.tags):
+    for number, (text, _, at, spaces, words) in enumerate(plain.tags):
         begun = sum(start < at for start, _ in pieces)
         ended = sum(end <= at for _, end in pieces)
         partner = partners.get(number)
         if partner is None:
             clings_left = not spaces[0] and spaces[1]
-            item = _Item(text, range(begun, begun), spaces=(spaces[0], spaces[1]))
+            item = _Item(text, range(begun, begun), spaces=spaces, words=words)
             item.clings_left = clings_left and begun > 0
             stack[-1].append(item)
         elif partner > number:
-            item = _Item(text, range(ended, ended), closing="", spaces=(spaces[0], False))
+            item = _Item(text, range(ended, ended), closing="", spaces=spaces, words=words)
             stack[-1].append(item)
             stack.append(item.inner)
         else:
@@ -194,7 +201,12 @@ def _build_items(plain: PlainText, pieces: Sequence[Span]) -> list[_Item]:
                 inside = "".join(_text_of(one) for one in item.inner)
                 whole = f"{item.opening}{inside}{text}"
                 place = range(begun, begun)
-                stack[-1][-1] = _Item(whole, place, spaces=(item.spaces[0], spaces[1]))
+                stack[-1][-1] = _Item(
+                    whole,
+                    place,
+                    spaces=(item.spaces[0], spaces[1]),
+                    words=(item.words[0], words[1]),
+                )
     return stack[0]
 
 
@@ -283,12 +295,11 @@ def _marks(items: Sequence[_Item], room: Span) -> Iterator[tuple[int, _Mark]]:
     for item in order:
         start, end = item.place
         if item.closing is None:
-            before, after = item.spaces
-            yield start, _Mark(item.opening, before, after, True)
+            yield start, _Mark(item.opening, item.spaces, item.spaces, item.words)
         else:
-            yield start, _Mark(item.opening, True, False, False)
+            yield start, _Mark(item.opening, (True, False), (False, False))
             yield from _marks(item.inner, item.place)
-            yield end, _Mark(item.closing, False, True, False)
+            yield end, _Mark(item.closing, (False, True), (False, False))
 
 
 def _write(text: str, pieces: Sequence[Span], marks: Iterator[tuple[int, _Mark]]) -> str:
@@ -301,24 +312,32 @@ def _write(text: str, pieces: Sequence[Span], marks: Iterator[tuple[int, _Mark]]
     for gap, (end, start) in enumerate(zip(ends, starts, strict=True)):
         if gap:
             written.append(text[slice(*pieces[gap - 1])])
-        edges = gap == 0, gap == len(pieces)
-        written.append(_write_gap(text[end:start], at.get(gap, []), *edges))
+        before = text[end - 1 : end] if gap else None
+        after = text[start : start + 1] if gap < len(pieces) else None
+        written.append(_write_gap(before, text[end:start], after, at.get(gap, [])))
     return "".join(written)
 
 
-def _write_gap(space: str, marks: Sequence[_Mark], is_first: bool, is_last: bool) -> str:
-    """Return the tags between two pieces, with the white space that is to be between them."""
+def _write_gap(before: str | None, space: str, after: str | None, marks: Sequence[_Mark]) -> str:
+    """Return the tags between two pieces, with the white space that is to be between them.
+
+    ``before`` and ``after`` are the letters around them; None: the text begins or ends there.
+    """
+
+    def may_be_spaced(mark: _Mark, side: int, letter: str) -> bool:
+        if not space:
+            return mark.in_words[side]
+        return mark.between_words[side] or (letter.isalnum() and not mark.clings[side])
+
     if not marks:
         return space
-    written = ""
-    left: _Mark | None = None
-    for mark in [*marks, None]:
-        is_edge = (is_first and left is None) or (is_last and mark is None)
-        may_be_spaced = (left is None or left.right) and (mark is None or mark.left)
-        alone = any(one is not None and one.stands_alone for one in (left, mark))
-        if may_be_spaced and not is_edge and (space or alone):
+    written = marks[0].text
+    if before is not None and may_be_spaced(marks[0], 0, before):
+        written = (space or " ") + written
+    for left, right in pairwise(marks):
+        if may_be_spaced(left, 1, "") and may_be_spaced(right, 0, ""):
             written += space or " "
-            space = space and " "
-        written += mark.text if mark else ""
-        left = mark
+        written += right.text
+    if after is not None and may_be_spaced(marks[-1], 1, after):
+        written += space or " "
     return written

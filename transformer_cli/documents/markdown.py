@@ -6,6 +6,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transformer_cli.documents.document import (
+    LETTER,
     Document,
     Edit,
     Filling,
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
 _FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n.*?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
 _FOOTNOTE = re.compile(r"\[\^[^\]\s]+\]:?")
 _ELEMENT = re.compile(r"<(/?[A-Za-z][\w-]*)(?![^>]*/>)")
-_LETTER = re.compile(r"[^\W\d_]")
-_BLOCK = re.compile(r"(\d{1,9}(?=[.)])|)([#>+\-*_=:~`\[.)])")
+_BLOCK = re.compile(
+    r"^(?:(\d{1,9})(?=[.)](?:\s|$))|(?=#{1,6}(?:\s|$)|>|=+\s*$|[-+*](?:\s|$)|```|~~~"
+    r"|[-:|\s]+$|(?:[*_-]\s*){3,}$|\[(?!\^)[^\]]*\]:))"
+)
 """What may begin a block that is no paragraph."""
 _MARKUP = re.compile(r"[\\`*_\[\]<>~|]")
+_BAR = re.compile(r"(?<!\\)\|")
 _SPACES = re.compile(r"\s+")
 
 
@@ -87,7 +91,7 @@ class MarkdownDocument(Document):
             plain = list(text)
             for tag in inside:
                 plain[tag.start - start : tag.end - start] = " " * (tag.end - tag.start)
-            if _LETTER.search("".join(plain)):
+            if LETTER.search("".join(plain)):
                 halves = pair_elements([tag.name for tag in inside])
                 tags = tuple(
                     Tag(tag.start - start, tag.end - start, *half)
@@ -109,10 +113,9 @@ class MarkdownDocument(Document):
                 if len(found) != len(segment.tags):
                     parts[::2] = [_MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
                 elif "|" not in segment.text:  # it might be in a table
-                    parts[::2] = [part.replace("|", r"\|") for part in parts[::2]]
-                if _BLOCK.match(parts[0]) and not _BLOCK.match(segment.text):
-                    parts[0] = _BLOCK.sub(r"\1\\\2", parts[0], count=1)
-                edits.append(Edit(*span, "".join(parts)))
+                    parts[::2] = [_BAR.sub(r"\|", part) for part in parts[::2]]
+                text = _BLOCK.sub(r"\1\\", "".join(parts), count=1)
+                edits.append(Edit(*span, text))
         return splice(self._text, edits).encode(self.encoding)
 
 

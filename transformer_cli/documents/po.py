@@ -79,7 +79,7 @@ class PoDocument(Document):
         for entry in self._read_entries():
             if not entry.texts["msgid"] and "msgctxt" not in entry.texts:
                 self._read_header(entry.texts.get("msgstr", ""))
-            elif entry.is_fuzzy or not entry.is_translated:
+            elif entry.texts["msgid"] and (entry.is_fuzzy or not entry.is_translated):
                 self._add(entry)
 
     # --- reading ----------------------------------------------------------------------------------

@@ -147,10 +147,10 @@ def _join(
         joined += text[end : span[0]]
         links |= {(s + len(src_words), t + len(tgt_words)) for s, t in translated.alignment}
         src_words += [match.span() for match in _WORD.finditer(text, *span)]
+        # The number of words stays, as alignments count them.
         written = without_controls(translated.text)
         for _, start, end in reversed(find_placeholders(written, invented)):
-            # Never nothing: words are counted.
-            plain = re.sub(r"\W", "", written[start:end]) or "-"
+            plain = _WORD.sub(lambda word: re.sub(r"\W", "", word[0]) or "-", written[start:end])
             written = written[:start] + plain + written[end:]
         tgt_words += [
             (len(joined) + match.start(), len(joined) + match.end())

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from transformer_cli.documents.document import (
+    LETTER,
     Document,
     Edit,
     Filling,
@@ -65,7 +66,7 @@ class SrtDocument(Document):
             raw = self._text[start:end]
             start += len(raw) - len(raw.lstrip())
             end -= len(raw) - len(raw.rstrip())
-            if start < end:
+            if LETTER.search(_TAG.sub("", raw)):
                 self._spans.append((start, end))
                 self.segments.append(self._segment(number, self._text[start:end]))
 

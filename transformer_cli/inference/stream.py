@@ -114,9 +114,8 @@ def translate_stream(
         else:  # these are what the model says, good or bad
             best = tell_doubts(translator, encoded, best)
         protect = translator.tokenizers.protect
-        terms = translator.terms or TermList([])
         return [
-            _record(*line, found, n_best is not None, protect, terms)
+            _record(*line, found, n_best is not None, protect, translator.terms)
             for line, found in zip(share, best, strict=True)
         ]
 
@@ -176,14 +175,14 @@ def _record(
     translations: Sequence[Translation],
     as_json: bool,
     protect: Collection[Protection],
-    terms: TermList,
+    terms: TermList | None,
 ) -> list[Any]:
     """Return the fields of a ``TranslatedLine``."""
     best = translations[0]
     text = _to_json(number, translations) if as_json else best.text
     alignment = " ".join(f"{src}-{tgt}" for src, tgt in best.alignment)
     difference = compare_placeholders(source[0], best.text, protect)
-    found, lost = terms.find_lost(source[0], best.text)
+    found, lost = (0, []) if terms is None else terms.find_lost(source[0], best.text)
     return [text, alignment, difference, best.doubt, found, tuple(term.target for term in lost)]
 
 

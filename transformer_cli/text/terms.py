@@ -164,9 +164,8 @@ def _is_open(word: str) -> bool:
 
 def _fits(pattern: Sequence[str], texts: Sequence[str], place: int) -> bool:
     """Return whether the words from a place on are those of a pattern."""
-    if place + len(pattern) > len(texts):
-        return False
-    return all(
+    own = texts[place : place + len(pattern)]
+    return len(own) == len(pattern) and all(
         text.startswith(word[:-1]) if _is_open(word) else text == word
-        for word, text in zip(pattern, texts[place:], strict=False)
+        for word, text in zip(pattern, own, strict=True)
     )

@@ -1,0 +1,61 @@
+"""Segments: with their tags in slots, or placed by alignments, sentence by sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from document_formats.fakes import Line, filled, shout, translating
+from document_formats.test_po import HEADER
+from transformer_cli.documents.sentences import cut_sentences
+
+XLIFF = """\
+<xliff version="1.2"><file source-language="en" target-language="de"><body><trans-unit id="1">
+<source>a <x id="9"/> b <g id="7">c</g></source></trans-unit></body></file></xliff>
+"""
+
+
+def keep_tags(text: str) -> Line:
+    """Translate as a model with slots may do: tags are words."""
+    return Line(text.replace('a <x id="0"/>', '<x id="0"/> A'))
+
+
+def test_tags_go_through_slots_where_there_are_some(tmp_path: Path) -> None:
+    how = translating(keep_tags, protect=("tags",))
+    data, result = filled(tmp_path / "x.xlf", XLIFF, how)
+    assert b'><x id="9"/> A b <g id="7">c</g></target>' in data
+    assert result.aligned == 0
+
+
+def test_tags_that_slots_lose_are_placed_by_alignments(tmp_path: Path) -> None:
+    data, result = filled(tmp_path / "x.xlf", XLIFF, translating(shout, protect=("tags",)))
+    assert b'>A <x id="9"/> B <g id="7">C</g></target>' in data
+    assert result.aligned == 1
+
+
+def test_without_alignments_what_would_lose_tags_is_left(tmp_path: Path) -> None:
+    how = translating(can_align=False)
+    data, result = filled(tmp_path / "x.xlf", XLIFF, how)
+    assert data.decode() == XLIFF
+    assert "as --engine ctranslate2 aligns no words" in result.left[0]
+    text = HEADER + 'msgid "of %s"\nmsgstr ""\n'
+    written, result = filled(tmp_path / "x.po", text, how, marks_fuzzy=False)
+    assert b'#, fuzzy\nmsgid "of %s"\nmsgstr "OF %S"' in written
+    assert result.told()[1].endswith("x.po:8: without '%s', with '%S'")
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "sentences"),
+    [
+        ("de", "Das kostet z. B. 5 €. Dr. Müller kommt usw. und geht.", 2),
+        ("en", "Use e.g. this one. Dr. Smith left at 5 p.m. and slept.", 2),
+        ("en", "Usage: x [OPTION]\n  -a  all of it\n  -b  nothing\n", 3),
+        ("en", "This is a line that was wrapped at some seventy columns, and\ngoes on. End.", 2),
+        ("xx", " \n ", 0),
+    ],
+)
+def test_sentences_are_cut(language: str, text: str, sentences: int) -> None:
+    spans = cut_sentences(text, language)
+    assert len(spans) == sentences
+    found = [text[start:end] for start, end in spans]
+    assert all(one == one.strip() for one in found)
+    assert "".join("".join(found).split()) == "".join(text.split())

@@ -113,3 +113,17 @@ def test_translations_make_no_markup(tmp_path: Path, text: str, translation: str
     assert {
         child.type for token in after if token.type == "inline" for child in token.children or ()
     } <= {"text", "text_special"}
+
+
+@pytest.mark.parametrize("start", ["# ", "* ", "- ", "1. ", "> ", "* * ", "[a]: "])
+def test_no_translation_begins_a_block(tmp_path: Path, start: str) -> None:
+    how = translating(lambda _: Line(f"{start}dog"))
+    data, _ = filled(tmp_path / "x.md", "Cat  \nHorse\n", how)
+    (paragraph,) = MarkdownIt("commonmark").render(data.decode()).splitlines()[::2]
+    assert paragraph.startswith("<p>")
+    assert data.decode().count("\\") == 2
+
+
+def test_a_lists_number_is_not_taken_for_its_text(tmp_path: Path) -> None:
+    data, _ = filled(tmp_path / "x.md", "1. 1\n   letters\n")
+    assert data == b"1. 1 LETTERS\n"

@@ -26,8 +26,8 @@ _FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n.*?\n---[ \t]*(?:\r?\n|$)", re
 _FOOTNOTE = re.compile(r"\[\^[^\]\s]+\]:?")
 _ELEMENT = re.compile(r"<(/?[A-Za-z][\w-]*)(?![^>]*/>)")
 _BLOCK = re.compile(
-    r"^(?:(\d{1,9})(?=[.)](?:\s|$))"
-    r"|(?=#{1,6}(?:\s|$)|>|=+\s*$|[-+*](?:\s|$)|```|~~~|[-:|\s]+$|(?:[*_-]\s*){3,}$))"
+    r"^(?:(\d{1,9})(?=[.)](?:\s|$))|(?=#{1,6}(?:\s|$)|>|=+\s*$|[-+*](?:\s|$)|```|~~~"
+    r"|[-:|\s]+$|(?:[*_-]\s*){3,}$|\[(?!\^)[^\]]*\]:))"
 )
 """What may begin a block that is no paragraph."""
 _MARKUP = re.compile(r"[\\`*_\[\]<>~]")
@@ -50,8 +50,7 @@ class MarkdownDocument(Document):
         self.encoding = source.encoding_by_mark() or "utf-8"
         self._name, self._text = source.name, source.decode(self.encoding)
         self.segments, self.left = [], []
-        # Span, whether a block begins there, and whether bars in it are escaped.
-        self._blocks: list[tuple[int, int, bool, bool]] = []
+        self._blocks: list[tuple[int, int, bool]] = []  # span, and whether bars in it are escaped
         self._inline = _InlineTags(self._name)
         front = _FRONT_MATTER.match(self._text)
         hidden = "\n" * front[0].count("\n") if front else ""
@@ -74,9 +73,11 @@ class MarkdownDocument(Document):
         """Add the segments of a block, whose lines are found again behind their prefixes."""
         offsets: list[int] = []  # of each character of the content
         has_bars = False
+        # Of cells there are several in a line; of other lines the end, as a list's '1.' may be it.
+        find = str.rfind if "\n" in content else str.find
         for number, part in enumerate(content.split("\n"), start=first):
             raw, cursor = lines[number] if number < len(lines) else "", cursors.get(number, 0)
-            at, written = raw.find(part, cursor), part
+            at, written = find(raw, part, cursor), part
             if at < 0:  # in a table, bars of the text are escaped
                 written, has_bars = part.replace("|", r"\|"), True
                 at = raw.find(written, cursor)
@@ -106,12 +107,12 @@ class MarkdownDocument(Document):
                 place = f"{self._name}:{line}"
                 self.segments.append(Segment(re.sub(r"\s", " ", text), place, tags))
                 span = offsets[start], offsets[start + len(text)]
-                self._blocks.append((*span, start == left, has_bars))
+                self._blocks.append((*span, has_bars))
 
     def write(self, fillings: Sequence[Filling | None]) -> bytes:
         """Return the file; what would read as markup in a translation is escaped."""
         edits = []
-        for segment, (start, end, is_first, has_bars), filling in zip(
+        for segment, (start, end, has_bars), filling in zip(
             self.segments, self._blocks, fillings, strict=True
         ):
             if filling is not None:
@@ -124,9 +125,7 @@ class MarkdownDocument(Document):
                     parts = [part.replace("|", r"\|") for part in parts]
                 elif "|" not in segment.text:  # it might be in a table
                     parts[::2] = [_BAR.sub(r"\|", part) for part in parts[::2]]
-                text = "".join(parts)
-                if is_first:
-                    text = _BLOCK.sub(r"\1\\", text, count=1)
+                text = _BLOCK.sub(r"\1\\", "".join(parts), count=1)
                 edits.append(Edit(start, end, text))
         return splice(self._text, edits).encode(self.encoding)
 

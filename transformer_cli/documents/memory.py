@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from transformer_cli.data.readers.opening import open_source, source_of_file
-from transformer_cli.documents.document import Match
+from transformer_cli.documents.document import Match, without_controls
 from transformer_cli.packages import import_extra
 
 FUZZY_PERCENT = 75
@@ -20,7 +20,8 @@ class Memory:
         translations: dict[str, Counter[str]] = {}
         for src, tgt in pairs:
             if src.strip() and tgt.strip():
-                translations.setdefault(_normalise(src), Counter())[tgt.strip()] += 1
+                of_source = translations.setdefault(_normalise(src), Counter())
+                of_source[without_controls(tgt).strip()] += 1
         # Of several translations the usual one; Counter keeps the order of those as usual.
         self._pairs = {src: each.most_common(1)[0][0] for src, each in translations.items()}
         self._sources = list(self._pairs)
@@ -52,4 +53,4 @@ class Memory:
 
 
 def _normalise(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join(without_controls(text).split())

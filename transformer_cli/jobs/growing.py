@@ -54,7 +54,7 @@ _TRAINING: dict[str, Any] = {
     "accumulate": 1,
     "schedule": {"kind": "linear", "peak": 3e-4, "warmup": 10},
     "ema_decay": None,
-    "init_share": 0.4,
+    "init_share": 0.5,
     # At the end only, so that no checkpoint is chosen by the text that judges it.
     "validate_every": 2**31 - 1,
 }

@@ -55,8 +55,9 @@ def test_what_cannot_be_is_refused(own_run: Path, tmp_path: Path) -> None:
         (("--from", own_run), "--from: adapts a run to new text; add --add FILE"),
         (("a.yaml", "--from", own_run, "--add", few), "--from: not with CONFIG"),
         (("--from", own_run, "--add", few, "--overwrite"), "--from: not with --overwrite"),
+        (("a.yaml", "--max-loss", "1"), "--max-loss: is for --from, which is missing; add it"),
         (("--from", own_run, "--add", few), "--add: 19 pairs; at least 20"),
-        (("--from", own_run, "--add", text), f"--add {text}: expected TMX, PO, MO or TSV"),
+        (("--from", own_run, "--add", text), f"{text}: expected TMX, PO, or TSV of two columns"),
     ):
         assert_refused(run("train", *arguments), 2, said)
     assert sorted(path.name for path in own_run.parent.iterdir()) == ["few.tsv", "run"]

@@ -6,12 +6,11 @@ written into the new run, so that it can be looked at and repeated.
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import count
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import PairProgress, ParallelFiles
 from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.prepared import open_writer
-from transformer_cli.data.readers.opening import open_source
+from transformer_cli.data.readers.opening import open_source, source_of_file
 from transformer_cli.data.sources import check_has_text, load_split
 from transformer_cli.errors import UsageError
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
@@ -94,7 +93,7 @@ class Growth:
         config = self.old.load_config()
         check_has_text(config.data, self.old.config)
         find_checkpoint(self.old.checkpoints, "best")
-        sources = [_source_of(path) for path in self.added]
+        sources = [source_of_file(path) for path in self.added]
         pairs = sum(_count_pairs(source, config, progress) for source in sources)
         if pairs < _TOO_FEW:
             raise UsageError(f"--add: {pairs} pairs; at least {_TOO_FEW}, to tell what is gained")
@@ -197,21 +196,6 @@ def next_run(old: Path) -> Path:
     name, _, number = path.name.rpartition("+")
     is_grown = name and number.isdecimal()
     return path.with_name(f"{name}+{int(number) + 1}" if is_grown else f"{path.name}+1")
-
-
-def _source_of(path: Path) -> SourceConfig:
-    ending = PurePath(re.sub(r"\.(gz|xz|zst)$", "", path.name)).suffix.lower()
-    match ending:
-        case ".tmx":
-            return SourceConfig(tmx=path)
-        case ".po" | ".mo":
-            return SourceConfig(po=path)
-        case ".tsv":
-            return SourceConfig(tsv=path, src_column=1, tgt_column=2)
-    raise UsageError(
-        f"--add {path}: expected TMX, PO, MO or TSV with a source and a target column, by the "
-        "name's ending; for other text, write a configuration with init and data.replay"
-    )
 
 
 def _count_pairs(source: SourceConfig, config: Config, progress: PairProgress) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.process import assert_refused, run
-from transformer_cli.jobs.growing import Difference, Growth, next_run
+from transformer_cli.jobs.growing import ScoreChange, Growth, next_run
 from transformer_cli.runs.directory import RunDirectory
 
 
@@ -35,7 +35,7 @@ def test_a_run_is_taken_over_if_it_gains_and_loses_little(
     for number in (1, 2):
         path.mkdir()
         growth = Growth(RunDirectory(tmp_path / "a"), RunDirectory(path), [])
-        gained, lost = (Difference(*scores, None, None, 9) for scores in (new, old))
+        gained, lost = (ScoreChange(*scores, None, None, 9) for scores in (new, old))
         rejected = growth.settle(gained, lost, max_loss=0.5)
         if is_taken_over:
             assert rejected is None

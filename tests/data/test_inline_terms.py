@@ -91,6 +91,12 @@ def test_words_go_with_their_translations(text: EncodedText, terms: InlineTerms)
     assert not {"ein", "die", "zwei"} & {src for src, _ in pairs}
 
 
+def test_text_that_nothing_was_learned_of_stays_as_it_is(text: EncodedText) -> None:
+    lexicon = Lexicon.learn(text.take(np.arange(0)), BOTH.src.size)
+    made = InlineTerms(BOTH.src, lexicon, 1.0, 60)(text.take(np.arange(9)), seed=1)
+    assert np.array_equal(made.src.ids, text.take(np.arange(9)).src.ids)
+
+
 def test_terms_in_use_are_where_they_are_in_training() -> None:
     listed = TermList([make_term("Hund*", ["dog"]), make_term("roten Ball", ["red ball"])])
     line = "Ein Hund, ein %s und ein roten Ball."

@@ -121,7 +121,7 @@ def test_a_model_keeps_to_terms_that_its_text_has_not(tmp_path: Path) -> None:
     settings = (
         ("tokenizer", "{kind: sentencepiece, vocab_size: 600}"),
         ("data.terms", "0.5"),
-        ("training.epochs", "12"),
+        ("training.epochs", "7"),
     )
     toy = Path(__file__).parents[2] / "configs" / "toy.yaml"
     given = [word for key, value in settings for word in ("--set", f"{key}={value}")]

@@ -55,7 +55,7 @@ def test_of_many_files_documents_are_filled(training: Training, tmp_path: Path) 
         (("-o", "x.po", "--n-best", "2"), "--n-best is for lines and tables"),
         (("-o", "x.po", "--resume"), "--resume is for lines and tables"),
         (("-o", "x.txt"), "-o: a document stays in its format"),
-        ((), "-o: a document stays in its format"),
+        ((), "need a file for output"),
     ],
 )
 def test_options_of_lines_are_refused(
@@ -89,6 +89,9 @@ def test_a_memory_is_asked_first_and_a_page_written(training: Training, tmp_path
 def test_a_memory_is_for_documents(training: Training, tmp_path: Path) -> None:
     refused = run("translate", training.run, "--memory", "own.tsv", stdin=b"1\n", cwd=tmp_path)
     assert_refused(refused, 2, "--memory is for files of text and documents")
+    (tmp_path / "x.txt").write_text("1\n")
+    command = ("translate", training.run, "-i", "x.txt", "--memory", "own.tsv")
+    assert_refused(run(*command, cwd=tmp_path), 2, "need a file for output; name it with -o")
 
 
 def test_a_text_with_a_memory_is_written_line_by_line(training: Training, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.process import assert_refused, run
-from transformer_cli.jobs.growing import Difference, Growth, next_run
+from transformer_cli.jobs.growing import Growth, ScoreChange, next_run
 from transformer_cli.runs.directory import RunDirectory
 
 
@@ -35,7 +35,7 @@ def test_a_run_is_taken_over_if_it_gains_and_loses_little(
     for number in (1, 2):
         path.mkdir()
         growth = Growth(RunDirectory(tmp_path / "a"), RunDirectory(path), [])
-        gained, lost = (Difference(*scores, None, None, 9) for scores in (new, old))
+        gained, lost = (ScoreChange(*scores, None, None, 9) for scores in (new, old))
         rejected = growth.settle(gained, lost, max_loss=0.5)
         if is_taken_over:
             assert rejected is None
@@ -55,8 +55,9 @@ def test_what_cannot_be_is_refused(own_run: Path, tmp_path: Path) -> None:
         (("--from", own_run), "--from: adapts a run to new text; add --add FILE"),
         (("a.yaml", "--from", own_run, "--add", few), "--from: not with CONFIG"),
         (("--from", own_run, "--add", few, "--overwrite"), "--from: not with --overwrite"),
+        (("a.yaml", "--max-loss", "1"), "--max-loss: is for --from, which is missing; add it"),
         (("--from", own_run, "--add", few), "--add: 19 pairs; at least 20"),
-        (("--from", own_run, "--add", text), f"--add {text}: expected TMX, PO, MO or TSV"),
+        (("--from", own_run, "--add", text), f"{text}: expected TMX, PO, or TSV of two columns"),
     ):
         assert_refused(run("train", *arguments), 2, said)
     assert sorted(path.name for path in own_run.parent.iterdir()) == ["few.tsv", "run"]

@@ -108,6 +108,10 @@ def test_unknown_keys(text: str, message: str) -> None:
         ("training: {rdrop_alpha: -1}", "training.rdrop_alpha: expected at least 0.0, found -1"),
         ("training: {ema_decay: 0}", "training.ema_decay: expected more than 0.0, found 0"),
         ("training: {ema_decay: 1}", "training.ema_decay: expected less than 1.0, found 1"),
+        (
+            "training: {init_share: 0.5}",
+            "training.init_share: needs init, the run whose weights it is of",
+        ),
         ("training: {eps: 1e999}", "training.eps: expected a finite number, found inf"),
         ("training: {eps: .nan}", "training.eps: expected a number, found the text '.nan'"),
         ("training: {betas: 1}", "training.betas: expected a list, found 1"),
@@ -527,6 +531,11 @@ def test_what_cannot_be_protected_is_refused(item: str, said: str, tmp_path: Pat
     file.write_text(f"data: {{kind: toy}}\ntokenizer:\n  kind: words\n  protect:\n    - {item}\n")
     with pytest.raises(ConfigError, match=rf"a.yaml:5: tokenizer\..*{said}"):
         load_config(file)
+
+
+def test_there_is_one_average() -> None:
+    both = "init: a\ntraining: {init_share: 0.5, ema_decay: 0.9}"
+    assert "training.init_share: ema_decay is another average" in _refusal(_REQUIRED + both)
 
 
 def test_possessive_groups_can_be_protected(tmp_path: Path) -> None:

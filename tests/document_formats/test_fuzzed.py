@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from document_formats.fakes import read, reverse, translating
+from document_formats.fakes import Line, read, reverse, translating
 from document_formats.test_html import PAGE as HTML
 from document_formats.test_markdown import PAGE as MARKDOWN
 from document_formats.test_po import AFTER, DONE, HEADER
@@ -116,3 +116,25 @@ def test_broken_documents(tmp_path: Path, name: str, count: int) -> None:
         (tmp_path / f"last-{name}").write_bytes(data)
         could_be_read += check_broken(tmp_path / name, data)
     assert could_be_read > count // 8
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x.po", f"{HEADER}{' ' * 300_000}x"),
+        ("x.po", f'{HEADER}msgid "a{" " * 300_000}b"\nmsgstr ""\n'),
+        ("x.po", f'{HEADER}msgid "{"<b>dog</b> " * 4000}"\nmsgstr ""\n'),
+        ("x.html", f"<p>a{' ' * 300_000}b</p>"),
+        ("x.html", "<code>" * 100_000),
+        ("x.srt", f"1\n00:00:01,000 --> 00:00:02,000\na{' ' * 300_000}b"),
+        ("x.xlf", OKAPI.replace("<source>", f"<source>{' ' * 300_000}a")),
+        ("x.txt", f"a{' ' * 300_000}b"),
+    ],
+)
+def test_time_is_not_by_the_square(tmp_path: Path, name: str, text: str) -> None:
+    """Fail by taking minutes."""
+    try:
+        document = read(tmp_path / name, text)
+    except TransformerCliError:
+        return
+    document.write(fill(document, translating(lambda _: Line("x"))).fillings)

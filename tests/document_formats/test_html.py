@@ -78,3 +78,15 @@ def test_a_segment_of_very_many_tags_is_left(tmp_path: Path) -> None:
     data, result = filled(tmp_path / "x.html", text)
     assert data.decode() == text
     assert result.left[0].endswith("x.html:1: more than 200 tags")
+
+
+def test_an_element_without_an_end_is_told(tmp_path: Path) -> None:
+    text = "\ufeffHello<p>Use <code>foo</p><p>More text</p>"
+    data, result = filled(tmp_path / "x.html", text)
+    assert data.decode() == "\ufeffHELLO<p>USE <code>foo</p><p>More text</p>"
+    assert result.left == [f"{tmp_path}/x.html:1: all from <code> on, which has no end"]
+
+
+def test_a_reference_of_thousands_of_digits_stays(tmp_path: Path) -> None:
+    text = f"<p>dog &#{'9' * 5000};</p>"
+    assert filled(tmp_path / "x.html", text)[0].decode().startswith("<p>DOG &amp;#9")

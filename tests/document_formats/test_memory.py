@@ -64,6 +64,25 @@ def test_a_match_without_the_placeholders_is_not_taken(tmp_path: Path) -> None:
     assert filling.comment == "100 %: Copy %s to %s = %s kopieren"
 
 
+def test_a_comment_is_written_once_and_in_any_encoding(tmp_path: Path) -> None:
+    find = Memory([("Open all files", "„Alle“ Dateien")]).find
+    text = HEAD.replace("UTF-8", "ISO-8859-1") + 'msgid "Open all file"\nmsgstr ""\n'
+    once, _ = filled(tmp_path / "x.po", text, replace(translating(), find_match=find))
+    assert b"# 96 %: Open all files = ?Alle? Dateien\n#, fuzzy\n" in once
+    text = text.replace("ISO-8859-1", "UTF-8")
+    once, _ = filled(tmp_path / "x.po", text, replace(translating(), find_match=find))
+    again, _ = filled(tmp_path / "x.po", once, replace(translating(), find_match=find))
+    assert again == once
+
+
+def test_a_match_is_one_line_of_what_xml_can_hold(tmp_path: Path) -> None:
+    memory = Memory([("Usage: -a foo", "Aufruf: -a foo"), ("Qu\0it", "Be\x0bende\uffff ")])
+    assert memory.find("Qu\0it") == Match("Qu\ufffdit", "Be ende\ufffd", 100)
+    how = replace(translating(), find_match=memory.find)
+    written, _ = filled(tmp_path / "x.po", po(r"Usage:\n  -a foo\n"), how)
+    assert r'  -A FOO\n"' in written.decode()
+
+
 def test_what_is_doubtful_is_told_or_left(tmp_path: Path) -> None:
     def doubting(text: str) -> Line:
         return Line(text.upper(), log_probability=-2.0, tokens=4, doubt="repeats itself")
@@ -85,5 +104,5 @@ def test_a_memory_is_read_by_its_ending(tmp_path: Path) -> None:
     memory = Memory.read((tmp_path / "own.tsv", tmp_path / "own.po"), "en", "de")
     assert memory.find("Open") == Match("Open", "Öffnen", 100)
     assert memory.find("Quit") == Match("Quit", "Beenden", 100)
-    with pytest.raises(UsageError, match=r"own\.txt: not a \.tmx, \.po or \.tsv file; convert it"):
+    with pytest.raises(UsageError, match=r"own\.txt: expected TMX, PO, or TSV"):
         Memory.read((tmp_path / "own.txt",), "en", "de")

@@ -122,6 +122,8 @@ def test_line_ends_marks_and_encodings_stay(tmp_path: Path) -> None:
     assert written == data.replace(b'msgid "Close"\r\nmsgstr ""', expected)
     marked = b"\xef\xbb\xbf" + (HEADER + DONE).encode()
     assert filled(tmp_path / "x.po", marked)[0] == marked
+    written, _ = filled(tmp_path / "x.po", '\ufeffmsgid "a"\nmsgstr ""\n')
+    assert written.decode() == '\ufeff#, fuzzy\nmsgid "a"\nmsgstr "A"\n'
 
 
 def test_what_cannot_be_written_is_left_and_told(tmp_path: Path) -> None:

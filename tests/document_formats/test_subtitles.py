@@ -62,3 +62,18 @@ def test_long_cues_are_broken_into_lines_of_like_lengths(tmp_path: Path) -> None
     written = filled(tmp_path / "x.srt", SRT.replace("<i>late</i>", "late"), long)[0].decode()
     cue = written.split("\n\n")[0].split("\n")[2:]
     assert cue == ["word " * 6 + "word", "word " * 5 + "→ end"]
+
+
+def test_lines_are_not_broken_within_tags_and_words(tmp_path: Path) -> None:
+    cue = "00:01.000 --> 00:02.000\n"
+    text = f"WEBVTT\n\n{cue}The <v  Jean-Luc>dog {'of-the-house ' * 6}here.\n"
+    data, _ = filled(tmp_path / "x.vtt", text)
+    shown = data.decode().partition(cue)[2]
+    assert "<v  Jean-Luc>" in shown
+    assert "-\n" not in shown
+
+
+def test_a_cue_without_an_empty_line_before_it_is_one(tmp_path: Path) -> None:
+    text = "1\n00:00:01,000 --> 00:00:02,000\nDog\n2\n00:00:03,000 --> 00:00:04,000\nCat\n"
+    data, _ = filled(tmp_path / "x.srt", text)
+    assert data.decode() == text.replace("Dog", "DOG").replace("Cat", "CAT")

@@ -195,3 +195,15 @@ def test_text_that_looks_like_a_tag_is_left(tmp_path: Path) -> None:
     data, result = filled(tmp_path / "x.xlf", text)
     assert b'<target state="new"/>' in data
     assert "has text that looks like one of its tags" in result.left[0]
+
+
+def test_attributes_are_found_by_name_and_line_ends_read(tmp_path: Path) -> None:
+    text = (
+        '<xliff version="1.2"><file source-language="en" target-language="de"><body><trans-unit>'
+        "<source>a\r b</source>%s</trans-unit></body></file></xliff>"
+    )
+    target = """<target x=" state='q' " state="new"  />"""
+    data, _ = filled(tmp_path / "x.xlf", text % target)
+    written = """<target x=" state='q' " state="needs-review-translation" """
+    written += """state-qualifier="mt-suggestion">A B</target>"""
+    assert data.decode() == text % written

@@ -1,5 +1,6 @@
 """Doubtful translations: what tells them, the second search, and what is written instead."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -48,10 +49,17 @@ def translated(engine: ByBeam, **options: Any) -> list[tuple[str, str]]:
     return [(each.text, each.doubt) for each in found]
 
 
-def test_a_doubtful_line_is_searched_again_with_a_wider_beam() -> None:
-    engine = ByBeam([4] * 5, [[4] * 4, [5], [6]])
+class Aligning(ByBeam):
+    def align(self, _: object, targets: Sequence[list[int]], *others: object) -> list[list[int]]:
+        return [[0] * len(ids) for ids in targets]
+
+
+@pytest.mark.parametrize("with_alignments", [False, True])
+def test_a_doubtful_line_is_searched_again_with_a_wider_beam(with_alignments: bool) -> None:
+    engine = Aligning([4] * 5, [[4] * 4, [5], [6]])
     repeated = "a a a a a"
-    assert translated(engine) == [("b", ""), (repeated, "")]
+    found = translated(engine, with_alignments=with_alignments)
+    assert found == [("b", ""), (repeated, "")]
     assert engine.asked == [(2, 1), (1, 8)]
 
 

@@ -358,6 +358,17 @@ def test_what_is_kept_is_the_moving_average_of_the_weights() -> None:
     )
 
 
+def test_the_average_has_a_share_of_the_initial_weights() -> None:
+    settings = config(dropout=0.3)
+    training = settings.training.model_copy(update={"init_share": 0.3})
+    trainer = trainer_of(settings.model_copy(update={"training": training}))
+    first = weights(trainer)
+    for _ in trainer.steps():
+        expected = {n: 0.3 * first[n] + 0.7 * weight for n, weight in weights(trainer).items()}
+        torch.testing.assert_close(weights_of(trainer.eval_model), expected, rtol=1e-4, atol=1e-5)
+    assert any(not torch.equal(weight, first[n]) for n, weight in expected.items())
+
+
 def test_averaging_changes_nothing_in_training() -> None:
     plain, averaged = trainer_of(config(dropout=0.3)), trainer_of(config(**AVERAGED))
     losses = [numbers(each) for each in plain.steps()]

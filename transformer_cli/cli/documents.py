@@ -30,7 +30,8 @@ def translate_document(options: TranslateOptions) -> None:
     options.check(Ranks.from_env())
     document = open_document(options)
     memory = read_memory(options)
-    translator = load_translator(prefer_alignments(options))
+    has_use = options.document != "lines" or options.report is not None  # text has no tags
+    translator = load_translator(prefer_alignments(options) if has_use else options)
     with bar(None, "translating", " sentences") as shown:
         filled = fill_document(options, document, translator, memory, shown.update)
     write_document(options, document, filled)
@@ -43,8 +44,6 @@ def translate_document(options: TranslateOptions) -> None:
 def prefer_alignments(options: TranslateOptions) -> TranslateOptions:
     """Return the options with torch, which aligns words, unless that is not to be had."""
     is_open = options.engine == "auto" and options.precision != "int8"
-    if options.document == "lines" and options.report is None:  # text has no tags
-        return options
     if not is_open or RunDirectory(options.run).is_for_ctranslate2:
         return options
     return replace(options, engine="torch")

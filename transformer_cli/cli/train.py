@@ -69,6 +69,7 @@ Add = Annotated[
     list[Path] | None,
     option("FILE", "With --from: TMX, PO, MO, or TSV of source and target; repeatable.", "--add"),
 ]
+_MAX_LOSS = 0.5
 MaxLoss = Annotated[
     float, option("BLEU", "With --from: what the old validation text may lose.", min=0.0)
 ]
@@ -91,7 +92,7 @@ def train(
     ] = None,
     from_: From = None,
     add: Add = None,
-    max_loss: MaxLoss = 0.5,
+    max_loss: MaxLoss = _MAX_LOSS,
     run_dir: options.RunDir = None,
     set_: options.Set = None,
     overwrite: options.Overwrite = False,
@@ -128,6 +129,8 @@ def train(
         unfit["torchrun"] = ranks.size > 1
         growth = _plan_growth(from_, add or [], run_dir, [key for key in unfit if unfit[key]])
         config, run_dir = growth.write(pair_bar, line_bar), growth.new.path
+    elif max_loss != _MAX_LOSS:
+        raise UsageError("--max-loss: is for --from, which is missing; add it")
     run = directory.RunDirectory(options.run_directory(config, run_dir))
     # Restarted by torchrun, it would rename what was trained before the restart.
     begins_anew = overwrite and not ranks.restarts

@@ -210,6 +210,8 @@ class TranslateOptions:
             file = self.of_file(path)
             for problem in file._find_problems_of_document() if file.document else ():
                 raise UsageError(f"translate: {path}: {problem}")
+            if file.memory and file.document is None:
+                raise UsageError(f"translate: {path}: --memory is not for tables; leave it out")
             if file.writes_scored_tsv:
                 raise UsageError(
                     f"{path}: --n-best and --scores write JSON, which TSV cannot hold; save it as "
@@ -220,7 +222,9 @@ class TranslateOptions:
         yield from self._find_problems_of_search()
         if self.document is not None:
             yield from self._find_problems_of_document()
-            if (document.format_of(self.output) or "lines") != self.document:
+            if str(self.output) == "-":
+                yield "documents, --memory and --report need a file for output; name it with -o"
+            elif (document.format_of(self.output) or "lines") != self.document:
                 yield f"-o: a document stays in its format; give a name that ends as {self.input_}"
             if ranks.size > 1:
                 yield "torchrun's processes share lines, not documents; start one process"

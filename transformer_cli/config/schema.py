@@ -160,6 +160,12 @@ class TrainingConfig(Section):
         "1992), at first (step + 1) / (step + 10); the average is validated and saved. null: no "
         "average",
     )
+    init_share: Annotated[float, Field(gt=0.0, lt=1.0)] | None = setting(
+        None,
+        "share of init's weights in an average of them and the trained ones, which is validated "
+        "and saved, against forgetting (Wortsman et al. 2022); needs init, and no ema_decay. "
+        "null: no average",
+    )
     schedule: ScheduleConfig = setting(NoamSchedule(kind="noam"), "learning rate by optimizer step")
     optimizer: Literal["adam", "muon"] = setting(
         "adam",
@@ -194,6 +200,11 @@ class TrainingConfig(Section):
     patience: Count | None = setting(
         None, "stop after this many validations without a better score (select); null: never"
     )
+
+    @property
+    def has_average(self) -> bool:
+        """Whether an average of the weights is validated and saved in their place."""
+        return self.ema_decay is not None or self.init_share is not None
 
 
 class EvaluationConfig(Section):
@@ -257,6 +268,13 @@ class Config(Section):
                 "training.freeze: random weights would stay random; needs init, the run that they "
                 "are taken from"
             )
+        if self.training.init_share is not None:
+            if self.init is None:
+                raise ValueError("training.init_share: needs init, the run whose weights it is of")
+            if self.training.ema_decay is not None:
+                raise ValueError(
+                    "training.init_share: ema_decay is another average; set one of them to null"
+                )
         if len(frozen) == 3:
             raise ValueError("training.freeze: all three parts are frozen; leave one out to train")
         return self

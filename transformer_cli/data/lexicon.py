@@ -18,7 +18,7 @@ _LEAST = 1e-3  # smaller probabilities are left out
 
 
 @dataclass(frozen=True)
-class Direction:
+class TranslationTable:
     """The probability of a token, given one of the other side; sparse, by sorted keys."""
 
     keys: np.ndarray
@@ -27,7 +27,7 @@ class Direction:
     """Of both vocabularies; as the id of a given token, it stands for none at all."""
 
     @classmethod
-    def learn(cls, text: EncodedText, size: int) -> "Direction":
+    def learn(cls, text: EncodedText, size: int) -> "TranslationTable":
         """Learn the probabilities of target tokens, given source tokens."""
         given, rows, counts = _cross(text, size)
         keys, places = np.unique(given * size + rows, return_inverse=True)
@@ -58,8 +58,8 @@ class Direction:
 class Lexicon:
     """What aligns the tokens of a pair, and how frequent tokens are."""
 
-    forward: Direction
-    backward: Direction
+    forward: TranslationTable
+    backward: TranslationTable
     frequency: np.ndarray
     """Share of the source's tokens that each id has."""
 
@@ -69,7 +69,9 @@ class Lexicon:
         swapped = EncodedText(text.tgt, text.src)
         counts = np.bincount(text.src.ids, minlength=size)
         frequency = counts / max(1, counts.sum())
-        return cls(Direction.learn(text, size), Direction.learn(swapped, size), frequency)
+        return cls(
+            TranslationTable.learn(text, size), TranslationTable.learn(swapped, size), frequency
+        )
 
     def align(self, src: np.ndarray, tgt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the source token of each target token, and the target token of each source token.

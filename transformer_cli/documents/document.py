@@ -1,6 +1,7 @@
 """What all formats share: segments with inline tags, and bytes of which only spans are replaced."""
 
 import codecs
+import html as references
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -38,6 +39,9 @@ _FORMATS: dict[str, DocumentFormat] = {
     ".srt": "srt",
     ".vtt": "vtt",
 }
+
+_SPACES = re.compile(r"[ \t\r\n\f\v]+")
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 
 class Tag(NamedTuple):
@@ -197,6 +201,25 @@ def pair_elements(names: Sequence[str]) -> list[tuple[Literal["open", "close", "
                 waiting[f"/{names[place]}"] -= 1
             halves[place], halves[number] = ("open", str(place)), ("close", str(place))
     return halves
+
+
+def join_lines(text: str) -> str:
+    """Return a text with a space for each line break and the white space around it."""
+    # Not \s*\n\s*, which takes time by the square of spaces.
+    return _SPACES.sub(lambda spaces: " " if "\n" in spaces[0] else spaces[0], text)
+
+
+def without_controls(text: str) -> str:
+    """Return a text with spaces or U+FFFD for what no XML file can hold, and no person wants."""
+    return _CONTROLS.sub(lambda sign: " " if sign[0].isspace() else "\ufffd", text)
+
+
+def read_references(raw: str) -> str:
+    """Return a text of HTML without its character references."""
+    try:
+        return references.unescape(raw)
+    except ValueError:  # of thousands of digits
+        return raw
 
 
 def splice(text: str, edits: Iterable[Edit]) -> str:

@@ -23,13 +23,13 @@ from transformer_cli.documents.inline import (
 from transformer_cli.documents.sentences import (
     JoinedTranslation,
     LineTranslator,
-    one_line,
     translate_texts,
 )
 from transformer_cli.text.reserved import compare_placeholders, find_placeholders
 from transformer_cli.text.terms import describe_kept
 
 _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
+_SHOWN = 300  # characters of what is told
 _ELEMENT = re.compile(r"<(/?[\w:.-]+)(?![^>]*/>)")
 _QUOTES = {'"': '"', "'": "'", "„": "“", "“": "”", "»": "«", "«": "»", "‘": "’", "`": "'"}
 _QUOTES |= {"<": ">", "(": ")", "[": "]"}
@@ -74,7 +74,7 @@ class Filled:
         }
         for what, places in kinds.items():
             if places:
-                lines.append(f"{what} {len(places):,}; first: {places[0]}")
+                lines.append(f"{what} {len(places):,}; first: {places[0][:_SHOWN]}")
         return lines
 
 
@@ -110,9 +110,7 @@ def fill(document: Document, how: LineTranslator) -> Filled:
         match = matches[place]
         filled.fillings[place] = Filling(
             f"{core.lead}{text}{core.trail}",
-            comment=f"{match.percent} %: {one_line(match.src)} = {one_line(match.tgt)}"
-            if match
-            else "",
+            comment=f"{match.percent} %: {match.src} = {match.tgt}" if match else "",
             problem=difference,
             match=match,
             confidence=translated.confidence,
@@ -125,7 +123,10 @@ def fill(document: Document, how: LineTranslator) -> Filled:
 def _recall(segment: Segment, match: Match, encoding: str, how: LineTranslator) -> Filling | None:
     """Return what a memory has for a segment, if it can be taken as it is."""
     text, source = match.tgt, segment.text
-    if match.percent < 100 or compare_placeholders(source, text, how.placeholders):
+    # A memory's texts are lines: what a list or a usage has further would be run together.
+    if match.percent < 100 or "\n" in source.strip():
+        return None
+    if compare_placeholders(source, text, how.placeholders):
         return None
     if segment.is_ambiguous or not are_tags_kept(segment, text) or not _fits(text, encoding):
         return None
@@ -247,7 +248,7 @@ class _Core:
     @property
     def can_be_aligned(self) -> bool:
         """Whether the tags may be taken out and put in again."""
-        return not self.is_crowded and not self.segment.is_ambiguous
+        return len(self.with_placeholders.tags) <= _MAX_TAGS and not self.segment.is_ambiguous
 
     @property
     def _marks(self) -> list[str]:

@@ -16,7 +16,9 @@ from transformer_cli.documents.document import (
     Segment,
     Source,
     Tag,
+    join_lines,
     pair_elements,
+    read_references,
     splice,
 )
 from transformer_cli.errors import InputError
@@ -24,7 +26,6 @@ from transformer_cli.errors import InputError
 _CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 _LANGUAGE = re.compile(r"""(\s(?:xml:)?lang\s*=\s*["']?)([A-Za-z]{2,3})(?:-\w+)*(?=["'\s>])""")
 _BROKEN_TAG = re.compile(r"<(?=\S)")  # or a template's
-_SPACES = re.compile(r"[ \t\r\f]*\n[ \t\r\n\f]*")
 _INLINE = re.compile(
     r"a|abbr|acronym|b|bd[io]|big|button|cite|data|del|dfn|em|font|i|img|ins|label|mark|meter"
     r"|output|progress|q|r[pt]|ruby|s|small|span|strike|strong|su[bp]|time|u|wbr|code|kbd|samp|tt|var"
@@ -82,24 +83,22 @@ class HtmlDocument(Document):
 
     def _read(self) -> None:
         run: list[_Piece] = []
-        left: list[str] = []  # the element that is left as it is, and those of its name in it
-        begun = 0
+        left, depth, begun = "", 0, 0  # the element that is left as it is
         starts = [*(event.start for event in self._events), len(self._text)]
         for event, end in zip(self._events, starts[1:], strict=True):
             start, kind, name, _ = event
-            if left:
-                if name == left[0]:
-                    left = (
-                        [*left, name] if kind == "start" else left[: -1 if kind == "end" else None]
-                    )
-                if not left and _INLINE.fullmatch(name):
+            if depth:
+                if name == left:
+                    depth += {"start": 1, "end": -1}.get(kind, 0)
+                if not depth and _INLINE.fullmatch(name):
                     run.append(_Piece(begun, end, name, True))
             elif kind == "start" and event.is_left:
-                left, begun = [name], start
+                left, depth, begun = name, 1, start
                 if not _INLINE.fullmatch(name):
                     run = self._end_run(run)
             elif kind == "text":
-                run.append(_Piece(start, end, ""))
+                is_marked = not start and self._text.startswith("\ufeff")
+                run.append(_Piece(start + is_marked, end, ""))
             elif kind == "comment" or (kind == "single" and _INLINE.fullmatch(name)):
                 run.append(_Piece(start, end, name, True))
             elif _INLINE.fullmatch(name):
@@ -109,6 +108,11 @@ class HtmlDocument(Document):
                 if name == "html" and kind == "start":
                     self._find_language(start, end)
         self._end_run(run)
+        if depth:
+            self.left.append(f"{self._place(begun)}: all from <{left[:40]}> on, which has no end")
+
+    def _place(self, start: int) -> str:
+        return f"{self._name}:{bisect_right(self._lines, start)}"
 
     def _find_language(self, start: int, end: int) -> None:
         src, tgt = self._languages
@@ -130,7 +134,7 @@ class HtmlDocument(Document):
             run = run[:-1]
         texts = [self._text[piece.start : piece.end] for piece in run]
         if not any(
-            LETTER.search(html.unescape(text))
+            LETTER.search(read_references(text))
             for text, piece in zip(texts, run, strict=True)
             if not piece.name and not piece.is_alone
         ):
@@ -138,8 +142,7 @@ class HtmlDocument(Document):
         start, end = run[0].start, run[-1].end
         raw = "".join(" " if piece.name else text for text, piece in zip(texts, run, strict=True))
         if _BROKEN_TAG.search(raw):
-            line = bisect_right(self._lines, start)
-            self.left.append(f"{self._name}:{line}: has a < that begins no tag")
+            self.left.append(f"{self._place(start)}: has a < that begins no tag")
             return []
         if not run[0].name:
             start += len(texts[0]) - len(texts[0].lstrip())
@@ -156,15 +159,14 @@ class HtmlDocument(Document):
         for number, piece in enumerate(run):
             written = self._text[max(start, piece.start) : min(end, piece.end)]
             if piece.name or piece.is_alone:
-                text += _SPACES.sub(" ", html.unescape(raw))
+                text += join_lines(read_references(raw))
                 raw = ""
                 tags.append(Tag(len(text), len(text) + len(written), *halves[number]))
                 text += written
             else:
                 raw += written  # of '&amp;' html.parser makes an event of its own
-        text += _SPACES.sub(" ", html.unescape(raw))
-        line = bisect_right(self._lines, start)
-        return Segment(text, f"{self._name}:{line}", tuple(tags))
+        text += join_lines(read_references(raw))
+        return Segment(text, self._place(start), tuple(tags))
 
 
 class _Parser(HTMLParser):

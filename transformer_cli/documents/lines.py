@@ -10,21 +10,21 @@ class LinesDocument(Document):
     """A text; line N in is line N out, and what is not filled is written as its source."""
 
     def __init__(self, source: Source) -> None:
+        self.segments, self.left = [], []
+        self._parts: list[tuple[str, str, str]] = []  # of each line: the text is in the middle
         lines = re.split(r"(?<=\n)", source.decode(self.encoding))
-        self.left = []
-        self._parts = [re.fullmatch(r"(\ufeff?\s*)(.*?)(\s*)", line, re.DOTALL) for line in lines]
-        self.segments = [
-            Segment(part[2], f"{source.name}:{number}")
-            for number, part in enumerate(self._parts, start=1)
-            if part is not None and part[2]
-        ]
+        for number, line in enumerate(lines, start=1):
+            start = len(line) - len(line.removeprefix("\ufeff").lstrip())
+            text = line[start:].rstrip()
+            self._parts.append((line[:start], text, line[start + len(text) :]))
+            if text:
+                self.segments.append(Segment(text, f"{source.name}:{number}"))
 
     def write(self, fillings: Sequence[Filling | None]) -> bytes:
         """Return the text with each line's translation."""
         waiting = iter(fillings)
         written = []
-        for part in self._parts:
-            assert part is not None
-            filling = next(waiting) if part[2] else None
-            written.append(part[1] + (filling.text if filling else part[2]) + part[3])
+        for before, text, behind in self._parts:
+            filling = next(waiting) if text else None
+            written.append(before + (filling.text if filling else text) + behind)
         return "".join(written).encode(self.encoding)

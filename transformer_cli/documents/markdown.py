@@ -26,11 +26,11 @@ _FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n.*?\n---[ \t]*(?:\r?\n|$)", re
 _FOOTNOTE = re.compile(r"\[\^[^\]\s]+\]:?")
 _ELEMENT = re.compile(r"<(/?[A-Za-z][\w-]*)(?![^>]*/>)")
 _BLOCK = re.compile(
-    r"^(?:(\d{1,9})(?=[.)](?:\s|$))"
-    r"|(?=#{1,6}(?:\s|$)|>|=+\s*$|[-+*](?:\s|$)|```|~~~|[-:|\s]+$|(?:[*_-]\s*){3,}$))"
+    r"^(?:(\d{1,9})(?=[.)](?:\s|$))|(?=#{1,6}(?:\s|$)|>|=+\s*$|[-+*](?:\s|$)|```|~~~"
+    r"|[-:|\s]+$|(?:[*_-]\s*){3,}$|\[(?!\^)[^\]]*\]:))"
 )
 """What may begin a block that is no paragraph."""
-_MARKUP = re.compile(r"[\\`*_\[\]<>~|]")
+_MARKUP = re.compile(r"[\\`*_\[\]<>~]")
 _BAR = re.compile(r"(?<!\\)\|")
 _SPACES = re.compile(r"\s+")
 
@@ -50,7 +50,7 @@ class MarkdownDocument(Document):
         self.encoding = source.encoding_by_mark() or "utf-8"
         self._name, self._text = source.name, source.decode(self.encoding)
         self.segments, self.left = [], []
-        self._blocks: list[tuple[int, int, bool]] = []  # span, and whether a block begins there
+        self._blocks: list[tuple[int, int, bool]] = []  # span, and whether bars in it are escaped
         self._inline = _InlineTags(self._name)
         front = _FRONT_MATTER.match(self._text)
         hidden = "\n" * front[0].count("\n") if front else ""
@@ -72,13 +72,21 @@ class MarkdownDocument(Document):
     ) -> None:
         """Add the segments of a block, whose lines are found again behind their prefixes."""
         offsets: list[int] = []  # of each character of the content
+        has_bars = False
+        # Of cells there are several in a line; of other lines the end, as a list's '1.' may be it.
+        find = str.rfind if "\n" in content else str.find
         for number, part in enumerate(content.split("\n"), start=first):
-            at = lines[number].find(part, cursors.get(number, 0)) if number < len(lines) else -1
-            if at < 0:  # as of a cell with an escaped |
+            raw, cursor = lines[number] if number < len(lines) else "", cursors.get(number, 0)
+            at, written = find(raw, part, cursor), part
+            if at < 0:  # in a table, bars of the text are escaped
+                written, has_bars = part.replace("|", r"\|"), True
+                at = raw.find(written, cursor)
+            if at < 0:
                 self.left.append(f"{self._name}:{first + 1}: its text cannot be found again")
                 return
-            cursors[number] = at + len(part)
-            offsets += range(starts[number] + at, starts[number] + at + len(part) + 1)
+            cursors[number] = at + len(written)
+            widths = (1 + (sign == "|" and written != part) for sign in part)
+            offsets += accumulate(widths, initial=starts[number] + at)
         found, breaks = self._inline.find(content)
         edges = [0, *(edge for each in breaks for edge in each), len(content)]
         for start, end in zip(edges[::2], edges[1::2], strict=True):
@@ -98,13 +106,13 @@ class MarkdownDocument(Document):
                 line = first + content.count("\n", 0, start) + 1
                 place = f"{self._name}:{line}"
                 self.segments.append(Segment(re.sub(r"\s", " ", text), place, tags))
-                span = offsets[start], offsets[start + len(text) - 1] + 1
-                self._blocks.append((*span, start == left))
+                span = offsets[start], offsets[start + len(text)]
+                self._blocks.append((*span, has_bars))
 
     def write(self, fillings: Sequence[Filling | None]) -> bytes:
         """Return the file; what would read as markup in a translation is escaped."""
         edits = []
-        for segment, (start, end, is_first), filling in zip(
+        for segment, (start, end, has_bars), filling in zip(
             self.segments, self._blocks, fillings, strict=True
         ):
             if filling is not None:
@@ -113,11 +121,11 @@ class MarkdownDocument(Document):
                 found, _ = self._inline.find("".join(parts))
                 if len(found) != len(segment.tags):
                     parts[::2] = [_MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
+                if has_bars:
+                    parts = [part.replace("|", r"\|") for part in parts]
                 elif "|" not in segment.text:  # it might be in a table
                     parts[::2] = [_BAR.sub(r"\|", part) for part in parts[::2]]
-                text = "".join(parts)
-                if is_first:
-                    text = _BLOCK.sub(r"\1\\", text, count=1)
+                text = _BLOCK.sub(r"\1\\", "".join(parts), count=1)
                 edits.append(Edit(start, end, text))
         return splice(self._text, edits).encode(self.encoding)
 

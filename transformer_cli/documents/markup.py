@@ -10,11 +10,21 @@ from typing import Literal
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
-from transformer_cli.documents.document import Document, Edit, Filling, Segment, Source, Tag, splice
+from transformer_cli.documents.document import (
+    Document,
+    Edit,
+    Filling,
+    Segment,
+    Source,
+    Tag,
+    join_lines,
+    splice,
+)
 from transformer_cli.errors import InputError
 
 _DECLARED = re.compile(rb"""\s*<\?xml\s[^>]*?encoding\s*=\s*["']([\w.:-]+)["']""")
-_START_TAG = re.compile(r"""<[^\s/>]+(?:"[^"]*"|'[^']*'|[^"'>])*>""")
+_START_TAG = re.compile(r"""<[^\s/>]+(?:"[^"]*"|'[^']*'|[^"'>]+)*+>""")
+_ATTRIBUTE = re.compile(r"""\s([^\s=]+)\s*=\s*(?:"[^"]*"|'[^']*')""")
 _REFERENCE = re.compile(r"&(?:#(\d{1,7})|#x([0-9A-Fa-f]{1,6})|(\w+));")
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _INNER = re.compile(r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[(?P<literal>.*?)\]\]>", re.DOTALL)
@@ -104,15 +114,14 @@ class XmlDocument(Document):
 
     def start_tag(self, element: Element, attributes: Mapping[str, str]) -> str:
         """Return an element's start tag with attributes set, and not closed at once."""
-        tag = self.text[element.start : element.content]
-        tag = re.sub(r"\s*/?>$", ">", tag)
+        tag = self.text[element.start : element.content - 1].removesuffix("/").rstrip()
         for name, value in attributes.items():
             written = f" {name}={quoteattr(value)}"
-            pattern = rf"""\s{re.escape(name)}\s*=\s*(?:"[^"]*"|'[^']*')"""
-            match = re.search(pattern, tag)
-            start, end = match.span() if match else (len(tag) - 1, len(tag) - 1)
+            there = (match for match in _ATTRIBUTE.finditer(tag) if match[1] == name)
+            match = next(there, None)
+            start, end = match.span() if match else (len(tag), len(tag))
             tag = tag[:start] + written + tag[end:]
-        return tag
+        return f"{tag}>"
 
     def indent(self, element: Element) -> str:
         """Return the white space before an element."""
@@ -131,7 +140,7 @@ class XmlDocument(Document):
                 half = "open" if how == "pair" else how
                 tags.append(Tag(len(text), len(text) + len(piece), half, key))
             elif not keeps_space:
-                piece = re.sub(r"\s*\n\s*", " ", piece)
+                piece = join_lines(piece)
             text += piece
         return Segment(text, f"{self.name}:{element.line}", tuple(tags))
 
@@ -169,9 +178,15 @@ def _read_text(raw: str) -> Iterator[tuple[str, bool, Kind]]:
     for match in _INNER.finditer(raw):
         yield _unescape(raw[place : match.start()]), False, alone
         literal = match["literal"]
-        yield (match[0], True, alone) if literal is None else (literal, False, alone)
+        yield (
+            (match[0], True, alone) if literal is None else (_read_line_ends(literal), False, alone)
+        )
         place = match.end()
     yield _unescape(raw[place:]), False, alone
+
+
+def _read_line_ends(raw: str) -> str:
+    return raw.replace("\r\n", "\n").replace("\r", "\n") if "\r" in raw else raw
 
 
 def _unescape(raw: str) -> str:
@@ -181,7 +196,7 @@ def _unescape(raw: str) -> str:
             return _NAMED.get(name, match[0])
         return chr(int(decimal) if decimal else int(hexadecimal, 16))
 
-    raw = raw.replace("\r\n", "\n")
+    raw = _read_line_ends(raw)
     return _REFERENCE.sub(unescape, raw) if "&" in raw else raw
 
 
@@ -193,6 +208,7 @@ class _Parser:
         self._stack: list[Element] = []
         self._count = 0
         self._parser = parser = expat.ParserCreate("utf-8")
+        parser.specified_attributes = True  # no defaults, which would be in each element
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.EntityDeclHandler = self._refuse_entity

@@ -6,21 +6,27 @@ from pathlib import Path
 from typing import Self
 
 from transformer_cli.data.readers.opening import open_source, source_of_file
-from transformer_cli.documents.document import Match
+from transformer_cli.documents.document import Match, without_controls
+from transformer_cli.errors import UsageError
 from transformer_cli.packages import import_extra
 
 FUZZY_PERCENT = 75
 """Least similarity of a source that is worth telling a person."""
+MOST_PAIRS = 2_000_000
+"""Pairs that a memory may have, of which each takes some 300 bytes."""
 
 
 class Memory:
-    """Pairs of texts, held in memory: some 300 bytes each."""
+    """Pairs of texts, held in memory."""
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         translations: dict[str, Counter[str]] = {}
-        for src, tgt in pairs:
+        for number, (src, tgt) in enumerate(pairs):
+            if number == MOST_PAIRS:
+                raise UsageError(f"--memory: more than {MOST_PAIRS:,} pairs; give fewer")
             if src.strip() and tgt.strip():
-                translations.setdefault(_normalise(src), Counter())[tgt.strip()] += 1
+                of_source = translations.setdefault(_normalise(src), Counter())
+                of_source[without_controls(tgt).strip()] += 1
         # Of several translations the usual one; Counter keeps the order of those as usual.
         self._pairs = {src: each.most_common(1)[0][0] for src, each in translations.items()}
         self._sources = list(self._pairs)
@@ -52,4 +58,4 @@ class Memory:
 
 
 def _normalise(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join(without_controls(text).split())

@@ -23,9 +23,9 @@ from transformer_cli.documents.document import (
 from transformer_cli.errors import InputError
 
 _LINE = re.compile(
-    r"\s*(?:(?P<comment>#.*)"
-    r"|(?:(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,3}\])?)\s*)?"
-    r'"(?P<text>(?:[^"\\]|\\.)*+)")?\s*'
+    r"\s*+(?:(?P<comment>#.*)"
+    r"|(?:(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,3}\])?)\s*+)?"
+    r'"(?P<text>(?:[^"\\]|\\.)*+)")?\s*+'
 )
 _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -70,7 +70,9 @@ class PoDocument(Document):
         self._source, self._name = source, source.name
         header = b"".join((b"\n" + source.data).split(b"\nmsgid ", 2)[:2])
         self.encoding = read_encoding(header, self._name)
-        self._lines = re.split(r"(?<=\n)", source.decode(self.encoding))
+        text = source.decode(self.encoding)
+        self._mark = "\ufeff" * text.startswith("\ufeff")
+        self._lines = re.split(r"(?<=\n)", text.removeprefix(self._mark))
         self.segments, self.left = [], []
         self._plural: PluralForms | None = None
         self._entries: list[_Entry] = []
@@ -86,7 +88,7 @@ class PoDocument(Document):
         """Yield each entry that is not obsolete, checked to be whole."""
         entry, key = _Entry(0), ""
         for number, line in enumerate(self._lines):
-            match = _LINE.fullmatch(line.removeprefix("\ufeff") if not number else line)
+            match = _LINE.fullmatch(line)
             if match is None:
                 raise self._error(number, "no line of a PO file")
             comment, keyword, text = match["comment"], match["key"], match["text"]
@@ -162,7 +164,9 @@ class PoDocument(Document):
             filled = [part for part in parts if part is not None]
             if len(filled) == len(parts):
                 self._fill(lines, entry, filled)
-        return "".join(lines).encode(self.encoding)
+        text = "".join((self._mark, *lines))
+        # Only what comments say of a memory may be in other letters.
+        return text.encode(self.encoding, "replace")
 
     def _fill(self, lines: list[str], entry: _Entry, fillings: Sequence[Filling]) -> None:
         """Put an entry's translations in; lines that go become empty."""
@@ -188,8 +192,9 @@ class PoDocument(Document):
                 lines[line] = re.sub(r"(#[,=])", r"\1 fuzzy,", lines[line], count=1)
             else:
                 lines[entry.line] = f"#, fuzzy{new_line}{lines[entry.line]}"
-        comments = [f"# {one.comment}{new_line}" for one in fillings if one.comment]
         first = entry.line if entry.first is None else entry.first
+        comments = [f"# {one.comment}{new_line}" for one in fillings if one.comment]
+        comments = [one for one in comments if one not in self._lines[first : entry.line]]
         lines[first] = "".join(comments) + lines[first]
 
     def _written(self, entry: _Entry, fillings: Sequence[Filling]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, get_args
 
 from transformer_cli.config.protection import Protected, Protection
-from transformer_cli.documents.document import Match
+from transformer_cli.documents.document import Match, join_lines, without_controls
 from transformer_cli.documents.inline import Span
 from transformer_cli.packages import import_extra
 from transformer_cli.text.reserved import find_placeholders
@@ -16,8 +16,6 @@ _WRAPPED = 50
 """Least length of a line whose sentence may go on in the next one."""
 _HARD_BREAK = re.compile(rf"\n(?=\s|\W\s|$)|(?<!.{{{_WRAPPED}}})\n")
 _WORD = re.compile(r"\S+")
-# What no XML file can hold, and no person wants.
-_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 
 class AlignedLine(Protocol):
@@ -126,17 +124,12 @@ def translate_texts(
     """
     cut = [cut_sentences(text, how.src_lang) for text in texts]
     lines = {
-        one_line(text[slice(*span)]): None
+        join_lines(text[slice(*span)]): None
         for text, spans in zip(texts, cut, strict=True)
         for span in spans
     }
     found = dict(zip(lines, how.translate(list(lines), aligned), strict=True))
     return [_join(text, spans, found, invented) for text, spans in zip(texts, cut, strict=True)]
-
-
-def one_line(sentence: str) -> str:
-    """Return a text with spaces for its line breaks."""
-    return re.sub(r"\s*\n\s*", " ", sentence)
 
 
 def _join(
@@ -149,15 +142,13 @@ def _join(
     src_words: list[Span] = []
     tgt_words: list[Span] = []
     links: set[tuple[int, int]] = set()
-    sentences = [found[one_line(text[slice(*span)])] for span in spans]
+    sentences = [found[join_lines(text[slice(*span)])] for span in spans]
     for span, translated in zip(spans, sentences, strict=True):
         joined += text[end : span[0]]
         links |= {(s + len(src_words), t + len(tgt_words)) for s, t in translated.alignment}
         src_words += [match.span() for match in _WORD.finditer(text, *span)]
         # The number of words stays, as alignments count them.
-        written = _CONTROLS.sub(
-            lambda sign: " " if sign[0].isspace() else "\ufffd", translated.text
-        )
+        written = without_controls(translated.text)
         for _, start, end in reversed(find_placeholders(written, invented)):
             plain = _WORD.sub(lambda word: re.sub(r"\W", "", word[0]) or "-", written[start:end])
             written = written[:start] + plain + written[end:]

@@ -13,7 +13,9 @@ from transformer_cli.documents.document import (
     Segment,
     Source,
     Tag,
+    join_lines,
     pair_elements,
+    read_references,
     splice,
 )
 
@@ -37,12 +39,15 @@ class SrtDocument(Document):
         lines: list[tuple[int, int]] = []
         is_cue, start = False, 0
         for number, line in enumerate(re.split(r"(?<=\n)", self._text), start=1):
-            if not line.strip():
+            if _TIMES.match(line):  # perhaps with no empty line before it, but a number
+                has_number = lines and self._text[lines[-1][1] : start].strip().isdigit()
+                self._add_cue(lines[:-1] if has_number else lines)
+                is_cue, lines = True, []
+            elif not line.strip():
                 self._add_cue(lines)
                 is_cue, lines = False, []
             elif is_cue:
                 lines.append((number, start))
-            is_cue = is_cue or _TIMES.match(line) is not None
             start += len(line)
         self._add_cue(lines)
 
@@ -66,7 +71,7 @@ class SrtDocument(Document):
                 self.segments.append(self._segment(number, self._text[start:end]))
 
     def _segment(self, line: int, raw: str) -> Segment:
-        raw = re.sub(r"\s*\n\s*", " ", raw)
+        raw = join_lines(raw)
         text, tags, place = "", list[Tag](), 0
         found = list(_TAG.finditer(raw))
         halves = pair_elements([match[1] or "" for match in found])
@@ -77,7 +82,7 @@ class SrtDocument(Document):
         return Segment(text + self._read(raw[place:]), f"{self._name}:{line}", tuple(tags))
 
     def _read(self, raw: str) -> str:
-        return html.unescape(raw) if self.has_references else raw
+        return read_references(raw) if self.has_references else raw
 
     def write(self, fillings: Sequence[Filling | None]) -> bytes:
         """Return the file; what is longer than a line is broken into lines of like lengths."""
@@ -86,7 +91,8 @@ class SrtDocument(Document):
             self.segments, self._spans, fillings, strict=True
         ):
             if filling is not None:
-                parts = segment.split(" ".join(filling.text.split()).replace("-->", "→"))
+                parts = segment.split(filling.text.replace("-->", "→"))
+                parts[::2] = [join_lines(part) for part in parts[::2]]
                 if self.has_references:
                     parts[::2] = [html.escape(part, quote=False) for part in parts[::2]]
                 edits.append(Edit(start, end, self._new_line.join(_break_lines(parts))))
@@ -108,7 +114,8 @@ def _break_lines(parts: Sequence[str]) -> list[str]:
     count = -(-shown // _LONGEST)
     if count < 2:
         return ["".join(parts)]
-    width = len(text) // count
-    while len(lines := textwrap.wrap(text, width, break_long_words=False)) > count:
-        width += 1
+    wrapper = textwrap.TextWrapper(break_long_words=False, break_on_hyphens=False)
+    wrapper.width = len(text) // count
+    while len(lines := wrapper.wrap(text)) > count:
+        wrapper.width += 1
     return [line.replace("\0", " ") for line in lines]

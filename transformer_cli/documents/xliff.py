@@ -111,7 +111,8 @@ class XliffDocument(XmlDocument):
                 content += self.text[place : element.content] + write_text(segment, filling.text)
                 place = element.content_end
             content += self.text[place : base.content_end]
-            qualifier = _QUALIFIERS[fillings[0].origin]
+            origins = {filling.origin for filling in fillings}
+            qualifier = _QUALIFIERS["model" if "model" in origins else "memory"]
             new = {"state": "needs-review-translation", "state-qualifier": qualifier}
             start, end, text = self._target(cut or source, target, new)
             notes = (escape(filling.comment) for filling in fillings if filling.comment)

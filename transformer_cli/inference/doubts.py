@@ -17,6 +17,7 @@ from transformer_cli.inference.translator import (
     ignore,
     never,
 )
+from transformer_cli.text.reserved import compare_placeholders
 
 # A phrase three times in a row: 'of the car of the car of the car'; not twice in the source.
 _REPEATED = {
@@ -91,8 +92,8 @@ def search_doubtful_again(
 ) -> list[list[Translation]]:
     """Return what ``tell_doubts`` does, after a second search for lines with a doubtful best one.
 
-    Its beam is wider, and the best translation that is not doubtful is taken; without one, the
-    first stays. Samples are what the model says, good or bad.
+    Its beam is wider, and the best translation that is not doubtful, and has all placeholders,
+    is taken; without one, the first stays. Samples are what the model says, good or bad.
     """
     told = tell_doubts(translator, encoded, found)
     places = [place for place, (best, *_) in enumerate(told) if best.doubt]
@@ -100,12 +101,19 @@ def search_doubtful_again(
         return told
     beam_size = max(SLOT_BEAM, translator.decoding.beam_size)
     lines = [encoded[place] for place in places]
-    # Only the likeliest is aligned.
     again = translator.with_search(beam_size).translate_encoded(
-        lines, 1 if with_alignments else beam_size, with_alignments, progress, should_stop
+        lines, beam_size, with_alignments, progress, should_stop
     )
+    protect = translator.tokenizers.protect
     finder = _finder_of(translator.config.data.tgt_lang)
     for place, line, candidates in zip(places, lines, again, strict=True):
-        good = (one for one in candidates if not finder.find(line.text, one.text))
-        told[place] = [next(good, told[place][0])]
+        first = told[place][0]
+        differs = bool(compare_placeholders(line.text, first.text, protect))
+        good = (
+            one
+            for one in candidates
+            if not finder.find(line.text, one.text)
+            and (differs or not compare_placeholders(line.text, one.text, protect))
+        )
+        told[place] = [next(good, first)]
     return told

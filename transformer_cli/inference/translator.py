@@ -258,7 +258,7 @@ class TextTranslator(Generic[EngineT]):
             prefixes: what each line's translations begin with, if the line is not blank.
             n_best: maximum number of translations per line, limited by the beam size; None: the
                 best one, whose scores nobody needs.
-            with_alignments: whether to align the words of the best translation.
+            with_alignments: whether to align the words of the translations.
             progress: see ``Progress``.
             on_long_line: called with each line that is split, before any is translated.
             should_stop: see ``ShouldStop``.
@@ -312,10 +312,7 @@ class TextTranslator(Generic[EngineT]):
             ranked.append(joined[:n_best] or [nothing])
         aligned = self._align(ranked, with_alignments)
         return [
-            [
-                self._to_translation(one, aligned.get(one, ()), with_alignments and place == 0)
-                for place, one in enumerate(of_line)
-            ]
+            [self._to_translation(one, aligned.get(one, ()), with_alignments) for one in of_line]
             for of_line in ranked
         ]
 
@@ -347,15 +344,15 @@ class TextTranslator(Generic[EngineT]):
     def _align(
         self, ranked: Sequence[Sequence[LineHypothesis]], with_alignments: bool
     ) -> dict[LineHypothesis, list[int]]:
-        """Align the tokens of the best hypotheses if asked, and of those with unknown words.
+        """Align the tokens of the hypotheses if asked, and otherwise of those with unknown words.
 
         Of each token there is the place in the line of the token that it is aligned to.
         """
         needed = [
             one
             for of_line in ranked
-            for place, one in enumerate(of_line)
-            if (with_alignments and place == 0)
+            for one in of_line
+            if with_alignments
             or (self.replace_unk and UNK_ID in one.ids[len(one.line.prefix_ids) :])
         ]
         if not needed:

@@ -6,12 +6,11 @@ written into the new run, so that it can be looked at and repeated.
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import count
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,13 +21,13 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import PairProgress, ParallelFiles
 from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.prepared import open_writer
-from transformer_cli.data.readers.opening import open_source
+from transformer_cli.data.readers.opening import open_source, source_of_file
 from transformer_cli.data.sources import check_has_text, load_split
 from transformer_cli.errors import UsageError
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.evaluation.scores import paired_bootstrap
 from transformer_cli.inference.loading import ComputeOptions, load_translator
-from transformer_cli.runs.checkpoint import list_checkpoints
+from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import (
     GROWTH_CONFIG,
     GROWTH_RECORD,
@@ -44,14 +43,24 @@ from transformer_cli.training.preparation import PreparedData, open_prepared_dat
 _HELD_OUT = 20  # of so many pairs of the new text, one is held out,
 _FEWEST, _MOST = 50, 500  # and at least and at most so many in all; no more than half
 _TOO_FEW = 20
+# docs/results.md, "Growing", has what other values come to.
+_SHARE = 0.25
+_BATCH_TOKENS = 1024  # for many small steps in a short text
 _EPOCHS = 10
-_SHARE = 0.5
-_BATCH_TOKENS = 1024
-_PEAK = 3e-4
+_TRAINING: dict[str, Any] = {
+    "epochs": _EPOCHS,
+    "max_steps": None,
+    "accumulate": 1,
+    "schedule": {"kind": "linear", "peak": 3e-4, "warmup": 10},
+    "ema_decay": None,
+    "init_share": 0.5,
+    # At the end only, so that no checkpoint is chosen by the text that judges it.
+    "validate_every": 2**31 - 1,
+}
 
 
 @dataclass(frozen=True)
-class Difference:
+class ScoreChange:
     """What becomes of the BLEU of a text."""
 
     before: float
@@ -80,9 +89,11 @@ class Growth:
             UsageError: a file of the new text has no format, or the new run is of another text.
             ConfigError, CorpusError, RunError: the old run or a text is missing or damaged.
         """
+        self.old.check_not_hub_model()
         config = self.old.load_config()
         check_has_text(config.data, self.old.config)
-        sources = [_source_of(path) for path in self.added]
+        find_checkpoint(self.old.checkpoints, "best")
+        sources = [source_of_file(path) for path in self.added]
         pairs = sum(_count_pairs(source, config, progress) for source in sources)
         if pairs < _TOO_FEW:
             raise UsageError(f"--add: {pairs} pairs; at least {_TOO_FEW}, to tell what is gained")
@@ -110,59 +121,44 @@ class Growth:
     def _compose(
         self, config: Config, sources: list[SourceConfig], pairs: int, tags: list[str | None]
     ) -> str:
-        """Return the adaptation's configuration: what differs from the old run's."""
-        replayed = []
-        for number, tag in enumerate(tags):
-            files = self._replay_files(number)
-            replayed.append(SourceConfig(src=files.src, tgt=files.tgt, tag=tag))
-        held_out = min(max(pairs // _HELD_OUT, _FEWEST), _MOST, pairs // 2)
-        sections: dict[str, dict[str, Any]] = {
-            "data": {
-                "kind": "corpus",
-                "src_lang": config.data.src_lang,
-                "tgt_lang": config.data.tgt_lang,
-                "sources": sources,
-                "filters": ["blank", "duplicates"],
-                "split": {"val": held_out, "test": 0, "near": "apart"},
-                "val": None,
-                "replay": {"share": _SHARE, "sources": replayed},
+        """Return the text of the configuration: what differs from the old run's."""
+        replayed = [
+            SourceConfig(src=files.src, tgt=files.tgt, tag=tag)
+            for files, tag in zip(map(self._replay_files, range(len(tags))), tags, strict=True)
+        ]
+        data = {
+            "kind": "corpus",
+            "src_lang": config.data.src_lang,
+            "tgt_lang": config.data.tgt_lang,
+            "sources": sources,
+            "filters": ["blank", "duplicates"],
+            "split": {
+                "val": min(max(pairs // _HELD_OUT, _FEWEST), _MOST, pairs // 2),
+                "test": 0,
+                "near": "apart",
             },
-            "training": {
-                "epochs": _EPOCHS,
-                "max_steps": None,
-                "batch_tokens": min(_BATCH_TOKENS, config.training.batch_tokens),
-                "accumulate": 1,
-                "schedule": {"kind": "linear", "peak": _PEAK, "warmup": 10},
-                "ema_decay": None,
-                # At the end only, so that no checkpoint is chosen by the text that judges it.
-                "validate_every": 2**31 - 1,
-            },
+            "val": None,
+            "terms": config.data.terms,
+            "replay": {"share": _SHARE, "sources": replayed},
         }
-        path = (self.new.path / GROWTH_CONFIG).as_posix()
-        return "\n".join(
-            [
-                "# Written by transformer-cli train --from. To train it again elsewhere:",
-                f"#   transformer-cli train {path} --run-dir DIR",
-                f"base: {_quote(self.old.config.absolute())}",
-                f"init: {_quote(self.old.path.absolute())}",
-                *(
-                    line
-                    for name, section in sections.items()
-                    for line in (
-                        f"{name}:",
-                        *(f"  {key}: {_quote(section[key])}" for key in section),
-                    )
-                ),
-                "",
-            ]
-        )
+        batch_tokens = min(_BATCH_TOKENS, config.training.batch_tokens)
+        sections = {"data": data, "training": _TRAINING | {"batch_tokens": batch_tokens}}
+        lines = [
+            "# Written by transformer-cli train --from. To train it again elsewhere:",
+            f"#   transformer-cli train {(self.new.path / GROWTH_CONFIG).as_posix()} --run-dir DIR",
+            f"base: {_quote(self.old.config.absolute())}",
+            f"init: {_quote(self.old.path.absolute())}",
+        ]
+        for name, section in sections.items():
+            lines += [f"{name}:", *(f"  {key}: {_quote(section[key])}" for key in section)]
+        return "\n".join(lines) + "\n"
 
     def judge(
         self,
         compute: ComputeOptions,
         progress: Callable[[int], object],
         say: Callable[[str], object],
-    ) -> tuple[Difference, Difference]:
+    ) -> tuple[ScoreChange, ScoreChange]:
         """Return what becomes of the new text's held-out part, and of the old validation text."""
         runs = (self.old, self.new)
         metrics = metrics_of_runs(self.old.load_config(), runs, say)
@@ -175,11 +171,11 @@ class Growth:
             ]
             before, after = paired_bootstrap(systems, text.tgt, metrics.by_name()["bleu"])
             scores = before.value, after.value, after.half_width, after.p_value
-            found.append(Difference(*scores, len(text)))
+            found.append(ScoreChange(*scores, len(text)))
         gained, lost = found
         return gained, lost
 
-    def settle(self, gained: Difference, lost: Difference, max_loss: float) -> Path | None:
+    def settle(self, gained: ScoreChange, lost: ScoreChange, max_loss: float) -> Path | None:
         """Record the judgement; rename a run that is not taken over, and return where it is."""
         is_better = gained.after > gained.before and lost.before - lost.after < max_loss
         record = {"old": self.old.path.absolute().as_posix(), "max_loss": max_loss}
@@ -200,21 +196,6 @@ def next_run(old: Path) -> Path:
     name, _, number = path.name.rpartition("+")
     is_grown = name and number.isdecimal()
     return path.with_name(f"{name}+{int(number) + 1}" if is_grown else f"{path.name}+1")
-
-
-def _source_of(path: Path) -> SourceConfig:
-    ending = PurePath(re.sub(r"\.(gz|xz|zst)$", "", path.name)).suffix.lower()
-    match ending:
-        case ".tmx":
-            return SourceConfig(tmx=path)
-        case ".po" | ".mo":
-            return SourceConfig(po=path)
-        case ".tsv":
-            return SourceConfig(tsv=path, src_column=1, tgt_column=2)
-    raise UsageError(
-        f"--add {path}: expected TMX, PO, MO or TSV with a source and a target column, by the "
-        "name's ending; for other text, write a configuration with init and data.replay"
-    )
 
 
 def _count_pairs(source: SourceConfig, config: Config, progress: PairProgress) -> int:

@@ -134,7 +134,7 @@ class Numbers(NamedTuple):
 
 def count_numbers(model: Transformer, config: Config) -> Numbers:
     """Count what a training of ``model`` holds, of which ``training.freeze`` is frozen."""
-    copies = 2 if config.training.ema_decay is not None else 1
+    copies = 1 + config.training.has_average
     trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     return Numbers(
         copies * count_parameters(model),
@@ -167,7 +167,7 @@ def check_memory(
     needed, there = sharing * _FLOAT * sum(numbers), memory_of(device)
     if needed <= there:
         return
-    has_average = config.training.ema_decay is not None
+    has_average = config.training.has_average
     owner = "the GPU" if device.type == "cuda" else "this machine"
     average = " and an average" if has_average else ""
     shared = f" in {sharing} processes" if sharing > 1 else ""

@@ -133,6 +133,7 @@ class Optimizer:
                 optimizer = kind.build([*own.values()], config, execution.fused, self._can_capture)
                 self._parts.append(_Part(kind, optimizer, own))
         self._average_weight = torch.zeros((), device=device)
+        self._new_share = None if config.init_share is None else 1.0 - config.init_share
         self._losses = Losses(*torch.zeros(2, device=device))
         self._skipped = torch.zeros((), dtype=torch.int64, device=device)
         self._pool = GraphPool(device)
@@ -223,6 +224,8 @@ class Optimizer:
         skip = is_bad | (self._skipped > self._config.skip_nonfinite)
         if self._config.clip_norm is not None:
             nn.utils.clip_grads_with_norm_(self._weights, self._config.clip_norm, norm)
+        if self._new_share is not None:  # what is new of them, taken out and put back updated
+            torch._foreach_add_(self._averages, self._trained, alpha=-self._new_share)
         is_skipped = not self._skips_itself and bool(skip)
         for part in self._parts:
             if self._skips_itself:
@@ -231,7 +234,9 @@ class Optimizer:
             if not is_skipped:
                 part.optimizer.step()
             part.optimizer.zero_grad(set_to_none=not self._keep_gradients)
-        if self._averages:
+        if self._new_share is not None:
+            torch._foreach_add_(self._averages, self._trained, alpha=self._new_share)
+        elif self._averages:
             weight = self._average_weight * ~skip
             torch._foreach_lerp_(self._averages, self._trained, [weight] * len(self._averages))
         losses = (loss.masked_fill(skip, 0.0) for loss in self._losses)

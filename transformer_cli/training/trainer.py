@@ -77,9 +77,9 @@ class Trainer:
         self._arguments = (pairs, config, precision, augmentation)
         self.device = next(model.parameters()).device
         self._execution = Execution.choose(self.device, precision, ranks, use_graphs)
-        # The model that is validated and saved: the EMA of the weights, if there is one.
-        has_ema = config.training.ema_decay is not None
-        self.eval_model = copy.deepcopy(model).requires_grad_(False) if has_ema else model
+        # The model that is validated and saved: an average of the weights, if there is one.
+        has_average = config.training.has_average
+        self.eval_model = copy.deepcopy(model).requires_grad_(False) if has_average else model
         self.config = config.training
         self.d_model = config.model.d_model
         self.optimizer = Optimizer(model, self.eval_model, self.config, ranks, self._execution)

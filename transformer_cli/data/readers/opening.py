@@ -90,7 +90,7 @@ def source_of_file(path: Path) -> SourceConfig:
             return SourceConfig(po=path)
         case "tsv":
             return SourceConfig(tsv=path, src_column=1, tgt_column=2)
-    raise UsageError(f"{path}: not a .tmx, .po or .tsv file; convert it")
+    raise UsageError(f"{path}: expected TMX, PO, or TSV of two columns, by the name's ending")
 
 
 def open_pair(pair: FilePair) -> ParallelFiles:

@@ -39,7 +39,9 @@ def terms(text: EncodedText) -> InlineTerms:
 
 def split(row: list[int]) -> tuple[list[str], list[str]]:
     """The texts of a source outside of terms, and the translations of these."""
-    texts, translations, part = [], [], []
+    texts: list[str] = []
+    translations: list[str] = []
+    part: list[int] = []
     for number in [*row, BEFORE]:
         if number in MARKS:
             (translations if number == BEHIND else texts).append(BOTH.src.decode(part))

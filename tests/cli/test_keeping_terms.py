@@ -1,6 +1,7 @@
 """Terms, from a configuration to translations."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,19 @@ def test_evaluate_reports_the_share_that_is_kept(trained: Path, directory: Path)
     assert "terms" not in json.loads(run("evaluate", trained, *files, "--json").out)
 
 
+def test_the_terms_of_a_document_are_counted(
+    trained: Path, directory: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("polib")
+    header = "Language: en\\nContent-Type: text/plain; charset=UTF-8\\n"
+    entries = 'msgid "das Paket rot"\nmsgstr ""\n\nmsgid "das x"\nmsgstr ""\n'
+    (tmp_path / "x.po").write_text(f'msgid ""\nmsgstr "{header}"\n\n{entries}')
+    files = ("-i", tmp_path / "x.po", "-o", tmp_path / "y.po")
+    found = run("translate", trained, *files, "--terms", directory / "list.tsv")
+    assert found.code == 0, found.err
+    assert re.search(r"^[012] of 2 terms are kept, ", found.err, re.MULTILINE)
+
+
 def test_files_of_terms_that_cannot_be_used_are_refused(
     trained: Path, directory: Path, tmp_path: Path
 ) -> None:
@@ -107,7 +121,7 @@ def test_a_model_keeps_to_terms_that_its_text_has_not(tmp_path: Path) -> None:
     settings = (
         ("tokenizer", "{kind: sentencepiece, vocab_size: 600}"),
         ("data.terms", "0.5"),
-        ("training.epochs", "12"),
+        ("training.epochs", "7"),
     )
     toy = Path(__file__).parents[2] / "configs" / "toy.yaml"
     given = [word for key, value in settings for word in ("--set", f"{key}={value}")]

@@ -22,7 +22,7 @@ SETTINGS = SentencePieceConfig(kind="sentencepiece", vocab_size=500, byte_fallba
 MODEL = learn_model(SETTINGS, [*TOY.src[:500], *TOY.tgt[:500]], "text", lambda lines, _: lines)
 BASE = SentencePieceTokenizer(MODEL, False, Path("joint.model"))
 BOTH = ReservedTokenizers.of(Tokenizers(BASE, BASE), ["printf"], ["news"], has_terms=True)
-MARKS = BEFORE, BETWEEN, BEHIND = tuple(BOTH.src.term_marks)
+MARKS = BEFORE, BEHIND = tuple(BOTH.src.term_marks)
 
 
 @pytest.fixture(scope="module")
@@ -37,24 +37,18 @@ def terms(text: EncodedText) -> InlineTerms:
     return InlineTerms(BOTH.src, Lexicon.learn(text, BOTH.src.size), 0.4, 60)
 
 
-def without_terms(row: list[int]) -> list[int]:
-    """A source without marks, and without what is between the second and the third."""
-    kept, is_translation = [], False
-    for number in row:
-        is_translation = (is_translation or number == BETWEEN) and number != BEHIND
-        if not is_translation and number not in MARKS:
-            kept.append(number)
-    return kept
-
-
-def put_terms(row: list[int]) -> list[tuple[str, str]]:
-    """The terms of a source and their translations, as text."""
-    parts = " ".join(map(str, row)).split(f"{BEFORE} ")[1:]
-    sides = [part.split(f" {BEHIND}")[0].split(f" {BETWEEN} ") for part in parts]
-    return [
-        (BASE.decode([*map(int, src.split())]), BASE.decode([*map(int, tgt.split())]))
-        for src, tgt in sides
-    ]
+def split(row: list[int]) -> tuple[list[str], list[str]]:
+    """The texts of a source outside of terms, and the translations of these."""
+    texts: list[str] = []
+    translations: list[str] = []
+    part: list[int] = []
+    for number in [*row, BEFORE]:
+        if number in MARKS:
+            (translations if number == BEHIND else texts).append(BOTH.src.decode(part))
+            part = []
+        else:
+            part.append(number)
+    return texts, translations
 
 
 def test_a_share_of_the_sources_has_terms_and_stays_the_same_else(
@@ -65,12 +59,15 @@ def test_a_share_of_the_sources_has_terms_and_stays_the_same_else(
     having = 0
     for place in range(len(text)):
         row, tgt = made.src[place].tolist(), BASE.decode(text.tgt[place].tolist())
-        assert without_terms(row) == text.src[place].tolist()
         assert len(row) <= terms.max_length
-        found = put_terms(row)
-        having += bool(found)
-        for src, translation in found:
-            assert 1 <= len(src.split()) <= MOST_WORDS
+        texts, translations = split(row)
+        rest = BASE.decode(text.src[place].tolist())
+        for part in texts:  # in order, and nothing else
+            assert part in rest
+            rest = rest[rest.index(part) + len(part) :]
+        assert bool(rest) is bool(translations and not texts[-1])
+        having += bool(translations)
+        for translation in translations:
             assert 1 <= len(translation.split()) <= MOST_WORDS + 1
             assert translation.lower() in tgt.lower()
     assert 0.3 * len(text) < having < 0.42 * len(text)
@@ -83,12 +80,23 @@ def test_a_seed_decides_the_terms(text: EncodedText, terms: InlineTerms) -> None
 
 
 def test_words_go_with_their_translations(text: EncodedText, terms: InlineTerms) -> None:
-    made = terms(text, seed=3)
-    pairs = [pair for row in range(len(made)) for pair in put_terms(made.src[row].tolist())]
+    random = np.random.default_rng(3)
+    pairs = [
+        (BASE.decode(src[own].tolist()), BASE.decode(tgt[found].tolist()))
+        for src, tgt in ((text.src[place], text.tgt[place]) for place in range(400))
+        for own, found in terms.find_phrases(src, tgt, random)
+    ]
+    assert max(len(src.split()) for src, _ in pairs) == MOST_WORDS
     of_dog = [tgt for src, tgt in pairs if src == "Hund"]
     assert len(of_dog) > 5
     assert of_dog.count("dog") > 0.95 * len(of_dog)
     assert not {"ein", "die", "zwei"} & {src for src, _ in pairs}
+
+
+def test_text_that_nothing_was_learned_of_stays_as_it_is(text: EncodedText) -> None:
+    lexicon = Lexicon.learn(text.take(np.arange(0)), BOTH.src.size)
+    made = InlineTerms(BOTH.src, lexicon, 1.0, 60)(text.take(np.arange(9)), seed=1)
+    assert np.array_equal(made.src.ids, text.take(np.arange(9)).src.ids)
 
 
 def test_terms_in_use_are_where_they_are_in_training() -> None:
@@ -96,11 +104,15 @@ def test_terms_in_use_are_where_they_are_in_training() -> None:
     line = "Ein Hund, ein %s und ein roten Ball."
     ids, values = BOTH.encode_source(line, listed)
     assert values == ("%s",)
-    assert without_terms(ids) == BOTH.encode_source(line).ids
-    assert put_terms(ids) == [("Hund", "dog"), ("roten Ball", "red ball")]
+    assert [number for number in ids if number in MARKS] == [BEFORE, BEHIND] * 2
+    assert split(ids)[1] == ["dog", "red ball"]
     tokens = BOTH.source_tokens(line, ids, listed)
-    assert "".join(tokens).replace("▁", "") == "Ein" + "Hund,ein%sundeinrotenBall."
-    assert BOTH.src.decode(ids).startswith("Ein Hund")
+    assert len(tokens) == len(ids)
+    assert "".join(tokens).replace("▁", "") == line.replace(" ", "")
+    assert BOTH.src.decode(ids).startswith("Ein dog")
+    # Where subwords go on beyond a term, the parts of the line are encoded by themselves.
+    within = BOTH.encode_source("Hunde", TermList([make_term("Hund", ["dog"])])).ids
+    assert within == BOTH.encode_source("Hunde").ids
     assert not set(BOTH.src.encode(line)) & set(MARKS)
     assert set(BOTH.src.source_ids) == {BOTH.tag_id("news"), *MARKS}
 

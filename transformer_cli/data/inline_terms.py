@@ -1,7 +1,9 @@
-"""Terms in training: some words of a source are followed by what the target says for them.
+"""Terms in training: what the target says for some words of a source takes their place there.
 
-So a model learns to keep to terms (Dinu et al. 2019), which stand between marks: '⟨term⟩ Paket ⟨as⟩
-package ⟨end⟩'. Which words go together is found by aligning a pair's tokens (lexicon.py).
+So a model learns to keep to terms (Dinu et al. 2019), which stand between marks: 'Ein ⟨term⟩
+package ⟨end⟩ fehlt'. Where the source's words stood there, too, a model that knows them would go on
+to translate them as it always does. Which words go together is found by aligning a pair's tokens
+(lexicon.py).
 """
 
 import re
@@ -52,7 +54,7 @@ class InlineTerms:
     def _put_terms(
         self, src: np.ndarray, tgt: np.ndarray, random: np.random.Generator
     ) -> list[int]:
-        """Return a source with one to three of its phrases as terms, if there are any."""
+        """Return a source with one to three of its phrases translated, if there are any."""
         phrases: list[tuple[slice, slice]] = []
         most = int(random.integers(1, _MOST_TERMS + 1))
         for own, translation in self.find_phrases(src, tgt, random):
@@ -60,14 +62,13 @@ class InlineTerms:
                 phrases.append((own, translation))
                 if len(phrases) == most:
                     break
-        before, between, behind = self.tokenizer.term_marks
+        before, behind = self.tokenizer.term_marks
         row: list[int] = []
         place = 0
         for own, translation in sorted(phrases, key=lambda phrase: phrase[0].start):
             begins_line = translation.start == 0
             target = self._encode_alone(tgt[translation].tolist(), begins_line, random)
-            row += [*src[place : own.start].tolist(), before, *src[own].tolist()]
-            row += [between, *target, behind]
+            row += [*src[place : own.start].tolist(), before, *target, behind]
             place = own.stop
         return [*row, *src[place:].tolist()]
 

@@ -44,6 +44,8 @@ class TranslationTable:
 
     def align(self, given: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return for each token of ``rows`` the place of the likeliest of ``given``; -1: none."""
+        if not len(self.keys):  # all pairs were too long to learn from
+            return np.full(len(rows), -1)
         wanted = np.append(given, self.size)[:, None] * self.size + rows
         places = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
         found = np.where(self.keys[places] == wanted, self.probabilities[places], 0.0)

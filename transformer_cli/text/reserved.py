@@ -3,9 +3,9 @@
 A placeholder is the same in a line's translation. Reserved tokens are ids behind a tokenizer's own,
 which no text is encoded to: slots stand for placeholders, on both sides. The joiner says that there
 is no white space between its neighbours, one of which is a slot. Tags stand before a source, as
-data of their kind had them in training. Marks of terms stand around words of a source and what its
-translation has to say for them: '⟨term⟩ Paket ⟨as⟩ package ⟨end⟩'. Both sides have all of them, so
-that vocabularies that were equal stay equal.
+data of their kind had them in training. Marks stand around what a translation has to say for a
+term, which takes the term's place in a source: 'Ein ⟨term⟩ package ⟨end⟩ fehlt'. Both sides have
+all of them, so that vocabularies that were equal stay equal.
 """
 
 import re
@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from transformer_cli.config.protection import PlaceholderPattern, Protected, Protection
@@ -153,7 +153,7 @@ def split_parts(
 class ReservedTokenizer(Tokenizer):
     """A tokenizer with reserved ids behind those of another: joiner, slots, tags, marks of terms.
 
-    ``term_marks`` are before a term, between it and its translation, and behind that, if any.
+    ``term_marks``, if any, are before and behind the translation of a term.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class ReservedTokenizer(Tokenizer):
         first_tag = base.size + (1 + SLOTS if has_slots else 0)
         self.tag_ids = {tag: number for number, tag in enumerate(tags, start=first_tag)}
         slots = ["joiner", *range(1, SLOTS + 1)] if has_slots else []
-        marks = ["term", "as", "end"] if has_terms else []
+        marks = ["term", "end"] if has_terms else []
         names = (*slots, *(f"tag {tag}" for tag in tags), *marks)
         self._names = [f"⟨{name}⟩" for name in names]
         self.size = base.size + len(self._names)
@@ -194,31 +194,32 @@ class ReservedTokenizer(Tokenizer):
         """Return the ids of a line as plain text; none is reserved."""
         return self._base.encode(line)
 
-    def encode_with_terms(self, text: str, terms: TermList) -> list[int]:
-        """Return the ids of text, with marks around its terms, and the terms' translations."""
-        ids = self._base.encode(text)
-        marked: list[int] = []
-        place = 0
-        for found in terms.find(text):
-            # Subwords stay what they are without terms, as in training.
-            start, end = (self._count_ids(ids, text[:to]) for to in (found.start, found.end))
-            if place <= start < end:
-                before, between, behind = self.term_marks
-                term = [*ids[start:end], between, *self._base.encode(found.term.target), behind]
-                marked += [*ids[place:start], before, *term]
-                place = end
-        return marked + ids[place:]
+    def mark_terms(self, text: str, terms: TermList) -> tuple[list[int], list[str]]:
+        """Return the ids of text with its terms' translations in their place, between marks.
 
-    def _count_ids(self, ids: list[int], beginning: str) -> int:
-        """Return how many of a text's ids are of its beginning."""
-        own = self._base.encode(beginning.rstrip())
-        if ids[: len(own)] == own:
-            return len(own)
-        length = len(self._base.decode(own))  # a subword goes on beyond it
-        count = 0
-        while count < len(ids) and len(self._base.decode(ids[:count])) < length:
-            count += 1
-        return count
+        And a token for each: of a translation, the first is what it stands for in the text, and
+        others, as those of marks, are empty.
+        """
+        found = terms.find(text)
+        cuts = [0, *(cut for each in found for cut in (each.start, each.end)), len(text)]
+        whole = self._base.encode(text)
+        heads = [self._base.encode(text[:cut].rstrip()) for cut in cuts]
+        if all(whole[: len(head)] == head for head in heads):
+            # Subwords stay what they are without terms, as in training.
+            parts = [whole[len(start) : len(end)] for start, end in pairwise(heads)]
+        else:
+            parts = [self._base.encode(text[start:end]) for start, end in pairwise(cuts)]
+        ids: list[int] = []
+        tokens: list[str] = []
+        for place, part in enumerate(parts):
+            own = [self._base.token(number) for number in part]
+            if place % 2:
+                target = self._base.encode(found[place // 2].term.target)
+                before, behind = self.term_marks
+                part, own = [before, *target, behind], ["", "".join(own), *[""] * len(target)]
+            ids += part
+            tokens += own
+        return ids, tokens
 
     def encode_parts(
         self, parts: Iterator[TextPart], terms: TermList | None = None
@@ -229,7 +230,7 @@ class ReservedTokenizer(Tokenizer):
             if part.slot is not None:
                 ids = [self._slot_ids[part.slot]]
             elif terms is not None:
-                ids = self.encode_with_terms(part.text, terms)
+                ids = self.mark_terms(part.text, terms)[0]
             else:
                 ids = self._base.encode(part.text)
             has_space = has_space or not part.is_joined
@@ -272,6 +273,13 @@ class ReservedTokenizer(Tokenizer):
         """Return the tokens of a line, or of a part of one as ``encode_parts`` yields it."""
         is_reserved = bool(ids) and ids[0] >= self._base.size
         return [line] if is_reserved else self._base.line_tokens(line, ids)
+
+    def part_tokens(self, text: str, ids: Sequence[int], terms: TermList | None) -> list[str]:
+        """Return the tokens of what ``encode_parts`` yields, given the same terms."""
+        is_slot = ids[0] in self._slot_ids or ids[0] == self._joiner_id
+        if terms is None or is_slot:
+            return self.line_tokens(text, ids)
+        return self.mark_terms(text, terms)[1]
 
     def filled_tokens(self, ids: Sequence[int], values: Sequence[str]) -> list[str]:
         filled = dict(zip(self._slot_ids, values, strict=False))
@@ -371,7 +379,7 @@ class ReservedTokenizers(Tokenizers):
     def encode_source(self, line: str, terms: TermList | None = None) -> EncodedSource:
         """Return the ids of a source alone; all placeholders are slots.
 
-        Terms stand between marks where there are any, or else are slots for their translations.
+        Terms' translations stand between marks where there are any, or else are in slots.
         """
         placeholders = self._find_slots(line, terms)
         slots = _number(placeholders)
@@ -410,23 +418,18 @@ class ReservedTokenizers(Tokenizers):
     ) -> list[str]:
         """Return the tokens of a source; those of slots are their text in the line.
 
-        Those of tags, of marks, and of the terms' translations between marks are empty.
+        Those of tags are empty; for those of terms, see ``mark_terms``.
         """
         placeholders = self._find_slots(line, terms)
         parts = split_parts(line, placeholders, _number(placeholders))
+        inline = terms if self.src.term_marks else None
         tokens = (
             token
-            for text, part in self.src.encode_parts(parts)
-            for token in self.src.line_tokens(text, part)
+            for text, part in self.src.encode_parts(parts, inline)
+            for token in self.src.part_tokens(text, part, inline)
         )
-        between, behind = self.src.term_marks[1:] or (-1, -1)
-        shown: list[str] = []
-        is_translation = False
-        for number in ids:
-            is_translation = number == between or (is_translation and number != behind)
-            is_text = number not in self.src.source_ids and not is_translation
-            shown.append(next(tokens) if is_text else "")
-        return shown
+        tags = frozenset(self.src.tag_ids.values())
+        return ["" if number in tags else next(tokens) for number in ids]
 
 
 @dataclass(frozen=True)

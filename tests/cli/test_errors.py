@@ -23,7 +23,7 @@ tokenizer: {kind: words, min_freq: 1}
     ("arguments", "fragments"),
     [
         (["trian"], ["trian", "--help"]),
-        (["train"], ["CONFIG", "train --help"]),
+        (["train"], ["CONFIG", "--from RUN --add FILE"]),
         (["translate"], ["RUN", "translate --help"]),
         (["train", "tiny.yaml", "--epochs", "3"], ["--epochs"]),
         (["translate", "run", "--beam-size", "0"], ["--beam-size", "1"]),

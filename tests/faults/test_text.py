@@ -160,7 +160,7 @@ def test_a_line_of_very_many_tokens_is_cut_and_said(
     assert finished.code == 0, finished.err
     assert finished.err == (
         f"warning: {tmp_path / 'in.txt'}: line 3: {tokens:,} tokens, "
-        f"translated in {pieces} pieces\n"
+        f"translated in {pieces} pieces\n1 of 5 lines: doubtful, too short; line 3\n"
     )
     found = lines_of(finished)
     assert found[:2] + found[3:] == translate(
@@ -185,7 +185,7 @@ def test_a_word_of_very_many_characters_hurts_no_neighbour(any_run: Path, word: 
         before=with_bounded_memory,
     )
     assert finished.code == 0, finished.err
-    assert finished.err.count("\n") <= 1
+    assert finished.err.count("\n") <= 2  # it is long, and its translation doubtful
     first, _, last = lines_of(finished)
     alone = translate(any_run, b"".join(neighbours), "--max-length", "2")
     assert [first, last] == alone

@@ -26,6 +26,7 @@ from transformer_cli.data.sources import check_has_text, load_split
 from transformer_cli.errors import UsageError
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.evaluation.scores import paired_bootstrap
+from transformer_cli.files import read_small
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import (
@@ -102,7 +103,7 @@ class Growth:
         text = self._compose(config, sources, pairs, list(replayed))
         path = self.new.path / GROWTH_CONFIG
         with lock_run(self.new):
-            if path.is_file() and path.read_text(encoding="utf-8") == text:
+            if path.is_file() and read_small(path) == text.encode():
                 return path
             if list_checkpoints(self.new.checkpoints):
                 raise UsageError(

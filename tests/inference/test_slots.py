@@ -16,6 +16,7 @@ from transformer_cli.inference.translator import SLOT_BEAM
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.reserved import SLOTS, ReservedTokenizers
+from transformer_cli.text.terms import TermList, make_term
 from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
 
 _WORDS = WordsTokenizer(SpacyWords("xx", "de", lowercase=False), Vocabulary("abcdefghij"))
@@ -161,6 +162,29 @@ def test_a_translation_without_its_placeholders_is_searched_again() -> None:
     engine.asked.clear()
     translator.translate_lines(lines, n_best=2)
     assert engine.asked == [(3, 1)]
+
+
+class BySource(ByBeam):
+    """Writes a slot where the source has one, and else 'a'."""
+
+    def search(self, sources: Sequence[list[int]], *others: Any) -> list[list[Hypothesis]]:
+        self.asked.append((len(sources), others[2].beam_size))
+        slots = [[number for number in ids if number in SLOT] for ids in sources]
+        return [[Hypothesis(ids or [4], -1.0)] for ids in slots]
+
+
+def test_terms_that_are_lost_between_marks_are_put_into_slots() -> None:
+    both = ReservedTokenizers.of(Tokenizers(_WORDS, _WORDS), ["printf"], ["news"], has_terms=True)
+    listed = TermList([make_term("b", ["j"]), make_term("c", ["a"])])
+    engine = BySource([], [])
+    translator: Any = replace(slots_translator(), engine=cast(Any, engine), tokenizers=both)
+    lines = ["b d", "c", "d", "b b"]
+    assert translator.translate(lines) == ["a"] * 4
+    engine.asked.clear()
+    assert translator.with_terms(listed).translate(lines) == ["j", "a", "a", "j j"]
+    assert engine.asked == [(4, 1), (2, SLOT_BEAM), (2, 1)]
+    with pytest.raises(UsageError, match="has learned neither terms nor placeholders"):
+        random_translator().with_terms(listed)
 
 
 def test_without_a_better_one_the_first_translation_stays() -> None:

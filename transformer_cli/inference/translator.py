@@ -13,7 +13,7 @@ from transformer_cli.errors import InputError, UsageError
 from transformer_cli.inference.alignment import align_words
 from transformer_cli.inference.engine import Hypothesis, SearchEngine, SearchOptions
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.terms import TermList
+from transformer_cli.text.terms import Term, TermList
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 SLOT_BEAM = 8
@@ -83,6 +83,7 @@ class EncodedLine:
         prefix: what the translation begins with.
         prefix_ids: its ids, which the first piece's outputs begin with.
         values: what slots stand for; see ``EncodedSource``.
+        tag: what the pieces begin with.
     """
 
     text: str
@@ -90,6 +91,7 @@ class EncodedLine:
     prefix: str
     prefix_ids: list[int]
     values: tuple[str, ...] = ()
+    tag: str | None = None
 
     @property
     def ids(self) -> list[int]:
@@ -290,6 +292,35 @@ class TextTranslator(Generic[EngineT]):
         should_stop: ShouldStop = never,
     ) -> list[list[Translation]]:
         """Return each encoded line's translations; see ``translate_lines``."""
+        found = self._search_lines(encoded, n_best, with_alignments, progress, should_stop)
+        slots = self.tokenizers.with_term_slots()
+        is_best = (n_best or 1) == 1 and self.sample_seed is None
+        if self.terms is None or slots is None or not is_best:
+            return found
+        # Sentences are the better for marks, but slots are lost less often.
+        other = replace(self, tokenizers=slots)
+        lost = list(map(self._find_lost, encoded, found))
+        places = [place for place, terms in enumerate(lost) if terms]
+        lines = [encoded[place] for place in places]
+        again = [other.encode_line(line.text, line.prefix, line.tag) for line in lines]
+        rest = other.translate_encoded(again, n_best, with_alignments, ignore, should_stop)
+        for place, line, translations in zip(places, lines, rest, strict=True):
+            if len(self._find_lost(line, translations)) < len(lost[place]):
+                found[place] = translations
+        return found
+
+    def _find_lost(self, line: EncodedLine, translations: Sequence[Translation]) -> list[Term]:
+        terms = self.terms or TermList([])
+        return terms.find_lost(line.text, translations[0].text)[1]
+
+    def _search_lines(
+        self,
+        encoded: Sequence[EncodedLine],
+        n_best: int | None,
+        with_alignments: bool,
+        progress: Progress,
+        should_stop: ShouldStop,
+    ) -> list[list[Translation]]:
         owners = [line for line in encoded for _ in line.pieces]
         sources = [piece for line in encoded for piece in line.pieces]
         starts = [
@@ -331,7 +362,7 @@ class TextTranslator(Generic[EngineT]):
         ends = [len(ids) * piece // max(1, count) for piece in range(count + 1)]
         pieces = [[*start, *ids[begin:end], EOS_ID] for begin, end in pairwise(ends)]
         prefix_ids = self.tokenizers.encode_target(prefix, values) if prefix else []
-        return EncodedLine(text, pieces, prefix, prefix_ids, values)
+        return EncodedLine(text, pieces, prefix, prefix_ids, values, tag)
 
     def _count_lost(self, line: EncodedLine, hypothesis: Hypothesis) -> int:
         """Return how many terms of a line its translation has not; of a piece of one, none."""

@@ -129,6 +129,10 @@ class Tokenizers:
         """Return whether there are marks for the terms of a source."""
         return False
 
+    def with_term_slots(self) -> "Tokenizers | None":
+        """Return the same with terms in slots, where there are slots as well as marks."""
+        return None
+
     def encode_source(self, line: str, terms: TermList | None = None) -> EncodedSource:
         """Return the ids of a line to be translated, in which ``terms`` are to be kept to.
 

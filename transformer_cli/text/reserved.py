@@ -11,7 +11,8 @@ all of them, so that vocabularies that were equal stay equal.
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
@@ -375,6 +376,14 @@ class ReservedTokenizers(Tokenizers):
     def has_terms(self) -> bool:
         """Return whether there are marks for the terms of a source."""
         return bool(self.src.term_marks)
+
+    def with_term_slots(self) -> "ReservedTokenizers | None":
+        """Return the same with terms in slots, where there are slots as well as marks."""
+        if not (self.protect and self.has_terms):
+            return None
+        src = copy(self.src)
+        src.term_marks = range(0)
+        return replace(self, src=src)
 
     def encode_source(self, line: str, terms: TermList | None = None) -> EncodedSource:
         """Return the ids of a source alone; all placeholders are slots.

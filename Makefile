@@ -1,5 +1,6 @@
 # make demo: set-up and the main job on the toy corpus.   make test: set-up and all tests but the
-# long ones.   make test-all: these too; 40 minutes.   make lint: every linter.
+# long ones.   make test-all: these too; an hour.   make lint: every linter.
+# make setup: the environment with all extras and tools; make demo installs the package alone.
 # make test-shuffled: as test, files and tests in a random order; SEED=… repeats one.
 # make docs: the documents as a site with search, in .site.
 # make bench: how fast we are beside other programs, into .bench.
@@ -21,6 +22,7 @@ SEED ?= $(shell date +%s)
 SHUFFLED = -p randomly --randomly-dont-reset-seed --randomly-seed=$(SEED)
 # Another interpreter, or other requirements, make the environment anew.
 INSTALLED := $(VENV)/.installed-$(shell $(PYTHON) -c 'import sys; print(sys.implementation.cache_tag)')
+EQUIPPED := $(VENV)/.equipped
 
 # torchtext works with an old torch only, and that with an old Python.
 TORCHTEXT := .torchtext-venv
@@ -30,17 +32,21 @@ ARGOS := .argos-venv
 
 .PHONY: setup demo test test-shuffled test-all test-torchtext test-argos lint docs bench best clean
 
-setup: $(INSTALLED)
+setup: $(EQUIPPED)
 
 $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable .
+	@touch $@
+
+$(EQUIPPED): $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
 	@# As pip would, but on all cores, and without tests; some of what is there is for older Pythons.
 	-@$(BIN)/python -m compileall -qq -j 0 -x 'site-packages/.*/tests/' $(VENV)/lib
 	@touch $@
 	@echo 'ready: . $(BIN)/activate'
 
-demo: setup
+demo: $(INSTALLED)
 	$(CLI) vocab configs/toy.yaml --run-dir $(DEMO) --overwrite --set training.epochs=10
 	$(CLI) train configs/toy.yaml --run-dir $(DEMO) --set training.epochs=10
 	head -n 10 data/toy/test.de > $(DEMO)/ten.de

@@ -64,7 +64,9 @@ def fetch(packages: list[str], out: Path, language: str) -> Iterator[Path]:
     subprocess.run([*apt, "update"], check=True, stdout=sys.stderr)
     for package in packages:
         source = [*apt, "source", "--download-only", package]
-        subprocess.run(source, cwd=out, check=True, stdout=subprocess.DEVNULL)
+        if subprocess.run(source, cwd=out, stdout=subprocess.DEVNULL).returncode:
+            print(f"{package}: left out, as apt cannot fetch its source", file=sys.stderr)
+            continue
         for archive in sorted(out.glob(f"{package}_*.orig.tar.*")):
             if archive.suffix != ".asc":
                 take = ["tar", "-xOf", str(archive), "--wildcards", f"*/po/{language}.po"]

@@ -2,30 +2,21 @@
 
 import os
 import platform
-import re
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 
-_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
+from transformer_cli.jobs.machine import describe_processor
+from transformer_cli.ranks import count_cores
 
 
 def describe_machine() -> str:
     """Processor, cores, memory, the instructions that matter and the versions, in one line."""
-    processor = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    model = _entry(processor, "model name") or platform.processor() or platform.machine()
-    flags = set(_entry(processor, "flags").split())
-    instructions = ", ".join(flag for flag in _FLAGS if flag in flags) or "none of " + str(_FLAGS)
+    model, instructions = describe_processor()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return (
-        f"{model}, {len(os.sched_getaffinity(0))} cores, {memory:.0f} GiB; {instructions}; "
+        f"{model}, {count_cores()} cores, {memory:.0f} GiB; {instructions}; "
         f"Python {platform.python_version()}, torch {version('torch')}"
     )
-
-
-def _entry(processor: str, key: str) -> str:
-    found = re.search(rf"^{key}\s*:\s*(.*)$", processor, re.MULTILINE)
-    return found[1] if found else ""
 
 
 def report_head(command: str) -> str:

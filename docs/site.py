@@ -1,4 +1,4 @@
-"""What the site has besides docs/: README, CONTRIBUTING and CHANGELOG."""
+"""What the site has besides docs/: README, CONTRIBUTING, CHANGELOG and SECURITY."""
 
 import re
 from pathlib import Path
@@ -10,6 +10,7 @@ PAGES = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
 }
 _LINK = re.compile(r"\[([^\]]*)\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
 

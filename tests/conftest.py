@@ -58,16 +58,16 @@ class _ShapeChecks(type(jaxtyping.config)):  # type: ignore[misc]
         return self.left < 0
 
 
-_CHECKED_CALLS = 300
-"""A few steps of a search: the functions are all called by then."""
+_CHECKED_CALLS = 60
+"""The first steps of a search: the functions are all called by then."""
 jaxtyping.config.__class__ = _ShapeChecks
 _shape_checks: Any = jaxtyping.config
 
 _HAS_GPU = torch.cuda.is_available()
 
 # No test fails for being slow on a busy machine.
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
+settings.register_profile("all", deadline=None)
+settings.register_profile("some", deadline=None, max_examples=25)
 
 
 if sys.platform == "win32":
@@ -81,12 +81,19 @@ if sys.platform == "win32":
 _IS_FIRST_CASE = pytest.StashKey[bool]()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("some" if config.option.markexpr else "all")
+
+
+@pytest.hookimpl(tryfirst=True)  # marks are added before pytest selects by them
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     names = set()
     for item in items:
         name = item.nodeid.partition("[")[0]
         item.stash[_IS_FIRST_CASE] = name not in names
         names.add(name)
+        if item.get_closest_marker("long_cases") and not item.stash[_IS_FIRST_CASE]:
+            item.add_marker("long")
     if not _HAS_GPU:
         _skip(items, "gpu", "no CUDA device")
     if sys.platform == "win32":

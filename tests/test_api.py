@@ -48,6 +48,7 @@ def test_it_loads_from_anywhere_and_by_text(
     assert loaded.translate(LINES) == translator.translate(LINES)
 
 
+@pytest.mark.long
 def test_a_shared_model_loads(training: Training, translator: Translator, tmp_path: Path) -> None:
     run("export", training.run, tmp_path / "shared", "--format", "hub")
     assert Translator.load(tmp_path / "shared").translate(LINES) == translator.translate(LINES)
@@ -199,6 +200,7 @@ def test_it_finds_what_the_command_writes(
     assert best[0].startswith("x2 x2")
 
 
+@pytest.mark.long
 def test_where_ctranslate2_searches_torch_scores(tmp_path: Path) -> None:
     run_directory = subword_run(tmp_path / "run", joint=True)
     translator = Translator.load(run_directory.path, device="cpu")
@@ -239,6 +241,7 @@ def test_what_is_missing_is_an_error_of_ours(training: Training, tmp_path: Path)
         assert issubclass(error, TransformerCliError)
 
 
+@pytest.mark.long
 def test_threads_take_turns(translator: Translator) -> None:
     expected = translator.translate(LINES)
     found: list[list[str]] = []
@@ -252,6 +255,7 @@ def test_threads_take_turns(translator: Translator) -> None:
     assert found == [expected] * 8
 
 
+@pytest.mark.long
 @pytest.mark.posix
 @pytest.mark.parametrize("translates", [True, False])
 def test_a_fork_translates_and_ends(translates: bool, tmp_path: Path) -> None:

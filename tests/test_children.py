@@ -104,6 +104,7 @@ def test_a_process_that_outlives_the_suite_fails_it(suite: list[str], tmp_path: 
     assert not alive(int(said[0].split()[1]))
 
 
+@pytest.mark.long
 def test_a_suite_started_with_sigint_ignored_has_it_back(tmp_path: Path) -> None:
     (tmp_path / "test_sigint.py").write_text(
         "import signal, subprocess, sys\n"

@@ -51,6 +51,7 @@ def some_bytes(count: int) -> bytes:
     return random.Random(1).randbytes(count)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize(
     "members",
@@ -95,6 +96,7 @@ def test_what_follows_a_member_and_is_none_is_refused(
         read(path)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_flipped_bit_is_found_or_is_of_no_account(tmp_path: Path, ending: str) -> None:
     compress(ending)
@@ -128,6 +130,7 @@ def test_a_reader_does_not_wait_for_more_than_there_is(tmp_path: Path, ending: s
         os.close(writer)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("ending", ["", *ENDINGS])
 @pytest.mark.parametrize("lines", [0, 1, 60_000])
 def test_what_is_written_is_read(tmp_path: Path, ending: str, lines: int) -> None:

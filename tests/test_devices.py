@@ -98,6 +98,7 @@ ON_THE_HOST = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prepare", [steps, validation, greedy_search, beam_search, attention_maps])
 def test_no_tensor_is_made_on_the_default_device(
     prepare: Callable[[], Callable[[], object]],
@@ -153,6 +154,7 @@ def forward_and_backward(settings: Config, device: torch.device) -> Callable[[],
     return run
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("model", "training"),
     [
@@ -227,6 +229,7 @@ def test_tokens_are_aligned_where_the_model_is(gpu: torch.device) -> None:
     assert found.device == gpu
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_decoding_steps_stay_where_the_model_is(beam_size: int, gpu: torch.device) -> None:
     model = model_of(config()).to(gpu).eval()

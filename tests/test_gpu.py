@@ -113,6 +113,7 @@ def weights(trainer: Trainer) -> dict[str, Tensor]:
 # --- training -------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_bfloat16_training_learns(device: torch.device) -> None:
     settings = config(dropout=0.1, peak=1e-2, max_steps=150)
     found = losses(trainer_of(settings, device, copies(*[6] * 1000), torch.bfloat16))
@@ -120,6 +121,7 @@ def test_bfloat16_training_learns(device: torch.device) -> None:
     assert sum(found[-5:]) < 0.5 * sum(found[:5])
 
 
+@pytest.mark.long
 def test_steps_in_graphs_are_those_without(device: torch.device) -> None:
     # The rate, the share of each token, and the decay of the average change from step to step.
     settings = config(max_steps=40, ema_decay=0.9, clip_norm=0.5, accumulate=2)
@@ -132,6 +134,7 @@ def test_steps_in_graphs_are_those_without(device: torch.device) -> None:
             torch.testing.assert_close(ours, theirs[name], rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.long
 def test_steps_are_those_of_the_cpu(device: torch.device) -> None:
     settings = config(max_steps=30)
     expected = losses(trainer_of(settings, CPU))
@@ -146,6 +149,7 @@ def test_dropout_draws_anew_each_step(device: torch.device) -> None:
     assert losses(trainer_of(settings, device, copies(*[6] * 50))) == pytest.approx(found, rel=1e-5)
 
 
+@pytest.mark.long
 def test_a_loss_that_is_not_finite_leaves_the_weights_as_they_were(device: torch.device) -> None:
     trainer = trainer_of(config(max_steps=100, skip_nonfinite=1), device)
     bias = trainer.model.output.bias
@@ -171,6 +175,7 @@ def test_a_loss_that_is_not_finite_leaves_the_weights_as_they_were(device: torch
     assert torch.equal(weights(trainer)[NAME], after[NAME])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("from_device", [True, False])
 def test_training_goes_on_from_a_checkpoint_of_another_device(
     device: torch.device, from_device: bool, tmp_path: Path
@@ -220,7 +225,8 @@ def run(device: torch.device, tmp_path_factory: pytest.TempPathFactory) -> RunDi
     return run
 
 
-@pytest.mark.parametrize("beam_size", [1, pytest.param(4, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("beam_size", [1, 4])
 def test_translations_are_those_of_the_cpu(
     run: RunDirectory, device: torch.device, beam_size: int
 ) -> None:
@@ -238,6 +244,7 @@ def test_translations_are_those_of_the_cpu(
     assert len(set(expected)) > 5
 
 
+@pytest.mark.long
 def test_later_passes_translate_alike(run: RunDirectory, device: torch.device) -> None:
     # Graphs are captured in the second and replayed in the third.
     lines = load_split(run.load_config().data, "test").src[:40]

@@ -2,11 +2,14 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 import transformer_cli
 
 PACKAGE = Path(transformer_cli.__file__).parent
 
 
+@pytest.mark.long
 def test_no_two_public_classes_share_a_name() -> None:
     files = defaultdict(list)
     for path in PACKAGE.rglob("*.py"):

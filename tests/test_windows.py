@@ -198,6 +198,7 @@ def test_a_crash_is_known_by_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
         model_check.check_model("sentencepiece", b"crashes", Path("src.model"), "get it anew")
 
 
+@pytest.mark.long
 def test_a_running_tensorboard_keeps_its_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -210,6 +211,7 @@ def test_a_running_tensorboard_keeps_its_file(
     assert len(list((tmp_path / "tensorboard").iterdir())) == 2
 
 
+@pytest.mark.long
 def test_windows_can_collect_the_tests() -> None:
     # What is evaluated as a module is imported: all but the bodies of functions.
     ignored = {"faults/test_disk.py", "faults/test_kill_anywhere.py"}

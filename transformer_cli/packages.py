@@ -28,19 +28,19 @@ def import_extra(module: str, extra: str | None, what: str) -> ModuleType:
         package = module.partition(".")[0]
         if (error.name or "").partition(".")[0] != package:
             raise  # it is installed, and lacks a package of its own
-        wanted = " ".join(f"'{name}'" for name in (extra and _requirements(extra)) or [package])
+        wanted = " ".join(f"'{name}'" for name in (extra and requirements(extra)) or [package])
         raise MissingExtraError(
             f"{what}: needs the package {package}, which is not installed; pip install {wanted}"
         ) from error
 
 
-def _requirements(extra: str) -> list[str]:
-    """Return an extra's requirements, as pip takes them."""
+def requirements(extra: str, package: str = "transformer-cli") -> list[str]:
+    """Return the requirements of a package's extra, as pip takes them."""
     from importlib.metadata import PackageNotFoundError, requires  # a fifth of --help's time
 
     # 'transformer-cli[extra]' would not do: our name is on no index, where anybody may take it.
     try:
-        declared = requires("transformer-cli") or []
+        declared = requires(package) or []
     except PackageNotFoundError:  # run from a checkout that is not installed
         return []
     of_extra = re.compile(rf"""\s*(.+?)\s*;.*\bextra == ['"]{extra}['"]""")

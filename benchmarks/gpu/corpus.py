@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from benchmarks.flops import training_flops
 from benchmarks.gpu.parts import Row
 from benchmarks.gpu.setting import SMALL_MODEL, Setting
 from transformer_cli.config.schema import Config
@@ -18,6 +17,7 @@ from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.vocabulary import PAD_ID
+from transformer_cli.training.flops import training_flops
 from transformer_cli.training.preparation import prepare_data, select_training_pairs
 from transformer_cli.training.texts import read_texts
 from transformer_cli.training.trainer import Trainer

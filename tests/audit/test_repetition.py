@@ -1,5 +1,6 @@
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given, strategies as st
 
 from transformer_cli.audit.split_check import find_in
@@ -19,6 +20,7 @@ def digests(lines: Iterable[str | None]) -> Digests:
     return result
 
 
+@pytest.mark.long
 @given(LINES, LINES)
 def test_lines_are_found_in_another_text_as_in_a_list(
     few: list[str | None], many: list[str | None]

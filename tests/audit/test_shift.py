@@ -28,6 +28,7 @@ def slipped(pairs: Pairs, line: int, offset: int) -> Pairs:
     return list(zip(*sides, strict=False))
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("offset", [-3, -2, -1, 1, 2, 3])
 @pytest.mark.parametrize(("lines", "cut"), [(300, 0), (600, 300), (3000, 1700), (3000, 2500)])
 def test_a_lost_line_is_found_where_it_was_lost(lines: int, cut: int, offset: int) -> None:
@@ -104,6 +105,7 @@ def test_there_is_no_false_alarm(name: str) -> None:
     assert find_shifts(GOOD[name]) == []
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("first", range(0, 2400, 200))
 def test_there_is_none_of_any_two_lines_in_turn(first: int) -> None:
     for pair in range(first, first + 200, 10):

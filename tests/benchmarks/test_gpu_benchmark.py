@@ -22,7 +22,6 @@ from benchmarks.gpu.setting import SMALL_MODEL, Setting, attempt
 from transformer_cli.errors import UsageError
 
 TESTED_ALONE = {"whole", "exactness"}
-IN_SECONDS = {"attention", "corpus", "process_group"}
 ON_CPU = [part.name for part in PARTS if not part.needs_gpu and part.name not in TESTED_ALONE]
 
 
@@ -50,10 +49,8 @@ def test_a_part_is_a_module_with_a_measurement() -> None:
         assert callable(import_module(f"benchmarks.gpu.{name}").measure)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(each, marks=() if each in IN_SECONDS else pytest.mark.long) for each in ON_CPU],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", ON_CPU)
 def test_a_part_measures_on_the_cpu(
     name: str, setting: Setting, request: pytest.FixtureRequest
 ) -> None:

@@ -9,7 +9,8 @@ from transformer_cli.inference import attention_picture
 STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
 
-@pytest.mark.parametrize("suffix", [".png", ".svg", pytest.param(".pdf", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf"])
 def test_a_picture_is_drawn_and_the_translation_printed(
     training: Training, tmp_path: Path, suffix: str
 ) -> None:

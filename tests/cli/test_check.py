@@ -168,6 +168,7 @@ def test_what_is_accepted_is_no_warning(files: Path) -> None:
     assert [each["what"] for each in report["findings"]] == list(names)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [

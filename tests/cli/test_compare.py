@@ -206,6 +206,7 @@ def test_what_does_not_compare_is_refused(
     assert_refused(run("compare", own_run, *filled), code, *fragments)
 
 
+@pytest.mark.long
 def test_each_text_has_a_table_by_the_run_that_has_it(own_run: Path, other: Path) -> None:
     change(other, "symbols: 6", "symbols: 5")  # so each has a test of its own
     splits = [f"{own_run}:test", f"{other}:test"]

@@ -48,6 +48,7 @@ REST = {"metric": "bleu", "evaluate": []}
 PLAN = json.dumps({"points": ["a", "b"], "seeds": [1, 2, 3], "reference": "a"} | REST)
 
 
+@pytest.mark.long
 def test_directories_patterns_and_a_sweep_name_the_same_groups(runs: Path) -> None:
     by_directory = report("runs/a", "runs/b", cwd=runs.parent)
     by_pattern = report("runs/a/seed-*", "runs/b/*", cwd=runs.parent)
@@ -71,6 +72,7 @@ def test_directories_patterns_and_a_sweep_name_the_same_groups(runs: Path) -> No
         assert [each["seed"] for each in first["runs"]] == [1, 2, 3]
 
 
+@pytest.mark.long
 def test_the_table_says_what_json_says(runs: Path) -> None:
     values = report("runs/a", "runs/b", cwd=runs.parent)
     first, second = values["groups"]
@@ -154,6 +156,7 @@ def test_what_is_missing_or_unfinished_is_refused(runs: Path) -> None:
     assert_refused(refused, 1, "seed-1", "no checkpoint yet")
 
 
+@pytest.mark.long
 def test_groups_have_their_tables_of_each_text(runs: Path) -> None:
     names = ("runs/a", "runs/b")
     splits = ("--split", "test", "--split", "runs/a/seed-1:val")

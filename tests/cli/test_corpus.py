@@ -90,6 +90,7 @@ KILLS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.posix
 def test_killed_anywhere_it_ends_in_the_same_bytes(trained: Path, tmp_path: Path) -> None:
     for point, kill in KILLS.items():
@@ -99,6 +100,7 @@ def test_killed_anywhere_it_ends_in_the_same_bytes(trained: Path, tmp_path: Path
     assert_same_run(tmp_path / "run", trained / "run")
 
 
+@pytest.mark.long
 def test_a_begun_run_does_without_its_sources(trained: Path, tmp_path: Path) -> None:
     write_sources(tmp_path)
     killed = train(tmp_path, KILLS["in a weighted epoch"])
@@ -131,6 +133,7 @@ def test_before_a_run_is_begun_changed_sources_are_read_again(tmp_path: Path) ->
     assert "sources[0] a.de: 211 pairs" in run(*vocab, cwd=tmp_path).err
 
 
+@pytest.mark.long
 def test_a_lost_file_is_written_again_while_the_sources_are_as_they_were(tmp_path: Path) -> None:
     write_sources(tmp_path)
     vocab = ("vocab", "corpus.yaml", "--run-dir", "run")

@@ -142,6 +142,7 @@ def _kill_while_selecting() -> None:
     process.signal_at("transformer_cli.jobs.student_text", "stream_lines", 4)
 
 
+@pytest.mark.long
 @pytest.mark.posix
 def test_killed_in_each_stage_it_ends_in_the_same_bytes(distilled: Path, tmp_path: Path) -> None:
     _write(tmp_path)
@@ -255,6 +256,7 @@ def _name_commands() -> None:
     vars(forecast)["run_command"] = told
 
 
+@pytest.mark.long
 def test_a_dry_run_prepares_and_times_equal_settings_once(tmp_path: Path) -> None:
     _write(tmp_path, FILE.replace("[teacher.yaml]", "[teacher.yaml, other.yaml]"))
     teacher = (tmp_path / "teacher.yaml").read_text()

@@ -33,6 +33,14 @@ def test_a_po_file_is_filled_in_its_place(training: Training, tmp_path: Path) ->
     assert "%d" in written.removeprefix(start).removesuffix(end)
 
 
+@pytest.mark.posix
+def test_a_file_keeps_its_mode(training: Training, tmp_path: Path) -> None:
+    path = tmp_path / "x.srt"
+    path.touch(0o604)
+    assert run("translate", training.run, "-i", "x.srt", "-o", "x.srt", cwd=tmp_path).code == 0
+    assert path.stat().st_mode & 0o777 == 0o604
+
+
 def test_of_many_files_documents_are_filled(training: Training, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "de.po").write_text(PO)
@@ -56,12 +64,17 @@ def test_of_many_files_documents_are_filled(training: Training, tmp_path: Path) 
         (("-o", "x.po", "--resume"), "--resume is for lines and tables"),
         (("-o", "x.txt"), "-o: a document stays in its format"),
         ((), "need a file for output"),
+        (("-o", "x.po", "--report", "x.po"), "-o and --report are both x.po"),
+        (("-o", "x.po", "--report", "-"), "--report needs the name of a file"),
+        (("-o", "x.po", "--report", "de.po"), "--report de.po: is the file that -i reads"),
+        (("-o", "own.po", "--memory", "own.po"), "-o own.po: is the file that --memory reads"),
     ],
 )
 def test_options_of_lines_are_refused(
     training: Training, tmp_path: Path, options: tuple[str, ...], problem: str
 ) -> None:
     (tmp_path / "de.po").write_text(PO)
+    (tmp_path / "own.po").write_text(PO)
     finished = run("translate", training.run, "-i", "de.po", *options, cwd=tmp_path)
     assert_refused(finished, 2, problem)
 
@@ -92,6 +105,12 @@ def test_a_memory_is_for_documents(training: Training, tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("1\n")
     command = ("translate", training.run, "-i", "x.txt", "--memory", "own.tsv")
     assert_refused(run(*command, cwd=tmp_path), 2, "need a file for output; name it with -o")
+
+
+def test_lines_become_no_document(training: Training, tmp_path: Path) -> None:
+    refused = run("translate", training.run, "-o", "x.po", stdin=PO.encode(), cwd=tmp_path)
+    assert_refused(refused, 2, "-o x.po: a document, which is made of one; give a file of its")
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_text_with_a_memory_is_written_line_by_line(training: Training, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ tokenizer: {kind: words, min_freq: 1}
 """
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("arguments", "fragments"),
     [

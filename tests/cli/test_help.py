@@ -30,6 +30,7 @@ COMMANDS = (
     "average",
     "import",
     "config",
+    "bench",
 )
 CONFIG_COMMANDS = [("config", name) for name in ("show", "validate", "schema")]
 ALL = [(), *((name,) for name in COMMANDS), *CONFIG_COMMANDS]
@@ -111,6 +112,7 @@ OPTIONS = {
     "average": ["RUN", "--last", "--version"],
     "import": ["SOURCE", "RUN", "--revision", "--src-lang", "--tgt-lang", "--version"],
     "config": ["--version"],
+    "bench": ["--json", "--device", "--version"],
     "export": ["RUN", "DIR", "--format", "--checkpoint", "--quantization", "--version"],
     "compare": ["RUN", "--split", "--checkpoint", "--beam-size", "--json", *SHARED],
     "report": [
@@ -184,6 +186,7 @@ def help_of(*command: str, option: str = "--help") -> str:
     return finished.out
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("command", ALL)
 def test_help_says_what_it_is_for_gives_an_example_and_fits_a_screen(
     command: tuple[str, ...],
@@ -272,6 +275,7 @@ print("at last", *({HEAVY!r} & sys.modules.keys() - {{"pydantic"}}), file=sys.st
     assert done.stdout.count(b"Usage: ") == len(ALL)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("command", ALL)
 def test_version(command: tuple[str, ...]) -> None:
     finished = process.run(*command, "--version")
@@ -319,6 +323,7 @@ def test_an_option_that_is_no_setting_is_unknown() -> None:
         assert "use" not in finished.err
 
 
+@pytest.mark.long
 def test_what_a_wheel_prints_names_no_page_that_it_lacks() -> None:
     package = Path(__file__).parents[2] / "transformer_cli"
     for command in ALL:

@@ -62,6 +62,7 @@ def test_without_a_name_or_a_terminal_it_lists_them_and_says_how_to_choose(tmp_p
     assert tree(tmp_path) == {}
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("name", shipped_configs())
 def test_what_it_writes_is_what_is_shipped_and_loads(name: str, tmp_path: Path) -> None:
     finished = run("init", "new/place", "--from", name, cwd=tmp_path)

@@ -44,6 +44,7 @@ def trained(request: pytest.FixtureRequest, directory: Path) -> Path:
     return directory / "runs" / str(name)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 def test_terms_are_counted_by_each_engine(trained: Path, directory: Path, engine: str) -> None:
     listed = ("--terms", directory / "list.tsv", "--engine", engine)

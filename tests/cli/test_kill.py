@@ -115,6 +115,7 @@ def test_a_training_killed_while_it_discards_an_old_one(training: Training, own_
     assert_same_end(command, training.run)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("command", ["hub", "import", "average"])
 def test_a_killed_command_leaves_nothing_that_passes_for_whole(
     own_run: Path, tmp_path: Path, command: str
@@ -158,6 +159,7 @@ def interrupted_in_the_background() -> None:
     signal_at("transformer_cli.training.trainer:Trainer", "_update", 23, signal.SIGINT)
 
 
+@pytest.mark.long
 def test_a_training_started_with_sigint_ignored_goes_on_ignoring_it(
     training: Training, tmp_path: Path
 ) -> None:
@@ -189,6 +191,7 @@ def test_a_signal_before_the_first_step_leaves_in_silence(
     assert stopped.err.strip() == ""
 
 
+@pytest.mark.long
 def test_a_signal_from_outside_stops_a_training_with_a_checkpoint(
     training: Training, tmp_path: Path
 ) -> None:

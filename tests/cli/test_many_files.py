@@ -183,6 +183,7 @@ def test_what_has_changed_is_translated_again(
     assert visible(here / "out") == {**expected, "a.txt": expected["c.txt"]}
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("where", "attribute", "call"),
     [
@@ -292,6 +293,7 @@ def test_a_file_that_kills_workers_has_failed_alone(
     assert visible(here / "out").keys() == {"a.txt", "d.txt"}
 
 
+@pytest.mark.long
 def test_a_record_of_very_many_files_is_read_again(tmp_path: Path) -> None:
     state = FileState(input_key="", input_sha256="0" * 64, output_key="", output_sha256="0" * 64)
     with open_directory(tmp_path, {}) as directory:

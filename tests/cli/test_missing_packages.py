@@ -47,6 +47,7 @@ def hide(names: tuple[str, ...]) -> None:
             del sys.modules[module]
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("package", "command", "advice"),
     [
@@ -80,6 +81,7 @@ def test_where_it_is_needed(
     assert not (tmp_path / "made").exists()
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     "command",
     [

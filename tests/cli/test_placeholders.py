@@ -51,6 +51,7 @@ def _train_once(make_directory: Callable[[str], Path]) -> Path:
     return directory / "runs" / "own"
 
 
+@pytest.mark.long
 def test_what_exports_lack_is_told_before_a_training(trained: Path) -> None:
     found = run("train", "own.yaml", "--dry-run", "--allow-suspect-data", cwd=trained.parents[1])
     (told,) = (line for line in found.out.splitlines() if line.startswith("export"))
@@ -141,6 +142,7 @@ def test_evaluate_counts_lines_and_takes_a_tag(trained: Path, tmp_path: Path) ->
     assert_refused(run("evaluate", trained, "--tag", "web"), 2, "--tag is for --src and --ref")
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(("form", "fence"), [("onnx", "python"), ("ctranslate2", "py")])
 def test_documented_programs_write_slots_and_tags(
     trained: Path,

@@ -120,6 +120,7 @@ def pair(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGTERM]
 )
+@pytest.mark.long
 @pytest.mark.parametrize("rank", EITHER_RANK)
 def test_a_signal_to_one_rank_stops_all_with_a_checkpoint(
     training: Training, tmp_path: Path, pair: Path, rank: int, number: int
@@ -154,6 +155,7 @@ def test_a_killed_rank_ends_the_others_and_nothing_is_lost(
     assert_same_run(tmp_path / "run", pair, other_checkpoints=True)
 
 
+@pytest.mark.long
 def test_one_process_goes_on_where_two_were_stopped(
     training: Training, tmp_path: Path, pair: Path
 ) -> None:
@@ -180,6 +182,7 @@ def spoil_a_loss(rank: int) -> None:
         GradientAccumulator.accumulate = spoilt  # type: ignore[method-assign, assignment]
 
 
+@pytest.mark.long
 def test_a_loss_that_is_no_number_on_one_rank_stops_all(training: Training, tmp_path: Path) -> None:
     command = small_training(training, tmp_path / "run")
     finished = run_ranks(2, *command, before=spoil_a_loss)
@@ -366,6 +369,7 @@ def interrupt_a_validation(which: int, rank: int) -> None:
     vars(torch_engine)["search"] = slow
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rank", EITHER_RANK)
 def test_a_signal_in_a_validation_does_not_wait_for_its_end(
     training: Training, tmp_path: Path, pair: Path, rank: int

@@ -184,6 +184,7 @@ def opened(hostile: Path, tmp_path: Path) -> Iterator[Any]:
         yield page
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_a_person_clicks_through_it(opened: Any, tmp_path: Path) -> None:
     page = opened
@@ -264,6 +265,7 @@ def _assert_shaded(tokens: Any, weights: list[float]) -> None:
     assert alphas == pytest.approx(shades, abs=0.02)
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_text_from_right_to_left_is_laid_out_so(hostile: Path, tmp_path: Path) -> None:
     html = hostile.read_text(encoding="utf-8").replace(f">{HOSTILE[-1]}<", ">مرحبا بالعالم<")

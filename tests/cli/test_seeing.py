@@ -306,6 +306,7 @@ def leave_room(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("more", [["--dry-run"], []])
 @pytest.mark.parametrize(
     "sizes",

@@ -127,7 +127,7 @@ def test_test_text_is_looked_at_before_training(
 def _is_never_measured() -> None:
     from transformer_cli.training import execution
 
-    execution._measure_gain = lambda: pytest.fail("measured")
+    execution.measure_gain = lambda: pytest.fail("measured")
 
 
 @pytest.mark.parametrize("dry", [["--dry-run"], []])
@@ -170,6 +170,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(("old", "new", "where", "told"), MISTAKES)
 def test_what_can_only_be_a_mistake_is_refused(
     small: Path, old: str, new: str, where: str, told: str
@@ -280,6 +281,7 @@ def _leak(directory: Path) -> None:
         path.write_text("".join([*lines[:-count], *(line + end for line in trained[-count:])]))
 
 
+@pytest.mark.long
 def test_pairs_seen_by_a_side_are_counted_and_the_rest_is_scored_too(small: Path) -> None:
     assert train(small).code == 0
     _leak(small.parent)
@@ -307,6 +309,7 @@ def test_pairs_seen_by_a_side_are_counted_and_the_rest_is_scored_too(small: Path
     ]
 
 
+@pytest.mark.long
 def test_compare_scores_what_none_of_the_runs_has_seen(small: Path) -> None:
     directory = small.parent
     assert train(small).code == 0

@@ -255,6 +255,7 @@ def test_a_dry_run_tells_runs_time_and_disk_and_writes_nothing(tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grid.yaml", "tiny.yaml"]
 
 
+@pytest.mark.long
 @pytest.mark.posix
 def test_ctrl_c_stops_it_with_its_code(tmp_path: Path) -> None:
     _write(tmp_path, SMALL.text)

@@ -42,6 +42,7 @@ def kinds(made: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("kind", ["sentencepiece", "huggingface", "wordpiece"])
 def test_a_run_goes_from_text_to_translations(
     config: Path, made: Path, tmp_path: Path, kind: str

@@ -154,8 +154,8 @@ def test_what_is_changed_is_said_and_that_the_learning_rate_jumps(tmp_path: Path
             "              precision was float32, now bfloat16",
             # 1e-3 (1 - (61 - 10) / (80 - 10)) by the new end, at which it is 0
             "warning       the learning rate jumps from 0 at step 60 to 0.000271 at step 61, as "
-            "the linear schedule is stretched to step 80; init begins another run from these "
-            "weights, with a schedule of its own",
+            "the linear schedule is stretched to step 80; 'init: RUN' in a configuration begins "
+            "another run from these weights, with a schedule of its own",
         ]
     records = records_of(tmp_path / "run")
     assert records[-1]["step"] == 80

@@ -122,6 +122,7 @@ def test_an_older_output_stays_until_the_new_one_is_whole(
     assert target.read_text() == "older\n"
 
 
+@pytest.mark.long
 def test_a_reader_that_stops_early_is_no_error(training: Training, tmp_path: Path) -> None:
     source = tmp_path / "in.txt"
     source.write_bytes(b"1 2 3 4\n" + b"\n" * 200_000)  # more than a pipe holds
@@ -164,6 +165,7 @@ def test_a_full_disk_is_said_in_one_line(training: Training) -> None:
     assert process.returncode == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("descriptor", "message"),
     [(0, b"standard input is closed; name a file with -i"), (1, b"standard output is closed")],
@@ -184,6 +186,7 @@ def test_a_closed_stream_is_said_in_one_line(
     assert process.returncode == 1
 
 
+@pytest.mark.long
 @pytest.mark.posix
 def test_a_person_is_prompted_and_answered_line_by_line(training: Training) -> None:
     expected = translate(training, "1 2 3 4\n4 3 2 1\n").splitlines(keepends=True)

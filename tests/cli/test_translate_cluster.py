@@ -121,15 +121,10 @@ EACH = (
 SHORT = pytest.param((Work.lose_a_killed_worker, Work.lose_the_client), 5, 500, id="short")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("misfortunes", "files", "lines"),
-    [
-        SHORT,
-        *(
-            pytest.param((each,), 20, 5000, marks=pytest.mark.long, id=each.__name__)
-            for each in EACH
-        ),
-    ],
+    [SHORT, *(pytest.param((each,), 20, 5000, id=each.__name__) for each in EACH)],
 )
 def test_whatever_is_lost_the_bytes_are_the_same(
     make_text: Callable[[int, int], Text],

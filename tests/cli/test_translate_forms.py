@@ -152,6 +152,7 @@ def test_what_does_not_go_together_is_refused(
     assert_refused(run("translate", training.run, "-i", "in", *options, cwd=here), 2, message)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("name", ["x.mo", "x.sdlxliff", "x.mo.gz", "x.SDLXLIFF"])
 def test_the_markup_of_translators_files_is_no_text(
     training: Training, here: Path, name: str
@@ -163,6 +164,24 @@ def test_the_markup_of_translators_files_is_no_text(
     scored = run("evaluate", training.run, "--src", "in", "--ref", name, cwd=here)
     assert_refused(scored, 2, f"{name}: a translators' file")
     assert sorted(each.name for each in here.iterdir()) == sorted(["in", name, "starts"])
+
+
+@pytest.mark.parametrize("name", ["x.docx", "x.json", "x.csv.gz", "x.XML"])
+@pytest.mark.parametrize("options", [(), ("--memory", "in")])
+def test_files_whose_lines_are_no_sentences_are_refused(
+    training: Training, here: Path, name: str, options: tuple[str, ...]
+) -> None:
+    (here / name).write_bytes(b"1 2\n")
+    refused = run("translate", training.run, "-i", name, "-o", "out", *options, cwd=here)
+    assert_refused(refused, 2, f"{name}: its lines are no sentences; what is read are")
+
+
+def test_a_table_of_another_name_is_read_where_its_text_is_named(
+    training: Training, here: Path
+) -> None:
+    (here / "x.csv").write_text("a\t1 2\n")
+    finished = run("translate", training.run, "-i", "x.csv", "--src-column", "2", cwd=here)
+    assert finished.out.startswith("a\t1 2\t")
 
 
 def test_starts_from_nowhere_are_refused(training: Training, here: Path) -> None:
@@ -178,6 +197,7 @@ def test_unknown_words_are_replaced(training: Training, here: Path) -> None:
     assert found[1] == ""
 
 
+@pytest.mark.long
 def test_an_interrupted_translation_goes_on_in_the_same_form_alone(
     training: Training, here: Path
 ) -> None:

@@ -67,6 +67,7 @@ def test_before_training_a_changed_tokenizer_is_made_anew(config: Path) -> None:
     assert sizes == ["7"]
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("command", ["train", "vocab"])
 @pytest.mark.parametrize("before", ["nothing", "vocab"])
 def test_a_tokenizer_that_cannot_be_learned_is_in_nobodys_way(

@@ -44,6 +44,7 @@ def losing(events: dict[int, Callable[[], object]]) -> Callable[[Pairs, str], Pa
     return progress
 
 
+@pytest.mark.long
 def test_a_killed_and_a_stopped_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = corpus(tmp_path, 1000)
     clean_corpus(data, tmp_path / "alone", lambda pairs, _: pairs, SerialExecutor())

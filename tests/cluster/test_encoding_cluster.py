@@ -22,6 +22,7 @@ LINES = [f"{n} Hunde und {n * 7 % 13} Katzen" * (n % 9 > 0) for n in range(60)]
 SUBWORDS = SentencePieceConfig(kind="sentencepiece", vocab_size=40, byte_fallback=False)
 
 
+@pytest.mark.long
 @pytest.mark.posix
 def test_a_lost_worker_changes_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))  # for lost_worker

@@ -61,6 +61,7 @@ def test_what_is_lost_is_done_again(tmp_path: Path) -> None:
     assert said in ([], ["the cluster works again"]) or "waiting" in said[0]
 
 
+@pytest.mark.long
 def test_a_lasting_call_is_found_again_and_needs_its_resources(tmp_path: Path) -> None:
     with DaskCluster(tmp_path) as dask:
         worker = dask.start_worker()
@@ -129,6 +130,7 @@ def test_jobs_that_cannot_be_submitted(
         pass
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("option", ["lifetime", "death_timeout"])  # of the worker, of its nanny
 def test_arguments_that_dask_refuses_are_one_line(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], option: str

@@ -32,7 +32,9 @@ def test_it_is_a_schema() -> None:
 
 def test_the_shipped_one_is_up_to_date() -> None:
     """Or: transformer-cli config schema > configs/schema.json."""
-    assert (_ROOT / "configs" / "schema.json").read_text(encoding="utf-8") == schema_text()
+    # As values: the order of keys is pydantic's, which changes with its version.
+    shipped = json.loads((_ROOT / "configs" / "schema.json").read_text(encoding="utf-8"))
+    assert shipped == _SCHEMA
 
 
 def test_the_reference_is_up_to_date() -> None:

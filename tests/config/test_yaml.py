@@ -227,6 +227,7 @@ def _configs(draw: st.DrawFn) -> Config:
     )
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(config=_configs())
 def test_a_dump_is_read_back_as_it_was(

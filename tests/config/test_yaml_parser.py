@@ -127,6 +127,7 @@ def test_aliases_are_refused_so_that_they_cannot_loop_or_swell() -> None:
     assert _refusal(bomb) == "x.yaml:2: a1[0]: the alias *a0 is not allowed; write the value out"
 
 
+@pytest.mark.long
 def test_deep_nesting_is_refused() -> None:
     assert _refusal(f"a: {'[' * 900}{']' * 900}") == "x.yaml:1: a: nested too deeply"
     assert _refusal("".join(f"{' ' * n}- \n" for n in range(5000))).endswith("nested too deeply")

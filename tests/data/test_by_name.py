@@ -222,6 +222,7 @@ def test_what_opus_has_not_is_named(web: Web, status: int, advice: str) -> None:
     assert message.endswith(f"{status}; {advice}")
 
 
+@pytest.mark.long
 def test_a_run_trains_without_a_network_and_its_card_says_on_what(web: Web, tmp_path: Path) -> None:
     web.bodies[TATOEBA] = moses(README=README)
     (tmp_path / "my.yaml").write_text(CONFIG)
@@ -343,6 +344,7 @@ def test_an_answer_of_another_kind_can_be_got_rid_of(hub: Web) -> None:
     assert len(read({"hf": "me/news", "config": "de-en"})) == len(DE)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("source", "fragment"),
     [
@@ -364,6 +366,7 @@ def test_names_that_cannot_be_are_refused(tmp_path: Path, source: str, fragment:
 # --- a zip of one's own ---------------------------------------------------------------------------
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(("src", "columns"), [("de", (2, 1)), ("en", (1, 2))])
 def test_a_zip_of_everyday_sentences_is_configured(
     tmp_path: Path, src: str, columns: tuple[int, int]

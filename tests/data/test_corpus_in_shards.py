@@ -62,6 +62,7 @@ def clean(data: CorpusData, directory: Path, executor: Executor) -> dict[str, An
     return {**files, "reasons": result.reasons}
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None)
 @given(
     st.lists(
@@ -101,6 +102,7 @@ def test_however_it_is_cut_the_same_bytes_come_out(
         assert clean(data, Path(name) / "cut", SerialExecutor()) == whole
 
 
+@pytest.mark.long
 def test_files_that_match_are_read_alike_however_they_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

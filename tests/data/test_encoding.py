@@ -139,6 +139,7 @@ def test_a_workers_trouble_is_one_line(tmp_path: Path, files: ParallelFiles) -> 
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.long
 def test_a_mistake_of_ours_is_told_too(tmp_path: Path, files: ParallelFiles) -> None:
     with (
         pytest.raises(TokenizerError, match=r"^the training text cannot be encoded [^\n]*$"),
@@ -179,6 +180,7 @@ def test_workers_import_no_torch(tokenizers: Path) -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
+@pytest.mark.long_cases
 @pytest.mark.posix
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
 def test_however_the_program_ends_its_workers_do(tmp_path: Path, name: str) -> None:

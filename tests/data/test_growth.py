@@ -9,6 +9,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from transformer_cli.data import pieces, training_text
 from transformer_cli.data.batches import EpochBatches
@@ -92,6 +93,7 @@ def peaks(directory: Path) -> tuple[int, int]:
     return small, peak_of_an_epoch(directory / "large", 20_000)
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_corpus(tmp_path: Path) -> None:
     # In a process of its own: tracemalloc counts what threads that other tests left allocate too.
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:

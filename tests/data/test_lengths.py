@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 
 
-@given(st.lists(st.integers(0, 30), min_size=1, max_size=300), st.integers(0, 100))
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=300), st.integers(1, 100))
 def test_percentiles_are_those_of_the_sorted_values(values: list[int], share: int) -> None:
     shares = [share, *PERCENTILES]
     expected = np.percentile(values, shares, method="inverted_cdf")

@@ -35,6 +35,7 @@ def test_a_pair_is_drawn_as_often_as_its_source_weighs(tmp_path: Path, shard_pai
         assert max(counts[pair] for pair in range(60, 100)) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("weight", [0.75, 0.9, 0.4, 0.25, 1.7])
 def test_all_pairs_of_a_source_are_drawn_equally_often(tmp_path: Path, weight: float) -> None:
     mix = TrainingMix((40, 60), (1.0, weight), (None, None))
@@ -53,6 +54,7 @@ def test_a_little_weight_leaves_no_source_out(tmp_path: Path) -> None:
     assert drawn(EpochBatches(mixed(tmp_path, mix), BATCH_TOKENS, seed=1), 0)[99] == 1
 
 
+@pytest.mark.long
 @given(
     st.floats(0.05, 3.5), st.floats(0.05, 3.5), st.integers(0, 50), st.integers(0, 9), st.booleans()
 )

@@ -30,6 +30,7 @@ def similarity(one: tuple[str, str], other: tuple[str, str]) -> float:
     return 2 * len(first & second) / max(len(first) + len(second), 1)
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(some_pairs, some_pairs)
 @example([("a " * 9, " ".join(map(str, range(300))))], [("b", " ".join(map(str, range(290))))])
@@ -90,6 +91,7 @@ def prepare(directory: Path, near: str | None, workers: int) -> dict[str, Pairs]
     return splits
 
 
+@pytest.mark.long
 def test_apart_means_that_nothing_near_is_trained_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,6 +152,7 @@ print(tokenizer.sample([tokenizer.encode("Straßenbahnhofhund hutlos")] * 20, 0.
 """
 
 
+@pytest.mark.long
 def test_a_seed_decides_the_cuts_in_every_process(tmp_path: Path) -> None:
     model = tmp_path / "joint.model"
     model.write_bytes(learn_model(SETTINGS, LINES, "training text", quiet))

@@ -149,6 +149,7 @@ def test_a_damaged_store_is_none(
     assert opened(tmp_path / "encoded") is None
 
 
+@pytest.mark.long
 def test_damage_that_no_time_tells_of_is_found_where_it_would_be_used(tmp_path: Path) -> None:
     directory = tmp_path / "encoded"
     whole = contents(all_of(stored(directory)))

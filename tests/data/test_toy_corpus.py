@@ -40,6 +40,7 @@ def word_counts(split: str, language: str) -> Counter[str]:
 # --- the committed files --------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_script_writes_the_committed_files_byte_for_byte(tmp_path: Path) -> None:
     toy.write_splits(tmp_path)
     written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -88,6 +89,7 @@ def test_files_stay_under_a_megabyte() -> None:
 # --- the grammar ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_each_sentence_has_one_translation_in_each_direction() -> None:
     """Over sentences of other seeds too, where no filter could hide an ambiguity."""
     drawn = {pair for seed in (1, 2) for pair in itertools.islice(toy.Writer(seed).pairs(), 15_000)}

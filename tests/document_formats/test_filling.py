@@ -43,6 +43,15 @@ def test_without_alignments_what_would_lose_tags_is_left(tmp_path: Path) -> None
     assert result.told()[1].endswith("x.po:8: without '%s', with '%S'")
 
 
+def test_forms_of_icu_are_left(tmp_path: Path) -> None:
+    text = XLIFF.replace("a <x", "{n, plural, =1 {a} other {b}} <x")
+    data, result = filled(tmp_path / "x.xlf", text)
+    assert data.decode() == text
+    assert result.left[0].endswith(
+        "x.xlf:2: is an ICU message, of which no form is translated alone"
+    )
+
+
 @pytest.mark.parametrize(
     ("language", "text", "sentences"),
     [

@@ -118,6 +118,7 @@ def test_broken_documents(tmp_path: Path, name: str, count: int) -> None:
     assert could_be_read > count // 8
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("name", "text"),
     [

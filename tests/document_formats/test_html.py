@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from document_formats.fakes import filled, read, reverse, translating
+from transformer_cli.errors import InputError
 
 PAGE = """\
 <!DOCTYPE html>
@@ -54,6 +55,7 @@ def test_runs_of_text_are_translated(tmp_path: Path) -> None:
         ("<p>a <b>b</b></p>", "<p><b>b</b> a</p>"),
         ("<p>a <b>b <i>c</b> d</i></p>", "<p>d <b><i>c b</b> a</i></p>"),
         ("a &lt;b&gt; c", "c &lt;b&gt; a"),
+        ("<a>a b</a><a>c</a><br><i>d</i>", "<a>c</a> <a>b a</a><br><i>d</i>"),
         ("<p>one<p>two three", "<p>one<p>three two"),
         ("<p>a b<code>never closed", "<p>b a<code>never closed"),
         ("a<", "a&lt;"),
@@ -65,6 +67,28 @@ def test_broken_html_is_translated_as_far_as_it_is_text(
     tmp_path: Path, text: str, expected: str
 ) -> None:
     assert filled(tmp_path / "x.html", text, translating(reverse))[0].decode() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<p>{% if b < c %}a{% endif %} {# e #}f", "<p>{# e #}f {% if b < c %}a{% endif %}"),
+        ('{% x %}<p {{ y > 1 }}><a href="{% u "z" %}">a b</a><%= d %>', None),
+        ("{% block x %}\n<p>a b</p>\n{{ c('d') }}\n", None),
+        ('<script{{ x }}>"c d"</script><a{% if y %} z{% endif %}>a b</a>', None),
+    ],
+)
+def test_a_templates_marks_stay(tmp_path: Path, text: str, expected: str | None) -> None:
+    data, result = filled(tmp_path / "x.html", text, translating(reverse))
+    assert data.decode() == (expected or text.replace("a b", "b a"))
+    assert result.left == []
+
+
+def test_a_language_is_replaced_where_it_is_the_sources(tmp_path: Path) -> None:
+    for language in ("en", "fr"):
+        text = f"<HTML LANG={language}-US data-lang=en><p lang=en>a</p>"
+        expected = text.replace("LANG=en-US", "LANG=de").replace(">a<", ">A<")
+        assert filled(tmp_path / "x.html", text)[0].decode() == expected
 
 
 def test_encodings_stay(tmp_path: Path) -> None:
@@ -90,3 +114,9 @@ def test_an_element_without_an_end_is_told(tmp_path: Path) -> None:
 def test_a_reference_of_thousands_of_digits_stays(tmp_path: Path) -> None:
     text = f"<p>dog &#{'9' * 5000};</p>"
     assert filled(tmp_path / "x.html", text)[0].decode().startswith("<p>DOG &amp;#9")
+
+
+@pytest.mark.parametrize("start", ["<a ", "<!-- x>", "<![CDATA[x>"])
+def test_what_html_parser_would_take_hours_for_is_refused(tmp_path: Path, start: str) -> None:
+    with pytest.raises(InputError, match=r"x\.html: no HTML: very many tags or comments without"):
+        read(tmp_path / "x.html", start * 100_000)

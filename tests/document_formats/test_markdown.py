@@ -96,11 +96,28 @@ def test_text_is_translated(tmp_path: Path) -> None:
         ("a\\\nb c", "a\\\nc b"),
         ("[a](b) c", "c [a](b)"),
         ("a <br> b", "<br> b a"),
+        ("a <kbd>b *c*</kbd> d", "<kbd>b *c*</kbd> d a"),
+        ("a b:<br>c", "<br>c b: a"),
+        ("- [ ] a b\n- [x]  c", "- [ ] b a\n- [x]  c"),
+        ("a {%b%}c{%endb%} `d` {{ e }}f", "`d` {{ e }}f {%b%}c{%endb%} a"),
+        ("# a b {#c .d}\n{: .e}", "# b a {#c .d}\n{: .e}"),
         ("| a |\n|--|\n| a \\| `b\\|c` d |", "| a |\n|--|\n| `b\\|c` d \\| a |"),
     ],
 )
 def test_tags_go_with_their_words(tmp_path: Path, text: str, expected: str) -> None:
     assert filled(tmp_path / "x.md", text, translating(reverse))[0].decode() == expected
+
+
+def as_it_is(text: str) -> Line:
+    places = range(len(text.split()))
+    return Line(text, tuple(zip(places, places, strict=True)))
+
+
+@pytest.mark.parametrize(
+    "text", ["as (`b`) as", "one of (`a`, `b`,`c`), or", 'a "`b`", <<c@d.e>>.', "a [b (c)](d)."]
+)
+def test_what_is_around_tags_stays_there(tmp_path: Path, text: str) -> None:
+    assert filled(tmp_path / "x.md", text, translating(as_it_is))[0].decode() == text
 
 
 @pytest.mark.parametrize("translation", ["*x*", "- x", "1. x", "# x", "[x](y)", "<b>", "x | y"])

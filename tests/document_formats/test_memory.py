@@ -1,6 +1,6 @@
 """A translation memory: exact matches are taken, fuzzy ones told, by a fake translator."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +28,11 @@ def po(*sources: str) -> str:
 
 
 def recalling(by: Callable[[str], Line] = shout, **options: object) -> LineTranslator:
-    return replace(translating(by), find_match=Memory(PAIRS).find, **options)  # type: ignore[arg-type]
+    return replace(translating(by), find_matches=finder(Memory(PAIRS)), **options)  # type: ignore[arg-type]
+
+
+def finder(memory: Memory) -> Callable[[Sequence[str]], list[Match | None]]:
+    return lambda texts: [memory.find(text) for text in texts]
 
 
 def test_a_memory_finds_what_is_the_same_or_most_like_it() -> None:
@@ -65,20 +69,20 @@ def test_a_match_without_the_placeholders_is_not_taken(tmp_path: Path) -> None:
 
 
 def test_a_comment_is_written_once_and_in_any_encoding(tmp_path: Path) -> None:
-    find = Memory([("Open all files", "„Alle“ Dateien")]).find
+    find = finder(Memory([("Open all files", "„Alle“ Dateien")]))
     text = HEAD.replace("UTF-8", "ISO-8859-1") + 'msgid "Open all file"\nmsgstr ""\n'
-    once, _ = filled(tmp_path / "x.po", text, replace(translating(), find_match=find))
+    once, _ = filled(tmp_path / "x.po", text, replace(translating(), find_matches=find))
     assert b"# 96 %: Open all files = ?Alle? Dateien\n#, fuzzy\n" in once
     text = text.replace("ISO-8859-1", "UTF-8")
-    once, _ = filled(tmp_path / "x.po", text, replace(translating(), find_match=find))
-    again, _ = filled(tmp_path / "x.po", once, replace(translating(), find_match=find))
+    once, _ = filled(tmp_path / "x.po", text, replace(translating(), find_matches=find))
+    again, _ = filled(tmp_path / "x.po", once, replace(translating(), find_matches=find))
     assert again == once
 
 
 def test_a_match_is_one_line_of_what_xml_can_hold(tmp_path: Path) -> None:
     memory = Memory([("Usage: -a foo", "Aufruf: -a foo"), ("Qu\0it", "Be\x0bende\uffff ")])
     assert memory.find("Qu\0it") == Match("Qu\ufffdit", "Be ende\ufffd", 100)
-    how = replace(translating(), find_match=memory.find)
+    how = replace(translating(), find_matches=finder(memory))
     written, _ = filled(tmp_path / "x.po", po(r"Usage:\n  -a foo\n"), how)
     assert r'  -A FOO\n"' in written.decode()
 

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
-from document_formats.fakes import Line, filled, translating
+import pytest
+
+from document_formats.fakes import Line, filled, read, translating
+from transformer_cli.errors import InputError
 
 SRT = """\
 1
@@ -77,3 +80,20 @@ def test_a_cue_without_an_empty_line_before_it_is_one(tmp_path: Path) -> None:
     text = "1\n00:00:01,000 --> 00:00:02,000\nDog\n2\n00:00:03,000 --> 00:00:04,000\nCat\n"
     data, _ = filled(tmp_path / "x.srt", text)
     assert data.decode() == text.replace("Dog", "DOG").replace("Cat", "CAT")
+
+
+def test_a_cue_of_srt_may_have_empty_lines(tmp_path: Path) -> None:
+    text = (
+        "1\n00:00:01,000 --> 00:00:02,000\nA dog.\n\n2 cats.\n\n2\n00:00:03,000 --> 00:00:04,000\n"
+    )
+    data, _ = filled(tmp_path / "x.srt", text)
+    assert data.decode() == text.upper()
+    data, _ = filled(tmp_path / "x.vtt", text)
+    assert data.decode() == text.replace("A dog", "A DOG")
+
+
+def test_what_has_no_times_is_no_subtitles(tmp_path: Path) -> None:
+    assert filled(tmp_path / "x.srt", "")[0] == b""
+    assert filled(tmp_path / "x.vtt", "WEBVTT\n\nNOTE A dog\n")[1].fillings == []
+    with pytest.raises(InputError, match=r"x\.srt: no subtitles: it has no line of times"):
+        read(tmp_path / "x.srt", "A dog\n")

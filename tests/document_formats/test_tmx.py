@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from document_formats.fakes import filled, read
 from transformer_cli.documents.document import Filling
+from transformer_cli.errors import InputError
 
 TMX = """\
 <?xml version="1.0"?>
@@ -38,3 +41,11 @@ def test_a_comment_is_a_note(tmp_path: Path) -> None:
     document = read(tmp_path / "x.tmx", TMX)
     written = document.write([None, Filling("a", comment="of x")]).decode()
     assert written == TMX.replace("<seg/>", "<note>of x</note><seg>a</seg>")
+
+
+def test_a_memory_of_other_languages_is_refused(tmp_path: Path) -> None:
+    text = TMX.replace('"en', '"da').replace('"EN"', '"da"')
+    with pytest.raises(
+        InputError, match=r"x\.tmx: units in '.*', but the run translates from 'en'"
+    ):
+        read(tmp_path / "x.tmx", text)

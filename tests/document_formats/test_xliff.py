@@ -2,6 +2,7 @@
 
 # ruff: noqa: E501
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,44 @@ def fill_xliff(tmp_path: Path, text: str) -> str:
     assert result.left == []
     etree.fromstring(data)
     return data.decode()
+
+
+# What else the standards have where something is put in.
+CROWDED = """\
+<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2"><file original="x" source-language="en" datatype="xml">
+<header><note>kept</note></header><body><group id="g"><context-group purpose="location"><context context-type="linenumber">3</context></context-group>
+<trans-unit id="a"><source>One <mrk mtype="protected">two</mrk><it id="1" pos="open">[b]</it> three <ph id="2">[<sub>sub</sub>]</ph></source>
+<context-group purpose="location"><context context-type="linenumber">3</context></context-group><note>kept</note><alt-trans><target>alt</target></alt-trans></trans-unit>
+</group></body></file></xliff>
+"""
+CROWDED_2 = """\
+<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" xmlns:m="urn:oasis:names:tc:xliff:metadata:2.0" version="2.0" srcLang="en" trgLang="de">
+<file id="f"><notes><note>kept</note></notes><group id="g"><unit id="u"><m:metadata><m:metaGroup><m:meta type="a">b</m:meta></m:metaGroup></m:metadata>
+<notes><note id="n">kept</note></notes><originalData><data id="d">\\n</data></originalData>
+<segment><source>A <sm id="1" type="comment" ref="#n=n"/>b<em startRef="1"/> <cp hex="001A"/> <ph id="2" dataRef="d"/>c <mrk id="3" type="term">d</mrk></source></segment></unit>
+<unit id="v"><segment><source>E f</source><target/></segment></unit></group></file></xliff>
+"""
+
+
+@pytest.mark.skipif("XLIFF_SCHEMAS" not in os.environ, reason="needs the standard's schemas")
+@pytest.mark.parametrize("text", [OKAPI, WEBLATE, CROWDED, STANDARD, CROWDED_2])
+def test_what_is_filled_is_valid(tmp_path: Path, text: str) -> None:
+    directory = Path(os.environ["XLIFF_SCHEMAS"])
+
+    class Local(etree.Resolver):  # type: ignore[misc]  # lxml has no types
+        def resolve(self, _: str, __: object, context: Any) -> Any:
+            return self.resolve_filename(str(directory / "xml.xsd"), context)
+
+    parser = etree.XMLParser(no_network=True)
+    parser.resolvers.add(Local())
+    name = "xliff-core-1.2-strict.xsd" if 'version="1.2"' in text else "xliff-core-2.0.xsd"
+    root = etree.fromstring((directory / name).read_bytes(), parser)
+    schema = etree.XMLSchema(root)
+    document = read(tmp_path / "x.xlf", text.replace(' okp:inputEncoding="UTF-8"', ""))
+    schema.assertValid(etree.fromstring(document.write([None] * len(document.segments))))
+    for comment in ("", "75 %: a = b"):
+        fillings = [Filling(segment.text, comment=comment) for segment in document.segments]
+        schema.assertValid(etree.fromstring(document.write(fillings)))
 
 
 def test_segmented_units_are_filled_segment_by_segment(tmp_path: Path) -> None:

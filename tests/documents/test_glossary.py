@@ -72,6 +72,7 @@ def test_the_page_has_terms() -> None:
     assert len(terms) == len(set(terms))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("term", "name"), TERMS, ids=[f"{term}: {name}" for term, name in TERMS])
 def test_the_code_has_the_name(term: str, name: str) -> None:
     owner, _, member = name.rpartition(".")

@@ -115,6 +115,8 @@ def test_command_has_options_that_there_are(command: Command) -> None:
 def test_command_works(command: Command, trained: Path, tmp_path: Path) -> None:
     if "--from opus" in command.line:
         pytest.skip("OPUS is not asked; tests/data/test_by_name.py has a server instead")
+    if command.arguments[0] == "bench":
+        pytest.skip("measures for a minute; tests/jobs/test_bench.py has a small one")
     if "--add" in command.line:
         pytest.skip("grows by text that is not there; tests/cli/test_growing.py has some")
     directory = tmp_path / "here"

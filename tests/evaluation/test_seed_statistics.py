@@ -107,6 +107,7 @@ def test_where_seeds_do_not_matter_it_is_the_paired_test_over_sentences() -> Non
     assert found.p_value == pytest.approx(expected.pvalue, rel=0.02)
 
 
+@pytest.mark.long
 def test_holms_correction_is_statsmodels() -> None:
     from statsmodels.stats.multitest import multipletests  # takes a second
 
@@ -161,10 +162,12 @@ def test_null_effects_are_significant_in_five_percent(seeds: tuple[int, int], na
     assert 3.2 < World(seeds, 200, *VARIANCES[name]).significant(2000) < 6.9
 
 
+@pytest.mark.long
 def test_null_effects_of_bleu_are_significant_in_five_percent() -> None:
     assert 2.0 < significant_bleu(400, (3, 3), 60, (0.1, 0.5)) < 8.5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seed_variance", "group_variance"), [(5.0, 0.0), (5.0, 4.0)])
 def test_a_true_effect_is_found_as_often_as_needed_seeds_promises(
     seed_variance: float, group_variance: float

@@ -75,6 +75,7 @@ def translated(trained: Path, lines: list[str]) -> list[str]:
     return Translator.load(trained).translate(lines, beam_size=1)
 
 
+@pytest.mark.long
 def test_ctranslate2_and_sentencepiece_read_the_package(trained: Path, tmp_path: Path) -> None:
     path = export(trained, tmp_path / "a.argosmodel", "--quantization", "float32")
     again = export(trained, tmp_path / "b.argosmodel", "--quantization", "float32")
@@ -132,6 +133,7 @@ def test_a_package_has_one_plain_sentencepiece_model() -> None:
     assert refusal(lowercase=True, **pieces).endswith("train with tokenizer.lowercase false")
 
 
+@pytest.mark.long
 def test_a_package_is_a_new_file(trained: Path, tmp_path: Path) -> None:
     there = tmp_path / "a.argosmodel"
     there.touch()

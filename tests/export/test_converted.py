@@ -98,6 +98,7 @@ def test_one_without_a_sum_is_not_intact(missing: str, tmp_path: Path) -> None:
     assert not verified_sums(directory)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("name", ["model.bin", "shared_vocabulary.json", "sums.json"])
 @pytest.mark.parametrize("damage", ["cut", "changed", "gone"])
 def test_a_damaged_one_is_made_again(name: str, damage: str, tmp_path: Path) -> None:
@@ -181,6 +182,7 @@ def test_several_may_convert_at_once(tmp_path: Path) -> None:
     assert len(kept()) == 1
 
 
+@pytest.mark.long_cases
 @pytest.mark.posix
 @pytest.mark.parametrize("level", [0, 1])
 @pytest.mark.parametrize("wrong", ["file", "link", "writable by all", "of another user"])
@@ -209,6 +211,7 @@ def test_where_it_cannot_be_kept_it_is_temporary(
     assert not list(tmp_path.rglob("model.bin"))
 
 
+@pytest.mark.long
 @pytest.mark.posix
 def test_without_a_home_it_is_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = subword_run(tmp_path / "run", joint=True)
@@ -248,6 +251,7 @@ def test_damaged_weights_are_not_converted(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("model.bin"))
 
 
+@pytest.mark.long
 def test_with_a_kept_one_translate_needs_no_torch(tmp_path: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("torch is asked whether there is a GPU")

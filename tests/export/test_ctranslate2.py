@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.nn.utils.rnn import pad_sequence
 
-from transformer_cli.config.choices import LONGEST_SOURCE, PrecisionName
+from transformer_cli.config.choices import LONGEST_SOURCE, PrecisionName, Quantization
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
@@ -20,7 +20,7 @@ from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import CheckpointError, TransformerCliError, UsageError
 from transformer_cli.export.ctranslate2 import write_ctranslate2
 from transformer_cli.inference.ctranslate2_engine import SINUSOIDS, CTranslate2Engine, write_sums
-from transformer_cli.inference.ctranslate2_spec import build_spec
+from transformer_cli.inference.ctranslate2_spec import build_spec, write_model
 from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.loading import ComputeOptions, load_ctranslate2_translator
 from transformer_cli.inference.search import search
@@ -111,12 +111,11 @@ def random_trained(model: Transformer | None = None, **form: Any) -> TrainedMode
     return TrainedModel(config, Tokenizers(Names(), Names()), model, Path("none"), "")
 
 
-def converted(trained: TrainedModel, directory: Path, quantization: str = "float32") -> Any:
-    spec = build_spec(trained)
-    spec.validate()
-    spec.optimize(quantization)
+def converted(
+    trained: TrainedModel, directory: Path, quantization: Quantization = "float32"
+) -> Any:
     directory.mkdir()
-    spec.save(str(directory))
+    write_model(trained, quantization, directory)
     return ctranslate2.Translator(str(directory), inter_threads=2, intra_threads=1)
 
 
@@ -153,6 +152,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("norm", "positions", "activation", "tying"), FORMS, ids=["-".join(form) for form in FORMS]
 )
@@ -209,8 +209,9 @@ def test_exporting_changes_no_weight_of_the_model() -> None:
 
 @pytest.mark.parametrize(("quantization", "most"), [("int8", 0.1), ("float16", 0.01)])
 def test_rounded_weights_give_about_the_same_probabilities(
-    quantization: str, most: float, tmp_path: Path
+    quantization: Quantization, most: float, tmp_path: Path
 ) -> None:
+    """In int8 on every processor: those without VNNI cut off sums of larger weights."""
     trained = random_trained()
     directory = tmp_path / "exported"
     engine = converted(trained, directory, quantization)
@@ -257,6 +258,7 @@ def favour(model: Transformer, ids: int | Sequence[int], bias: float) -> None:
 LINES = ["5 6 7", "", "13 4 4 8 10 22 9 31 7 7", "9", "6 6", "12 11 10 9 8 7 6", "5 5 5 5 5"]
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("end_bias", [-100.0, 0.0, 3.0])
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_text_is_translated_alike(beam_size: int, end_bias: float, tmp_path: Path) -> None:
@@ -369,6 +371,7 @@ def opened(path: Path, precision: PrecisionName = "auto") -> TextTranslator[CTra
     return load_ctranslate2_translator(RunDirectory(path), "best", asked)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("joint", [True, False])
 def test_a_run_and_what_is_exported_of_it_translate_alike(joint: bool, tmp_path: Path) -> None:
     run = subword_run(tmp_path / "run", joint)
@@ -404,6 +407,7 @@ def test_what_is_exported_has_files_that_others_read(tmp_path: Path) -> None:
     assert settings["decoder_start_token"] == "<BOS>"
 
 
+@pytest.mark.long
 def test_the_documented_snippet_translates(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -418,6 +422,7 @@ def test_the_documented_snippet_translates(
     assert capsys.readouterr().out == f"{endless.translate(names['lines'])}\n"
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

@@ -112,7 +112,7 @@ def test_an_exported_model_is_no_run(directory: Path, tmp_path: Path) -> None:
 
 def test_what_needs_our_own_model_is_refused(training: Training, directory: Path) -> None:
     options = ("--alignments", directory / "links", "--prefix-file", "-")
-    finished = run("translate", directory, *options, "-i", directory / "settings.yaml")
+    finished = run("translate", directory, *options, "-i", __file__)
     needing = "does not support --prefix-file and --alignments; leave it out, or name the run"
     assert_refused(finished, 2, f"{directory}: ", needing)
     for option in (("--engine", "ctranslate2"), ("--precision", "int8")):

@@ -283,6 +283,7 @@ HARM: dict[str, tuple[Callable[[Path], object], int, str]] = {
 }
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("harm", HARM)
 def test_harm_is_told_in_a_line(own: Path, harm: str) -> None:
     do, code, fragment = HARM[harm]

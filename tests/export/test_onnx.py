@@ -124,6 +124,7 @@ def ours(model: Transformer, src: np.ndarray, tgt_in: np.ndarray) -> np.ndarray:
         return np.asarray(model(torch.from_numpy(src), torch.from_numpy(tgt_in)))
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("form", FORMS)
 def test_logits_are_ours(form: str, tmp_path: Path) -> None:
     source = random_run(tmp_path, FORMS[form])
@@ -170,6 +171,7 @@ def test_the_documented_search_writes_what_ours_does(
     assert all(expected)
 
 
+@pytest.mark.long
 def test_the_documented_use_of_subwords_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -156,6 +156,7 @@ def exported(
     )
 
 
+@pytest.mark.long_cases
 @torch.inference_mode()
 def test_logits_are_the_same(exported: Exported) -> None:
     sides = exported.trained.tokenizers
@@ -173,6 +174,7 @@ def test_logits_are_the_same(exported: Exported) -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
 
 
+@pytest.mark.long_cases
 def test_text_is_the_same(exported: Exported) -> None:
     trained = exported.trained
     engine = TorchEngine(trained.model, torch.float32)
@@ -216,6 +218,7 @@ def test_what_transformers_saves_has_our_weights(exported: Exported, tmp_path: P
     assert all(found[name].equal(expected[name]) for name in expected)
 
 
+@pytest.mark.long_cases
 def test_what_is_exported_is_imported_the_same_and_exported_again(
     exported: Exported, tmp_path: Path
 ) -> None:
@@ -248,6 +251,7 @@ def hash_of(weight: torch.Tensor) -> str:
     return hashlib.sha256(weight.contiguous().numpy().tobytes()).hexdigest()
 
 
+@pytest.mark.long_cases
 def test_loading_reports_nothing(
     exported: Exported, library: Any, capfd: pytest.CaptureFixture[str]
 ) -> None:

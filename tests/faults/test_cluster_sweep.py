@@ -47,6 +47,7 @@ def counting(
         yield cluster
 
 
+@pytest.mark.long
 def test_what_a_killed_worker_had_goes_on_and_so_it_does_without_the_client(
     counting: DaskCluster, directory: Path, stubborn: Path, start: Start
 ) -> None:

@@ -96,6 +96,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake(tmp_path: Path, mistake: str) -> None:
     text, message = MISTAKES[mistake]

@@ -42,6 +42,7 @@ ALL = [pytest.param(each, id=name) for name, each in DAMAGES.items()] + [
 ]
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("damage", ALL)
 def test_training_goes_back_to_the_newest_whole_checkpoint(

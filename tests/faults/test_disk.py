@@ -141,6 +141,7 @@ def test_a_disk_that_is_full_at(training: Training, small_disk: Path, what: str)
     assert_goes_on(command, training)
 
 
+@pytest.mark.long
 def test_a_disk_that_is_full_when_training_goes_on(training: Training, small_disk: Path) -> None:
     directory = small_disk / "run"
     command = ("train", training.config, "--run-dir", directory)
@@ -256,6 +257,7 @@ def test_a_run_on_a_disk_that_has_become_read_only(training: Training, small_dis
     assert_refused(refused, 1, f"{directory}: cannot be written: Read-only file system")
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     "name", ["checkpoints", "tokenizer", ".lock", "metrics.jsonl", "tensorboard"]
 )

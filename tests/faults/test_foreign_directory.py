@@ -127,6 +127,7 @@ def distilled(training: Training, tmp_path: Path) -> Path:
 # --- writing --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("kind", ["link", "pipe", "zero"])
 def test_what_is_written_to_has_nothing_but_files(
     own_run: Path, swept: Path, distilled: Path, kind: str
@@ -149,6 +150,7 @@ def test_what_is_written_to_has_nothing_but_files(
             assert "\n" not in str(refused.value)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("whole", [False, True], ids=["files", "directories"])
 def test_commands_write_nothing_through_links(
     own_run: Path, swept: Path, distilled: Path, tmp_path: Path, whole: bool
@@ -231,6 +233,7 @@ def newest_files(run_: Path) -> Iterator[Path]:
             yield path
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("form", ["run", "hub", "ctranslate2"])
 def test_translating_waits_for_no_pipe_and_reads_no_device(
     training: Training, own_run: Path, form: str
@@ -283,6 +286,7 @@ def test_no_command_waits_or_reads_without_end(
         assert "out of memory" not in found.err, f"{path}: {found.err}"
 
 
+@pytest.mark.long
 def test_a_sweeps_page_waits_for_no_pipe_and_reads_no_device(swept: Path) -> None:
     others = ("runs", "data")  # as of a run
     files = [path for path in files_below(swept) if path.relative_to(swept).parts[0] not in others]
@@ -388,6 +392,7 @@ def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
 
 # Of files that are the program's or the system's own, or that were made just now.
 READ_OTHERWISE = {
+    "jobs/machine.py",  # /proc/cpuinfo
     "cli/process.py",
     "config/shipped.py",
     "cli/completion.py",

@@ -126,6 +126,7 @@ def check_a_model() -> None:
         check_model("sentencepiece", b"no model", Path("joint.model"), "")
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("start", [run_a_stage, find_gpus, check_a_model])
 def test_what_else_is_started(foreign: Path, start: Callable[[], None]) -> None:
     assert_unharmed(run(cwd=foreign, before=partial(attacked, start)), foreign)

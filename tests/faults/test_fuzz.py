@@ -134,6 +134,7 @@ def assert_taken_or_refused(path: Path, overrides: list[str]) -> None:
     assert len(message) < 1000 + len(str(path)) + len(str(overrides)), message[:2000]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", cases(150, 3000))
 def test_a_mutated_configuration_is_taken_or_refused_in_one_line(
     tmp_path: Path, count: int
@@ -253,6 +254,7 @@ def translator(kind: str) -> TorchTranslator:
     return TextTranslator(engine, both, config, decoding, max_length=3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", cases(80, 2500))
 def test_any_lines_are_translated_one_by_one(count: int) -> None:
     def check(kind: str, raw: list[bytes], end: bytes, last_end: bool) -> None:
@@ -286,6 +288,7 @@ def test_any_lines_are_translated_one_by_one(count: int) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", cases(140, 1500))
 def test_any_line_and_any_ids_go_through_a_tokenizer(count: int) -> None:
     def check(kind: str, line: str, numbers: list[int]) -> None:

@@ -139,6 +139,7 @@ def run_all(own: Path, config: Path, first: int | None = None) -> list[Finished]
 # --- what could be executed -----------------------------------------------------------------------
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("name", FILES)
 def test_a_pickle_in_place_of_any_file_is_not_read_as_one(
     own_run: Path, config: Path, marker: Path, name: str
@@ -163,6 +164,7 @@ def test_a_pickle_in_torchs_own_format_is_refused_with_matching_sums(
     assert_refused(run("translate", own_run), 1, f"{path}: not a safetensors file")
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     "tag",
     [
@@ -266,6 +268,7 @@ def test_reading_through_links_writes_nothing(training: Training, own_run: Path)
     assert {path.name: path.read_bytes() for path in outside.iterdir()} == before
 
 
+@pytest.mark.long_cases
 @pytest.mark.posix
 @pytest.mark.parametrize(
     "name",
@@ -353,6 +356,7 @@ def test_random_bytes_in_place_of_any_file(
         assert all(each.code for each in finished[:2])
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("seed", range(3))
 def test_random_bytes_as_a_subword_model(subword_run: Path, seed: int) -> None:
     path = subword_run / "tokenizer" / "joint.model"
@@ -365,6 +369,7 @@ STRANGE: list[Any] = [[], -1]
 MORE_STRANGE: list[Any] = ["x", None, {}, 1.5, True, 10**30, {"step": "x"}]
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("file", ["state.json", "manifest.json"])
 @pytest.mark.parametrize(
     "strange", [*STRANGE, *(pytest.param(each, marks=pytest.mark.long) for each in MORE_STRANGE)]
@@ -400,6 +405,7 @@ def swap_subwords(run_directory: Path) -> None:
     path.write_bytes(data.replace(one, b"<0x4_>").replace(other, one).replace(b"<0x4_>", other))
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("kind", ["words", "subwords"])
 @pytest.mark.parametrize("description", ["as it was", "made to match"])
 def test_two_swapped_ids_are_refused(
@@ -467,7 +473,7 @@ def mutated(data: bytes, draws: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
-@pytest.mark.parametrize("count", [20, pytest.param(400, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [5, pytest.param(400, marks=pytest.mark.long)])
 def test_a_damaged_model_is_refused_or_good_for_something(model_type: str, count: int) -> None:
     model = learned(model_type)
     refusals: list[str] = []

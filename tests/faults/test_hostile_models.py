@@ -113,6 +113,7 @@ def test_an_exported_models_sums_name_its_own_files_only(tmp_path: Path) -> None
         assert_refused(limited("translate", directory), 1, f"{directory}: its files are not those")
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("rows", "said"), [(1, "CTranslate2 crashes on this model"), (2, "Shape mismatch")]
 )
@@ -148,6 +149,7 @@ def verified_names(directory: Path) -> list[str]:
 # --- weights --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_weights_that_are_no_numbers_are_refused(
     value: float, own_run: Path, config: Path, tmp_path: Path
@@ -187,6 +189,7 @@ def test_finite_weights_whose_sum_is_not_are_weights(own_run: Path) -> None:
 # --- numbers of a configuration -------------------------------------------------------------------
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("key", "value", "most"),
     [
@@ -260,6 +263,7 @@ PLAN: dict[str, Any] = {
 }
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -147,8 +147,7 @@ KILLS = {
     "when",
     [
         "before the settings",
-        "in a step",
-        *(pytest.param(each, marks=pytest.mark.long) for each in [*KILLS][1::2]),
+        *(pytest.param(each, marks=pytest.mark.long) for each in ["in a step", *[*KILLS][1::2]]),
     ],
 )
 def test_killed_it_leaves_the_earlier_run_and_is_in_nobodys_way(
@@ -185,6 +184,7 @@ def start_again(rank: int) -> None:
     os.environ["TORCHELASTIC_RESTART_COUNT"] = "1"
 
 
+@pytest.mark.long
 def test_started_again_by_torchrun_it_goes_on_with_the_new_run(
     training: Training, own_run: Path
 ) -> None:

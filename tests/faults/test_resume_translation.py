@@ -91,6 +91,7 @@ def here(tmp_path: Path) -> Path:
 # --- going on -------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("where", "attribute", "call"),
     [
@@ -132,6 +133,7 @@ def test_chunks_that_are_done_are_not_done_again(
     assert (here / "out.txt").read_bytes() == expected
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("ending", [".gz", ".xz"])
 @pytest.mark.parametrize(
     ("where", "attribute", "call"),
@@ -274,6 +276,7 @@ def test_what_is_killed_again_and_again_at_random_times_comes_out_the_same(
 # --- what does not fit ----------------------------------------------------------------------------
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("options", "difference"),
     [

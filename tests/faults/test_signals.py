@@ -29,6 +29,7 @@ EACH = [(moment, *SIGNALS[index % 2]) for index, moment in enumerate(MOMENTS)]
 LONG = pytest.mark.long
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("moment", "number", "code"),
     [EACH[0], EACH[3], *(pytest.param(*EACH[n], marks=LONG) for n in (1, 2, 4))],
@@ -49,6 +50,7 @@ def test_once(training: Training, tmp_path: Path, moment: str, number: int, code
     assert_goes_on(command, training)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("moment", "number", "code"),
     [EACH[0], EACH[3], *(pytest.param(*EACH[n], marks=LONG) for n in (1, 2, 4))],

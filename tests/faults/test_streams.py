@@ -46,6 +46,7 @@ def test_a_training_without_any_stream(training: Training, tmp_path: Path) -> No
     assert (tmp_path / "run/checkpoints/step-00000001").is_dir()
 
 
+@pytest.mark.long
 def test_a_shell_closes_stderr(training: Training) -> None:
     script = 'exec "$@" 2>&-'
     command = [sys.executable, "-m", "transformer_cli", "config", "show"]
@@ -57,6 +58,7 @@ def test_a_shell_closes_stderr(training: Training) -> None:
     assert (refused.returncode, refused.stdout) == (2, b"")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_full_standard_output_is_named(unbuffered: str) -> None:
     with Path("/dev/full").open("wb") as full:

@@ -169,6 +169,7 @@ def test_a_line_of_very_many_tokens_is_cut_and_said(
     assert pieces <= len(found[2].split()) <= 6 * pieces
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("word", ["a", "(", *long("'", "ä", "a-")])
 def test_a_word_of_very_many_characters_hurts_no_neighbour(any_run: Path, word: str) -> None:
     # For the short form a word that would still take spaCy two hundred seconds.
@@ -226,6 +227,7 @@ def spacy_words(language: str) -> SpacyWords:
     return SpacyWords(language, language, lowercase=True)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("language", ["en", *long("de", "xx")])
 @pytest.mark.parametrize(
     "word", ["a", "(", ")", "'", '"', ".", "-", "a.", "1,", "n't", "http://", "a@", "<", "…", "€1"]
@@ -247,6 +249,7 @@ def test_words_are_cut_as_ever_up_to_256_characters() -> None:
     assert words.split("a" * 512) == ["a" * 256] * 2
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
 @pytest.mark.parametrize("word", ["a", *long("1 ", "ä", "(", "가")])
 def test_a_million_characters_as_subwords(model_type: str, word: str) -> None:

@@ -202,6 +202,7 @@ WEIGHTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(("change", "message"), [*FORM, *TOKENIZER, *WEIGHTS])
 def test_it_is_refused_in_one_line(model: Path, change: Change, message: str) -> None:
     change(model)
@@ -300,6 +301,7 @@ def read_in_fork(
         return subprocess.CompletedProcess(command, code, printed.read().decode())
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("zipped", [True, False])
 def test_code_in_a_pytorch_file_is_not_run(model: Path, zipped: bool) -> None:
     content = {"model.shared.weight": Evil(model.parent / "owned")}
@@ -353,6 +355,7 @@ class Takes:
         return (bytearray, (1_500_000_000,))
 
 
+@pytest.mark.long
 @pytest.mark.posix  # limits of memory
 def test_a_pickle_cannot_take_memory(model: Path) -> None:
     import resource

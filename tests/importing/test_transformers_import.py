@@ -120,6 +120,7 @@ def source(both: Both) -> torch.Tensor:
     return torch.tensor([[*row, *[PAD_ID] * (longest - len(row))] for row in rows])
 
 
+@pytest.mark.long_cases
 def test_logits_are_equal(both: Both) -> None:
     theirs = both.tokenizer(LINES, return_tensors="pt", padding=True)
     rows = rows_of(both)
@@ -141,6 +142,7 @@ def test_logits_are_equal(both: Both) -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_outputs_are_equal(both: Both, beam_size: int) -> None:
     theirs = both.tokenizer(LINES, return_tensors="pt", padding=True)

@@ -120,6 +120,7 @@ def test_arabic_letters_join_and_hebrew_runs_from_right_to_left() -> None:
     assert not set(glyphs("عرب")) & {alone[0], alone[1]}
 
 
+@pytest.mark.long
 def test_long_sentences_make_no_giant_picture(tmp_path: Path) -> None:
     from matplotlib.image import imread
 
@@ -130,6 +131,7 @@ def test_long_sentences_make_no_giant_picture(tmp_path: Path) -> None:
     assert 1500 < width < 3500
 
 
+@pytest.mark.long
 def test_the_same_picture_has_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
         draw(select_panels(MAPS, "cross", None, None), tmp_path / name)

@@ -20,6 +20,11 @@ from transformer_cli.inference.stream import translate_stream
         ("Wir essen Reis.", "我们吃米饭吃米饭吃米饭吃米饭", "repeats itself"),
         ("sehr, sehr, sehr, sehr gut", "very, very, very, very good", ""),
         ("Ha ha ha!", "Ha ha ha ha!", ""),
+        ("Er lacht.", "He laughs hahahahaha.", "repeats itself"),
+        ("Er friert.", "Heeeeeee", "repeats itself"),
+        ("Ha, ha, ha, sagt er.", "Hahahahaha, he says.", ""),
+        ("Solar energy is clean.", "Die Sonnenenergie ist die Energie, die rein ist.", ""),
+        ("Solar energy", "Sonnenenergie", ""),
         ("%s, %s, %s und %s", "%s, %s, %s, %s", ""),
         ("Inhalt .................... 3", "Contents .................... 3", ""),
         ("Ja.", "Yes, of course I will be there at eight o'clock.", "too long"),
@@ -61,6 +66,13 @@ def test_a_doubtful_line_is_searched_again_with_a_wider_beam(with_alignments: bo
     found = translated(engine, with_alignments=with_alignments)
     assert found == [("b", ""), (repeated, "")]
     assert engine.asked == [(2, 1), (1, 8)]
+
+
+def test_what_a_second_search_has_found_is_told() -> None:
+    engine: Any = ByBeam([4] * 5, [[4] * 4, [5], [6]])
+    translator: Any = replace(slots_translator(), engine=engine)
+    found = translate_stream(translator, [("c d e", ""), ("a a a a", "")])
+    assert [each.is_second for each in found] == [True, False]
 
 
 def test_without_a_better_one_the_first_stays_and_is_told() -> None:

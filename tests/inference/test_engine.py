@@ -130,6 +130,7 @@ def test_an_ensemble_is_refused_by_what_is_in_its_way(
         load_translator(run, "best", replace(asked, device="cpu"), others=others)
 
 
+@pytest.mark.long
 def test_batches_that_do_not_fit_into_memory_are_halved(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = random_translator().engine
     sources = [[5 + number, 6, 7, 2] for number in range(5)]

@@ -25,6 +25,7 @@ def with_models(translator: TorchTranslator, models: list[Transformer]) -> Torch
     return replace(translator, engine=TorchEngine(first, torch.float32, others=tuple(others)))
 
 
+@pytest.mark.long
 @torch.inference_mode()
 def test_probabilities_are_the_mean_of_the_models() -> None:
     models = make_models(3)
@@ -35,6 +36,7 @@ def test_probabilities_are_the_mean_of_the_models() -> None:
     torch.testing.assert_close(found.sum(dim=2), torch.ones(TGT_IN.shape))
 
 
+@pytest.mark.long
 @torch.inference_mode()
 def test_steps_are_those_of_all_positions_at_once() -> None:
     ensemble = Ensemble(make_models(2))
@@ -45,6 +47,7 @@ def test_steps_are_those_of_all_positions_at_once() -> None:
         torch.testing.assert_close(found[:, 0], whole[:, position])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_model_with_itself_is_the_model(beam_size: int) -> None:
     translator = random_translator().with_search(beam_size)
@@ -73,6 +76,7 @@ def best_by_exhaustion(models: list[Transformer], src: Tensor, length: int) -> f
     return best
 
 
+@pytest.mark.long
 @torch.inference_mode()
 def test_a_wide_beam_finds_the_best_of_the_ensemble() -> None:
     models = make_models(2)

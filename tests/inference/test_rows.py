@@ -49,6 +49,7 @@ def test_rows_of_tsv_get_a_column_and_keep_theirs(rows: list[list[str]]) -> None
     assert as_json == [[*row, "new"] for row in rows]
 
 
+@pytest.mark.long
 @given(st.lists(st.dictionaries(st.text(), VALUES, max_size=3)))
 def test_records_get_a_field_and_keep_theirs(records: list[dict[str, Any]]) -> None:
     for record in records:
@@ -193,6 +194,7 @@ def test_a_row_that_cannot_be_kept_is_an_error(
     ("name", "column", "field", "found"),
     [
         ("x.txt", None, None, None),
+        ("x.arb", None, None, None),  # Standard Arabic
         ("x.tsv.gz", "2", None, TextColumn("tsv", 2)),
         ("x.tsv", "de", None, TextColumn("tsv", "de")),
         ("-", "2", None, TextColumn("tsv", 2)),

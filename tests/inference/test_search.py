@@ -170,6 +170,7 @@ def slow_greedy(model: Transformer, row: Tensor, limit: int) -> Hypothesis:
 # --- greedy ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
 def test_greedy_equals_a_loop_without_cache(positions: str, norm: str) -> None:
@@ -187,6 +188,7 @@ def test_the_random_model_is_no_easy_case() -> None:
     assert max(len(set(each.ids)) for each in found) >= 2
 
 
+@pytest.mark.long
 def test_greedy_over_many_tokens_equals_a_loop_without_cache() -> None:
     # So many tokens that they are ranked by groups; not all of them stand in one.
     model = random_model(tgt_size=300)
@@ -249,6 +251,7 @@ def test_an_end_that_is_sure_gives_an_empty_output(beam_size: int) -> None:
     assert found == [Hypothesis([], 0.0)] * len(SRC)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_banned_ids_are_never_written(beam_size: int) -> None:
     model = random_model()
@@ -260,6 +263,7 @@ def test_banned_ids_are_never_written(beam_size: int) -> None:
     assert not {token for each in found for token in each.ids} & {*options.banned_ids, EOS}
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("beam_size", [1, 2])
 def test_no_ids_need_be_banned(beam_size: int) -> None:
     model = random_model()
@@ -270,6 +274,7 @@ def test_no_ids_need_be_banned(beam_size: int) -> None:
     assert found[0].ids == [UNK, UNK]
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("beam_size", [1, 3])
 @pytest.mark.parametrize("rows_at_a_time", [1, 5])
 def test_ranking_some_rows_at_a_time_changes_nothing(
@@ -282,6 +287,7 @@ def test_ranking_some_rows_at_a_time_changes_nothing(
     assert_equal(best_of(model, SRC, LIMITS, options), expected)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("beam_size", [1, 2, 4, 7])
 def test_log_probability_is_that_of_a_full_pass(beam_size: int) -> None:
     model = random_model()
@@ -304,6 +310,7 @@ def test_a_beam_of_one_is_greedy() -> None:
     assert_equal(found, best_of(model, SRC, LIMITS, GREEDY))
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("beam_size", [2, 5, 9])
 def test_beam_batch_equals_one_by_one(beam_size: int) -> None:
     model = random_model()
@@ -312,6 +319,7 @@ def test_beam_batch_equals_one_by_one(beam_size: int) -> None:
     assert_equal(found, one_by_one(model, SRC, LIMITS, options, 0.6))
 
 
+@pytest.mark.long
 def test_beam_over_many_tokens_equals_one_by_one() -> None:
     # Ranked by groups with a beam of two, as long rows are, and not with one of five.
     model = random_model(tgt_size=300)
@@ -371,6 +379,7 @@ def test_a_beam_of_everything_is_exhaustive(length_penalty: float) -> None:
         assert hypothesis.log_probability == pytest.approx(endings[best], rel=1e-5, abs=1e-5)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("length_penalty", [0.0, 2.0])
 def test_a_beam_wider_than_the_vocabulary_goes_on_from_no_end(length_penalty: float) -> None:
     for seed in range(2):
@@ -584,6 +593,7 @@ def test_no_prefixes_are_empty_prefixes(beam_size: int) -> None:
     assert search(model, SRC, LIMITS, options, nothing) == expected
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_outputs_begin_with_their_prefixes_and_are_as_likely_as_they_say(beam_size: int) -> None:
     model = random_model()
@@ -598,6 +608,7 @@ def test_outputs_begin_with_their_prefixes_and_are_as_likely_as_they_say(beam_si
             assert each.log_probability == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("beam_size", [1, 2, 5])
 def test_prefixes_in_a_batch_equal_one_by_one(beam_size: int) -> None:
     model = random_model()
@@ -610,6 +621,7 @@ def test_prefixes_in_a_batch_equal_one_by_one(beam_size: int) -> None:
         assert_equal(hypotheses, alone)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_the_start_of_the_best_output_gives_that_output(count: int) -> None:
     # A beam so wide that it holds the best from either start.

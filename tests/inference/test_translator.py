@@ -37,6 +37,7 @@ from transformer_cli.training.texts import read_texts
 # --- lines ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_batches_change_nothing(beam_size: int) -> None:
     translator = random_translator().with_search(beam_size=beam_size, max_length=6)

@@ -76,6 +76,7 @@ def _times(directory: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in paths}
 
 
+@pytest.mark.long
 def test_killed_at_random_moments_it_goes_on(sweep: Path, start: Start) -> None:
     generator = random.Random(17)
     for _ in range(4):
@@ -98,6 +99,7 @@ def test_the_jobs_of_a_killed_process_end_with_it(sweep: Path, start: Start) -> 
     assert sum(len(path.read_text()) for path in counted) <= sum(map(len, before)) + len(counted)
 
 
+@pytest.mark.long
 @pytest.mark.posix
 def test_a_command_that_outlives_its_starter_holds_the_lock(sweep: Path, start: Start) -> None:
     (sweep / "stubborn").touch()
@@ -116,6 +118,7 @@ def test_a_command_that_outlives_its_starter_holds_the_lock(sweep: Path, start: 
     _check_complete(sweep)
 
 
+@pytest.mark.long
 def test_a_run_that_is_deleted_is_trained_again(sweep: Path, start: Start) -> None:
     _events(start())
     shutil.rmtree(sweep / "out/runs/dropout=0.1,epochs=3/seed-1")
@@ -133,6 +136,7 @@ def test_a_failed_job_is_told_and_the_others_go_on(sweep: Path, start: Start) ->
     assert record["content"]["message"] == "model.dropout: 0.5 is too much here"
 
 
+@pytest.mark.long
 def test_a_stop_ends_the_jobs_and_the_next_one_goes_on(sweep: Path, start: Start) -> None:
     process = start(STEP_SECONDS="0.2")
     _wait_for(sweep, "runs/*/*/counted")

@@ -44,6 +44,7 @@ def test_a_trial_is_judged_by_the_mean_of_its_seeds_best_validations(
         assert sorted(run.name for run in runs) == ["seed-1", "seed-2"]
 
 
+@pytest.mark.long
 def test_a_search_that_is_killed_goes_on_with_the_same_trials(
     directory: Path, start: Start
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_search_that_is_killed_goes_on_with_the_same_trials(
     assert _trials(directory, start(jobs=1)) == whole
 
 
+@pytest.mark.long
 def test_a_hopeless_trial_is_stopped_and_has_no_further_seeds(
     directory: Path, start: Start
 ) -> None:
@@ -82,6 +84,7 @@ def test_without_data_every_trial_fails_and_the_search_ends(directory: Path, sta
     assert {trial.why for trial in trials} == {"no data here"}
 
 
+@pytest.mark.long
 def test_no_trial_is_begun_after_the_budget(directory: Path, start: Start) -> None:
     # Ten seconds a run, as it says itself; of two at a time, 12 s are spent after the third.
     (directory / "sweep.yaml").write_text(f"{SEARCH}trials: 20\nbudget: 0.2min\n")

@@ -96,6 +96,7 @@ def test_optuna_is_imported_when_a_study_is_opened_and_needs_no_database() -> No
     assert done.stdout == b"[]\n"
 
 
+@pytest.mark.long
 def test_tpe_finds_the_best_region_sooner_than_random_draws(tmp_path: Path) -> None:
     def scores(sampler: Sampler, seed: int) -> list[float]:
         study = open_study(tmp_path / f"{sampler}-{seed}", sampler, seed)

@@ -77,6 +77,7 @@ def test_start_leaves_nothing_in_the_model() -> None:
 # --- rows that are kept ---------------------------------------------------------------------------
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("steps_before", [0, 1, 3])
 @pytest.mark.parametrize("rows", [[3, 2, 1, 0], [2, 0, 2, 2, 1, 0], [1], [0, 1, 2, 3]], ids=str)
 def test_kept_rows_go_on_as_themselves(rows: list[int], steps_before: int) -> None:
@@ -145,6 +146,7 @@ class Histories:
 
 
 # More than 16 hypotheses are attended to by another path.
+@pytest.mark.long
 @pytest.mark.parametrize(("beam_size", "steps"), [(1, 20), (3, LONG), (17, 20)])
 @torch.no_grad()
 def test_a_hypothesis_that_goes_on_from_another_has_its_past(beam_size: int, steps: int) -> None:
@@ -176,6 +178,7 @@ def test_there_may_be_fewer_hypotheses_than_places() -> None:
 
 
 # Kept before, where and after the caches grow.
+@pytest.mark.long
 @pytest.mark.parametrize("steps_before", [1, 2, 15, 16, 17, 32])
 @pytest.mark.parametrize("rows", [[2, 0], [3, 1, 1, 0, 2]], ids=str)
 @torch.no_grad()

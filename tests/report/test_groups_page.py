@@ -222,6 +222,7 @@ def test_pages_of_little_can_be_rendered(tmp_path: Path) -> None:
     assert "Drawn at first are the 12 best groups" in render_groups(report, "")
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_a_person_clicks_through_it(page_path: Path, tmp_path: Path) -> None:
     with open_page(page_path, tmp_path / "profile") as page:

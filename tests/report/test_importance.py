@@ -47,6 +47,7 @@ def test_shares_of_a_grid_are_those_of_an_analysis_of_variance() -> None:
     )
 
 
+@pytest.mark.long
 def test_what_is_by_chance_is_what_a_setting_without_effect_gets() -> None:
     generator = np.random.default_rng(2)
     grid = {"a": [1, 1, 2, 2, 3, 3], "b": [0, 1, 0, 1, 0, 1]}

@@ -156,6 +156,7 @@ def taken(made: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tok
 # --- ids ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @given(
     st.sets(st.integers(0, 2**32), min_size=4, max_size=40),
     st.tuples(*[st.booleans()] * 4),
@@ -182,6 +183,7 @@ def test_specials_that_cannot_be_are_refused(places: tuple[int, int]) -> None:
         IdMap(SpecialIds(unk=places[0], bos=places[1], eos=None, pad=None), range(10))
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -203,6 +205,7 @@ def test_specials_are_found_and_noted(
 # --- text -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["default.model", "t5.model"])
 def test_sentencepiece_cuts_and_writes_as_by_itself(
     made: Path, taken: dict[str, Tokenizer], name: str
@@ -216,6 +219,7 @@ def test_sentencepiece_cuts_and_writes_as_by_itself(
     assert taken[name].size == own.get_piece_size() + 1  # each lacks one special
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_tokenizers_library_cuts_and_writes_as_by_itself(
     taken: dict[str, Tokenizer], made: Path, name: str
@@ -347,6 +351,7 @@ def test_a_description_that_cannot_be_is_refused(
 # --- BPE-dropout ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_merges_are_seen_in_a_model(taken: dict[str, Tokenizer], tmp_path: Path) -> None:
     for name, can_sample in (("t5.model", True), ("default.model", False)):
         tokenizer = taken[name]
@@ -498,6 +503,7 @@ def bad_files() -> Sequence[tuple[str, bytes]]:
     ]
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(("name", "data"), bad_files(), ids=lambda each: str(each)[:12])
 def test_a_file_that_is_no_tokenizer_is_one_line(name: str, data: bytes, tmp_path: Path) -> None:
     path = tmp_path / f"{name}.json"

@@ -74,6 +74,7 @@ def test_a_character_of_the_other_side_has_its_id(directory: Path) -> None:
     assert TABLE.id("ß") in tgt.encode("ß")
 
 
+@pytest.mark.long
 def test_merges_are_dropped_where_the_model_has_some(tmp_path: Path) -> None:
     model = learn(GERMAN, model_type="bpe", vocab_size=80)
     tokenizer = MarianTokenizer(model, Vocabulary([">>fra<<", *pieces(model)]), tmp_path)

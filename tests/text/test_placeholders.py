@@ -95,6 +95,7 @@ def test_placeholders_are_parts_of_their_line_in_order(line: str) -> None:
     assert compare_placeholders(line, line, ALL) == ""
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     "unit",
     [

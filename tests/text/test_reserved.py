@@ -178,6 +178,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_text_is_encoded_to_a_reserved_id(kind: str, made: Path, tmp_path: Path) -> None:
     both = learned(kind, made, tmp_path / "a", ["printf", "tags", "braces"], ["news", "web"])
@@ -199,6 +200,7 @@ def test_no_text_is_encoded_to_a_reserved_id(kind: str, made: Path, tmp_path: Pa
     assert both.src.size - both.src.text_size == both.tgt.size - both.tgt.text_size
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("kind", KINDS)
 def test_lines_keep_their_placeholders(kind: str, made: Path, tmp_path: Path) -> None:
     both = learned(kind, made, tmp_path / "a", get_args(Protected), [])

@@ -192,6 +192,7 @@ def test_of_very_many_lines_some_are_learned_from(monkeypatch: pytest.MonkeyPatc
     assert half != everything
 
 
+@pytest.mark.long
 def test_two_threads_draw_as_one_does() -> None:
     # The prefetching of batches samples on a thread, while the forecast does on the main one.
     tokenizer = learn(settings())
@@ -218,12 +219,14 @@ def test_a_sample_is_even_and_of_its_size() -> None:
     assert list(sample_lines(lines, len(lines), len(lines))) == lines
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("data", [b"", b"x", bytes(range(256)), b"\x00" * 50])
 def test_bytes_that_are_no_model_are_refused(data: bytes) -> None:
     with pytest.raises(TokenizerError, match=r"joint\.model"):
         SentencePieceTokenizer(data, lowercase=False, source=Path("joint.model"))
 
 
+@pytest.mark.long
 def test_a_model_with_other_specials_is_refused() -> None:
     model = io.BytesIO()
     trainer: Any = sentencepiece.SentencePieceTrainer

@@ -48,6 +48,7 @@ def learn(config: TokenizerConfig, directory: Path) -> Tokenizers:
     )
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("config", KINDS, ids=["words", "joint", "separate"])
 def test_what_is_learned_loads_from_its_directory(config: TokenizerConfig, tmp_path: Path) -> None:
     learned = learn(config, tmp_path)
@@ -60,6 +61,7 @@ def test_what_is_learned_loads_from_its_directory(config: TokenizerConfig, tmp_p
     assert loaded.tgt.decode(loaded.tgt.encode("A man in a T-shirt.")) == "A man in a T-shirt."
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", KINDS, ids=["words", "joint", "separate"])
 def test_a_directory_holds_its_files_and_no_more(config: TokenizerConfig, tmp_path: Path) -> None:
     learn(config, tmp_path)
@@ -102,6 +104,7 @@ def test_rules_are_apart_from_the_language(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["words", "sentencepiece"])
 def test_lowercase_text_comes_out(kind: str, tmp_path: Path) -> None:
     config: TokenizerConfig = (
@@ -114,6 +117,7 @@ def test_lowercase_text_comes_out(kind: str, tmp_path: Path) -> None:
     assert src.decode(src.encode("Ein Mann im T-Shirt")) == "ein mann im t-shirt"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", KINDS, ids=["words", "joint", "separate"])
 def test_learning_twice_gives_the_same_files(config: TokenizerConfig, tmp_path: Path) -> None:
     prints = []
@@ -124,6 +128,7 @@ def test_learning_twice_gives_the_same_files(config: TokenizerConfig, tmp_path: 
     assert prints[0] == prints[1]
 
 
+@pytest.mark.long
 def test_a_fingerprint_tells_tokenizers_apart(tmp_path: Path) -> None:
     prints = set()
     configs: list[TokenizerConfig] = [WORDS, WordsConfig(kind="words", max_size=9), JOINT]
@@ -138,6 +143,7 @@ def test_a_fingerprint_tells_tokenizers_apart(tmp_path: Path) -> None:
     assert len(prints) == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("config", KINDS, ids=["words", "joint", "separate"])
 def test_a_damaged_or_missing_file_is_named(config: TokenizerConfig, tmp_path: Path) -> None:
     learn(config, tmp_path)
@@ -155,6 +161,7 @@ def test_a_damaged_or_missing_file_is_named(config: TokenizerConfig, tmp_path: P
     load_tokenizers(tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("key", "value"),
     [

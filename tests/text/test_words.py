@@ -106,6 +106,7 @@ AWKWARD_LINE = st.text(st.sampled_from("ab1 -/'\"“”„«»’‘.,!([)]#\t\u
 CODES = ["de", "en", "xx", "fr", "cs", "fi", "zh"]
 
 
+@pytest.mark.long
 @given(line=ANY_LINE | AWKWARD_LINE, code=st.sampled_from(CODES))
 def test_any_line_goes_through(line: str, code: str) -> None:
     words = words_of(code, code, True)
@@ -118,6 +119,7 @@ def test_any_line_goes_through(line: str, code: str) -> None:
     assert "".join(decoded.split()) == "".join(words.split(line))
 
 
+@pytest.mark.long
 @given(ids=st.lists(st.integers(0, 40)))
 def test_any_output_of_a_model_is_text(ids: list[int]) -> None:
     marks = ["'", '"', "“", "”", "„", "«", "»", "‘", "’", "-", "/", "#", "(", ")", ".", ",", "!"]
@@ -147,6 +149,7 @@ def multi30k() -> Path | None:
     return directory if (directory / "val.de.gz").exists() else None
 
 
+@pytest.mark.long
 @pytest.mark.multi30k
 @pytest.mark.parametrize("language", ["de", "en"])
 def test_multi30k_comes_back_as_it_was_written(language: str) -> None:
@@ -160,6 +163,7 @@ def test_multi30k_comes_back_as_it_was_written(language: str) -> None:
     assert exact / len(lines) > 0.99
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
     words = SpacyWords("de", "de", lowercase=False)
     strings = words._pipeline.vocab.strings

@@ -48,6 +48,7 @@ def draw(directory: Path, *records: dict[str, Any], select: str = "bleu") -> Pat
     return picture
 
 
+@pytest.mark.long
 def test_a_panel_each_with_the_best_step_marked(tmp_path: Path, drawn: list[Figure]) -> None:
     picture = draw(tmp_path, SESSION, *TRAIN, *VALIDATION)
     assert struct.unpack(">II", picture.read_bytes()[16:24]) == (1100, 704)
@@ -69,6 +70,7 @@ def test_a_panel_each_with_the_best_step_marked(tmp_path: Path, drawn: list[Figu
     assert figure.get_suptitle() == "runs/größe$_{"
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("select", "title", "best"),
     [("bleu_lc", "BLEU lowercased", "31.50"), ("chrf", "chrF", "52.00"), ("loss", "BLEU", "30.00")],
@@ -83,6 +85,7 @@ def test_the_score_that_counts_is_shown(
     assert axes.get_legend_handles_labels()[1] == [f"validation (best, step 20: {best})"]
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     "records",
     [
@@ -96,6 +99,7 @@ def test_whatever_there_is_is_drawn(tmp_path: Path, records: list[dict[str, Any]
     assert draw(tmp_path, *records).is_file()
 
 
+@pytest.mark.long
 def test_the_same_records_make_the_same_bytes(tmp_path: Path) -> None:
     first = draw(tmp_path, *TRAIN, *VALIDATION).read_bytes()
     assert draw(tmp_path, *TRAIN, *VALIDATION).read_bytes() == first

@@ -71,6 +71,7 @@ def on_cpu(settings: dict[str, Any]) -> Trainer:
     return trainer
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("levers", LEVERS, ids=str)
 def test_steps_are_those_of_the_cpu(like_a_gpu: list[str], levers: dict[str, Any]) -> None:
     expected = on_cpu(levers)
@@ -90,6 +91,7 @@ def test_steps_are_those_of_the_cpu(like_a_gpu: list[str], levers: dict[str, Any
     assert len(like_a_gpu) == len(shapes) + 1
 
 
+@pytest.mark.long
 def test_results_stay_what_they_were(like_a_gpu: list[str]) -> None:
     at_once, later = trainer_of(config(epochs=2)), trainer_of(config(epochs=2))
     expected = [numbers(each) for each in at_once.steps()]
@@ -97,6 +99,7 @@ def test_results_stay_what_they_were(like_a_gpu: list[str]) -> None:
     assert [numbers(each) for each in kept] == expected
 
 
+@pytest.mark.long
 def test_no_step_waits_for_the_device(like_a_gpu: list[str]) -> None:
     trainer = trainer_of(config(dropout=0.3, clip_norm=0.1, ema_decay=0.9))
     steps = trainer.steps()

@@ -72,6 +72,7 @@ def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
     assert [name for name in found if not torch.equal(found[name], expected[name])] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings",
     [

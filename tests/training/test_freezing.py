@@ -59,6 +59,7 @@ def bits(weights: Tensors) -> dict[str, bytes]:
     return {name: weight.numpy().tobytes() for name, weight in weights.items()}
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("tying", MODELS)
 @pytest.mark.parametrize("parts", PARTS, ids="-".join)
 def test_frozen_parts_keep_their_bytes_and_others_do_not(tying: str, parts: list[str]) -> None:
@@ -76,6 +77,7 @@ def test_frozen_parts_keep_their_bytes_and_others_do_not(tying: str, parts: list
     assert all(each.grad is None for each in model.parameters() if not each.requires_grad)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tying", MODELS)
 @pytest.mark.parametrize("parts", PARTS, ids="-".join)
 @pytest.mark.parametrize("execution", [Execution(), Execution(cast_once=True)], ids=str)
@@ -116,6 +118,7 @@ def test_what_is_frozen_has_no_share_in_the_norm_that_is_clipped() -> None:
     assert norms[1] == pytest.approx(0.01, rel=1e-3)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("levers", [{}, LEVERS], ids=["plain", "levers"])
 def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path, levers: dict[str, Any]) -> None:
     made = settings("all", ["embeddings", "encoder"], **levers)

@@ -161,6 +161,7 @@ def test_sums_over_parts_are_the_sum_of_the_whole() -> None:
     )
 
 
+@pytest.mark.long
 def test_a_large_vocabulary_keeps_its_precision() -> None:
     size = 8000
     logits = (2.0 * torch.randn(64, size)).requires_grad_()

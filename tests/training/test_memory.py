@@ -63,6 +63,7 @@ def test_frozen_weights_take_no_more_memory_than_themselves() -> None:
     assert count_numbers(made, settings) == expected
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("training", "ranks", "bytes_each"),
     [

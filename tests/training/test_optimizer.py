@@ -43,6 +43,7 @@ def test_muon_has_the_hidden_matrices_and_adam_the_rest() -> None:
     assert not any(name.startswith("exp_avg") and name.partition(".")[2] in muon for name in state)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_it_lowers_the_loss(optimizer: str) -> None:
     results = take(trainer_of(config(optimizer=optimizer, epochs=12)), 60)
@@ -63,6 +64,7 @@ def test_muons_first_step_is_orthogonal_and_as_large_as_adams() -> None:
     assert singular[: len(singular) // 2].min() > 0.5
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("steps", [1, 7])
 def test_resuming_is_exact(tmp_path: Path, optimizer: str, steps: int) -> None:
@@ -94,6 +96,7 @@ def test_muon_skips_a_step_that_is_not_finite(monkeypatch: pytest.MonkeyPatch) -
     assert not torch.equal(weights(trainer)["output.bias"], before["output.bias"])
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("like_a_gpu")
 def test_with_graphs_muons_steps_are_those_of_the_cpu() -> None:
     expected = on_cpu(MUON)

@@ -15,7 +15,7 @@ CPU, APPLE = torch.device("cpu"), torch.device("mps")
 def gain(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What the measurement finds, one number each time."""
     found: list[float] = []
-    monkeypatch.setattr(execution, "_measure_gain", lambda: found.pop())
+    monkeypatch.setattr(execution, "measure_gain", lambda: found.pop())
     return found
 
 
@@ -71,5 +71,5 @@ def test_measuring_leaves_no_trace() -> None:
     torch.manual_seed(3)
     expected = torch.rand(4)
     torch.manual_seed(3)
-    assert execution._measure_gain() >= 0.0
+    assert execution.measure_gain() >= 0.0
     assert torch.equal(torch.rand(4), expected)

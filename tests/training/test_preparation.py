@@ -145,6 +145,7 @@ def test_tokenizers_are_learned_once(run: RunDirectory) -> None:
 OTHER_TEXT = [("q", "q"), ("q b", "q y")]
 
 
+@pytest.mark.long
 def test_before_training_another_text_has_other_tokenizers(run: RunDirectory) -> None:
     prepared(run)
     _, result = prepared(run, train=OTHER_TEXT)
@@ -214,6 +215,7 @@ MADE = {"ids", "pages", "lines"}
 STORED = MADE | {"store.json"}
 
 
+@pytest.mark.long
 def test_a_store_that_is_gone_or_damaged_is_made_anew(run: RunDirectory) -> None:
     prepared(run)
     whole = {name: (run.encoded / name).read_bytes() for name in MADE}
@@ -248,6 +250,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return passes
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("long_ago")
 def test_a_later_start_reads_neither_the_text_nor_the_whole_store(
     run: RunDirectory, passes: list[str], monkeypatch: pytest.MonkeyPatch
@@ -262,6 +265,7 @@ def test_a_later_start_reads_neither_the_text_nor_the_whole_store(
     assert passes == []
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("long_ago")
 @pytest.mark.parametrize("size", ["same", "other"])
 def test_a_changed_text_is_noticed_though_its_time_is_set_back(
@@ -307,6 +311,7 @@ def test_new_times_are_noted_once_all_was_checked(run: RunDirectory, passes: lis
 # --- other processes ------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_other_processes_get_the_same_by_reading_alone(run: RunDirectory) -> None:
     texts, made = prepared(run)
     for path in (run.path.parent / "train.src", run.path.parent / "train.tgt"):

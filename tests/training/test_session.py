@@ -144,6 +144,7 @@ def run(tmp_path: Path) -> RunDirectory:
 # --- what happens when ----------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_training_record_every_fifty_steps_and_at_the_end(run: RunDirectory) -> None:
     assert LOG_EVERY == 50
     session = open_session(run, config(epochs=99, max_steps=105, validate_every=99))
@@ -163,6 +164,7 @@ def test_a_training_record_every_fifty_steps_and_at_the_end(run: RunDirectory) -
         assert record["epoch"] == record["step"] // STEPS_PER_EPOCH
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
@@ -256,6 +258,7 @@ def test_a_validation_is_recorded_with_all_its_numbers(run: RunDirectory) -> Non
 # --- the best one ---------------------------------------------------------------------------------
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("results", "best", "best_step"),
     [
@@ -278,6 +281,7 @@ def test_the_best_has_the_highest_bleu_then_the_lowest_loss(
     assert state_of(run, "best")["step"] == best_step
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("select", "best_step", "best_rank"),
     [("bleu_lc", 12, 9.0), ("chrf", 6, 30.0), ("loss", 12, -1.0)],
@@ -298,6 +302,7 @@ def test_the_best_is_chosen_by_what_the_validation_says(
     ]
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("keep", "scores", "left"),
     [
@@ -316,6 +321,7 @@ def test_the_newest_and_the_best_are_kept(
     assert saved_steps(run) == left
 
 
+@pytest.mark.long
 def test_patience_runs_out(run: RunDirectory) -> None:
     scores = [3.0, 2.0, 4.0, 4.0, 1.0, 9.0]
     settings = config(epochs=6, patience=2)
@@ -347,6 +353,7 @@ def test_a_request_to_stop_saves_and_ends(run: RunDirectory) -> None:
     assert not session.is_finished
 
 
+@pytest.mark.long
 def test_a_request_to_stop_where_it_saves_anyway(run: RunDirectory) -> None:
     events(open_session(run, config(save_every=3)), after(6))
     assert saved_steps(run) == [3, 6]
@@ -391,6 +398,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
     return run
 
 
+@pytest.mark.long_cases
 @pytest.mark.usefixtures("frequent")
 @pytest.mark.parametrize("every", [1, 5, 6, 7])
 def test_stopping_changes_nothing(
@@ -403,6 +411,7 @@ def test_stopping_changes_nothing(
     assert_same_run(run, uninterrupted)
 
 
+@pytest.mark.long_cases
 @pytest.mark.usefixtures("frequent")
 @pytest.mark.parametrize("number", [1, 7, 9, 11, 12, 16])
 def test_being_killed_changes_nothing(
@@ -514,6 +523,7 @@ def test_a_best_checkpoint_that_went_for_a_damaged_one_is_forgotten(run: RunDire
     assert session.state.best_rank == -1.0
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("at", [1, 4])
 def test_an_interrupted_validation_is_taken_up_again(
     run: RunDirectory, tmp_path: Path, at: int
@@ -571,6 +581,7 @@ def test_each_validation_finds_its_step_saved_and_the_older_ones_kept(run: RunDi
     assert state_of(run, "best")["step"] == 6
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize("at", [1, 2, 3])
 def test_a_training_killed_in_a_validation_goes_on_with_it(
     run: RunDirectory, tmp_path: Path, at: int

@@ -14,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from transformer_cli.child import leave_out_working_directory
 from transformer_cli.cli.completion import joined_bash_words, list_settings, name_shell
-from transformer_cli.cli.display import print_error
+from transformer_cli.cli.display import align_columns, print_error
 from transformer_cli.cli.process import (
     exit_code,
     find_shortage,
@@ -38,6 +38,7 @@ from transformer_cli.ranks import Ranks
 
 with lazy_imports():
     from transformer_cli.config import foreign
+    from transformer_cli.jobs import machine
 
 SPIN_COUNT = "3000"
 """Spins of a libgomp thread before it sleeps.
@@ -67,6 +68,7 @@ COMMANDS = {
     "average": "Average the weights of a run's newest checkpoints.",
     "import": "Make a run of a Marian model of transformers, such as OPUS-MT's.",
     "config": "Show and check configuration files.",
+    "bench": "Measure what this machine does with this program, in about a minute.",
 }
 
 _app = typer.Typer(
@@ -76,10 +78,15 @@ _app = typer.Typer(
 )
 
 
-def _print_version(is_requested: bool) -> None:
-    if is_requested:
+def _print_version(context: typer.Context, is_requested: bool) -> None:
+    if not is_requested:
+        return
+    if context.params.get("verbose"):
+        for line in align_columns(machine.describe_machine().items(), left=2):
+            print(line)
+    else:
         print(f"transformer-cli {__version__}")
-        raise typer.Exit()
+    raise typer.Exit()
 
 
 @_app.callback()
@@ -90,8 +97,15 @@ def _transformer_cli(
             "--version",
             help="Print the version.",
             callback=_print_version,
-            is_eager=True,
             expose_value=False,
+        ),
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            help="With --version: what a report of a fault should have.",
+            is_eager=True,  # so that it is read before --version, wherever it stands
         ),
     ] = False,
 ) -> None:
@@ -103,6 +117,8 @@ def _transformer_cli(
       transformer-cli train configs/toy.yaml
       echo 'Ein Hund schläft.' | transformer-cli translate runs/toy
     """
+    if verbose:
+        raise UsageError("--verbose: is for --version, which is missing; add it, or leave it out")
 
 
 class _LazyCommand(TyperCommand):

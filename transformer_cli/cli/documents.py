@@ -1,8 +1,9 @@
 """What ``translate`` does with a document: its segments translated, all else left as it is."""
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ from transformer_cli.cli.display import bar, log
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import load_translator
 from transformer_cli.compression import compressor, write_text
-from transformer_cli.documents.document import Document, Filling, Segment, read_document
+from transformer_cli.documents.document import Document, Filling, Match, Segment, read_document
 from transformer_cli.documents.filling import Filled, fill
 from transformer_cli.documents.memory import Memory
 from transformer_cli.documents.sentences import LineTranslator
-from transformer_cli.files import whole_file
+from transformer_cli.files import is_same_file, whole_file
 from transformer_cli.inference.doubts import search_doubtful_again
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.stream import CHUNK_LINES
@@ -29,7 +30,7 @@ def translate_document(options: TranslateOptions) -> None:
     """Check the options, read the document, load the model, translate and write."""
     options.check(Ranks.from_env())
     document = open_document(options)
-    memory = read_memory(options)
+    memory = read_memory(options, document)
     has_use = options.document != "lines" or options.report is not None  # text has no tags
     translator = load_translator(prefer_alignments(options) if has_use else options)
     with bar(None, "translating", " sentences") as shown:
@@ -55,12 +56,9 @@ def open_document(options: TranslateOptions) -> Document:
     return read_document(options.input_, (data.src_lang, data.tgt_lang), not options.no_fuzzy)
 
 
-def read_memory(options: TranslateOptions) -> Memory | None:
-    """Read the translation memory, in the run's languages; None: there is none."""
-    if not options.memory:
-        return None
-    data = RunDirectory(options.run).load_config().data
-    return _read_memory(tuple(options.memory), data.src_lang, data.tgt_lang)
+def read_memory(options: TranslateOptions, document: Document) -> Memory | None:
+    """Read the translation memory, in the document's languages; None: there is none."""
+    return _read_memory(tuple(options.memory), *document.languages) if options.memory else None
 
 
 _read_memory = lru_cache(maxsize=1)(Memory.read)  # of many files, once
@@ -89,7 +87,7 @@ def fill_document(
         translator.tokenizers.protect,
         translator.engine.can_align,
         aligns_all=options.report is not None,
-        find_match=memory.find if memory is not None else lambda _: None,
+        find_matches=partial(_search, memory),
         fills_doubtful=options.fallback is None,
     )
     filled = fill(document, how)
@@ -101,16 +99,25 @@ def fill_document(
     return filled
 
 
+def _search(memory: Memory | None, texts: Sequence[str]) -> list[Match | None]:
+    if memory is None:
+        return [None] * len(texts)
+    shown = bar(len(texts), "searching the memory", " segments", items=texts)
+    return [memory.find(text) for text in shown]
+
+
 def write_document(options: TranslateOptions, document: Document, filled: Filled) -> None:
-    """Write the filled document, which appears as a whole."""
+    """Write the filled document, which appears as a whole; in its own place, with its mode."""
     data = compressor(options.output)(document.write(filled.fillings))
+    in_place = is_same_file(options.output, options.input_)
     with whole_file(options.output, is_named=True) as path:
         path.write_bytes(data)
+        if in_place:
+            shutil.copymode(options.input_, path)
 
 
 def write_report(options: TranslateOptions, path: Path, document: Document, filled: Filled) -> None:
     """Write a page of all that was filled, what is most doubtful first."""
-    data = RunDirectory(options.run).load_config().data
     found = zip(document.segments, filled.fillings, strict=True)
     rows = [_row(segment, filling) for segment, filling in found if filling is not None]
     rows.sort(key=lambda row: _assurance(row["filling"]))
@@ -122,8 +129,8 @@ def write_report(options: TranslateOptions, path: Path, document: Document, fill
         left=filled.left,
         title=options.input_.name,
         run=str(options.run),
-        src_lang=data.src_lang,
-        tgt_lang=data.tgt_lang,
+        src_lang=document.languages[0],
+        tgt_lang=document.languages[1],
     )
     write_text(path, page, is_named=True)
 

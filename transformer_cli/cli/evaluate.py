@@ -74,7 +74,7 @@ class EvaluateOptions:
                     f"evaluate: -o {self.output}: lines are written, not a table; give another "
                     "name, or use translate"
                 )
-            inputs = {"--src": self.src, "--ref": self.ref, "--terms": self.terms}
+            inputs = [("--src", self.src), ("--ref", self.ref), ("--terms", self.terms)]
             options.check_output(self.output, inputs=inputs)
         if self.tag is not None and self.src is None:
             raise UsageError(

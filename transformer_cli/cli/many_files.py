@@ -261,7 +261,8 @@ def _translate(
             return replace(result(known.output_sha256), is_new=False)
         if options.document is not None:
             document = open_document(options)
-            filled = fill_document(options, document, translator, read_memory(options), progress)
+            memory = read_memory(options, document)
+            filled = fill_document(options, document, translator, memory, progress)
             check_unchanged()
             write_document(options, document, filled)
             told = tuple(f"{options.input_}: {message}" for message in filled.told())

@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial, wraps
 from pathlib import Path
@@ -227,13 +227,13 @@ def read_path(given: object) -> Path:
 
 
 def check_output(
-    path: Path, option: str = "-o", inputs: Mapping[str, Path | None] | None = None
+    path: Path, option: str = "-o", inputs: Iterable[tuple[str, Path | None]] = ()
 ) -> None:
     """Make sure, before long work, that a file can be made at ``path``, which ``option`` names.
 
-    ``inputs`` are files that the command reads, by their options: none is to be written over.
+    ``inputs`` are files that the command reads, with their options: none is to be written over.
     """
-    for name, other in (inputs or {}).items():
+    for name, other in inputs:
         if other is not None and files.is_same_file(path, other):
             raise UsageError(f"{option} {path}: is the file that {name} reads; name another one")
     if isinstance(path, objects.ObjectPath):

@@ -133,8 +133,10 @@ class TranslateOptions:
         Text is one if a memory or a page of all its lines is asked for.
         """
         found = document.format_of(self.input_)
-        is_text = found is None and tables.format_of(self.input_) is None and self.reads_file
-        return "lines" if is_text and (self.memory or self.report) else found
+        if found or not (self.memory or self.report) or tables.format_of(self.input_):
+            return found
+        is_text = self.reads_file and tables.find_text(self.input_, None, None) is None
+        return "lines" if is_text else None
 
     @property
     def table(self) -> "tables.TextColumn | None":
@@ -176,6 +178,12 @@ class TranslateOptions:
         return not any(map(_is_stream, paths))
 
     @property
+    def _further_outputs(self) -> dict[str, Path]:
+        """Files that are written beside the translations, by their options."""
+        paths = {"--alignments": self.alignments, "--report": self.report}
+        return {name: path for name, path in paths.items() if path is not None}
+
+    @property
     def writes_scored_tsv(self) -> bool:
         """True if JSON would have to go into a column of TSV."""
         is_tsv = self.table is not None and self.table_output == "tsv"
@@ -190,15 +198,18 @@ class TranslateOptions:
         """Make sure, before long work, that the options go together."""
         for problem in self._find_problems(ranks):
             raise UsageError(f"translate: {problem}")
-        # A document is held in memory: its translation may take its place.
-        input_ = None if self.document else self.input_
-        inputs = {"-i": input_, "--prefix-file": self.prefix_file, "--terms": self.terms}
+        inputs = [
+            ("-i", self.input_),
+            ("--prefix-file", self.prefix_file),
+            ("--terms", self.terms),
+            *(("--memory", path) for path in self.memory or ()),
+        ]
         if str(self.output) != "-":
-            options.check_output(self.output, inputs=inputs)
-        if self.alignments is not None:
-            options.check_output(self.alignments, "--alignments", inputs)
+            # A document is held in memory: its translation may take its place.
+            options.check_output(self.output, inputs=inputs[1:] if self.document else inputs)
+        for name, path in self._further_outputs.items():
+            options.check_output(path, name, inputs)
         if self.report is not None:
-            options.check_output(self.report, "--report", {**inputs, "-o": self.output})
             import_extra("jinja2", "report", "--report")
 
     def check_many(self, ranks: Ranks, inputs: Sequence[Path]) -> None:
@@ -231,6 +242,9 @@ class TranslateOptions:
         elif self.memory or self.report:
             name = "--memory" if self.memory else "--report"
             yield f"{name} is for files of text and documents, not tables and pipes; leave it out"
+        elif document.format_of(self.output) is not None:
+            advice = "give a file of its format with -i"
+            yield f"-o {self.output}: a document, which is made of one; {advice}"
         needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
         if self.cluster is not None:
             yield "--cluster translates many files; name a directory or a pattern with -i"
@@ -238,10 +252,11 @@ class TranslateOptions:
             yield "writes TSV and JSONL, not Parquet; rename -o"
         if self.writes_scored_tsv:
             yield "--n-best and --scores write JSON, not TSV; give -o a name that ends with .jsonl"
-        if str(self.alignments) == "-":
-            yield "--alignments needs the name of a file"
-        if self.alignments is not None and self.alignments.resolve() == self.output.resolve():
-            yield f"-o and --alignments are both {self.output}"
+        for name, path in self._further_outputs.items():
+            if str(path) == "-":
+                yield f"{name} needs the name of a file"
+            if path.resolve() == self.output.resolve():
+                yield f"-o and {name} are both {self.output}"
         if self.resume and self.alignments is not None:
             yield "--resume does not go on with --alignments; leave one of them out"
         if str(self.input_) == str(self.prefix_file) == "-":

@@ -197,13 +197,15 @@ class WrittenLines:
         self.lines = 0
         self.differing: list[int] = []  # those with other placeholders than their source
         self.doubts: dict[str, list[int]] = {}  # doubtful ones, by what is doubtful
+        self.again: list[int] = []  # those that a second search has mended
         self.terms = self.lost = 0  # terms in the sources, and those that translations have not
         self.losing: list[int] = []  # lines that have lost terms
 
     def told(self) -> Iterator[str]:
         """Yield a line about those that differ, one for each kind of doubt, and one about terms."""
         doubts = {f"doubtful, {what}": numbers for what, numbers in self.doubts.items()}
-        for what, numbers in {"placeholders differ": self.differing, **doubts}.items():
+        again = {"doubtful, mended by a second search": self.again}
+        for what, numbers in {"placeholders differ": self.differing, **doubts, **again}.items():
             if numbers:
                 yield f"{len(numbers):,} of {self.lines:,} lines: {what}; {_name_lines(numbers)}"
         if self.terms:
@@ -241,6 +243,8 @@ def write_rows(
             written.doubts.setdefault(translated.doubt, []).append(number)
             if job.interactive:
                 warn(f"line {number:,}", f"doubtful, {translated.doubt}")
+        if translated.is_second:
+            written.again.append(number)
         written.terms += translated.terms
         if translated.lost_terms:
             written.lost += len(translated.lost_terms)

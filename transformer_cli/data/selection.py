@@ -104,10 +104,11 @@ def _mark_near(pairs: Sequence[tuple[str, str]], languages: tuple[str, str], par
 def check_enough(split: SplitConfig, left: int, held_out: int, trained: int) -> None:
     """Raise CorpusError unless so many pairs of those that are left make all splits."""
     if held_out < split.val + split.test or not trained:
+        near = " (near-copies of those are not)" if split.near else ""
         raise CorpusError(
             f"data.split: {split.val:,} pairs for val and {split.test:,} for test are asked for, "
             f"but of {left:,} that are left, {held_out:,} could be held out and {trained:,} "
-            "trained on; ask for fewer"
+            f"trained on{near}; ask for fewer"
         )
 
 

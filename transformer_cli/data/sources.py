@@ -197,8 +197,9 @@ def _find_prepared(split: str, directory: Path | None) -> ParallelFiles:
     record = None if directory is None else read_corpus_record(directory)
     if directory is None or record is None:
         raise CorpusError(
-            f"split '{split}': the sources are not read yet, or the run's copy of them is gone; "
-            "transformer-cli vocab CONFIG and train CONFIG read them"
+            f"split '{split}': the sources are not read yet, or the run's copy of them is gone, as "
+            "in a shared model; transformer-cli vocab CONFIG and train CONFIG read them, and "
+            "evaluate --src FILE --ref FILE needs none"
         )
     if damage := find_damage(directory, record, {split}):
         raise CorpusError(

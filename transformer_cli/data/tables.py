@@ -26,6 +26,12 @@ _FORMATS: dict[str, TableFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".parquet"
 _TRANSLATORS_FILES = frozenset(
     (".po", ".pot", ".mo", ".gmo", ".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")
 )
+_NO_LINES = re.compile(
+    r"\.(adoc|ass|csv|dita|docx?|epub|ftl|idml|ini|ipynb|json|od[pst]|pdf|php|pptx?|properties"
+    r"|resx|rst|rtf|sbv|ssa|strings|sub|svg|tex|toml|ttml|xlsx?|xml|ya?ml|zip)",
+    re.IGNORECASE,
+)
+"""Endings of files whose lines are no sentences; not .arb, which is also Standard Arabic's code."""
 
 
 class TableRecord(NamedTuple):
@@ -53,7 +59,7 @@ def find_text(
     ``side`` is the beginning of the options' names.
 
     Raises:
-        UsageError: the options do not fit the name, or one is missing; or the text is among markup.
+        UsageError: the options do not fit the name, or one is missing; or lines are no sentences.
     """
     if _ending(path).lower() in _TRANSLATORS_FILES:
         raise UsageError(
@@ -80,6 +86,12 @@ def find_text(
             return TextColumn("tsv", int(column) if re.fullmatch("[0-9]{1,9}", column) else column)
         case _, None, str():
             return TextColumn(table or "jsonl", field)
+        case _ if _NO_LINES.fullmatch(_ending(path)):
+            problem = (
+                f"{path}: its lines are no sentences; what is read are lines of text, tables "
+                "(.tsv, .jsonl, .parquet) and documents (.po, .xlf, .tmx, .html, .md, .srt, .vtt): "
+                "save it as one of them"
+            )
         case _:
             return None
     raise UsageError(problem)

@@ -137,7 +137,7 @@ def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: ProgressBa
 
 
 def percentiles(counts: np.ndarray, shares: Sequence[float]) -> list[int]:
-    """Return percentiles, of 0 to 100, of values of which ``counts[n]``, not all 0, are n."""
+    """Return percentiles, of 1 to 100, of values of which ``counts[n]``, not all 0, are n."""
     values = np.arange(len(counts))
     points = np.percentile(values, shares, weights=counts, method="inverted_cdf")
     return [int(point) for point in points]

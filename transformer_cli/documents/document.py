@@ -40,6 +40,15 @@ _FORMATS: dict[str, DocumentFormat] = {
     ".vtt": "vtt",
 }
 
+TEMPLATE = re.compile(
+    "|".join(
+        rf"{start}(?:(?!</).){{0,500}}?{end}"
+        for start, end in ((r"\{%", r"%\}"), (r"\{\{", r"\}\}+"), (r"\{#", r"#\}"), ("<%", "%>"))
+    ),
+    re.DOTALL,
+)
+"""What a template engine reads in HTML or Markdown, as Jinja, Liquid or ERB."""
+_ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:-]*+)(?![^>]*/>)|\{%[-+]?\s*+(end)?(\w++)")
 _SPACES = re.compile(r"[ \t\r\n\f\v]+")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
@@ -80,6 +89,13 @@ class Segment:
     def split(self, text: str) -> list[str]:
         """Return a translation's text and tags by turns, beginning and ending with text."""
         return self._pattern.split(text) if self._pattern else [text]
+
+    @property
+    def has_words(self) -> bool:
+        """True if there is anything to translate between the tags."""
+        starts = [0, *(tag.end for tag in self.tags)]
+        ends = [*(tag.start for tag in self.tags), len(self.text)]
+        return any(map(LETTER.search, map(self.text.__getitem__, map(slice, starts, ends))))
 
     @property
     def is_ambiguous(self) -> bool:
@@ -170,37 +186,118 @@ class Source:
 class Document(ABC):
     """A document that was read; all that is not filled is written as the same bytes."""
 
-    segments: list[Segment]
-    """What is to be translated, in order."""
-    left: list[str]
-    """Why something that is not translated yet is no segment, each with its place."""
     encoding: str = "utf-8"
     """What translations have to be written in; formats with character references take any text."""
+
+    def __init__(self, source: Source) -> None:
+        self.name, self.languages = source.name, source.languages
+        self.segments: list[Segment] = []
+        """What is to be translated, in order."""
+        self.left: list[str] = []
+        """Why something that is not translated yet is no segment, each with its place."""
 
     @abstractmethod
     def write(self, fillings: Sequence[Filling | None]) -> bytes:
         """Return the document with each segment's translation; None leaves what was there."""
 
 
-def pair_elements(names: Sequence[str]) -> list[tuple[Literal["open", "close", "alone"], str]]:
-    """Return what each tag is, and the key of its pair; what crosses pairs stands alone.
+class TextDocument(Document):
+    """A document of which spans of text are replaced."""
 
-    ``names`` are those of elements, with / before them at their end; empty where there is none.
+    def __init__(self, source: Source, declared: str | None = None) -> None:
+        """Decode the text; of ``declared`` encodings are formats with character references."""
+        super().__init__(source)
+        self._codec = source.encoding_by_mark() or declared or "utf-8"
+        if declared is None:
+            self.encoding = self._codec
+        self.text = source.decode(self._codec)
+        self._units: list[tuple[range, Callable[[Sequence[Filling]], list[Edit]]]] = []
+
+    def add_unit(
+        self, segments: Sequence[Segment], write: Callable[[Sequence[Filling]], list[Edit]]
+    ) -> None:
+        """Add segments that are written together, once all of them are filled."""
+        first = len(self.segments)
+        self.segments += segments
+        self._units.append((range(first, len(self.segments)), write))
+
+    def add_span(self, segment: Segment, start: int, end: int) -> None:
+        """Add a segment whose translation takes its place."""
+        self.add_unit([segment], lambda to: [Edit(start, end, self.written(segment, to[0].text))])
+
+    def write(self, fillings: Sequence[Filling | None]) -> bytes:
+        """Return the text with what is filled; characters that its encoding has not are references.
+
+        Only formats that have references are asked to write such characters.
+        """
+        edits: list[Edit] = []
+        for places, write in self._units:
+            filled = [filling for place in places if (filling := fillings[place]) is not None]
+            if len(filled) == len(places):
+                edits += write(filled)
+        edits += self.final_edits() if edits else []
+        return splice(self.text, edits).encode(self._codec, "xmlcharrefreplace")
+
+    def written(self, segment: Segment, text: str) -> str:
+        """Return a segment's translation as it stands in the document."""
+        return text
+
+    def final_edits(self) -> list[Edit]:
+        """Return what else is to be set where anything is filled."""
+        return []
+
+
+def element_name(tag: str) -> str:
+    """Return the name of a tag's element, / before it at its end; empty: it stands alone.
+
+    A template's '{% if x %}' is closed by '{% endif %}'.
     """
-    halves: list[tuple[Literal["open", "close", "alone"], str]] = [("alone", "")] * len(names)
+    element = _ELEMENT.match(tag)
+    if element is None:
+        return ""
+    slash, name, end, template = element.groups()
+    return f"{slash}{name.lower()}" if name else f"{'/' if end else ''}%{template}"
+
+
+def pair_tags(found: Iterable[tuple[int, int, str]]) -> tuple[Tag, ...]:
+    """Return tags, given their spans and their elements' names as ``element_name`` has them.
+
+    What crosses pairs stands alone.
+    """
+    tags: list[Tag] = []
     opened: list[int] = []
+    names: list[str] = []
     waiting: Counter[str] = Counter()
-    for number, name in enumerate(names):
+    for number, (start, end, name) in enumerate(found):
+        tags.append(Tag(start, end))
+        names.append(name)
         if name and name[0] != "/":
             opened.append(number)
             waiting[f"/{name}"] += 1
         elif name and waiting[name]:
-            place = len(names)
-            while place == len(names) or f"/{names[place]}" != name:
+            place = number
+            while place == number or f"/{names[place]}" != name:
                 place = opened.pop()
                 waiting[f"/{names[place]}"] -= 1
-            halves[place], halves[number] = ("open", str(place)), ("close", str(place))
-    return halves
+            tags[place] = tags[place]._replace(kind="open", key=str(place))
+            tags[number] = Tag(start, end, "close", str(place))
+    return tuple(tags)
+
+
+def make_segment(
+    pieces: Iterable[tuple[str, str | None]], place: str, read: Callable[[str], str]
+) -> Segment:
+    """Return a segment of text, which ``read`` frees of escapes, and of tags with their names."""
+    text, raw = "", ""  # of '&amp;' html.parser makes a piece of its own
+    found: list[tuple[int, int, str]] = []
+    for written, name in pieces:
+        if name is None:
+            raw += written
+        else:
+            text, raw = text + join_lines(read(raw)), ""
+            found.append((len(text), len(text) + len(written), name))
+            text += written
+    return Segment(text + join_lines(read(raw)), place, pair_tags(found))
 
 
 def join_lines(text: str) -> str:

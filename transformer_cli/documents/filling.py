@@ -1,18 +1,18 @@
 """Segments translated, with their tags and placeholders kept, and checked."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from transformer_cli.config.protection import Protection
 from transformer_cli.documents.document import (
-    LETTER,
     Document,
     Filling,
     Match,
     Segment,
     Tag,
-    pair_elements,
+    element_name,
+    pair_tags,
 )
 from transformer_cli.documents.inline import (
     PlainText,
@@ -30,7 +30,7 @@ from transformer_cli.text.terms import describe_kept
 
 _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
 _SHOWN = 300  # characters of what is told
-_ELEMENT = re.compile(r"<(/?[\w:.-]+)(?![^>]*/>)")
+_FORMS = re.compile(r"\{\s*+\w++\s*+,\s*+(?:plural|select|selectordinal)\s*+,")
 _QUOTES = {'"': '"', "'": "'", "„": "“", "“": "”", "»": "«", "«": "»", "‘": "’", "`": "'"}
 _QUOTES |= {"<": ">", "(": ")", "[": "]"}
 
@@ -85,7 +85,7 @@ def fill(document: Document, how: LineTranslator) -> Filled:
     """
     segments = document.segments
     filled = Filled([None] * len(segments), list(document.left))
-    matches = [how.find_match(segment.text) for segment in segments]
+    matches = how.find_matches([segment.text for segment in segments])
     for place, (segment, match) in enumerate(zip(segments, matches, strict=True)):
         filled.fillings[place] = match and _recall(segment, match, document.encoding, how)
     filled.recalled = sum(filling is not None for filling in filled.fillings)
@@ -169,6 +169,8 @@ def _find_problem(core: "_Core", text: str, encoding: str, how: LineTranslator) 
         return f"more than {_MAX_TAGS} tags"
     if core.segment.is_ambiguous:
         return "has text that looks like one of its tags"
+    if _FORMS.search(core.segment.text):
+        return "is an ICU message, of which no form is translated alone"
     if not are_tags_kept(core.segment, text):
         return "its tags would be lost" + (
             "" if how.can_align else ", as --engine ctranslate2 aligns no words"
@@ -231,10 +233,7 @@ class _Core:
     @property
     def has_words(self) -> bool:
         """Whether there is anything to translate."""
-        segment = self.with_placeholders
-        starts = [0, *(tag.end for tag in segment.tags)]
-        ends = [*(tag.start for tag in segment.tags), len(segment.text)]
-        return any(map(LETTER.search, map(segment.text.__getitem__, map(slice, starts, ends))))
+        return self.with_placeholders.has_words
 
     @property
     def is_crowded(self) -> bool:
@@ -273,13 +272,13 @@ class _Core:
 
     @property
     def with_placeholders(self) -> Segment:
-        """The segment with its placeholders as further tags, with quotation marks around them."""
+        """The segment with its placeholders as further tags, and quotation marks in tags."""
         segment, tags = self.segment, list(self.segment.tags)
         ends = [0, *(tag.end for tag in segment.tags)]
         starts = [*(tag.start for tag in segment.tags), len(segment.text)]
         for start, end in zip(ends, starts, strict=True):
             tags += _find_placeholder_tags(segment.text[start:end], start, self.placeholders)
-        return replace(segment, tags=tuple(sorted(tags)))
+        return replace(segment, tags=tuple(_with_quotes(sorted(tags), segment.text)))
 
 
 def _find_placeholder_tags(
@@ -287,12 +286,18 @@ def _find_placeholder_tags(
 ) -> Iterator[Tag]:
     """Yield the placeholders of a text as tags; elements that are closed in it are pairs."""
     found = find_placeholders(text, placeholders)
-    names = [_ELEMENT.match(written) for written, _, _ in found]
-    halves = pair_elements([name[1].lower() if name else "" for name in names])
-    reached = 0
-    for (_, start, end), (kind, key) in zip(found, halves, strict=True):
-        is_quoted = reached < start and end < len(text)
-        if kind == "alone" and is_quoted and _QUOTES.get(text[start - 1]) == text[end]:
-            start, end = start - 1, end + 1
+    tags = pair_tags((start, end, element_name(written)) for written, start, end in found)
+    for start, end, kind, key in tags:
         yield Tag(start + offset, end + offset, kind, key and f"text {offset} {key}")
-        reached = end
+
+
+def _with_quotes(tags: Sequence[Tag], text: str) -> Iterator[Tag]:
+    """Yield tags; one that stands alone has the quotation marks or brackets around it."""
+    reached = 0
+    for tag, limit in zip(tags, [*(tag.start for tag in tags[1:]), len(text)], strict=False):
+        start, end = tag.start, tag.end
+        is_free = reached < start and end < limit and tag.kind == "alone"
+        if is_free and _QUOTES.get(text[start - 1]) == text[end]:
+            tag = tag._replace(start=start - 1, end=end + 1)
+        yield tag
+        reached = tag.end

@@ -2,30 +2,30 @@
 
 import html
 import re
-from bisect import bisect_right
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import NamedTuple
 
 from transformer_cli.data.readers.units import primary_language
 from transformer_cli.documents.document import (
-    LETTER,
-    Document,
+    TEMPLATE,
     Edit,
-    Filling,
     Segment,
     Source,
-    Tag,
-    join_lines,
-    pair_elements,
+    TextDocument,
+    element_name,
+    make_segment,
     read_references,
-    splice,
 )
 from transformer_cli.errors import InputError
 
 _CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
-_LANGUAGE = re.compile(r"""(\s(?:xml:)?lang\s*=\s*["']?)([A-Za-z]{2,3})(?:-\w+)*(?=["'\s>])""")
-_BROKEN_TAG = re.compile(r"<(?=\S)")  # or a template's
+_LANGUAGE = re.compile(
+    r"""(\s(?:xml:)?lang\s*=\s*["']?)([A-Za-z]{2,3})(?:-\w+)*(?=["'\s>])""", re.IGNORECASE
+)
+_BROKEN_TAG = re.compile(r"<(?=\S)")
+_MOST_UNCLOSED = 100  # for each of which html.parser reads all that follows
 _INLINE = re.compile(
     r"a|abbr|acronym|b|bd[io]|big|button|cite|data|del|dfn|em|font|i|img|ins|label|mark|meter"
     r"|output|progress|q|r[pt]|ruby|s|small|span|strike|strong|su[bp]|time|u|wbr|code|kbd|samp|tt|var"
@@ -46,61 +46,61 @@ class _Event(NamedTuple):
 class _Piece(NamedTuple):
     start: int
     end: int
-    name: str  # of an element, with / before it at its end; empty: text
-    is_alone: bool = False
+    name: str = ""  # of an element, with / before it at its end
+    is_text: bool = False
 
 
-class HtmlDocument(Document):
+class HtmlDocument(TextDocument):
     """An HTML or XHTML file."""
 
     def __init__(self, source: Source) -> None:
         declared = _CHARSET.search(source.data[:2048])
-        named = declared[1].decode() if declared else "utf-8"
-        self._encoding = source.encoding_by_mark() or named
-        self._name, self._languages = source.name, source.languages
-        self._text = source.decode(self._encoding)
-        self.segments, self.left = [], []
-        self._spans: list[tuple[int, int]] = []
+        super().__init__(source, declared[1].decode() if declared else "utf-8")
         self._language: Edit | None = None
+        self._marks = [match.span() for match in TEMPLATE.finditer(self.text)]
+        # They may hold signs of HTML, and are anywhere in it: the space ends a tag's name.
+        text = TEMPLATE.sub(lambda mark: " " + re.sub(r"[^\n]", "_", mark[0][1:]), self.text)
+        pairs = (("<", ">"), ("<!--", "-->"), ("<![", "]]>"))
+        if any(text.count(start, text.rfind(end) + 1) > _MOST_UNCLOSED for start, end in pairs):
+            raise InputError(f"{self.name}: no HTML: very many tags or comments without an end")
         try:
-            parser = _Parser(self._text)
+            parser = _Parser(text)
         except AssertionError as error:  # html.parser has no other
-            raise InputError(f"{self._name}: invalid HTML ({error})") from error
+            raise InputError(f"{self.name}: invalid HTML ({error})") from error
         self._lines, self._events = parser.lines, parser.events
         self._read()
 
-    def write(self, fillings: Sequence[Filling | None]) -> bytes:
-        """Return the file; characters that its encoding has not are references."""
-        edits = []
-        for segment, span, filling in zip(self.segments, self._spans, fillings, strict=True):
-            if filling is not None:
-                parts = segment.split(filling.text)
-                parts[::2] = [html.escape(part, quote=False) for part in parts[::2]]
-                parts[::2] = [part.replace("\xa0", "&#160;") for part in parts[::2]]
-                edits.append(Edit(*span, "".join(parts)))
-        edits += [self._language] if self._language and edits else []
-        return splice(self._text, edits).encode(self._encoding, "xmlcharrefreplace")
+    def written(self, segment: Segment, text: str) -> str:
+        """Return a translation with references for what would read as markup."""
+        parts = segment.split(text)
+        parts[::2] = [html.escape(part, quote=False) for part in parts[::2]]
+        parts[::2] = [part.replace("\xa0", "&#160;") for part in parts[::2]]
+        return "".join(parts)
+
+    def final_edits(self) -> list[Edit]:
+        """Return the language of the page."""
+        return [self._language] if self._language else []
 
     def _read(self) -> None:
         run: list[_Piece] = []
         left, depth, begun = "", 0, 0  # the element that is left as it is
-        starts = [*(event.start for event in self._events), len(self._text)]
+        starts = [*(event.start for event in self._events), len(self.text)]
         for event, end in zip(self._events, starts[1:], strict=True):
             start, kind, name, _ = event
             if depth:
                 if name == left:
                     depth += {"start": 1, "end": -1}.get(kind, 0)
                 if not depth and _INLINE.fullmatch(name):
-                    run.append(_Piece(begun, end, name, True))
+                    run.append(_Piece(begun, end))
             elif kind == "start" and event.is_left:
                 left, depth, begun = name, 1, start
                 if not _INLINE.fullmatch(name):
                     run = self._end_run(run)
             elif kind == "text":
-                is_marked = not start and self._text.startswith("\ufeff")
-                run.append(_Piece(start + is_marked, end, ""))
+                is_marked = not start and self.text.startswith("\ufeff")
+                run += self._cut_marks(start + is_marked, end)
             elif kind == "comment" or (kind == "single" and _INLINE.fullmatch(name)):
-                run.append(_Piece(start, end, name, True))
+                run.append(_Piece(start, end))
             elif _INLINE.fullmatch(name):
                 run.append(_Piece(start, end, name if kind == "start" else f"/{name}"))
             else:
@@ -111,62 +111,51 @@ class HtmlDocument(Document):
         if depth:
             self.left.append(f"{self._place(begun)}: all from <{left[:40]}> on, which has no end")
 
+    def _cut_marks(self, start: int, end: int) -> Iterator[_Piece]:
+        """Yield text, and a template's marks in it, which begin and end there."""
+        first = bisect_left(self._marks, (start, start))
+        last = bisect_left(self._marks, (end, end))
+        for at, behind in self._marks[first:last]:
+            yield _Piece(start, at, is_text=True)
+            yield _Piece(at, behind, element_name(self.text[at:behind]))
+            start = behind
+        yield _Piece(start, end, is_text=True)
+
     def _place(self, start: int) -> str:
-        return f"{self._name}:{bisect_right(self._lines, start)}"
+        return f"{self.name}:{bisect_right(self._lines, start)}"
 
     def _find_language(self, start: int, end: int) -> None:
-        src, tgt = self._languages
-        tag = self._text[start:end]
+        src, tgt = primary_language(self.languages[0]), self.languages[1]
+        tag = self.text[start:end]
         new = _LANGUAGE.sub(
-            lambda match: (
-                match[1] + (tgt if match[2].lower() == primary_language(src) else match[2])
-            ),
-            tag,
+            lambda found: found[1] + tgt if found[2].lower() == src else found[0], tag
         )
         if new != tag:
             self._language = Edit(start, end, new)
 
     def _end_run(self, run: list[_Piece]) -> list[_Piece]:
         """Make a segment of a run, if there are words in it; return an empty one."""
-        while run and not run[0].name and not self._text[run[0].start : run[0].end].strip():
-            run = run[1:]
-        while run and not run[-1].name and not self._text[run[-1].start : run[-1].end].strip():
-            run = run[:-1]
-        texts = [self._text[piece.start : piece.end] for piece in run]
-        if not any(
-            LETTER.search(read_references(text))
-            for text, piece in zip(texts, run, strict=True)
-            if not piece.name and not piece.is_alone
-        ):
+        texts = [self.text[piece.start : piece.end] for piece in run]
+        filled = [n for n, one in enumerate(run) if not one.is_text or texts[n].strip()]
+        if not filled:
             return []
+        run = run[filled[0] : filled[-1] + 1]
+        texts = texts[filled[0] : filled[-1] + 1]
         start, end = run[0].start, run[-1].end
-        raw = "".join(" " if piece.name else text for text, piece in zip(texts, run, strict=True))
-        if _BROKEN_TAG.search(raw):
-            self.left.append(f"{self._place(start)}: has a < that begins no tag")
-            return []
-        if not run[0].name:
+        if run[0].is_text:
             start += len(texts[0]) - len(texts[0].lstrip())
-        if not run[-1].name:
+        if run[-1].is_text:
             end -= len(texts[-1]) - len(texts[-1].rstrip())
-        self._spans.append((start, end))
-        self.segments.append(self._segment(run, start, end))
+        cut = (self.text[max(start, one.start) : min(end, one.end)] for one in run)
+        names = (None if one.is_text else one.name for one in run)
+        pieces = zip(cut, names, strict=True)
+        segment = make_segment(pieces, self._place(start), read_references)
+        raw = "".join(text if one.is_text else " " for text, one in zip(texts, run, strict=True))
+        if segment.has_words and _BROKEN_TAG.search(raw):
+            self.left.append(f"{self._place(start)}: has a < that begins no tag")
+        elif segment.has_words:
+            self.add_span(segment, start, end)
         return []
-
-    def _segment(self, run: Sequence[_Piece], start: int, end: int) -> Segment:
-        text, tags = "", list[Tag]()
-        halves = pair_elements(["" if piece.is_alone else piece.name for piece in run])
-        raw = ""
-        for number, piece in enumerate(run):
-            written = self._text[max(start, piece.start) : min(end, piece.end)]
-            if piece.name or piece.is_alone:
-                text += join_lines(read_references(raw))
-                raw = ""
-                tags.append(Tag(len(text), len(text) + len(written), *halves[number]))
-                text += written
-            else:
-                raw += written  # of '&amp;' html.parser makes an event of its own
-        text += join_lines(read_references(raw))
-        return Segment(text, self._place(start), tuple(tags))
 
 
 class _Parser(HTMLParser):
@@ -206,22 +195,14 @@ class _Parser(HTMLParser):
         """Note text."""
         self._add("text")
 
-    def handle_charref(self, name: str) -> None:
-        """Note text."""
-        self._add("text")
+    handle_charref = handle_entityref
 
     def handle_comment(self, data: str) -> None:
-        """Note a comment."""
+        """Note a comment, an instruction as <?php says one, or a marked section."""
         self._add("comment", "!")
+
+    handle_pi = unknown_decl = handle_comment
 
     def handle_decl(self, decl: str) -> None:
         """Note a declaration, which ends a run."""
         self._add("single", "!")
-
-    def handle_pi(self, data: str) -> None:
-        """Note an instruction, as <?php says one."""
-        self._add("comment", "!")
-
-    def unknown_decl(self, data: str) -> None:
-        """Note a marked section."""
-        self._add("comment", "!")

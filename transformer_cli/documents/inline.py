@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import NamedTuple
 
 from transformer_cli.documents.document import Segment, Tag
@@ -13,6 +13,7 @@ Span = tuple[int, int]
 """Of a word in a text, or of words in a list of them."""
 
 _WORD = re.compile(r"([^\w\s]*)(\S*?)([^\w\s]*)")
+_MOST_SIGNS = 4  # around a word, that go each for itself
 _CLINGING = ".,;:!?…)"
 
 
@@ -36,7 +37,7 @@ class PlainText:
         """Take the tags out, and spaces that were on both sides of one."""
         taken: list[_TakenTag] = []
         starts = [*(tag.start for tag in segment.tags), len(segment.text)]
-        plain = segment.text[: starts[0]]
+        plain, is_apart = segment.text[: starts[0]], False
         for tag, following in zip(segment.tags, starts[1:], strict=True):
             before, after = segment.text[: tag.start][-1:], segment.text[tag.end : tag.end + 1]
             spaces = not before or before.isspace(), not after or after.isspace()
@@ -44,14 +45,16 @@ class PlainText:
             written = segment.text[tag.start : tag.end]
             taken.append(_TakenTag(written, tag, len(plain), spaces, words))
             text = segment.text[tag.end : following]
-            if tag.kind == "alone" and all(words):
-                plain += " "  # <br/> between words
+            is_apart |= tag.kind != "open"
+            ends_word = plain[-1:].isalnum() or plain.endswith(tuple(_CLINGING))
+            if is_apart and tag.kind != "close" and ends_word and text[:1].isalnum():
+                plain += " "  # <br/> between words, or </a><a>
             elif plain[-2:-1].isalnum() and plain[-1] == " " and text and text[0] in _CLINGING:
                 plain = plain.rstrip(" ")
                 taken = [one._replace(at=min(one.at, len(plain))) for one in taken]
             elif not plain or plain[-1].isspace():
                 text = text.removeprefix(" ")
-            plain += text
+            plain, is_apart = plain + text, is_apart and not text
         return cls(plain, taken)
 
 
@@ -143,8 +146,9 @@ def place_tags(
     linked: dict[int, set[int]] = {}
     for src_word, tgt_word in links:
         # Punctuation goes with punctuation.
-        for one, other in zip(src.of_words[src_word], tgt.of_words[tgt_word], strict=True):
-            if one is not None and other is not None:
+        for ours, theirs in zip(src.of_words[src_word], tgt.of_words[tgt_word], strict=True):
+            is_same = len(ours) == len(theirs)
+            for one, other in zip(ours, theirs, strict=True) if is_same else product(ours, theirs):
                 linked.setdefault(one, set()).add(other)
     items = _build_items(plain, src.spans)
     is_nested = find_partners([one.tag for one in plain.tags]) is not None
@@ -154,24 +158,27 @@ def place_tags(
 
 
 class _Pieces(NamedTuple):
-    """Words cut into what is before the letters, the letters, and what is behind them."""
+    """Words cut into the signs before the letters, the letters, and the signs behind them."""
 
     spans: list[Span]
-    of_words: list[tuple[int | None, int | None, int | None]]
+    of_words: list[tuple[range, range, range]]
 
     @classmethod
     def of(cls, text: str, words: Sequence[Span]) -> "_Pieces":
         pieces = cls([], [])
         for start, end in words:
             match = _WORD.fullmatch(text, start, end)
-            spans = [(start, start), (start, end), (end, end)]  # no letters
-            if match and match[2]:
-                spans = [match.span(group) for group in (1, 2, 3)]
-            numbers: list[int | None] = []
-            for span in spans:
-                numbers.append(len(pieces.spans) if span[0] < span[1] else None)
-                if span[0] < span[1]:
-                    pieces.spans.append(span)
+            assert match
+            spans = [match.span(group) for group in (1, 2, 3)]
+            if not match[2]:  # signs only, as of '(<x/>,'; a single one may stand for a word
+                inner = (start, end) if end - start == 1 else (start + 1, end - 1)
+                spans = [(start, inner[0]), inner, (inner[1], end)]
+            numbers = []
+            for number, (first, last) in enumerate(spans):
+                width = 1 if number != 1 and last - first <= _MOST_SIGNS else max(1, last - first)
+                found = [(at, at + width) for at in range(first, last, width)]
+                numbers.append(range(len(pieces.spans), len(pieces.spans) + len(found)))
+                pieces.spans.extend(found)
             pieces.of_words.append((numbers[0], numbers[1], numbers[2]))
         return pieces
 

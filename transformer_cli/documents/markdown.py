@@ -6,15 +6,12 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transformer_cli.documents.document import (
-    LETTER,
-    Document,
-    Edit,
-    Filling,
+    TEMPLATE,
     Segment,
     Source,
-    Tag,
-    pair_elements,
-    splice,
+    TextDocument,
+    element_name,
+    pair_tags,
 )
 from transformer_cli.packages import import_extra
 
@@ -23,8 +20,12 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
 
 _FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n.*?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
-_FOOTNOTE = re.compile(r"\[\^[^\]\s]+\]:?")
-_ELEMENT = re.compile(r"<(/?[A-Za-z][\w-]*)(?![^>]*/>)")
+_CODE = ("code", "kbd", "samp", "tt", "var")
+_BOX = re.compile(r"\[[ xX]\]\s+")  # of a task
+# Footnotes, and attributes of Kramdown and Pandoc.
+_MARK = re.compile(
+    rf"\[\^[^\]\s]{{1,100}}\]:?|{TEMPLATE.pattern}|\{{:?[ ]?[#.:][^{{}}\n]*\}}", re.DOTALL
+)
 _BLOCK = re.compile(
     r"^(?:(\d{1,9})(?=[.)](?:\s|$))|(?=#{1,6}(?:\s|$)|>|=+\s*$|[-+*](?:\s|$)|```|~~~"
     r"|[-:|\s]+$|(?:[*_-]\s*){3,}$|\[(?!\^)[^\]]*\]:))"
@@ -43,19 +44,17 @@ class _Found(NamedTuple):
     name: str = ""
 
 
-class MarkdownDocument(Document):
+class MarkdownDocument(TextDocument):
     """A Markdown file."""
 
     def __init__(self, source: Source) -> None:
-        self.encoding = source.encoding_by_mark() or "utf-8"
-        self._name, self._text = source.name, source.decode(self.encoding)
-        self.segments, self.left = [], []
-        self._blocks: list[tuple[int, int, bool]] = []  # span, and whether bars in it are escaped
-        self._inline = _InlineTags(self._name)
-        front = _FRONT_MATTER.match(self._text)
+        super().__init__(source)
+        self._escaping: set[Segment] = set()  # bars, as in cells of tables
+        self._inline = _InlineTags(self.name)
+        front = _FRONT_MATTER.match(self.text)
         hidden = "\n" * front[0].count("\n") if front else ""
-        body = self._text[front.end() :] if front else self._text.removeprefix("\ufeff")
-        lines = re.split(r"(?<=\n)", self._text)
+        body = self.text[front.end() :] if front else self.text.removeprefix("\ufeff")
+        lines = re.split(r"(?<=\n)", self.text)
         starts = [0, *accumulate(map(len, lines))]
         cursors = dict[int, int]()
         for token in self._inline.parse((hidden + body).replace("\r\n", "\n").replace("\r", " ")):
@@ -82,52 +81,38 @@ class MarkdownDocument(Document):
                 written, has_bars = part.replace("|", r"\|"), True
                 at = raw.find(written, cursor)
             if at < 0:
-                self.left.append(f"{self._name}:{first + 1}: its text cannot be found again")
+                self.left.append(f"{self.name}:{first + 1}: its text cannot be found again")
                 return
             cursors[number] = at + len(written)
             widths = (1 + (sign == "|" and written != part) for sign in part)
             offsets += accumulate(widths, initial=starts[number] + at)
         found, breaks = self._inline.find(content)
-        edges = [0, *(edge for each in breaks for edge in each), len(content)]
+        box = _BOX.match(content)
+        edges = [box.end() if box else 0, *(e for each in breaks for e in each), len(content)]
         for start, end in zip(edges[::2], edges[1::2], strict=True):
-            inside = [tag for tag in found if start <= tag.start and tag.end <= end]
             text = content[start:end]
-            left = len(text) - len(text.lstrip())
-            start, text = start + left, text.strip()
-            plain = list(text)
-            for tag in inside:
-                plain[tag.start - start : tag.end - start] = " " * (tag.end - tag.start)
-            if LETTER.search("".join(plain)):
-                halves = pair_elements([tag.name for tag in inside])
-                tags = tuple(
-                    Tag(tag.start - start, tag.end - start, *half)
-                    for tag, half in zip(inside, halves, strict=True)
-                )
-                line = first + content.count("\n", 0, start) + 1
-                place = f"{self._name}:{line}"
-                self.segments.append(Segment(re.sub(r"\s", " ", text), place, tags))
-                span = offsets[start], offsets[start + len(text)]
-                self._blocks.append((*span, has_bars))
-
-    def write(self, fillings: Sequence[Filling | None]) -> bytes:
-        """Return the file; what would read as markup in a translation is escaped."""
-        edits = []
-        for segment, (start, end, has_bars), filling in zip(
-            self.segments, self._blocks, fillings, strict=True
-        ):
-            if filling is not None:
-                parts = segment.split(filling.text)
-                parts[::2] = [_SPACES.sub(" ", part) for part in parts[::2]]
-                found, _ = self._inline.find("".join(parts))
-                if len(found) != len(segment.tags):
-                    parts[::2] = [_MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
+            start, text = start + len(text) - len(text.lstrip()), text.strip()
+            inside = [tag for tag in found if start <= tag.start and tag.end <= end]
+            tags = pair_tags((tag.start - start, tag.end - start, tag.name) for tag in inside)
+            line = first + content.count("\n", 0, start) + 1
+            segment = Segment(re.sub(r"\s", " ", text), f"{self.name}:{line}", tags)
+            if segment.has_words:
+                self.add_span(segment, offsets[start], offsets[start + len(text)])
                 if has_bars:
-                    parts = [part.replace("|", r"\|") for part in parts]
-                elif "|" not in segment.text:  # it might be in a table
-                    parts[::2] = [_BAR.sub(r"\|", part) for part in parts[::2]]
-                text = _BLOCK.sub(r"\1\\", "".join(parts), count=1)
-                edits.append(Edit(start, end, text))
-        return splice(self._text, edits).encode(self.encoding)
+                    self._escaping.add(segment)
+
+    def written(self, segment: Segment, text: str) -> str:
+        """Return a translation with escapes for what would read as markup."""
+        parts = segment.split(text)
+        parts[::2] = [_SPACES.sub(" ", part) for part in parts[::2]]
+        found, _ = self._inline.find("".join(parts))
+        if len(found) != len(segment.tags):
+            parts[::2] = [_MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
+        if segment in self._escaping:
+            parts = [part.replace("|", r"\|") for part in parts]
+        elif "|" not in segment.text:  # it might be in a table
+            parts[::2] = [_BAR.sub(r"\|", part) for part in parts[::2]]
+        return _BLOCK.sub(r"\1\\", "".join(parts), count=1)
 
 
 class _InlineTags:
@@ -154,11 +139,16 @@ class _InlineTags:
         tokens: list[Any] = []
         self._parser.inline.parse(content, self._parser, self._env, tokens)
         notes = [*self._notes, *self._delimiters(tokens)]
-        notes += [_Found(*match.span()) for match in _FOOTNOTE.finditer(content)]
+        for match in _MARK.finditer(content):
+            notes.append(_Found(*match.span(), element_name(match[0])))
         kept: list[_Found] = []
         for note in sorted(notes, key=lambda note: (note.start, -note.end)):
             touching = (kept[-1].name, note.name) if kept and kept[-1].end == note.start else ()
-            if touching in (("em", "strong"), ("/strong", "/em")):  # as in ***text***
+            if kept and kept[-1].name in _CODE:  # with what is in it
+                is_end = note.name == f"/{kept[-1].name}"
+                end = max(kept[-1].end, note.end)
+                kept[-1] = _Found(kept[-1].start, end, "" if is_end else kept[-1].name)
+            elif touching in (("em", "strong"), ("/strong", "/em")):  # as in ***text***
                 half = note.name[: note.name.find("/") + 1]
                 kept[-1] = _Found(kept[-1].start, note.end, f"{half}both")
             elif not kept or note.start >= kept[-1].end:  # not what is in code or in an image
@@ -192,8 +182,7 @@ class _InlineTags:
                     del self._notes[before[0] :], self._breaks[before[1] :]
                     self._notes.append(_Found(start, end))
                 elif name == "html_inline":
-                    element = _ELEMENT.match(state.src, start)
-                    self._notes.append(_Found(start, end, element[1].lower() if element else ""))
+                    self._notes.append(_Found(start, end, element_name(state.src[start:end])))
                 elif name in ("emphasis", "strikethrough"):
                     for token in new:
                         self._places[id(token)] = start

@@ -4,21 +4,18 @@ Expat reads it: no entities of a file's own, nothing from elsewhere, and bounds 
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
 from transformer_cli.documents.document import (
-    Document,
-    Edit,
-    Filling,
     Segment,
     Source,
     Tag,
+    TextDocument,
     join_lines,
-    splice,
 )
 from transformer_cli.errors import InputError
 
@@ -69,40 +66,14 @@ class Element:
         return (child for child in self.children if child.name in names)
 
 
-class XmlDocument(Document):
+class XmlDocument(TextDocument):
     """An XML file whose format says which elements are segments."""
 
     def __init__(self, source: Source) -> None:
         declared = _DECLARED.match(source.data.removeprefix(b"\xef\xbb\xbf"))
         named = declared[1].decode() if declared else "utf-8"
-        self._encoding = source.encoding_by_mark() or named
-        self.name, self.languages = source.name, source.languages
-        self.text = source.decode(self._encoding)
-        self.segments, self.left = [], []
+        super().__init__(source, named)
         self.root = _Parser(self.text, self.name).root
-        self._units: list[tuple[range, Callable[[Sequence[Filling]], list[Edit]]]] = []
-
-    def add_unit(
-        self, segments: Sequence[Segment], write: Callable[[Sequence[Filling]], list[Edit]]
-    ) -> None:
-        """Add segments that are written together, once all of them are filled."""
-        first = len(self.segments)
-        self.segments += segments
-        self._units.append((range(first, len(self.segments)), write))
-
-    def write(self, fillings: Sequence[Filling | None]) -> bytes:
-        """Return the file; characters that its encoding has not are references."""
-        edits: list[Edit] = []
-        for places, write in self._units:
-            filled = [filling for place in places if (filling := fillings[place]) is not None]
-            if len(filled) == len(places):
-                edits += write(filled)
-        edits += self.final_edits() if edits else []
-        return splice(self.text, edits).encode(self._encoding, "xmlcharrefreplace")
-
-    def final_edits(self) -> list[Edit]:
-        """Return what else is to be set where anything is filled."""
-        return []
 
     def error(self, element: Element, problem: str) -> InputError:
         """Return an error about an element."""

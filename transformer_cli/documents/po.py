@@ -67,13 +67,13 @@ class PoDocument(Document):
     """A PO file."""
 
     def __init__(self, source: Source) -> None:
-        self._source, self._name = source, source.name
+        super().__init__(source)
+        self._marks_fuzzy = source.marks_fuzzy
         header = b"".join((b"\n" + source.data).split(b"\nmsgid ", 2)[:2])
-        self.encoding = read_encoding(header, self._name)
+        self.encoding = read_encoding(header, self.name)
         text = source.decode(self.encoding)
         self._mark = "\ufeff" * text.startswith("\ufeff")
         self._lines = re.split(r"(?<=\n)", text.removeprefix(self._mark))
-        self.segments, self.left = [], []
         self._plural: PluralForms | None = None
         self._entries: list[_Entry] = []
         for entry in self._read_entries():
@@ -131,10 +131,10 @@ class PoDocument(Document):
             name.strip().lower(): value.strip()
             for name, _, value in (line.partition(":") for line in text.split("\n"))
         }
-        code, target = language_code(header.get("language", "")), self._source.languages[1]
+        code, target = language_code(header.get("language", "")), self.languages[1]
         if code not in ("", primary_language(target)):
             raise InputError(
-                f"{self._name}: the header says 'Language: {header['language'][:40]}', but the run "
+                f"{self.name}: the header says 'Language: {header['language'][:40]}', but the run "
                 f"translates into '{target}'"
             )
         self._plural = read_plural_forms(header.get("plural-forms", ""))
@@ -149,7 +149,7 @@ class PoDocument(Document):
         self._entries.append(entry)
 
     def _place(self, line: int) -> str:
-        return f"{self._name}:{line + 1}"
+        return f"{self.name}:{line + 1}"
 
     def _error(self, line: int, problem: str) -> InputError:
         return InputError(f"{self._place(line)}: {problem}")
@@ -177,7 +177,7 @@ class PoDocument(Document):
         lines[first : last + 1] = [written, *[""] * (last - first)]
         for line in entry.previous:
             lines[line] = ""
-        is_fuzzy = self._source.marks_fuzzy or any(
+        is_fuzzy = self._marks_fuzzy or any(
             filling.problem or (entry.is_format and _may_not_fit(source, filling.text))
             for source, filling in zip(entry.sources, fillings, strict=True)
         )

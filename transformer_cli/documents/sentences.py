@@ -52,7 +52,7 @@ class LineTranslator:
         protect: placeholders that the tokenizer has slots for.
         can_align: whether ``translate`` aligns words.
         aligns_all: whether it shall also where no tag depends on it, to tell coverage.
-        find_match: finds what a translation memory has that is like a text.
+        find_matches: finds, for each of some texts, what a translation memory has that is like it.
         fills_doubtful: whether a segment is filled whose translation is doubtful.
     """
 
@@ -61,7 +61,9 @@ class LineTranslator:
     protect: Collection[Protection] = ()
     can_align: bool = True
     aligns_all: bool = False
-    find_match: Callable[[str], Match | None] = lambda _: None
+    find_matches: Callable[[Sequence[str]], Sequence[Match | None]] = lambda texts: (
+        [None] * len(texts)
+    )
     fills_doubtful: bool = True
 
     @property

@@ -6,103 +6,90 @@ import textwrap
 from collections.abc import Sequence
 
 from transformer_cli.documents.document import (
-    LETTER,
-    Document,
-    Edit,
-    Filling,
     Segment,
     Source,
-    Tag,
+    TextDocument,
+    element_name,
     join_lines,
-    pair_elements,
+    make_segment,
     read_references,
-    splice,
 )
+from transformer_cli.errors import InputError
 
 _TIMES = re.compile(r"\s*[\d:.,]+\s*-->\s*[\d:.,]+")
 _SPEAKER = re.compile(r"\s*[-–—]\s*(?=\S)")
-_TAG = re.compile(r"<(/?[A-Za-z]*)[^<>]*>|\{\\[^{}]*\}")
+_TAG = re.compile(r"(<[^<>]*>|\{\\[^{}]*\})")
 _LONGEST = 42  # characters of a line, as broadcasters and Netflix have it
 
 
-class SrtDocument(Document):
-    """An SRT file."""
+class SrtDocument(TextDocument):
+    """An SRT file, whose cues may have empty lines in them."""
 
     has_references = False
+    ends_at_empty_lines = False
 
     def __init__(self, source: Source) -> None:
-        self.encoding = source.encoding_by_mark() or "utf-8"
-        self._name, self._text = source.name, source.decode(self.encoding)
-        self._new_line = "\r\n" if "\r\n" in self._text else "\n"
-        self.segments, self.left = [], []
-        self._spans: list[tuple[int, int]] = []
+        super().__init__(source)
+        self._new_line = "\r\n" if "\r\n" in self.text else "\n"
         lines: list[tuple[int, int]] = []
         is_cue, start = False, 0
-        for number, line in enumerate(re.split(r"(?<=\n)", self._text), start=1):
+        for number, line in enumerate(re.split(r"(?<=\n)", self.text), start=1):
             if _TIMES.match(line):  # perhaps with no empty line before it, but a number
-                has_number = lines and self._text[lines[-1][1] : start].strip().isdigit()
+                has_number = lines and self.text[lines[-1][1] : start].strip().isdigit()
                 self._add_cue(lines[:-1] if has_number else lines)
                 is_cue, lines = True, []
             elif not line.strip():
                 self._add_cue(lines)
-                is_cue, lines = False, []
+                is_cue, lines = is_cue and not self.ends_at_empty_lines, []
             elif is_cue:
                 lines.append((number, start))
             start += len(line)
         self._add_cue(lines)
+        is_vtt = self.text.removeprefix("\ufeff").startswith("WEBVTT")
+        if self.text.strip() and "-->" not in self.text and not is_vtt:
+            raise InputError(f"{self.name}: no subtitles: it has no line of times with '-->'")
 
     def _add_cue(self, lines: Sequence[tuple[int, int]]) -> None:
         """Add a cue's text, given its lines' numbers and offsets: each speaker's is a segment."""
         if not lines:
             return
-        speakers = [_SPEAKER.match(self._text, start) for _, start in lines]
+        speakers = [_SPEAKER.match(self.text, start) for _, start in lines]
         firsts = [place for place, speaker in enumerate(speakers) if speaker or not place]
         for place, following in zip(firsts, [*firsts[1:], len(lines)], strict=True):
             (number, start), speaker = lines[place], speakers[place]
             start = speaker.end() if speaker else start
             last = lines[following - 1][1]
-            end = self._text.find("\n", last)
-            end = len(self._text) if end < 0 else end
-            raw = self._text[start:end]
+            end = self.text.find("\n", last)
+            end = len(self.text) if end < 0 else end
+            raw = self.text[start:end]
             start += len(raw) - len(raw.lstrip())
             end -= len(raw) - len(raw.rstrip())
-            if LETTER.search(_TAG.sub("", raw)):
-                self._spans.append((start, end))
-                self.segments.append(self._segment(number, self._text[start:end]))
+            segment = self._segment(number, self.text[start:end])
+            if segment.has_words:
+                self.add_span(segment, start, end)
 
     def _segment(self, line: int, raw: str) -> Segment:
-        raw = join_lines(raw)
-        text, tags, place = "", list[Tag](), 0
-        found = list(_TAG.finditer(raw))
-        halves = pair_elements([match[1] or "" for match in found])
-        for match, half in zip(found, halves, strict=True):
-            text += self._read(raw[place : match.start()])
-            tags.append(Tag(len(text), len(text) + len(match[0]), *half))
-            text, place = text + match[0], match.end()
-        return Segment(text + self._read(raw[place:]), f"{self._name}:{line}", tuple(tags))
+        parts = _TAG.split(join_lines(raw))
+        names = (element_name(part) if number % 2 else None for number, part in enumerate(parts))
+        return make_segment(zip(parts, names, strict=True), f"{self.name}:{line}", self._read)
 
     def _read(self, raw: str) -> str:
         return read_references(raw) if self.has_references else raw
 
-    def write(self, fillings: Sequence[Filling | None]) -> bytes:
-        """Return the file; what is longer than a line is broken into lines of like lengths."""
-        edits = []
-        for segment, (start, end), filling in zip(
-            self.segments, self._spans, fillings, strict=True
-        ):
-            if filling is not None:
-                parts = segment.split(filling.text.replace("-->", "→"))
-                parts[::2] = [join_lines(part) for part in parts[::2]]
-                if self.has_references:
-                    parts[::2] = [html.escape(part, quote=False) for part in parts[::2]]
-                edits.append(Edit(start, end, self._new_line.join(_break_lines(parts))))
-        return splice(self._text, edits).encode(self.encoding)
+    def written(self, segment: Segment, text: str) -> str:
+        """Return a cue's text; what is longer than a line is broken into lines of like lengths."""
+        parts = segment.split(text.replace("-->", "→"))
+        parts[::2] = [join_lines(part) for part in parts[::2]]
+        if self.has_references:
+            parts[::2] = [html.escape(part, quote=False) for part in parts[::2]]
+        return self._new_line.join(_break_lines(parts))
 
 
 class VttDocument(SrtDocument):
     """A WebVTT file."""
 
     has_references = True
+    ends_at_empty_lines = True
 
 
 def _break_lines(parts: Sequence[str]) -> list[str]:

@@ -7,6 +7,7 @@ from xml.sax.saxutils import escape, quoteattr
 from transformer_cli.data.readers.units import primary_language
 from transformer_cli.documents.document import Edit, Filling, Segment, Source
 from transformer_cli.documents.markup import Element, Kind, XmlDocument, write_text
+from transformer_cli.errors import InputError
 
 
 class TmxDocument(XmlDocument):
@@ -19,13 +20,12 @@ class TmxDocument(XmlDocument):
             raise self.error(self.root, problem)
         units = [unit for body in self.root.all("body") for unit in body.all("tu")]
         src, tgt = map(primary_language, source.languages)
-        codes = Counter(
-            code
-            for unit in units
-            for variant in unit.all("tuv")
-            if primary_language(code := _language(variant)) == tgt
-        )
-        self._code = codes.most_common(1)[0][0] if codes else source.languages[1]
+        codes = Counter(_language(variant) for unit in units for variant in unit.all("tuv"))
+        if codes and src not in map(primary_language, codes):
+            found = ", ".join(f"'{code[:20]}'" for code, _ in codes.most_common(5))
+            raise InputError(f"{self.name}: units in {found}, but the run translates from '{src}'")
+        ours = (code for code, _ in codes.most_common() if primary_language(code) == tgt)
+        self._code = next(ours, source.languages[1])
         for unit in units:
             by_language: dict[str, Element] = {}
             for variant in unit.all("tuv"):

@@ -40,7 +40,7 @@ from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
-FORMAT = 1
+FORMAT = 2
 """Of what ``write_model`` writes: raise it where the same weights are converted otherwise."""
 MAX_BYTES = 2 * 2**30
 """Of all conversions that are kept together; the newest one is kept in any case."""

@@ -19,9 +19,14 @@ from transformer_cli.inference.translator import (
 )
 from transformer_cli.text.reserved import compare_placeholders
 
-# A phrase three times in a row: 'of the car of the car of the car'; not twice in the source.
+# A phrase three times in a row, 'of the car of the car of the car', or four times within a word,
+# as no 'Sonnenenergie' has; not twice, or three times, in the source.
 _REPEATED = {
     times: re.compile(rf"(?P<phrase>\S.{{1,59}}?)(?P=phrase){{{times - 1}}}") for times in (2, 3)
+}
+_STUTTERED = {
+    times: re.compile(rf"([^\W\d_])\1{{{3 * times - 4}}}|(\S{{2,30}}?)\2{{{times}}}")
+    for times in (2, 3)
 }
 # Times as long or as short as the source. Of the 169,813 pairs in Tatoeba's download, one is.
 _MAX_LENGTH_RATIO = 3.0
@@ -59,11 +64,13 @@ def _length(text: str) -> int:
 
 def _repeats(text: str, times: int) -> bool:
     words = text.split()
+    is_dense = bool(_DENSE.search(text))  # and has no spaces
     # The pattern takes time, and hardly a line with spaces has words enough that are alike.
-    if len(words) > 1 and len(words) - len(set(words)) < times - 1:
-        return False
-    found = _REPEATED[times].finditer(text + " ")
-    return any(any(map(str.isalpha, each["phrase"])) for each in found)
+    if is_dense or len(words) - len(set(words)) >= times - 1:
+        phrases = (each["phrase"] for each in _REPEATED[times].finditer(text + " "))
+        if any(any(map(str.isalpha, one)) and (is_dense or " " in one) for one in phrases):
+            return True
+    return any(any(map(str.isalpha, each[0])) for each in _STUTTERED[times].finditer(text))
 
 
 _finder_of = cache(DoubtFinder)
@@ -110,7 +117,7 @@ def search_doubtful_again(
         first = told[place][0]
         differs = bool(compare_placeholders(line.text, first.text, protect))
         good = (
-            one
+            replace(one, is_second=True)
             for one in candidates
             if not finder.find(line.text, one.text)
             and (differs or not compare_placeholders(line.text, one.text, protect))

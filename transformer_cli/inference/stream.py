@@ -46,6 +46,8 @@ class TranslatedLine(NamedTuple):
     """How many terms the line has."""
     lost_terms: Sequence[str] = ()
     """What its best translation should have, and has not."""
+    is_second: bool = False
+    """True if a second search has found it, as the first translation was doubtful."""
 
 
 def with_prefixes(
@@ -183,7 +185,8 @@ def _record(
     alignment = " ".join(f"{src}-{tgt}" for src, tgt in best.alignment)
     difference = compare_placeholders(source[0], best.text, protect)
     found, lost = (0, []) if terms is None else terms.find_lost(source[0], best.text)
-    return [text, alignment, difference, best.doubt, found, tuple(term.target for term in lost)]
+    targets = tuple(term.target for term in lost)
+    return [text, alignment, difference, best.doubt, found, targets, best.is_second]
 
 
 def _to_json(line: int, translations: Sequence[Translation]) -> str:

@@ -50,6 +50,7 @@ class Translation:
             what white space separates; empty if nobody asked.
         tokens: number of its tokens, the end of each piece included.
         doubt: what is doubtful about it, if anybody asked; see ``inference.doubts``.
+        is_second: true if it was found by a second search, as the first was doubtful.
     """
 
     text: str
@@ -58,6 +59,7 @@ class Translation:
     alignment: tuple[tuple[int, int], ...] = ()
     tokens: int = 0
     doubt: str = ""
+    is_second: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""Sweeps and distillations, functions that give jobs, and what runs these; and growing a run."""
+"""Sweeps and distillations as jobs, and what runs these; growing a run; what a machine can do."""

@@ -20,8 +20,8 @@ from transformer_cli.runs.metrics_log import SESSION_KIND, Record
 
 # Shapes of batches that are captured. Multi30k has 124 in batches of 2,560 tokens.
 _MAX_GRAPHS = 256
-# Less than this is not worth the rounding, and may be noise of the machine.
-_WORTHWHILE = 1.15
+WORTHWHILE = 1.15
+"""Gain by bfloat16; less is not worth the rounding, and may be noise of the machine."""
 _ROUNDS = 5
 _SENTENCES, _TOKENS = 64, 20
 
@@ -126,27 +126,31 @@ def choose_training_precision(
     if earlier:
         if earlier[-1] != "bfloat16":
             return torch.float32
-        if not _has_bfloat16():
+        if not has_bfloat16():
             say(
                 "--precision auto: bfloat16, as the run began; this processor emulates it, so "
                 "--precision float32 is faster"
             )
         return torch.bfloat16
-    (gain,) = ranks.sum([_measure_gain() if ranks.is_main else 0.0])
-    if gain < _WORTHWHILE:
+    (gain,) = ranks.sum([measure_gain() if ranks.is_main else 0.0])
+    if gain < WORTHWHILE:
         return torch.float32
     say(f"--precision auto: bfloat16, {gain:.1f} times as fast as float32 here")
     return torch.bfloat16
 
 
-def _has_bfloat16() -> bool:
+def has_bfloat16() -> bool:
+    """Return whether this processor multiplies in bfloat16, instead of emulating it."""
     is_supported = getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
     return bool(is_supported())
 
 
-def _measure_gain() -> float:
-    """Return how many times as fast as in float32 an encoder layer trains in bfloat16 here."""
-    if not _has_bfloat16():
+def measure_gain() -> float:
+    """Return how many times as fast as in float32 an encoder layer trains in bfloat16 here.
+
+    It is 0 where the processor has no bfloat16.
+    """
+    if not has_bfloat16():
         return 0.0
     with torch.random.fork_rng(devices=[]):
         layer = EncoderLayer(ModelConfig(d_model=256, d_ff=1024, num_heads=4))

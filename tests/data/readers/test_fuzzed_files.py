@@ -30,6 +30,7 @@ def fuzz(forms: list[str], count: int, bomb_bytes: int) -> dict[str, int]:
     return errors
 
 
+@pytest.mark.long
 @pytest.mark.posix  # peak memory
 def test_a_few_of_each_format() -> None:
     pytest.importorskip("pyarrow")

@@ -303,6 +303,7 @@ def test_entries_of_po(tmp_path: Path, encoding: str, language: str) -> None:
     assert list(swapped.pairs()) == [(tgt, src) for src, tgt in PO_PAIRS]
 
 
+@pytest.mark.long
 def test_a_po_file_is_read_in_parts(tmp_path: Path) -> None:
     entry = '# an entry\n#, c-format\nmsgctxt "{0}"\nmsgid "Open {0}"\nmsgstr "Öffne {0}"\n'
     entries = [entry.format(number) for number in range(60_000)]

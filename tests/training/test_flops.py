@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.flops import training_flops
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.model.transformer import build_model, record_attention
+from transformer_cli.training.flops import training_flops
 
 
 def test_a_small_model_by_hand() -> None:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path, PureWindowsPath
 from typing import IO, TYPE_CHECKING
 
-from transformer_cli.errors import CorpusError, did_you_mean, size
+from transformer_cli.errors import CorpusError, MissingTextError, did_you_mean, size
 from transformer_cli.files import open_regular
 from transformer_cli.objects import ObjectPath, compile_wildcards
 
@@ -116,7 +116,8 @@ def _find(archive: Path, name: str) -> "ZipInfo":
         if any(other.startswith(f"{name}/") for other in infos):
             raise CorpusError(f"{path}: is a directory in the archive; name its files, as {path}/*")
         problem = "there is no such file in the archive" if name else "is an archive"
-        raise CorpusError(f"{path}: {problem}; {did_you_mean(name, infos) or _known(infos)}")
+        advice = did_you_mean(name, infos) or _known(infos)
+        raise MissingTextError(f"{path}: {problem}; {advice}")
     if info.flag_bits & _ENCRYPTED:
         raise CorpusError(f"{path}: is encrypted; unpack it, and name what comes out")
     _check_size(archive, [info])

@@ -1,7 +1,7 @@
 """Text in files, objects and archives, packed or not: a name's ending, .gz, .xz or .zst, says how.
 
 All formats allow several compressed members one after another. What is written here ends a
-member at each flush, so that a file may be cut at a member's end and gone on with.
+member at each flush, so that a file may be cut at a member's end and continued.
 """
 
 import gzip
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, TextIO
 
 from transformer_cli.archives import open_member, read_chunks, split_archive
-from transformer_cli.errors import CorpusError, MissingExtraError
+from transformer_cli.errors import CorpusError, MissingExtraError, MissingTextError
 from transformer_cli.files import SpecialFileError, open_checked, whole_file
 from transformer_cli.objects import ObjectPath, open_object
 
@@ -56,7 +56,7 @@ def _open_file(path: Path, once: bool) -> io.FileIO:
             "several times; save it in a file"
         ) from None
     except FileNotFoundError:
-        raise CorpusError(
+        raise MissingTextError(
             f"{path}: there is no such file; relative paths start from the directory that the "
             f"command is run in, here {Path.cwd()}"
         ) from None

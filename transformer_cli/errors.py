@@ -57,6 +57,12 @@ class CorpusError(TransformerCliError):
     """Text that is missing, misaligned, empty or not UTF-8."""
 
 
+class MissingTextError(CorpusError):
+    """Text that a command or a configuration names, and that is not there."""
+
+    exit_code = 2
+
+
 class TokenizerError(TransformerCliError):
     """A vocabulary or subword model that is missing, damaged or cannot be built."""
 

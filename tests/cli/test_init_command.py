@@ -202,7 +202,7 @@ def test_test_text_alone_leaves_validation_to_be_held_out(here: Path) -> None:
         (("--from", "own"), 2, ("--src: is missing", "both sides")),
         ((*OWN[:4],), 2, ("--tgt: is missing",)),
         ((*OWN, "--val-src", "a.de"), 2, ("--val-tgt: is missing", "validation text")),
-        ((*OWN[:2], "--src", "a.de", "--tgt", "b.en"), 1, ("b.en: there is no such file",)),
+        ((*OWN[:2], "--src", "a.de", "--tgt", "b.en"), 2, ("b.en: there is no such file",)),
         ((*OWN[:2], "--src", "a.de", "--tgt", "short.en"), 1, ("500 lines but short.en has 3",)),
         ((*OWN[:2], "--src", "short.en", "--tgt", "short.de"), 1, ("3 lines, too few",)),
         ((*OWN[:2], "--src", "a.txt", "--tgt", "b.txt"), 2, ("--src-lang: is missing",)),

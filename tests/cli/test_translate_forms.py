@@ -187,7 +187,7 @@ def test_a_table_of_another_name_is_read_where_its_text_is_named(
 def test_starts_from_nowhere_are_refused(training: Training, here: Path) -> None:
     command: list[str | Path] = ["translate", training.run, "-i", "in", "--prefix-file", "none"]
     refused = run(*command, cwd=here)
-    assert_refused(refused, 1, "none: there is no such file", "check --prefix-file")
+    assert_refused(refused, 2, "none: there is no such file", "check --prefix-file")
 
 
 def test_unknown_words_are_replaced(training: Training, here: Path) -> None:

@@ -43,7 +43,8 @@ def translate(run_directory: Path, text: bytes, *options: str) -> list[str]:
     """The lines that come out."""
     finished = run("translate", run_directory, "--max-length", "6", *options, stdin=text)
     assert finished.code == 0, finished.err
-    assert finished.err == ""
+    # What a weak model doubts of odd lines differs from processor to processor.
+    assert all("doubtful" in line for line in finished.err.splitlines()), finished.err
     return lines_of(finished)
 
 

@@ -129,7 +129,7 @@ class TextAudit:
 
     def _miss(self, name: str, error: CorpusError) -> None:
         if name == "val" or not self._is_begun:
-            raise CorpusError(f"split '{name}': {error}") from error
+            raise type(error)(f"split '{name}': {error}") from error
         self.notes.append(f"{name}: cannot be evaluated on: {error}")
 
     def read_training_text(self, known: TextStats | None, executor: Executor) -> StreamedText:

@@ -16,7 +16,13 @@ from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.compression import is_compressed, open_text, text_writer
 from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.data.readers.terms import read_terms
-from transformer_cli.errors import CorpusError, InputError, TransformerCliError, UsageError
+from transformer_cli.errors import (
+    CorpusError,
+    InputError,
+    MissingTextError,
+    TransformerCliError,
+    UsageError,
+)
 from transformer_cli.files import sha256, whole_file
 from transformer_cli.inference import loading, output, stream
 from transformer_cli.inference.engine import SearchEngine
@@ -319,7 +325,8 @@ def _open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
     try:
         opened = open_text(path, once=True)
     except CorpusError as error:
-        raise InputError(f"{error}; check {option}") from error
+        kind = UsageError if isinstance(error, MissingTextError) else InputError
+        raise kind(f"{error}; check {option}") from error
     with opened as file:
         yield file
 

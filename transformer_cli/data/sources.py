@@ -26,7 +26,7 @@ from transformer_cli.data.corpus import (
 from transformer_cli.data.fetching import is_fetched
 from transformer_cli.data.prepared import find_damage, read_corpus_record, read_split, split_path
 from transformer_cli.data.readers.opening import MAX_BAD_UNITS, open_pair, open_source
-from transformer_cli.errors import ConfigError, CorpusError, did_you_mean
+from transformer_cli.errors import ConfigError, CorpusError, MissingTextError, did_you_mean
 
 # Three lines in four are for training, so this many draws of the wrong kind (0.75^200) mean that
 # there is no line of the right one.
@@ -143,18 +143,15 @@ def check_has_splits(data: DataConfig, run: Path, advice: str) -> None:
 
 
 def check_split(data: DataConfig, split: str) -> None:
-    """Raise CorpusError unless a corpus has a split of this name."""
+    """Raise MissingTextError unless a corpus has a split of this name."""
     names = split_names(data)
     if isinstance(data, ImportedData):
-        raise CorpusError(
+        raise MissingTextError(
             f"data.kind imported has no split '{split}', as the model came without text"
         )
     if split not in names:
-        hint = did_you_mean(split, names)
-        raise CorpusError(
-            f"data.kind {data.kind} has no split '{split}'{f'; {hint}' if hint else ''}; "
-            f"choose from {', '.join(names)}"
-        )
+        hint = did_you_mean(split, names) or f"choose from {', '.join(names)}"
+        raise MissingTextError(f"data.kind {data.kind} has no split '{split}'; {hint}")
 
 
 def copy_lines(data: CopyData, split: str) -> ParallelText:

@@ -279,7 +279,7 @@ def _load_text(run: RunDirectory, data: DataConfig, split: str) -> ParallelText:
     try:
         return load_split(data, split, corpus_directory(run))
     except CorpusError as error:  # it names a split or a line, which the other runs have too
-        raise CorpusError(f"{run.path}: {error}") from error
+        raise type(error)(f"{run.path}: {error}") from error
 
 
 def _difference(

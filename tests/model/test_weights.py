@@ -8,15 +8,25 @@ import torch
 from torch import nn
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.model.transformer import Transformer, build_model, count_parameters
+from transformer_cli.model.transformer import (
+    Transformer,
+    build_model,
+    build_shapes,
+    count_parameters,
+    weights_of,
+)
 
 Tying = Literal["none", "output", "all"]
 
 
-def tiny(src_size: int = 9, tgt_size: int = 9, **settings: Any) -> Transformer:
+def tiny_config(**settings: Any) -> ModelConfig:
     sizes = {"d_model": 4, "num_heads": 2, "d_ff": 6}
     layers = {"num_encoder_layers": 1, "num_decoder_layers": 1}
-    return Transformer(ModelConfig(**sizes | layers | settings), src_size, tgt_size, pad_id=3)
+    return ModelConfig(**sizes | layers | settings)
+
+
+def tiny(src_size: int = 9, tgt_size: int = 9, **settings: Any) -> Transformer:
+    return Transformer(tiny_config(**settings), src_size, tgt_size, pad_id=3)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +41,20 @@ def test_tying_shares_storage(tying: Tying, output_shared: bool, source_shared: 
     assert (model.output.weight.data_ptr() == target.data_ptr()) == output_shared
     source = model.src_embedding.tokens.weight
     assert (source.data_ptr() == target.data_ptr()) == source_shared
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned"])
+@pytest.mark.parametrize("norm_kind", ["layernorm", "rmsnorm"])
+def test_shapes_take_no_memory(positions: str, norm_kind: str) -> None:
+    config = tiny_config(positions=positions, norm_kind=norm_kind, norm="pre", tying="all")
+    generator = torch.get_rng_state()
+    shapes = weights_of(build_shapes(config, 9, 9, 3))
+    assert torch.equal(torch.get_rng_state(), generator)
+    weights = weights_of(Transformer(config, 9, 9, 3))
+    assert {name: weight.shape for name, weight in shapes.items()} == {
+        name: weight.shape for name, weight in weights.items()
+    }
+    assert {weight.device.type for weight in shapes.values()} == {"meta"}
 
 
 def test_a_shared_weight_gathers_the_gradients_of_its_uses() -> None:

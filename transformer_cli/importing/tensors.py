@@ -16,7 +16,7 @@ from transformer_cli.importing.form import ModelForm
 from transformer_cli.importing.source import CONFIG, SAFETENSORS, TORCH, SourceFiles
 from transformer_cli.importing.torch_child import TOO_MUCH
 from transformer_cli.importing.weights import BIAS_ROW, EMBEDDINGS, SHARED, to_transformers
-from transformer_cli.model.transformer import Transformer, sinusoids, weights_of
+from transformer_cli.model.transformer import build_shapes, sinusoids, weights_of
 
 # In bytes, of a whole file besides the weights: names, and the table of positions.
 _MAX_REST = 1 << 27
@@ -62,9 +62,9 @@ def read_tensors(
 
 def _find_shapes(form: ModelForm) -> Shapes:
     """Return the shapes of all tensors that a model of this form may have, but for positions."""
-    with torch.device("meta"):  # without taking memory
-        weights = weights_of(Transformer(form.model, form.src_size, form.tgt_size, form.pad_id))
-        named = to_transformers(weights, form.model)
+    model = build_shapes(form.model, form.src_size, form.tgt_size, form.pad_id)
+    with torch.device("meta"):
+        named = to_transformers(weights_of(model), form.model)
     shapes = {name: tuple(tensor.shape) for name, tensor in named.items()}
     return {**shapes, SHARED: (form.src_size, form.d_model)}
 

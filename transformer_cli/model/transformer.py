@@ -9,12 +9,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
 
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.errors import CheckpointError
@@ -629,6 +630,23 @@ def build_model(
     """Build a model whose initial weights depend on ``seed`` alone."""
     torch.manual_seed(seed)
     return Transformer(config, src_size, tgt_size, pad_id)
+
+
+def build_shapes(config: ModelConfig, src_size: int, tgt_size: int, pad_id: int) -> Transformer:
+    """Build a model whose weights have shapes alone, on device ``meta``, and take no memory."""
+    with _ShapesOnly():
+        return Transformer(config, src_size, tgt_size, pad_id)
+
+
+class _ShapesOnly(TorchFunctionMode):
+    # With torch.device("meta") instead, drawing weights would import torch._dynamo, for 2 seconds.
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.empty:
+            kwargs["device"] = "meta"
+        elif getattr(func, "__module__", None) == nn.init.__name__:
+            return kwargs["tensor"]
+        return func(*args, **kwargs)
 
 
 def count_parameters(model: nn.Module, trained_only: bool = False) -> int:

@@ -70,15 +70,14 @@ def load_weights_of(opened: OpenedModel) -> TrainedModel:
     """Load the weights of an opened model."""
     import torch
 
-    from transformer_cli.model.transformer import Transformer, build_model, check_fit, load_weights
+    from transformer_cli.model.transformer import build_model, build_shapes, check_fit, load_weights
 
     config, tokenizers, path = opened.config, opened.tokenizers, opened.checkpoint.path
     weights = opened.checkpoint.load_weights()
     sizes = tokenizers.src.size, tokenizers.tgt.size
     try:
         # Before memory is allocated for a model that its weights do not fit.
-        with torch.device("meta"):
-            check_fit(Transformer(config.model, *sizes, PAD_ID), weights)
+        check_fit(build_shapes(config.model, *sizes, PAD_ID), weights)
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error}") from error
     # A model is made with random weights first, which are not to touch the caller's generators.

@@ -14,7 +14,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch, EpochSample
 from transformer_cli.errors import ConfigError, TrainingError, is_out_of_memory, size
 from transformer_cli.model.device import empty_cache, synchronize
-from transformer_cli.model.transformer import Transformer, count_parameters
+from transformer_cli.model.transformer import Transformer, build_shapes, count_parameters
 from transformer_cli.ranks import Ranks
 from transformer_cli.text.vocabulary import PAD_ID, SPECIALS
 from transformer_cli.training.optimizer import kind_of
@@ -148,8 +148,7 @@ def count_numbers(model: Transformer, config: Config) -> Numbers:
 
 def predict_numbers(config: Config, sizes: tuple[int, int]) -> Numbers:
     """Count what a training holds without allocating it, by the vocabularies' sizes."""
-    with torch.device("meta"):
-        model = Transformer(config.model, *sizes, PAD_ID)
+    model = build_shapes(config.model, *sizes, PAD_ID)
     model.freeze(config.training.freeze)
     return count_numbers(model, config)
 

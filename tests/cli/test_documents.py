@@ -109,7 +109,7 @@ def test_a_memory_is_for_documents(training: Training, tmp_path: Path) -> None:
 
 def test_lines_become_no_document(training: Training, tmp_path: Path) -> None:
     refused = run("translate", training.run, "-o", "x.po", stdin=PO.encode(), cwd=tmp_path)
-    assert_refused(refused, 2, "-o x.po: a document, which is made of one; give a file of its")
+    assert_refused(refused, 2, "-o x.po: a document is made of a document only; give one of its")
     assert not any(tmp_path.iterdir())
 
 

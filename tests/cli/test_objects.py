@@ -71,6 +71,17 @@ def test_an_object_is_translated_as_a_file(training: Training, tmp_path: Path) -
     assert_refused(refused, 2, "--resume does not go on with an object")
 
 
+def put_subtitles_into_memory() -> None:
+    text = b"1\n00:00:01,000 --> 00:00:02,000\n1 2\n"
+    fsspec.filesystem("memory").pipe("memory://bucket/x.srt", text)
+
+
+def test_a_document_takes_its_own_place_in_a_store(training: Training) -> None:
+    path = "memory://bucket/x.srt"
+    done = run("translate", training.run, "-i", path, "-o", path, before=put_subtitles_into_memory)
+    assert done.code == 0, done.err
+
+
 def test_a_store_has_a_record_as_a_directory_has(memory: Any) -> None:
     for name, text in TEXTS.items():
         memory.pipe(f"memory://bucket/in/{name}", text.encode())

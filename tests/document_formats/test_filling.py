@@ -48,7 +48,7 @@ def test_forms_of_icu_are_left(tmp_path: Path) -> None:
     data, result = filled(tmp_path / "x.xlf", text)
     assert data.decode() == text
     assert result.left[0].endswith(
-        "x.xlf:2: is an ICU message, of which no form is translated alone"
+        "x.xlf:2: is an ICU message with forms, which are not translated"
     )
 
 

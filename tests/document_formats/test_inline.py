@@ -121,6 +121,12 @@ def test_what_clung_to_punctuation_does_not_cling_to_words() -> None:
     assert written == "o <x/> z <y/> r e"
 
 
+@pytest.mark.parametrize("text", ["a<x/>b", "<b>a<x/></b>b", "<a>a</a><b>b</b>"])
+def test_a_tag_between_words_keeps_them_apart(text: str) -> None:
+    assert PlainText.of(segment(text)).text == "a b"
+    assert PlainText.of(segment("<b>a</b>b")).text == "ab"
+
+
 def test_an_opening_tag_may_be_closed_by_several() -> None:
     tags = (Tag(0, 1, "open", "1"), Tag(2, 4, "close", "1"), Tag(5, 6, "open", "2"))
     source = Segment("[a]b [c]d", "", (*tags, Tag(7, 9, "close", "2")))

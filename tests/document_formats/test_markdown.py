@@ -97,6 +97,8 @@ def test_text_is_translated(tmp_path: Path) -> None:
         ("[a](b) c", "c [a](b)"),
         ("a <br> b", "<br> b a"),
         ("a <kbd>b *c*</kbd> d", "<kbd>b *c*</kbd> d a"),
+        ("a <code>b  \nc</code> d", "<code>b   c</code> d a"),
+        ("{{< a >}}b c{{</a>}}", "{{< a >}}c b{{</a>}}"),
         ("a b:<br>c", "<br>c b: a"),
         ("- [ ] a b\n- [x]  c", "- [ ] b a\n- [x]  c"),
         ("a {%b%}c{%endb%} `d` {{ e }}f", "`d` {{ e }}f {%b%}c{%endb%} a"),

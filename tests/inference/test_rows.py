@@ -195,6 +195,7 @@ def test_a_row_that_cannot_be_kept_is_an_error(
     [
         ("x.txt", None, None, None),
         ("x.arb", None, None, None),  # Standard Arabic
+        ("x.zip", None, None, None),
         ("x.tsv.gz", "2", None, TextColumn("tsv", 2)),
         ("x.tsv", "de", None, TextColumn("tsv", "de")),
         ("-", "2", None, TextColumn("tsv", 2)),

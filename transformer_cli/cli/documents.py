@@ -20,6 +20,7 @@ from transformer_cli.inference.doubts import search_doubtful_again
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.stream import CHUNK_LINES
 from transformer_cli.inference.translator import TextTranslator, Translation
+from transformer_cli.objects import ObjectPath
 from transformer_cli.ranks import Ranks
 from transformer_cli.report.examples import mark_differences
 from transformer_cli.report.rendering import render_page
@@ -109,10 +110,10 @@ def _search(memory: Memory | None, texts: Sequence[str]) -> list[Match | None]:
 def write_document(options: TranslateOptions, document: Document, filled: Filled) -> None:
     """Write the filled document, which appears as a whole; in its own place, with its mode."""
     data = compressor(options.output)(document.write(filled.fillings))
-    in_place = is_same_file(options.output, options.input_)
+    has_mode = not isinstance(options.output, ObjectPath)
     with whole_file(options.output, is_named=True) as path:
         path.write_bytes(data)
-        if in_place:
+        if has_mode and is_same_file(options.output, options.input_):
             shutil.copymode(options.input_, path)
 
 

@@ -243,8 +243,8 @@ class TranslateOptions:
             name = "--memory" if self.memory else "--report"
             yield f"{name} is for files of text and documents, not tables and pipes; leave it out"
         elif document.format_of(self.output) is not None:
-            advice = "give a file of its format with -i"
-            yield f"-o {self.output}: a document, which is made of one; {advice}"
+            advice = "give one of its format with -i, or rename -o"
+            yield f"-o {self.output}: a document is made of a document only; {advice}"
         needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
         if self.cluster is not None:
             yield "--cluster translates many files; name a directory or a pattern with -i"

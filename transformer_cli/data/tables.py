@@ -28,10 +28,13 @@ _TRANSLATORS_FILES = frozenset(
 )
 _NO_LINES = re.compile(
     r"\.(adoc|ass|csv|dita|docx?|epub|ftl|idml|ini|ipynb|json|od[pst]|pdf|php|pptx?|properties"
-    r"|resx|rst|rtf|sbv|ssa|strings|sub|svg|tex|toml|ttml|xlsx?|xml|ya?ml|zip)",
+    r"|resx|rst|rtf|sbv|ssa|strings|sub|svg|tex|toml|ttml|xlsx?|xml|ya?ml)",
     re.IGNORECASE,
 )
-"""Endings of files whose lines are no sentences; not .arb, which is also Standard Arabic's code."""
+"""Endings of files whose lines are no sentences.
+
+Not .arb, which is also Standard Arabic's code, nor .zip, whose own error names what is in it.
+"""
 
 
 class TableRecord(NamedTuple):

@@ -170,7 +170,7 @@ def _find_problem(core: "_Core", text: str, encoding: str, how: LineTranslator) 
     if core.segment.is_ambiguous:
         return "has text that looks like one of its tags"
     if _FORMS.search(core.segment.text):
-        return "is an ICU message, of which no form is translated alone"
+        return "is an ICU message with forms, which are not translated"
     if not are_tags_kept(core.segment, text):
         return "its tags would be lost" + (
             "" if how.can_align else ", as --engine ctranslate2 aligns no words"

@@ -37,7 +37,7 @@ class PlainText:
         """Take the tags out, and spaces that were on both sides of one."""
         taken: list[_TakenTag] = []
         starts = [*(tag.start for tag in segment.tags), len(segment.text)]
-        plain, is_apart = segment.text[: starts[0]], False
+        plain, has_closed, is_apart = segment.text[: starts[0]], False, False
         for tag, following in zip(segment.tags, starts[1:], strict=True):
             before, after = segment.text[: tag.start][-1:], segment.text[tag.end : tag.end + 1]
             spaces = not before or before.isspace(), not after or after.isspace()
@@ -45,16 +45,18 @@ class PlainText:
             written = segment.text[tag.start : tag.end]
             taken.append(_TakenTag(written, tag, len(plain), spaces, words))
             text = segment.text[tag.end : following]
-            is_apart |= tag.kind != "open"
+            has_closed |= tag.kind == "close"
+            is_apart |= tag.kind == "alone" or (has_closed and tag.kind == "open")
             ends_word = plain[-1:].isalnum() or plain.endswith(tuple(_CLINGING))
-            if is_apart and tag.kind != "close" and ends_word and text[:1].isalnum():
+            if is_apart and ends_word and text[:1].isalnum():
                 plain += " "  # <br/> between words, or </a><a>
             elif plain[-2:-1].isalnum() and plain[-1] == " " and text and text[0] in _CLINGING:
                 plain = plain.rstrip(" ")
                 taken = [one._replace(at=min(one.at, len(plain))) for one in taken]
             elif not plain or plain[-1].isspace():
                 text = text.removeprefix(" ")
-            plain, is_apart = plain + text, is_apart and not text
+            has_closed, is_apart = has_closed and not text, is_apart and not text
+            plain += text
         return cls(plain, taken)
 
 

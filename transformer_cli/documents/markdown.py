@@ -153,7 +153,9 @@ class _InlineTags:
                 kept[-1] = _Found(kept[-1].start, note.end, f"{half}both")
             elif not kept or note.start >= kept[-1].end:  # not what is in code or in an image
                 kept.append(note)
-        return kept, sorted(self._breaks)
+        # Those in <code> are parts of its tag.
+        breaks = [one for one in self._breaks if not any(n.start < one[0] < n.end for n in kept)]
+        return kept, sorted(breaks)
 
     def _delimiters(self, tokens: Sequence[Any]) -> Iterator[_Found]:
         for token in tokens:

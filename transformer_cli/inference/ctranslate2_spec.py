@@ -33,7 +33,7 @@ from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 _IMPOSSIBLE = -1e4
 """A logit, within the range of float16."""
 _INT8_MOST = 63
-"""Largest weight in int8. CTranslate2 takes 127, but processors without VNNI, such as those with
+"""Largest weight in int8. CTranslate2's own is 127, but processors without VNNI, such as those with
 AVX2 alone, add two products of a weight and an activation of up to 255 in 16 bits. 2 * 127 * 255 is
 cut off there, and translations change; 2 * 63 * 255 fits."""
 

@@ -1,7 +1,7 @@
 """What a machine does with this program: speeds of training and of translation, in a minute.
 
 The model is that of a shipped configuration, its weights and all sentences are random, and each
-speed is the median over as many calls as a few seconds allow.
+speed is the median over as many calls as a few seconds allow, of matrix products the maximum.
 """
 
 import time
@@ -47,7 +47,7 @@ _SEARCH_TOKENS = 4096  # that a thread is given at once
 
 @dataclass(frozen=True)
 class Speed:
-    """What one measurement found; a share is of the matrix product's FLOP/s in that row."""
+    """What one measurement found; a share is of a matrix product's FLOP/s by as many threads."""
 
     what: str
     precision: str
@@ -177,7 +177,10 @@ class Bench:
         return ("torch" if isinstance(engine, TorchEngine) else "ctranslate2"), rate
 
     def _open_engine(self, precision: str, threads: int, directory: Path) -> SearchEngine:
-        """Return what ``translate`` searches with; ``directory`` is for a converted model."""
+        """Return an engine: torch, or where ``translate`` uses it, CTranslate2 on a CPU.
+
+        ``directory`` is for a converted model.
+        """
         model = self._build_model().eval()
         if self.device.type != "cpu" or precision == "bfloat16" or not _has_ctranslate2():
             return TorchEngine(model, getattr(torch, precision))

@@ -94,8 +94,9 @@ def _describe_precision(device: torch.device) -> str:
         return str(choose_precision("auto", device)).removeprefix("torch.")
     if not (gain := execution.measure_gain()):
         return "float32, as the processor has no bfloat16"
-    name = "bfloat16" if gain >= execution.WORTHWHILE else "float32"
-    return f"{name}, as bfloat16 is {gain:.2f} times as fast as float32"
+    is_worthwhile = gain >= execution.WORTHWHILE
+    choice = "bfloat16, as it is" if is_worthwhile else "float32, as bfloat16 is only"
+    return f"{choice} {gain:.2f} times as fast"
 
 
 def _describe_caches() -> str:

@@ -10,6 +10,7 @@ import multiprocessing
 import multiprocessing.forkserver
 import os
 import pkgutil
+import re
 import signal
 import socket
 import subprocess
@@ -102,6 +103,7 @@ def run(
             process.join()
         assert process.exitcode is not None
         out, err = (file.read_bytes().decode() for file in files[1:])
+        err = re.sub(r"^\[Gloo\] Rank .*\n", "", err, flags=re.M)  # of torch before 2.13
         return Finished(process.exitcode, out, err)
 
 

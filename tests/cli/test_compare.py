@@ -191,7 +191,7 @@ def test_runs_of_one_name_are_told_apart(training: Training, tmp_path: Path) -> 
         (["none"], 1, ["none: not a run directory"]),
         (["{}/"], 2, ["is named twice"]),
         (["{}/../run"], 2, ["is named twice"]),
-        (["{other}", "--split", "tset"], 1, ["run: ", "no split 'tset'; did you mean 'test'?"]),
+        (["{other}", "--split", "tset"], 2, ["run: ", "no split 'tset'; did you mean 'test'?"]),
         (
             ["{other}", "--checkpoint", "step-7"],
             2,

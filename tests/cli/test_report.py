@@ -141,7 +141,7 @@ def test_what_cannot_be_reported_is_one_line(own_run: Path, tmp_path: Path) -> N
         return run("report", own_run, *options)
 
     assert_refused(run("report", tmp_path), 1, "not a run directory")
-    assert_refused(refused("--split", "tset"), 1, "no split 'tset'; did you mean 'test'?")
+    assert_refused(refused("--split", "tset"), 2, "no split 'tset'; did you mean 'test'?")
     assert_refused(refused("-o", tmp_path), 2, f"-o {tmp_path}: is a directory")
     assert_refused(refused("-o", tmp_path / "no" / "r.html"), 2, "there is no directory")
     assert_refused(refused("--sentence", " "), 2, "--sentence: is empty", "give a sentence")
@@ -151,7 +151,7 @@ def test_what_cannot_be_reported_is_one_line(own_run: Path, tmp_path: Path) -> N
     texts = tmp_path / "texts"
     point_at_files(own_run, texts)
     (texts / "hostile.tgt").unlink()
-    assert_refused(refused(), 1, f"{texts}/hostile.tgt")
+    assert_refused(refused(), 2, f"{texts}/hostile.tgt")
     assert not (own_run / "report.html").exists()
 
 

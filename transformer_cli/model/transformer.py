@@ -414,7 +414,7 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.d_model = d_model
-        self.register_buffer("table", sinusoids(256, d_model), persistent=False)
+        self.register_buffer("table", torch.empty(0, d_model), persistent=False)
         self._replaced: list[Tensor] = []
 
     def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:
@@ -425,7 +425,7 @@ class SinusoidalPositions(nn.Module):
             # CUDA graphs go on reading the table that they were captured with.
             self._replaced.append(table)
             # Twice the need, so that decoding does not regrow it at every step.
-            table = self.table = sinusoids(2 * end, self.d_model).to(table)
+            table = self.table = sinusoids(max(256, 2 * end), self.d_model).to(table)
         return table[start:end]
 
 

@@ -22,7 +22,8 @@ class TmxDocument(XmlDocument):
         src, tgt = map(primary_language, source.languages)
         codes = Counter(_language(variant) for unit in units for variant in unit.all("tuv"))
         if codes and src not in map(primary_language, codes):
-            found = ", ".join(f"'{code[:20]}'" for code, _ in codes.most_common(5))
+            told = (f"'{code[:20]}'" for code, _ in codes.most_common(5) if code)
+            found = ", ".join(told) or "no language (tuv elements without xml:lang)"
             raise InputError(f"{self.name}: units in {found}, but the run translates from '{src}'")
         ours = (code for code, _ in codes.most_common() if primary_language(code) == tgt)
         self._code = next(ours, source.languages[1])

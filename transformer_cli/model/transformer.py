@@ -414,7 +414,10 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, d_model: int) -> None:
         super().__init__()
         self.d_model = d_model
-        self.register_buffer("table", torch.empty(0, d_model), persistent=False)
+        table = torch.empty(256, d_model)
+        # A model of shapes alone may be one that no memory can hold.
+        table = table if table.is_meta else sinusoids(*table.shape)
+        self.register_buffer("table", table, persistent=False)
         self._replaced: list[Tensor] = []
 
     def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:
@@ -425,7 +428,7 @@ class SinusoidalPositions(nn.Module):
             # CUDA graphs go on reading the table that they were captured with.
             self._replaced.append(table)
             # Twice the need, so that decoding does not regrow it at every step.
-            table = self.table = sinusoids(max(256, 2 * end), self.d_model).to(table)
+            table = self.table = sinusoids(2 * end, self.d_model).to(table)
         return table[start:end]
 
 

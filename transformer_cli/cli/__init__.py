@@ -183,7 +183,8 @@ def main() -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
     if code and is_address_space_short():
         os._exit(code)  # what libraries do when Python ends would fail as well
-    gc.freeze()  # or Python would look through all objects once more: a tenth of a second
+    if "triton" not in sys.modules:  # of CUDA builds; it prints what it takes for leaks
+        gc.freeze()  # or Python would look through all objects once more: a tenth of a second
     sys.exit(code)
 
 

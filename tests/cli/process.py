@@ -102,9 +102,15 @@ def run(
             children.kill_group(process.pid)
             process.join()
         assert process.exitcode is not None
-        out, err = (file.read_bytes().decode() for file in files[1:])
-        err = re.sub(r"^\[Gloo\] Rank .*\n", "", err, flags=re.M)  # of torch before 2.13
-        return Finished(process.exitcode, out, err)
+        out, err = (file.read_bytes() for file in files[1:])
+        return _finished(process.exitcode, out, err)
+
+
+def _finished(code: int, out: bytes, err: bytes) -> Finished:
+    """Decode what a process wrote, without the lines that torch before 2.13 has of Gloo."""
+    return Finished(
+        code, out.decode(), re.sub(r"^\[Gloo\] Rank .*\n", "", err.decode(), flags=re.M)
+    )
 
 
 def _be_the_program(
@@ -207,7 +213,7 @@ def run_anew(*arguments: str | Path, cwd: Path, stdin: bytes = b"") -> Finished:
         stderr=subprocess.PIPE,
     )
     out, err = process.communicate(stdin, timeout=PATIENCE)
-    return Finished(process.returncode, out.decode(), err.decode())
+    return _finished(process.returncode, out, err)
 
 
 def signal_at(

@@ -12,7 +12,7 @@ from typing import Any
 
 from transformer_cli.errors import MissingExtraError
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 
 def import_extra(module: str, extra: str | None, what: str) -> ModuleType:

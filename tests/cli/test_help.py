@@ -323,6 +323,11 @@ def test_an_option_that_is_no_setting_is_unknown() -> None:
         assert "use" not in finished.err
 
 
+def test_a_value_that_an_option_does_not_have() -> None:
+    finished = process.run("translate", "x", "--device", "gpu")
+    process.assert_refused(finished, 2, "'--device': 'gpu' is not one of 'auto', 'cpu', ")
+
+
 @pytest.mark.long
 def test_what_a_wheel_prints_names_no_page_that_it_lacks() -> None:
     package = Path(__file__).parents[2] / "transformer_cli"

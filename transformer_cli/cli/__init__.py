@@ -207,7 +207,9 @@ def _run() -> int:
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
         name = context.command_path if context else "transformer-cli"
-        print_error(f"{_name_setting(error) or error.format_message()} (see: {name} --help)")
+        # typer repeats the name of the exception that its reader of values ended with.
+        message = error.format_message().replace(": Value error, ", ": ")
+        print_error(f"{_name_setting(error) or message} (see: {name} --help)")
         return error.exit_code
     except Exception as error:
         if (message := _describe(error)) is None:

@@ -358,6 +358,13 @@ def test_what_does_not_go_together_is_refused(
     assert sorted(here.rglob("*")) == before
 
 
+def test_a_file_that_is_no_text_among_many(training: Training, here: Path) -> None:
+    (here / "in" / "settings.json").write_text("{}")
+    refused = translate(training, here)
+    assert_refused(refused, 2, "settings.json: its lines are no sentences", "-i 'in/*.txt'")
+    assert not (here / "out").exists()
+
+
 def test_torchrun_is_for_one_file(training: Training, here: Path) -> None:
     refused, _ = run_ranks(2, "translate", training.run, "-i", "in", "-o", "out", cwd=here)
     assert_refused(refused, 2, "torchrun's processes share one file; give many files to --cluster")

@@ -219,6 +219,11 @@ class TranslateOptions:
         output_directory.check_directory(self.output, inputs)
         for path in inputs:
             file = self.of_file(path)
+            try:
+                _ = file.table
+            except UsageError as error:
+                others = f"; or leave it out by a pattern, such as -i '{path.parent}/*.txt'"
+                raise UsageError(f"{error}{others if len(inputs) > 1 else ''}") from None
             for problem in file._find_problems_of_document() if file.document else ():
                 raise UsageError(f"translate: {path}: {problem}")
             if file.memory and file.document is None:

@@ -6,6 +6,7 @@ process, and the collectives do nothing. torch is imported only if there are sev
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -64,7 +65,7 @@ class Ranks:
             return
         import torch.distributed as dist
 
-        with _raise_ranks_error():
+        with _raise_ranks_error(), _stdout_for_results():
             group = self._connect(device)
         yield replace(self, group=group)
         # Not after an error, when others may never answer.
@@ -155,6 +156,19 @@ class Ranks:
 
 
 SINGLE_PROCESS = Ranks()  # the only process of its job
+
+
+@contextmanager
+def _stdout_for_results() -> Iterator[None]:
+    """Send to stderr what libraries print on stdout: Gloo does, in torch before 2.13."""
+    sys.stdout.flush()
+    stdout = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)
 
 
 @contextmanager

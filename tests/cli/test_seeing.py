@@ -200,14 +200,15 @@ def test_a_dry_run_says_what_it_would_be_and_leaves_nothing(training: Training) 
         "train",
         training.config,
         "--dry-run",
-        *("--run-dir", "runs/new"),
+        *("--run-dir", "runs/new", "--set", "training.max_steps=1000"),
         cwd=here,
         before=partial(put_temporary_files, temporary),
     )
     assert (dry.code, dry.err) == (0, "")
     found = rows(dry.out)
     assert found.pop("forecast").endswith(" of memory")
-    assert found == {**SUMMARY, "run": "runs/new"}
+    steps = f"{SUMMARY['steps']}; training.max_steps is 1,000, but training.epochs 12 end first"
+    assert found == {**SUMMARY, "run": "runs/new", "steps": steps}
     assert {path: path.read_bytes() for path in here.rglob("*") if path.is_file()} == before
     assert not (here / "runs" / "new").exists()
     assert not list(temporary.iterdir())

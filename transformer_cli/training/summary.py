@@ -100,7 +100,11 @@ def _summarize_model(config: Config, data: PreparedData, trainer: Trainer) -> It
         trained = count_parameters(trainer.model, trained_only=True)
         yield "frozen", f"{', '.join(config.training.freeze)}; {trained:,} parameters are trained"
     done = f"; {trainer.step:,} are done" if trainer.step else ""
-    yield "steps", f"{trainer.total_steps:,}, {trainer.steps_per_epoch:,} an epoch{done}"
+    epochs, most = config.training.epochs, config.training.max_steps
+    end = ""
+    if most is not None and most > trainer.total_steps:  # or one may wait for them in vain
+        end = f"; training.max_steps is {most:,}, but training.epochs {epochs} end first"
+    yield "steps", f"{trainer.total_steps:,}, {trainer.steps_per_epoch:,} an epoch{end}{done}"
     per_step = trainer.batches_per_step
     yield (
         "a step",

@@ -142,6 +142,11 @@ def test_what_is_changed_is_said_and_that_the_learning_rate_jumps(tmp_path: Path
     assert "\nchanged       decoding.beam_size was 1, now 3\n" in searched.err
     assert f"nothing left to train: 60 steps are done\n{tmp_path}/run/config.yaml: " in searched.err
 
+    shorter = run(*command, "--set", "decoding.beam_size=3", "--set", "training.epochs=6")
+    assert f"{tmp_path}/run/config.yaml: keeps the settings" in shorter.err
+    settings = (tmp_path / "run" / "config.yaml").read_text()
+    assert ("epochs: 12\n" in settings, "epochs: 6\n" in settings) == (True, False)
+
     longer = ("--set", "training.epochs=16", "--precision", "bfloat16")
     dry = run(*command, *longer, "--dry-run")
     gone_on = run(*command, *longer)
@@ -154,7 +159,7 @@ def test_what_is_changed_is_said_and_that_the_learning_rate_jumps(tmp_path: Path
             "              precision was float32, now bfloat16",
             # 1e-3 (1 - (61 - 10) / (80 - 10)) by the new end, at which it is 0
             "warning       the learning rate jumps from 0 at step 60 to 0.000271 at step 61, as "
-            "the linear schedule is stretched to step 80; 'init: RUN' in a configuration begins "
+            "the linear schedule now ends at step 80; 'init: RUN' in a configuration begins "
             "another run from these weights, with a schedule of its own",
         ]
     records = records_of(tmp_path / "run")

@@ -29,7 +29,7 @@ with lazy_imports():
     from transformer_cli.inference import loading
     from transformer_cli.jobs import growing
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import checkpoint, directory, metrics_log, trained_model
+    from transformer_cli.runs import checkpoint, directory, initialize, metrics_log, trained_model
     from transformer_cli.text import tokenizer
     from transformer_cli.training import (
         curves,
@@ -282,8 +282,12 @@ def _run(training: _Training) -> "tuple[sessions.Session, int | None]":
             log(message)
         if session.is_finished:
             log(f"nothing left to train: {trainer.step} steps are done")
-            if training.previous not in (None, config):
-                log(f"{run.config}: has the changed settings, for commands that read the run")
+            trained = training.previous
+            if trained not in (None, config):
+                if initialize.record_finished(run, config, trained):
+                    log(f"{run.config}: has the changed settings, for commands that read the run")
+                if trained.training != config.training:
+                    log(f"{run.config}: keeps the settings that the run was trained with")
         elif trainer.step:
             log(f"resuming from step {trainer.step}")
         # Tokens per second replace steps per second, so that the bar fits 80 columns.

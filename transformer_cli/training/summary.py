@@ -137,7 +137,7 @@ def _list_changes(
         yield (
             "warning",
             f"the learning rate jumps from {jump[0]:.3g} at step {step:,} to {jump[1]:.3g} at step "
-            f"{step + 1:,}, as the {now.training.schedule.kind} schedule is stretched to step "
+            f"{step + 1:,}, as the {now.training.schedule.kind} schedule now ends at step "
             f"{trainer.total_steps:,}; 'init: RUN' in a configuration begins another run from "
             "these weights, with a schedule of its own",
         )

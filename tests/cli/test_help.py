@@ -328,6 +328,11 @@ def test_a_value_that_an_option_does_not_have() -> None:
     process.assert_refused(finished, 2, "'--device': 'gpu' is not one of 'auto', 'cpu', ")
 
 
+def test_text_or_a_file_after_the_run_is_advised() -> None:
+    finished = process.run("translate", "x", "letter.de")
+    process.assert_refused(finished, 2, "(letter.de); name a file with -i, or pipe text: echo ")
+
+
 @pytest.mark.long
 def test_what_a_wheel_prints_names_no_page_that_it_lacks() -> None:
     package = Path(__file__).parents[2] / "transformer_cli"

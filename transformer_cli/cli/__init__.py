@@ -208,8 +208,8 @@ def _run() -> int:
         context = getattr(error, "ctx", None)
         name = context.command_path if context else "transformer-cli"
         # typer repeats the name of the exception that its reader of values ended with.
-        message = error.format_message().replace(": Value error, ", ": ")
-        print_error(f"{_name_setting(error) or message} (see: {name} --help)")
+        said = error.format_message().replace(": Value error, ", ": ")
+        print_error(f"{_name_setting(error) or said}{_advise(error)} (see: {name} --help)")
         return error.exit_code
     except Exception as error:
         if (message := _describe(error)) is None:
@@ -247,6 +247,14 @@ def _name_setting(error: typer.TyperException) -> str | None:
     if key is None or not here & {same, "--set"}:
         return None
     return f"No such option: {option}; use {same if same in here else f'--set {key}='}"
+
+
+def _advise(error: typer.TyperException) -> str:
+    """Return what to do about text or a file that follows the run to translate with."""
+    context, message = getattr(error, "ctx", None), error.format_message()
+    if context is None or context.info_name != "translate" or "unexpected extra" not in message:
+        return ""
+    return "; name a file with -i, or pipe text: echo 'Guten Tag.' | transformer-cli translate RUN"
 
 
 def _exit_on_signal(number: int, frame: FrameType | None) -> NoReturn:

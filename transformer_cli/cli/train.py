@@ -284,9 +284,10 @@ def _run(training: _Training) -> "tuple[sessions.Session, int | None]":
             log(f"nothing left to train: {trainer.step} steps are done")
             trained = training.previous
             if trained not in (None, config):
-                if initialize.record_finished(run, config, trained):
+                recorded = initialize.record_finished(run, config, trained)
+                if recorded != trained:
                     log(f"{run.config}: has the changed settings, for commands that read the run")
-                if trained.training != config.training:
+                if recorded != config:
                     log(f"{run.config}: keeps the settings that the run was trained with")
         elif trainer.step:
             log(f"resuming from step {trainer.step}")

@@ -154,16 +154,13 @@ def initialize_run(
         raise RunError(f"{where}: cannot be written: {error.strerror or error}") from error
 
 
-def record_finished(run: RunDirectory, config: Config, trained: Config) -> bool:
-    """Record a finished run's settings: those it was trained with, and else those of ``config``.
-
-    Return whether there are others than before.
-    """
+def record_finished(run: RunDirectory, config: Config, trained: Config) -> Config:
+    """Record and return a finished run's settings: as it was trained, else those of ``config``."""
     # Or the record, and a model card, would tell of a training that never was.
     as_trained = {name: getattr(trained, name) for name in ("seed", "init", "model", "training")}
-    config = config.model_copy(update=as_trained)
-    write_text(run.config, dump_config(config))
-    return config != trained
+    recorded = config.model_copy(update=as_trained)
+    write_text(run.config, dump_config(recorded))
+    return recorded
 
 
 def _remove_outdated(run: RunDirectory, config: Config, overwrite: bool) -> None:

@@ -168,3 +168,15 @@ def test_check_reads_the_sources(trained: Path) -> None:
     assert [line.split()[:2] for line in checked.out.splitlines() if line[:5] == "test "] == [
         ["test", "12"]
     ]
+
+
+def test_check_shows_what_it_finds_in_text_that_was_drawn(tmp_path: Path) -> None:
+    write_sources(tmp_path)
+    with (tmp_path / "a.de").open("a") as src, (tmp_path / "a.en").open("a") as tgt:
+        src.write("Zeichne \N{REPLACEMENT CHARACTER} mit einem sehr langen Satz dahinter\n")
+        tgt.write("draw \N{REPLACEMENT CHARACTER} with a very long sentence behind it\n")
+    checked = run("check", "corpus.yaml", cwd=tmp_path)
+    (found,) = re.findall(r"\[source_odd_characters\].*", checked.out)
+    shown = re.search(r"train:\d+ '(Zeichne \N{REPLACEMENT CHARACTER} mit einem .*….*)'", found)
+    assert shown is not None, found
+    assert shown[1].endswith("dahinter")

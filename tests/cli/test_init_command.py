@@ -205,7 +205,10 @@ def test_test_text_alone_leaves_validation_to_be_held_out(here: Path) -> None:
         ((*OWN[:2], "--src", "a.de", "--tgt", "b.en"), 2, ("b.en: there is no such file",)),
         ((*OWN[:2], "--src", "a.de", "--tgt", "short.en"), 1, ("500 lines but short.en has 3",)),
         ((*OWN[:2], "--src", "short.en", "--tgt", "short.de"), 1, ("3 lines, too few",)),
-        ((*OWN[:2], "--src", "a.txt", "--tgt", "b.txt"), 2, ("--src-lang: is missing",)),
+        ((*OWN[:2], "--src", "a.de", "--tgt", "b.de"), 2, ("b.de: there is no such file",)),
+        ((*OWN[:2], "--src", "a.de", "--tgt", "a.de"), 1, ("a.de: is given for both sides",)),
+        ((*OWN[:2], "--src", "short.1", "--tgt", "short.2"), 2, ("--src-lang: is missing",)),
+        ((*OWN, "--src-lang", "en", "--tgt-lang", "de"), 2, ("--src ends in .de", "swap")),
         ((*OWN, "--src-lang", "german"), 2, ("--src-lang german: is no language code",)),
         ((*OWN, "--src-lang", "en"), 2, ("--tgt-lang en: is --src-lang too",)),
         (("--from", "toy", "--src", "a.de"), 2, ("--src: goes with --from own and tatoeba only",)),
@@ -215,7 +218,7 @@ def test_test_text_alone_leaves_validation_to_be_held_out(here: Path) -> None:
 def test_mistakes_are_one_line_and_nothing_is_written(
     arguments: tuple[str, ...], code: int, fragments: tuple[str, ...], here: Path
 ) -> None:
-    for side in ("de", "en"):
+    for side in ("de", "en", "1", "2"):
         (here / f"short.{side}").write_text("1\n2\n3\n")
     before = tree(here)
     assert_refused(run("init", *arguments, cwd=here), code, *fragments)

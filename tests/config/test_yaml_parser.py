@@ -127,6 +127,12 @@ def test_aliases_are_refused_so_that_they_cannot_loop_or_swell() -> None:
     assert _refusal(bomb) == "x.yaml:2: a1[0]: the alias *a0 is not allowed; write the value out"
 
 
+@pytest.mark.parametrize("text", ["a:\n  b: 1\n    c: 2\n", "a:\n    b: 1\n  c: 2\n"])
+def test_a_wrong_indentation_is_told_of(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"^x.yaml:[23]: not YAML: .*begin in the same column$"):
+        parse(text, "x.yaml")
+
+
 @pytest.mark.long
 def test_deep_nesting_is_refused() -> None:
     assert _refusal(f"a: {'[' * 900}{']' * 900}") == "x.yaml:1: a: nested too deeply"

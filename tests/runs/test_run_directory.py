@@ -77,6 +77,27 @@ def test_what_is_no_run_has_no_settings(tmp_path: Path) -> None:
         RunDirectory(tmp_path).load_config()
 
 
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("mien", "there is nothing of that name; did you mean 'mine'?"),
+        ("other", "there is nothing of that name; make one with: transformer-cli train CONFIG"),
+        ("", "it holds some: name one, as in {runs}/mine"),
+        (
+            "mine/checkpoints/step-00000001",
+            "it is a checkpoint; name its run: {runs}/mine --checkpoint {path}",
+        ),
+        ("mine.argosmodel", "it is exported for Argos Translate; name the run that it was made of"),
+    ],
+)
+def test_what_is_near_a_run_leads_to_it(trained: RunDirectory, name: str, advice: str) -> None:
+    path = trained.path.parent / name
+    with pytest.raises(RunError) as error:
+        RunDirectory(path).load_config()
+    advice = advice.format(runs=trained.path.parent, path=path)
+    assert str(error.value) == f"{path}: not a run directory, {advice}"
+
+
 def test_the_same_settings_go_on(trained: RunDirectory) -> None:
     before = contents(trained)
     initialize_run(trained, settings())

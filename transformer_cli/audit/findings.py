@@ -6,6 +6,7 @@ The rules that say what is wrong with a pair are those of ``data/filters/rules.p
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,7 @@ from transformer_cli.data.preparing import prepare_corpus
 from transformer_cli.data.readers.opening import open_source
 from transformer_cli.data.sources import open_added, open_split, split_names
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
-from transformer_cli.errors import CorpusError, MissingExtraError
+from transformer_cli.errors import CorpusError, MissingExtraError, shorten_middle
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.scripts import has_spaces, scripts_of
 
@@ -129,7 +130,7 @@ def check_corpus(
         sources = list(_sources(config, report.unavailable, prepared))
         for name, source, is_trained in sources:
             if isinstance(data, CorpusData):
-                # Findings name a line of the split, as the files are gone afterwards.
+                # Findings name a line of the split, and show it, as the files are gone afterwards.
                 source = ConcatenatedSources((source,))
             split = SplitCheck(
                 name, source, config, tokenizers, unit, None if is_trained else training
@@ -196,15 +197,16 @@ def _find(
     split: SplitCheck, config: Config, unit: Unit, ignored: Collection[str]
 ) -> Iterator[Finding]:
     """Yield what is found in a split."""
-    for what, text, warning_share, faults, side in _look_for(split, config, unit):
-        if faults.count:
-            share = faults.count / split.pairs
-            is_warning = share >= warning_share and what not in ignored
-            places = [
-                _place(split, index, side) + (f" ({detail})" if detail else "")
-                for index, detail in faults.first
-            ]
-            yield Finding(split.name, what, text, faults.count, share, is_warning, places)
+    found = [each for each in _look_for(split, config, unit) if each[3].count]
+    shown = _read_shown(split, {index for _, _, _, faults, _ in found for index, _ in faults.first})
+    for what, text, warning_share, faults, side in found:
+        share = faults.count / split.pairs
+        is_warning = share >= warning_share and what not in ignored
+        places = [
+            _place(split, index, side, shown) + (f" ({detail})" if detail else "")
+            for index, detail in faults.first
+        ]
+        yield Finding(split.name, what, text, faults.count, share, is_warning, places)
 
 
 def _look_for(
@@ -236,9 +238,17 @@ def _look_for(
         yield f"{which}_unknown_characters", text, TOLERANT_SHARE, side.lacking, number
 
 
-def _place(split: SplitCheck, index: int, side: int) -> str:
+def _read_shown(split: SplitCheck, indices: set[int]) -> dict[int, tuple[str, str]]:
+    """Return the pairs of these indices, unless they are lines of files that a user can open."""
+    if isinstance(split.source, ParallelFiles) or not indices:
+        return {}
+    pairs = enumerate(islice(split.source.pairs(), max(indices) + 1))
+    return {index: pair for index, pair in pairs if index in indices}
+
+
+def _place(split: SplitCheck, index: int, side: int, shown: dict[int, tuple[str, str]]) -> str:
     if not isinstance(split.source, ParallelFiles):
-        return f"{split.name}:{index + 1}"
+        return f"{split.name}:{index + 1} '{shorten_middle(shown[index][side].strip(), 40)}'"
     path = (split.source.src, split.source.tgt)[side]
     here = Path.cwd()
     return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{index + 1}"

@@ -89,12 +89,19 @@ class InitOptions:
                 f"{names[0 if src is None else 1]}: is missing; name both sides of the {split} "
                 f"text, as in {names[0]} a.de {names[1]} a.en"
             )
-        return corpus.ParallelFiles(src, tgt)
+        pair = corpus.ParallelFiles(src, tgt)
+        own_text.check_files(pair)
+        return pair
 
     def languages(self, guesses: tuple[str, str] = ("", "")) -> tuple[str, str]:
-        """Return both languages; raise UsageError if one is missing or none."""
+        """Return both languages; raise UsageError if one is missing, none, or the other side's."""
         languages = self.language("source", guesses[0]), self.language("target", guesses[1])
         own_text.check_languages(*languages)
+        if languages == guesses[::-1]:
+            raise UsageError(
+                f"--src-lang {languages[0]}: --src ends in .{guesses[0]}, and --tgt in "
+                f".{guesses[1]}; swap the files, or the languages"
+            )
         return languages
 
     def language(self, side: str, guess: str) -> str:

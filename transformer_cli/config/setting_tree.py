@@ -106,7 +106,11 @@ def _parse(text: str, source: str, keys: Keys, has_lines: bool) -> Node:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else line
         column = f" (column {mark.column + 1})" if mark else ""
-        advice = "; indent with spaces, not tabs" if "'\\t'" in str(error.problem) else ""
+        advice = ""
+        if "'\\t'" in str(error.problem):
+            advice = "; indent with spaces, not tabs"
+        elif error.problem in _NO_SPACE_CONFUSES or "<block end>" in str(error.problem):
+            advice = "; keys of one section begin in the same column"
         problem = f"not YAML: {error.problem}{column}{advice}"
         if error.problem in _NO_SPACE_CONFUSES:
             # The last line that lacks a space after its colon is the likeliest to be meant.

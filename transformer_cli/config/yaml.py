@@ -5,6 +5,7 @@ import os.path
 import re
 from collections.abc import Iterator, Sequence
 from functools import reduce
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.origins import SET, Origins, Written, origins_of
 from transformer_cli.config.schema import Config
 from transformer_cli.config.validation import check_paths, validate_as
-from transformer_cli.errors import ConfigError
+from transformer_cli.errors import ConfigError, did_you_mean
 from transformer_cli.files import read_small
 
 MAX_YAML_BYTES = 1 << 20
@@ -122,13 +123,21 @@ def _read_text(path: Path) -> str:
         problem = {FileNotFoundError: "no such file", IsADirectoryError: "is a directory"}.get(
             type(error), f"cannot be read: {error.strerror}"
         )
-        raise ConfigError(f"{path}: {problem}; give the path of a YAML file") from error
+        hint = _find_similar(path) if isinstance(error, FileNotFoundError) else None
+        raise ConfigError(f"{path}: {problem}; {hint or 'give the path of a YAML file'}") from error
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         place = tree.Place(str(path), content.count(b"\n", 0, error.start) + 1)
         problem = f"the byte 0x{content[error.start]:02x} is not UTF-8; save the file as UTF-8"
         raise tree.setting_error(place, (), problem) from error
+
+
+def _find_similar(path: Path) -> str | None:
+    """Return the question whether another YAML file was meant, beside ``path`` or in configs."""
+    places = dict.fromkeys((path.parent, Path("configs")))
+    found = (file for place in places for file in islice(place.glob("*.y*ml"), 1000))
+    return did_you_mean(path.as_posix(), [file.as_posix() for file in found])
 
 
 def merge(old: tree.Node, new: tree.Node, keeps_rest: bool = True) -> tree.Node:

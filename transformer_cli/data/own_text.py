@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transformer_cli.archives import match_members
-from transformer_cli.compression import is_compressed
+from transformer_cli.compression import is_compressed, open_text
 from transformer_cli.config.sections import LANGUAGE_PATTERN
 from transformer_cli.config.shipped import SCHEMA, fill_template, quote_path, shipped_directory
 from transformer_cli.data.corpus import ParallelFiles
@@ -16,6 +16,7 @@ from transformer_cli.data.opus import Release
 from transformer_cli.data.readers.fields import TsvReader
 from transformer_cli.data.readers.opening import MAX_BAD_UNITS
 from transformer_cli.errors import CorpusError, UsageError
+from transformer_cli.files import is_same_file
 
 _MAX_HELD_OUT = 1000
 _SHARE_HELD_OUT = 20
@@ -61,6 +62,16 @@ def check_languages(src_lang: str, tgt_lang: str) -> None:
             raise UsageError(f"{option} {language}: is no language code such as de or pt-BR")
     if src_lang == tgt_lang:
         raise UsageError(f"--tgt-lang {tgt_lang}: is --src-lang too; they must differ")
+
+
+def check_files(files: ParallelFiles) -> None:
+    """Raise CorpusError unless the sides are two files that can be opened."""
+    for path in files.paths:
+        if path.exists() and not path.is_file():
+            raise CorpusError(f"{path}: is no file; a pipe can be read only once, so save it first")
+        open_text(path).close()
+    if is_same_file(*files.paths):
+        raise CorpusError(f"{files.src}: is given for both sides; name the other side's file, too")
 
 
 def guess_languages(src: Path, tgt: Path) -> tuple[str, str]:
@@ -137,9 +148,6 @@ def _quote(directory: Path, path: Path, member: str = "") -> str:
 
 
 def _count(files: ParallelFiles) -> int:
-    for path in (files.src, files.tgt):
-        if path.exists() and not path.is_file():
-            raise CorpusError(f"{path}: is no file; a pipe can be read only once, so save it first")
     return sum(1 for _ in files.pairs())
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,7 +21,13 @@ from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import SPLIT_NAME
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import is_resolved, load_config
-from transformer_cli.errors import ConfigError, RunError, RunInUseError, UsageError
+from transformer_cli.errors import (
+    ConfigError,
+    RunError,
+    RunInUseError,
+    UsageError,
+    did_you_mean,
+)
 from transformer_cli.files import (
     TEMPORARY_END,
     check_no_links,
@@ -33,7 +40,7 @@ from transformer_cli.files import (
 from transformer_cli.packages import __version__
 from transformer_cli.runs import hub_model
 
-CONFIG, MARK, LOCK = "config.yaml", "run.json", ".lock"
+CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
 CORPUS, FETCHED, IMPORT, REPORT = "corpus.json", "fetched.json", "import.json", "report.html"
 GROWTH_CONFIG, GROWTH_RECORD, REPLAY = "growth.yaml", "growth.json", "replay"
 """Of a run that was grown; see jobs/growing.py."""
@@ -48,11 +55,11 @@ _DATA = {
 }
 ALL = (
     *(MARK, LOCK, CONFIG, CORPUS, FETCHED, "origins.json", IMPORT, "metrics.jsonl", "curves.png"),
-    *(REPORT, *_DATA, "checkpoints", "tensorboard", GROWTH_CONFIG, GROWTH_RECORD, REPLAY),
+    *(REPORT, *_DATA, CHECKPOINTS, "tensorboard", GROWTH_CONFIG, GROWTH_RECORD, REPLAY),
 )
 """Everything that is written."""
 WRITTEN_WHOLE = {
-    "checkpoints": ("step-*", "average", "trial"),
+    CHECKPOINTS: ("step-*", "average", "trial"),
     "encoded": ("store.json",),
     "corpus": ("sources.json", "*.src", "*.tgt"),
 }
@@ -61,6 +68,7 @@ WRITTEN_WHOLE = {
 _BEGINNING = re.compile(rf"{re.escape(LOCK)}|{re.escape(MARK)}{TEMPORARY_END}")
 
 _FORMAT = 1
+_MAX_RUNS = 1000  # that a name is compared with
 
 
 @dataclass(unsafe_hash=True)
@@ -78,7 +86,7 @@ class RunDirectory:
         self.tokenizer = self.path / "tokenizer"
         self.encoded = self.path / "encoded"  # the training text as token ids; see data/store.py
         self.corpus = self.path / "corpus"  # the text prepared from sources
-        self.checkpoints = self.path / "checkpoints"
+        self.checkpoints = self.path / CHECKPOINTS
         self.lock = self.path / LOCK
         self.metrics = self.path / "metrics.jsonl"
         self.tensorboard = self.path / "tensorboard"
@@ -107,19 +115,29 @@ class RunDirectory:
         """Return the settings of the run or the Hub model; raise ``RunError`` if it is neither."""
         if self.is_for_ctranslate2:
             raise RunError(
-                f"{self.path}: is exported for CTranslate2, whose models nothing but translate "
-                "reads, with --engine ctranslate2; name the run that it was made of"
+                f"{self.path}: is exported for CTranslate2, and only translate can use it, with "
+                "--engine ctranslate2; name the run that it was made of"
             )
         if self.is_hub_model:
             return hub_model.read_hub_config(self.path)[1]
         if not self.config.is_file():
-            is_there = self.path.exists()
-            reason = "it has no config.yaml" if is_there else "there is nothing of that name"
-            raise RunError(
-                f"{self.path}: not a run directory, {reason}; "
-                "make one with: transformer-cli train CONFIG"
-            )
+            raise RunError(f"{self.path}: not a run directory, {self._why_no_run()}")
         return load_config(self.config)
+
+    def _why_no_run(self) -> str:
+        """Return why there is no run here, and what to do."""
+        path, parent = self.path, self.path.parent
+        if parent.name == CHECKPOINTS and (parent.parent / CONFIG).is_file():
+            return f"it is a checkpoint; name its run: {parent.parent} --checkpoint {path}"
+        if path.suffix == ".argosmodel":
+            return "it is exported for Argos Translate; name the run that it was made of"
+        place = path if path.is_dir() else parent
+        runs = sorted(each.parent.name for each in islice(place.glob(f"*/{CONFIG}"), _MAX_RUNS))
+        if path.is_dir() and runs:
+            return f"it holds some: name one, as in {path / runs[0]}"
+        what = f"it has no {CONFIG}" if path.exists() else "there is nothing of that name"
+        hint = did_you_mean(path.name, runs) or "make one with: transformer-cli train CONFIG"
+        return f"{what}; {hint}"
 
     def check_is_run_or_empty(self) -> None:
         """Check that the directory holds a run or nothing."""

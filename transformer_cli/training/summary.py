@@ -22,6 +22,8 @@ from transformer_cli.training.preparation import PreparedData, select_training_p
 from transformer_cli.training.texts import describe_replay
 from transformer_cli.training.trainer import Trainer
 
+_LONG = 3600  # seconds of a training that one may want to shorten
+
 Row = tuple[str, str]  # a label and a text; a row with an empty label continues the one above
 
 
@@ -152,10 +154,11 @@ def summarize_forecast(expected: forecasts.Forecast | None, run: Path) -> Iterat
                 f"{duration(expected.idle_seconds)} on an idle machine, {seconds} at the present "
                 "load"
             )
+        is_long = expected.seconds > _LONG
         yield (
             "forecast",
             f"about {seconds}, validations not counted, and at least {size(expected.memory)} of "
-            "memory",
+            f"memory{'; --set training.epochs=N shortens it' * is_long}",
         )
     yield "run", str(run)
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 import torch
 from test_trainer import TEXT
@@ -114,4 +115,10 @@ def test_limits_of_version_1(tmp_path: Path) -> None:
 
 def test_no_groups_no_limits(tmp_path: Path) -> None:
     assert list(cgroup_limits(tmp_path / "own", tmp_path)) == []
-    assert forecast.memory_of(CPU) > 1e6
+
+
+def test_a_machine_without_limits_has_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forecast, "cgroup_limits", lambda: iter(()))
+    assert forecast.memory_of(CPU) == psutil.virtual_memory().total
+    monkeypatch.setattr(forecast, "cgroup_limits", lambda: iter((7_000,)))
+    assert forecast.memory_of(CPU) == 7_000

@@ -203,7 +203,8 @@ def memory_of(device: torch.device) -> int:
     """Return the bytes of memory of a GPU, or of the machine or the process' cgroup."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[1]
-    return min(psutil.virtual_memory().total, *cgroup_limits())
+    # A list, as most machines have no limit, and min() of one number is an error.
+    return min([psutil.virtual_memory().total, *cgroup_limits()])
 
 
 def cgroup_limits(

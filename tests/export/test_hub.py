@@ -247,6 +247,11 @@ HARM: dict[str, tuple[Callable[[Path], object], int, str]] = {
         1,
         "transformer-cli import",
     ),
+    "config for transformers": (
+        lambda it: (it / "config.json").write_text('{"transformer_cli_version": "1.0.0"}'),
+        1,
+        "is exported for transformers; name the run",
+    ),
     "config of another type": (
         lambda it: change(it / "config.json", "model_type", "marian"),
         1,

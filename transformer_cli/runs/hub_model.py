@@ -67,7 +67,12 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
     # JSON is YAML, and our YAML parser knows the lines.
     root = parse(text, str(path))
     settings, found = find_node(root, ("settings",)), values(root)
-    if settings is None and isinstance(found, dict) and found.get("model_type") == "marian":
+    keys = found if settings is None and isinstance(found, dict) else {}
+    if "transformer_cli_version" in keys:  # written by export/transformers.py
+        raise RunError(
+            f"{directory}: is exported for transformers; name the run that it was made of"
+        )
+    if keys.get("model_type") == "marian":
         raise RunError(
             f"{directory}: is a model of transformers, not a run; make a run of it with: "
             f"transformer-cli import {directory} RUN"

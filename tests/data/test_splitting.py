@@ -15,7 +15,7 @@ from transformer_cli.config.data_schema import SplitConfig
 from transformer_cli.data.corpus import Digests, fold_side
 from transformer_cli.data.filters.deciding import REASON
 from transformer_cli.data.repeats import KeyExchange
-from transformer_cli.data.selection import (
+from transformer_cli.data.sorting import (
     LEFT_OUT,
     TEST,
     TRAIN,

@@ -1,9 +1,9 @@
 """Prepare a corpus of several sources: read, filter and split it, and write it as aligned text.
 
 Each step is tasks of bounded size for an executor. Sources are cut into pieces (``pieces.py``), and
-each piece is read into parts of a spool; filters decide (``filters/deciding.py``), splits are drawn
-(``selection.py``), and what is written of each part (``sorting.py``) is put together in order. What
-comes out depends neither on how the text is cut nor on where the tasks run.
+each piece is read into parts of a spool; filters decide (``filters/deciding.py``), splits are
+drawn, and what is written of each part (``sorting.py``) is put together in order. What comes out
+depends neither on how the text is cut nor on where the tasks run.
 """
 
 import hashlib
@@ -29,14 +29,18 @@ from transformer_cli.data.filters.filter_pass import Filter
 from transformer_cli.data.pieces import Piece, UnitCounts, count_bytes, cut_source
 from transformer_cli.data.readers.opening import SourceReader
 from transformer_cli.data.repeats import KeyExchange
-from transformer_cli.data.selection import Draw, check_enough, hold_out, mark_near, scatter_sides
 from transformer_cli.data.sorting import (
     HELD_OUT,
     SPLITS,
+    Draw,
     DroppedPair,
     Sorting,
     append_part,
+    check_enough,
+    hold_out,
+    mark_near,
     merge_examples,
+    scatter_sides,
     sort_part,
 )
 from transformer_cli.data.spool import Part, save

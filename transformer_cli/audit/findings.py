@@ -18,7 +18,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from transformer_cli.audit.nearness import Nearness, find_nearness
 from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.audit.text_audit import ALL_COPIED, TRAINED_TEXT, find_mistaken_files
 from transformer_cli.config.choices import LONGEST_SOURCE
@@ -42,6 +41,7 @@ from transformer_cli.data.filters.rules import (
     WARNING_SHARES,
     build_filters,
 )
+from transformer_cli.data.near_copies import Nearness, find_nearness
 from transformer_cli.data.preparing import prepare_corpus
 from transformer_cli.data.readers.opening import open_source
 from transformer_cli.data.sources import open_added, open_split, split_names

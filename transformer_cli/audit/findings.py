@@ -33,12 +33,14 @@ from transformer_cli.data.corpus import (
     in_batches,
     is_among,
 )
-from transformer_cli.data.filters.filter_pass import Filter, FilterPass, RepeatFilter
 from transformer_cli.data.filters.rules import (
     FILTER_NAMES,
     STRICT_SHARE,
     TOLERANT_SHARE,
     WARNING_SHARES,
+    Filter,
+    FilterPass,
+    RepeatFilter,
     build_filters,
 )
 from transformer_cli.data.near_copies import Nearness, find_nearness

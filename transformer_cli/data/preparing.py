@@ -25,7 +25,7 @@ from transformer_cli.config.data_schema import CorpusData, FilterName, SourceCon
 from transformer_cli.data import prepared
 from transformer_cli.data.corpus import ConcatenatedSources, PairProgress
 from transformer_cli.data.filters.deciding import Filtering, decide, write_part
-from transformer_cli.data.filters.filter_pass import Filter
+from transformer_cli.data.filters.rules import Filter
 from transformer_cli.data.pieces import Piece, UnitCounts, count_bytes, cut_source
 from transformer_cli.data.readers.opening import SourceReader
 from transformer_cli.data.repeats import KeyExchange

@@ -16,13 +16,13 @@ import numpy as np
 
 from transformer_cli.config.data_schema import FilterName
 from transformer_cli.data.corpus import Digests, fold_side, in_batches
-from transformer_cli.data.filters.filter_pass import (
+from transformer_cli.data.filters.rules import (
     Filter,
     FilterPass,
     OutlierFilter,
     RepeatFilter,
+    build_filters,
 )
-from transformer_cli.data.filters.rules import build_filters
 from transformer_cli.data.repeats import KeyExchange
 from transformer_cli.data.spool import Part, new_file
 

@@ -109,7 +109,7 @@ def test_killed_anywhere_it_ends_in_the_same_bytes(corpus: Path) -> None:
     (corpus / "out").rename(corpus / "first")
     for where, attribute, call in (
         ("transformer_cli.data.filters.rules:FilterPass", "add", 2),
-        ("transformer_cli.data.repeats:KeyExchange", "compare", 2),
+        ("transformer_cli.data.spool:KeyExchange", "compare", 2),
         ("transformer_cli.data.sorting", "DroppedPair", 3),
         ("transformer_cli.data.cleaning", "_summarize_reasons", 1),
     ):

@@ -14,7 +14,6 @@ from hypothesis import assume, given, settings, strategies as st
 from transformer_cli.config.data_schema import SplitConfig
 from transformer_cli.data.corpus import Digests, fold_side
 from transformer_cli.data.filters.deciding import REASON
-from transformer_cli.data.repeats import KeyExchange
 from transformer_cli.data.sorting import (
     LEFT_OUT,
     TEST,
@@ -26,7 +25,7 @@ from transformer_cli.data.sorting import (
     hold_out,
     scatter_sides,
 )
-from transformer_cli.data.spool import Part
+from transformer_cli.data.spool import KeyExchange, Part
 from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.errors import CorpusError
 

@@ -28,7 +28,6 @@ from transformer_cli.data.filters.deciding import Filtering, decide, write_part
 from transformer_cli.data.filters.rules import Filter
 from transformer_cli.data.pieces import Piece, UnitCounts, count_bytes, cut_source
 from transformer_cli.data.readers.opening import SourceReader
-from transformer_cli.data.repeats import KeyExchange
 from transformer_cli.data.sorting import (
     HELD_OUT,
     SPLITS,
@@ -43,7 +42,7 @@ from transformer_cli.data.sorting import (
     scatter_sides,
     sort_part,
 )
-from transformer_cli.data.spool import Part, save
+from transformer_cli.data.spool import KeyExchange, Part, save
 from transformer_cli.data.workers import SerialExecutor, open_pool
 from transformer_cli.errors import CorpusError
 from transformer_cli.ranks import count_cores

@@ -27,8 +27,7 @@ from transformer_cli.config.data_schema import SplitConfig
 from transformer_cli.data.corpus import ParallelFiles, is_among
 from transformer_cli.data.filters.deciding import REASON
 from transformer_cli.data.near_copies import MAX_HELD_OUT, HeldOutPairs
-from transformer_cli.data.repeats import KeyExchange
-from transformer_cli.data.spool import Part, new_file
+from transformer_cli.data.spool import KeyExchange, Part, new_file
 from transformer_cli.errors import CorpusError
 
 TRAIN, VAL, TEST, LEFT_OUT = 0, 1, 2, -1

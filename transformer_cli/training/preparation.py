@@ -13,8 +13,7 @@ import torch
 from transformer_cli.config.data_schema import CorpusData, tag_names
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
-from transformer_cli.data.inline_terms import InlineTerms
-from transformer_cli.data.lexicon import Lexicon, sample_pairs
+from transformer_cli.data.inline_terms import InlineTerms, Lexicon, sample_pairs
 from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.store import (

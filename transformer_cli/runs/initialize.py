@@ -9,9 +9,8 @@ from datetime import date
 from itertools import count
 from pathlib import Path
 
-from transformer_cli.archives import match_members, split_archive
 from transformer_cli.artifact import read_record, write_record
-from transformer_cli.compression import write_text
+from transformer_cli.compression import match_members, split_archive, write_text
 from transformer_cli.config.data_schema import PATH_KEYS, DataConfig, Multi30kData
 from transformer_cli.config.differences import MAY_CHANGE, Difference, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from transformer_cli.archives import match_members, split_archive
 from transformer_cli.artifact import hash_files, mtime_key_of
+from transformer_cli.compression import match_members, split_archive
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import LineRange, decode_line, without_byte_order_mark
 from transformer_cli.data.fetching import local_path

@@ -41,7 +41,6 @@ from transformer_cli.data.token_arrays import (
 )
 from transformer_cli.data.training_text import (
     CHANGED,
-    StreamedLines,
     StreamedText,
     TextStats,
     keep_full,
@@ -49,7 +48,7 @@ from transformer_cli.data.training_text import (
 from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.errors import CorpusError, RunError, TokenizerError, TransformerCliError
 from transformer_cli.files import open_regular
-from transformer_cli.text.protocol import ProgressBar, Tokenizers
+from transformer_cli.text.protocol import ProgressBar, StreamedLines, Tokenizers
 from transformer_cli.text.tokenizer import load_tokenizers
 
 PAGE_PAIRS = 256

@@ -271,7 +271,7 @@ def _collect(
         CorpusError: too many units are damaged.
     """
     bad, max_share = source.reader.bad, getattr(source.reader, "max_bad_units", 0.0)
-    bad.units, bad.count, bad.first = 0, 0, []
+    bad.units, bad.count, bad.why = 0, 0, None
     cut_short: Path | None = None
     for piece, (found, units) in results:
         if cut_short is not None and piece.cut_file == cut_short:

@@ -12,11 +12,7 @@ LINES = st.lists(st.one_of(st.none(), st.sampled_from("abcdefg"), st.text(max_si
 def digests(lines: Iterable[str | None]) -> Digests:
     """None stands for a line that is like no other."""
     result = Digests()
-    for line in lines:
-        if line is None:
-            result.skip()
-        else:
-            result.add(line)
+    result.extend(lines)
     return result
 
 

@@ -36,8 +36,7 @@ def write_part(stem: Path, source: int, pairs: Pairs) -> Part:
     part = Part(stem, source, len(pairs))
     for side, name in enumerate(("src", "tgt")):
         digests = Digests()
-        for pair in pairs:
-            digests.add(f"{name} {pair[side]}")
+        digests.extend(f"{name} {pair[side]}" for pair in pairs)
         part.save(name, digests.numbers)
     part.save(REASON, np.full(len(pairs), -1, np.int8))
     return Part(stem, source, len(pairs), place=int(stem.name))

@@ -280,10 +280,12 @@ class SplitCheck:
         """Read and check the split; raise a CorpusError if every pair has a blank side."""
         for batch in in_batches(progress(self.source.pairs(), self.name)):
             self._shift.add(batch)
-            for (src, tgt), is_blank in zip(batch, self.rules.add(batch), strict=True):
+            blank = self.rules.add(batch)
+            both = zip(batch, blank, strict=True)
+            self.src_digests.extend(None if is_blank else src for (src, _), is_blank in both)
+            for (src, tgt), is_blank in zip(batch, blank, strict=True):
                 if is_blank:
                     self._blank += 1
-                    self.src_digests.skip()
                 else:
                     self._look_at(src, tgt)
                 self.pairs += 1
@@ -292,7 +294,6 @@ class SplitCheck:
             raise CorpusError(f"split '{self.name}': {problem}")
 
     def _look_at(self, src: str, tgt: str) -> None:
-        self.src_digests.add(src)
         self._copies += src == tgt and not self._one_language and any(map(str.isalpha, src))
         sides = zip(self.sides, (src, tgt), strict=True)
         tokens = max(side.check_line(self.pairs, line) for side, line in sides)

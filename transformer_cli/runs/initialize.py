@@ -28,7 +28,7 @@ from transformer_cli.errors import (
     TokenizerError,
 )
 from transformer_cli.files import TEMPORARY_MARK, read_json, read_small, remove_leftovers
-from transformer_cli.objects import ObjectPath, object_key, split_web_url, text_path
+from transformer_cli.objects import ObjectPath, object_keys, split_web_url, text_path
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import (
     ALL,
@@ -224,7 +224,7 @@ def _has_moved(difference: Difference) -> bool:
 def _is_there(path: Path) -> bool:
     if in_archive := split_archive(path):
         return path in match_members(*in_archive)
-    return path.exists() if not isinstance(path, ObjectPath) else object_key(path) is not None
+    return object_keys([path]) != [None] if isinstance(path, ObjectPath) else path.exists()
 
 
 def _split_paths(value: object) -> tuple[list[str], object]:

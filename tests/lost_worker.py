@@ -4,7 +4,7 @@ import os
 import signal
 from pathlib import Path
 
-from transformer_cli.data.encoding import load_once
+from transformer_cli.data.store import load_once
 from transformer_cli.text.protocol import Tokenizers
 
 

@@ -19,8 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from transformer_cli.archives import split_archive
-from transformer_cli.compression import open_text, write_text
+from transformer_cli.compression import open_text, split_archive, write_text
 from transformer_cli.files import MAX_SMALL_BYTES, read_small, sha256, whole_directory
 from transformer_cli.objects import ObjectPath, object_keys
 

@@ -155,13 +155,11 @@ def compile_wildcards(pattern: str) -> re.Pattern[str]:
     return re.compile("".join(wildcards.get(part) or re.escape(part) for part in parts))
 
 
-def object_key(path: ObjectPath) -> str | None:
-    """Return what changes with an object, such as its size and ETag; None: there is none."""
-    return object_keys([path])[0]
-
-
 def object_keys(paths: Sequence[ObjectPath]) -> list[str | None]:
-    """Return the keys of several objects; raise what ``match_objects`` does."""
+    """Return what changes with each object, such as its size and ETag; None: there is none.
+
+    Raises what ``match_objects`` does.
+    """
     return [
         None if info is None else _find_version(info) or str(info) for info in _find_infos(paths)
     ]

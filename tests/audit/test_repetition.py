@@ -3,7 +3,7 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given, strategies as st
 
-from transformer_cli.audit.split_check import find_in
+from transformer_cli.audit.findings import find_in
 from transformer_cli.data.corpus import Digests
 
 LINES = st.lists(st.one_of(st.none(), st.sampled_from("abcdefg"), st.text(max_size=3)), max_size=40)
@@ -12,11 +12,7 @@ LINES = st.lists(st.one_of(st.none(), st.sampled_from("abcdefg"), st.text(max_si
 def digests(lines: Iterable[str | None]) -> Digests:
     """None stands for a line that is like no other."""
     result = Digests()
-    for line in lines:
-        if line is None:
-            result.skip()
-        else:
-            result.add(line)
+    result.extend(lines)
     return result
 
 

@@ -9,7 +9,7 @@ from dask_cluster import CAN_CUT, DaskCluster
 from transformer_cli.cluster import open_cluster, read_cluster
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data import pieces, preparing
-from transformer_cli.data.cleaning import clean_corpus
+from transformer_cli.data.preparing import clean_corpus
 from transformer_cli.data.workers import SerialExecutor
 
 Pairs = Iterable[tuple[str, str]]

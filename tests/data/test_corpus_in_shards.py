@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data import pieces, preparing
-from transformer_cli.data.cleaning import clean_corpus
+from transformer_cli.data.preparing import clean_corpus
 from transformer_cli.data.workers import SerialExecutor, open_pool
 from transformer_cli.errors import CorpusError
 

@@ -19,7 +19,7 @@ from lost_worker import load_or_die
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data import training_text
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
-from transformer_cli.data.encoding import Load, load_once, write_store
+from transformer_cli.data.store import Load, load_once, write_store
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.data.workers import SerialExecutor, open_pool
 from transformer_cli.errors import CorpusError, TokenizerError, WorkerError
@@ -173,7 +173,7 @@ def test_a_killed_worker_is_one_line(
 
 def test_workers_import_no_torch(tokenizers: Path) -> None:
     code = (
-        "import sys; from transformer_cli.data import encoding; "
+        "import sys; from transformer_cli.data import store; "
         "from transformer_cli.text.tokenizer import load_tokenizers; from pathlib import Path; "
         f"load_tokenizers(Path({str(tokenizers)!r})); sys.exit('torch' in sys.modules)"
     )

@@ -13,8 +13,7 @@ import pytest
 
 from transformer_cli.data import pieces, training_text
 from transformer_cli.data.batches import EpochBatches
-from transformer_cli.data.encoding import write_store
-from transformer_cli.data.store import ShardedStore, open_store
+from transformer_cli.data.store import ShardedStore, open_store, write_store
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.text.protocol import Tokenizer, Tokenizers

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.config.data_schema import CorpusData
-from transformer_cli.data import preparing, selection
+from transformer_cli.data import preparing, sorting
 from transformer_cli.data.near_copies import NEAR, HeldOutPairs
 from transformer_cli.data.prepared import split_path
 from transformer_cli.data.preparing import prepare_corpus
@@ -105,7 +105,7 @@ def test_apart_means_that_nothing_near_is_trained_on(
     # No more is left out than what is near.
     assert cut
     assert whole["train"] == [pair for pair in usual["train"] if pair not in cut]
-    monkeypatch.setattr(selection, "MAX_HELD_OUT", 7)
+    monkeypatch.setattr(sorting, "MAX_HELD_OUT", 7)
     assert prepare(tmp_path, "apart", 2) == whole
     monkeypatch.setattr(preparing, "PART_PAIRS", 37)
     monkeypatch.setattr(preparing, "MIN_BYTES_FOR_WORKERS", 0)

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.config.data_schema import CorpusData
-from transformer_cli.data.cleaning import clean_corpus
 from transformer_cli.data.prepared import (
     find_damage,
     read_corpus_record,
@@ -21,7 +20,7 @@ from transformer_cli.data.prepared import (
     split_path,
     update_given_splits,
 )
-from transformer_cli.data.preparing import is_prepared, prepare_corpus
+from transformer_cli.data.preparing import clean_corpus, is_prepared, prepare_corpus
 from transformer_cli.data.sorting import DROPPED, DroppedPair
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.errors import CorpusError

@@ -14,8 +14,7 @@ from hypothesis import assume, given, settings, strategies as st
 from transformer_cli.config.data_schema import SplitConfig
 from transformer_cli.data.corpus import Digests, fold_side
 from transformer_cli.data.filters.deciding import REASON
-from transformer_cli.data.repeats import KeyExchange
-from transformer_cli.data.selection import (
+from transformer_cli.data.sorting import (
     LEFT_OUT,
     TEST,
     TRAIN,
@@ -26,7 +25,7 @@ from transformer_cli.data.selection import (
     hold_out,
     scatter_sides,
 )
-from transformer_cli.data.spool import Part
+from transformer_cli.data.spool import KeyExchange, Part
 from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.errors import CorpusError
 
@@ -37,8 +36,7 @@ def write_part(stem: Path, source: int, pairs: Pairs) -> Part:
     part = Part(stem, source, len(pairs))
     for side, name in enumerate(("src", "tgt")):
         digests = Digests()
-        for pair in pairs:
-            digests.add(f"{name} {pair[side]}")
+        digests.extend(f"{name} {pair[side]}" for pair in pairs)
         part.save(name, digests.numbers)
     part.save(REASON, np.full(len(pairs), -1, np.int8))
     return Part(stem, source, len(pairs), place=int(stem.name))

@@ -13,12 +13,12 @@ from letters import LettersFrom
 
 from transformer_cli import artifact, files
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
-from transformer_cli.data.encoding import write_store
 from transformer_cli.data.store import (
     EncodedStore,
     open_store,
     read_stats,
     store_artifact,
+    write_store,
 )
 from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text
 from transformer_cli.data.training_text import StreamedText

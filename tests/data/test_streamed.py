@@ -15,7 +15,7 @@ from transformer_cli.data.corpus import (
     ParallelFiles,
     ParallelText,
 )
-from transformer_cli.data.readers.fields import TsvReader
+from transformer_cli.data.tables import TsvReader
 from transformer_cli.data.training_text import StreamedText, TextStats, keep_full
 from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.errors import CorpusError

@@ -403,8 +403,6 @@ READ_OTHERWISE = {
     "export/ctranslate2.py",
     "importing/tensors.py",
     # What workers have just written for one another.
-    "data/encoding.py",
-    "data/selection.py",
     "data/sorting.py",
     "data/spool.py",
     "fence.py",  # in a directory that was checked to hold no pipes

@@ -44,7 +44,7 @@ def test_torchtext_reads_the_same_ids(data: DataConfig, tmp_path: Path) -> None:
     )
     for side in ("src", "tgt"):
         path = tmp_path / f"{side}.vocab.txt"
-        vocabulary = Vocabulary.load(path)
+        vocabulary = Vocabulary.parse(path.read_bytes(), path)
         tokens = [*vocabulary.tokens[len(SPECIALS) :], "a word that nobody knows", ""]
         found = of_torchtext(path, tokens)
         assert found["size"] == len(vocabulary)

@@ -15,7 +15,6 @@ from uuid import uuid4
 
 import numpy as np
 
-from transformer_cli.audit.nearness import LOOKED_FOR, Nearness, Samples
 from transformer_cli.audit.shift import ShiftCheck
 from transformer_cli.config.data_schema import (
     CopyData,
@@ -33,6 +32,7 @@ from transformer_cli.data.corpus import (
     in_batches,
 )
 from transformer_cli.data.filters.rules import ScriptCheck
+from transformer_cli.data.near_copies import LOOKED_FOR, Nearness, Samples
 from transformer_cli.data.prepared import given_sources
 from transformer_cli.data.sources import (
     default_split,

@@ -13,7 +13,7 @@ from transformer_cli.packages import import_extra, lazy_imports
 with lazy_imports():
     from transformer_cli import compression
     from transformer_cli.config import data_schema, yaml
-    from transformer_cli.data import cleaning
+    from transformer_cli.data import preparing
     from transformer_cli.report import rendering
 
 
@@ -48,11 +48,11 @@ def clean(
             raise UsageError(f"--report {report}: is the directory of -o; give the name of a file")
         if place.parent != new:
             options.check_output(report, "--report")
-        elif cleaning.is_written(place.name):
+        elif preparing.is_written(place.name):
             raise UsageError(f"--report {report}: clean writes text there; name it otherwise")
         import_extra("jinja2", "report", "--report")
     with options.choose_executor(cluster, directory)() as executor:
-        result = cleaning.clean_corpus(data, directory, pair_bar, executor)
+        result = preparing.clean_corpus(data, directory, pair_bar, executor)
     say("\n".join(_lines(result)))
     if report is not None:
         page = rendering.render_page(
@@ -61,7 +61,7 @@ def clean(
         compression.write_text(report, page, is_named=True)
 
 
-def _lines(result: "cleaning.Cleaning") -> Iterator[str]:
+def _lines(result: "preparing.Cleaning") -> Iterator[str]:
     def row(name: str, count: int) -> tuple[str, str, str]:
         return name, f"{count:,}", f"{count / result.pairs:.2%}"
 

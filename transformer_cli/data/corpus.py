@@ -313,23 +313,15 @@ class Digests:
     def __init__(self) -> None:
         self._numbers = array("Q")
 
-    def add(self, line: str) -> None:
-        """Append the next line."""
-        self._numbers.frombytes(_digest(line))
-
     def extend(self, lines: Iterable[str | None]) -> None:
         """Append the next lines; None is one that is like no other."""
         nothing = NO_DIGEST.to_bytes(8)
         digests = [nothing if line is None else _digest(line) for line in lines]
         self._numbers.frombytes(b"".join(digests))
 
-    def skip(self) -> None:
-        """Append a line that is like no other."""
-        self._numbers.append(NO_DIGEST)
-
     @property
     def numbers(self) -> np.ndarray:
-        """Digests of all lines, uint64; ``NO_DIGEST`` for those that were skipped."""
+        """Digests of all lines, uint64; ``NO_DIGEST`` for those that are like no other."""
         return np.frombuffer(self._numbers, dtype=np.uint64)
 
 

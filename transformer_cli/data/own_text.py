@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from transformer_cli.archives import match_members
-from transformer_cli.compression import is_compressed, open_text
+from transformer_cli.compression import is_compressed, match_members, open_text
 from transformer_cli.config.sections import LANGUAGE_PATTERN
 from transformer_cli.config.shipped import SCHEMA, fill_template, quote_path, shipped_directory
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.opus import Release
-from transformer_cli.data.readers.fields import TsvReader
 from transformer_cli.data.readers.opening import MAX_BAD_UNITS
+from transformer_cli.data.tables import TsvReader
 from transformer_cli.errors import CorpusError, UsageError
 from transformer_cli.files import is_same_file
 

@@ -9,8 +9,13 @@ from uuid import uuid4
 
 import numpy as np
 
-from transformer_cli.archives import check_room, member_bytes, split_archive
-from transformer_cli.compression import is_packed, open_text
+from transformer_cli.compression import (
+    check_room,
+    is_packed,
+    member_bytes,
+    open_text,
+    split_archive,
+)
 from transformer_cli.data.corpus import (
     LineRange,
     PairRange,

@@ -1,15 +1,17 @@
-"""Prepare a corpus of several sources: read, filter and split it, and write it as aligned text.
+"""Prepare a corpus, or clean it: read, filter and split its sources, and write aligned text.
 
 Each step is tasks of bounded size for an executor. Sources are cut into pieces (``pieces.py``), and
-each piece is read into parts of a spool; filters decide (``filters/deciding.py``), splits are drawn
-(``selection.py``), and what is written of each part (``sorting.py``) is put together in order. What
-comes out depends neither on how the text is cut nor on where the tasks run.
+each piece is read into parts of a spool; filters decide (``filters/deciding.py``), splits are
+drawn, and what is written of each part (``sorting.py``) is put together in order. What comes out
+depends neither on how the text is cut nor on where the tasks run.
+
+Cleaning writes what is left out as well, and says how much that is.
 """
 
 import hashlib
 import shutil
 import tempfile
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -25,23 +27,28 @@ from transformer_cli.config.data_schema import CorpusData, FilterName, SourceCon
 from transformer_cli.data import prepared
 from transformer_cli.data.corpus import ConcatenatedSources, PairProgress
 from transformer_cli.data.filters.deciding import Filtering, decide, write_part
-from transformer_cli.data.filters.filter_pass import Filter
+from transformer_cli.data.filters.rules import Filter, build_filters
 from transformer_cli.data.pieces import Piece, UnitCounts, count_bytes, cut_source
 from transformer_cli.data.readers.opening import SourceReader
-from transformer_cli.data.repeats import KeyExchange
-from transformer_cli.data.selection import Draw, check_enough, hold_out, mark_near, scatter_sides
 from transformer_cli.data.sorting import (
+    DROPPED,
     HELD_OUT,
     SPLITS,
+    Draw,
     DroppedPair,
     Sorting,
     append_part,
+    check_enough,
+    hold_out,
+    mark_near,
     merge_examples,
+    scatter_sides,
     sort_part,
 )
-from transformer_cli.data.spool import Part, save
+from transformer_cli.data.spool import KeyExchange, Part, save
 from transformer_cli.data.workers import SerialExecutor, open_pool
 from transformer_cli.errors import CorpusError
+from transformer_cli.files import remove_leftovers
 from transformer_cli.ranks import count_cores
 
 PART_PAIRS = 1 << 17
@@ -264,7 +271,7 @@ def _collect(
         CorpusError: too many units are damaged.
     """
     bad, max_share = source.reader.bad, getattr(source.reader, "max_bad_units", 0.0)
-    bad.units, bad.count, bad.first = 0, 0, []
+    bad.units, bad.count, bad.why = 0, 0, None
     cut_short: Path | None = None
     for piece, (found, units) in results:
         if cut_short is not None and piece.cut_file == cut_short:
@@ -355,3 +362,91 @@ def _record(source: _Source, fates: Sequence[str], counts: np.ndarray) -> prepar
         removed={name: by_fate[name] for name in by_fate if name not in SPLITS.values()},
         kept={name: by_fate[name] for name in by_fate if name in SPLITS.values()},
     )
+
+
+# --- cleaning -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A filter or ``HELD_OUT``, and the pairs that it removes."""
+
+    name: str
+    summary: str
+    by_source: list[int]
+    """Pairs of each source."""
+    examples: list[DroppedPair]
+    """A sample of them, in their order."""
+
+    @property
+    def count(self) -> int:
+        """Pairs of all sources."""
+        return sum(self.by_source)
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What became of the pairs of a corpus."""
+
+    record: prepared.CorpusRecord
+    reasons: list[Reason]
+    """In the order in which they are looked for; those that removed nothing are there too."""
+
+    @property
+    def pairs(self) -> int:
+        """All pairs that were read."""
+        return sum(source.pairs for source in self.record.sources)
+
+    @property
+    def bad(self) -> int:
+        """Units that could not be read."""
+        return sum(source.bad for source in self.record.sources)
+
+    @property
+    def kept(self) -> Counter[str]:
+        """Pairs that are left, by split."""
+        return sum((Counter(source.kept) for source in self.record.sources), Counter())
+
+
+def clean_corpus(
+    data: CorpusData, directory: Path, progress: PairProgress, executor: Executor | None = None
+) -> Cleaning:
+    """Write the pairs that are kept and those that are not into the new directory ``directory``.
+
+    See ``prepare_corpus``.
+    """
+    examples: list[DroppedPair] = []
+    remove_leftovers(directory.absolute().parent, others=[directory.name])
+
+    def write(made: Path) -> prepared.CorpusRecord:
+        head = f"pair\tsource\tfilter\t{data.src_lang}\t{data.tgt_lang}\n"
+        (made / DROPPED).write_text(head, encoding="utf-8", newline="")
+        record = write_corpus(data, made, progress, executor, examples)
+        # The same text gives the same bytes, whenever it was written.
+        return record.model_copy(update={"mtime_key": None})
+
+    record = prepared.corpus_artifact(directory).make(write)
+    reasons = [
+        Reason(
+            name,
+            summary,
+            [source.removed.get(name, 0) for source in record.sources],
+            [pair for pair in examples if pair.reason == name],
+        )
+        for name, summary in _summarize_reasons(data).items()
+    ]
+    return Cleaning(record, reasons)
+
+
+def is_written(name: str) -> bool:
+    """Return whether ``clean_corpus`` may write a file of this name, whatever its case."""
+    return name.lower() in (prepared.RECORD, DROPPED) or name.lower().endswith((".src", ".tgt"))
+
+
+def _summarize_reasons(data: CorpusData) -> dict[str, str]:
+    names = {*data.filters, *(name for source in data.sources for name in source.filters or [])}
+    filters = build_filters(names, data.src_lang, data.tgt_lang)
+    summaries: dict[str, str] = {filter_.name: filter_.summary for filter_ in filters}
+    if data.split is not None:
+        summaries[HELD_OUT] = "a side occurs in val or test, which were drawn"
+    return summaries

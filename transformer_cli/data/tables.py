@@ -1,25 +1,34 @@
-"""Tables with text to translate or to score: TSV, JSONL and Parquet, a row at a time."""
+"""Tables: tab-separated values, JSON objects, one per line, and Parquet; a row at a time.
 
+Of a table to translate or to score, one column is text; of one to train on, two are a pair.
+"""
+
+import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import chain, islice
+from math import isfinite
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn
 
-from transformer_cli.compression import is_compressed, open_text
+from transformer_cli.compression import is_compressed, is_packed, open_text
 from transformer_cli.config.choices import DecodingErrors
-from transformer_cli.data.corpus import ParallelText, stream_lines
-from transformer_cli.data.readers.fields import (
-    TsvTable,
-    get_text,
-    read_jsonl_table,
-    read_parquet_table,
-    read_tsv,
-    too_few_columns,
+from transformer_cli.data.corpus import LineRange, ParallelText, bounded_lines, stream_lines
+from transformer_cli.data.readers.units import (
+    ROW_ADVICE,
+    InvalidTextError,
+    Numbered,
+    Unit,
+    UnitReader,
+    no_such,
+    numbered_lines,
+    one_line,
 )
-from transformer_cli.data.readers.units import ROW_ADVICE, InvalidTextError, one_line
 from transformer_cli.errors import CorpusError, UsageError
-from transformer_cli.objects import text_path
+from transformer_cli.objects import ObjectPath, open_object, text_path
+from transformer_cli.packages import import_extra
 
 TableFormat = Literal["tsv", "jsonl", "parquet"]
 _FORMATS: dict[str, TableFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".parquet": "parquet"}
@@ -35,6 +44,19 @@ _NO_LINES = re.compile(
 
 Not .arb, which is also Standard Arabic's code, nor .zip, whose own error names what is in it.
 """
+# Few, as a file of some kilobytes may hold the same long text in all its rows.
+_BATCH_ROWS = 16
+_BINARY = re.compile("(large_|fixed_size_)?binary")
+_TEXT_TYPES = ("string", "large_string", "string_view")
+_BUFFER_BYTES = 1 << 16
+_MAX_DEPTH = 9  # of fields within fields that are shown
+_TYPES = {
+    "NoneType": "null",
+    "dict": "an object",
+    "list": "a list",
+    "bool": "true or false",
+    "str": "a text",
+}
 
 
 class TableRecord(NamedTuple):
@@ -157,7 +179,7 @@ def read_table(
             return None, _json_records(rows, f"{name}: row ", str(where.key))
 
 
-def _tsv_records(table: TsvTable, name: str) -> Iterator[TableRecord]:
+def _tsv_records(table: "TsvTable", name: str) -> Iterator[TableRecord]:
     (index,) = table.indices
     for number, row in table.rows:
         if isinstance(row, CorpusError):
@@ -188,3 +210,381 @@ def _named(place: str) -> Iterator[None]:
         yield
     except InvalidTextError as error:
         raise CorpusError(f"{place}: {error}; {ROW_ADVICE}") from None
+
+
+# --- pairs of fields ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FieldsReader(UnitReader):
+    """Files of JSON objects or of rows of Parquet, in which two fields are a pair."""
+
+    fields: tuple[str, str]
+    is_parquet: bool
+
+    @property
+    def is_of_lines(self) -> bool:
+        """Return whether it is no Parquet."""
+        return not self.is_parquet
+
+    def units(self, file: Path) -> Iterator[Unit]:
+        """Yield the pair of each record."""
+        return self._pairs(self._records(file), str(file))
+
+    def units_of(self, lines: LineRange) -> Iterator[Unit]:
+        """Yield the pair of each JSON object."""
+        numbered = numbered_lines(lines.raw_lines(), lines.name, first=lines.first)
+        return self._pairs(_parse_all(numbered, lines.name), lines.name)
+
+    def _pairs(self, records: Numbered[dict[str, Any]], name: str) -> Iterator[Unit]:
+        src_field, tgt_field = self.fields
+        for number, record in records:
+            if isinstance(record, CorpusError):
+                yield record
+                continue
+            try:
+                yield get_text(record, src_field), get_text(record, tgt_field)
+            except InvalidTextError as error:
+                yield CorpusError(f"{name}:{' row ' * self.is_parquet}{number}: {error}")
+
+    def _records(self, file: Path) -> Numbered[dict[str, Any]]:
+        if not self.is_parquet:
+            with open_text(file) as raw:
+                yield from read_jsonl(raw, str(file))
+            return
+        if is_packed(file):
+            raise CorpusError(f"{file}: Parquet has its own compression; unpack it first")
+        with open_parquet(file) as parquet:
+            fields = dict(_field_types(parquet.schema_arrow))
+        types = {name: kind for name, kind in fields.items() if not kind.startswith("struct<")}
+        for field in self.fields:
+            if field not in types:
+                raise CorpusError(f"{file}: {no_such('field', field, types)}")
+            if types[field] not in _TEXT_TYPES:
+                raise CorpusError(f"{file}: field '{field}' is of type {types[field]}, not text")
+        yield from read_parquet(file, list(self.fields))
+
+
+def get_text(record: dict[str, Any], field: str) -> str:
+    """Return a field's text on one line; raise an InvalidTextError if there is none to be used."""
+    try:
+        text = get_field(record, field)
+    except KeyError:
+        raise InvalidTextError(no_such("field", field, field_names(record))) from None
+    if not isinstance(text, str):
+        raise InvalidTextError(f"field '{field}' is {type_name(text)}, not text")
+    return one_line(text, f"field '{field}'")
+
+
+def get_field(record: Mapping[str, Any], field: str) -> Any:
+    """Return the value of a field, or of one within another, as in 'translation.de'.
+
+    KeyError is raised if the record has no such field.
+    """
+    if field in record:
+        return record[field]
+    value: Any = record
+    for key in field.split("."):
+        if not isinstance(value, Mapping):
+            raise KeyError(field)
+        value = value[key]
+    return value
+
+
+def field_names(record: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Return the names of a record's fields that ``get_field`` takes and that hold no others."""
+    names = []
+    for key, value in record.items():
+        is_nested = isinstance(value, Mapping) and prefix.count(".") < _MAX_DEPTH
+        names += field_names(value, f"{prefix}{key}.") if is_nested else [f"{prefix}{key}"]
+    return names
+
+
+def type_name(value: Any) -> str:
+    """Return what a value of JSON is, in words."""
+    return _TYPES.get(type(value).__name__, "a number")
+
+
+# --- JSONL ----------------------------------------------------------------------------------------
+
+
+def read_jsonl(file: BinaryIO, name: str) -> Numbered[dict[str, Any]]:
+    """Yield the objects of a file with their line numbers; blank lines are left out."""
+    return _parse_all(numbered_lines(bounded_lines(file, name), name), name)
+
+
+def _parse_all(lines: Numbered[str], name: str) -> Numbered[dict[str, Any]]:
+    for number, line in lines:
+        if isinstance(line, CorpusError):
+            yield number, line
+        elif line and not line.isspace():
+            yield number, _parse(line, f"{name}:{number}", _DECODER)
+
+
+def read_jsonl_table(
+    file: BinaryIO, name: str, errors: DecodingErrors = "strict"
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a file that are to be written again, with their line numbers.
+
+    Numbers are ``NumberLiteral``s. ``errors`` is how bytes that are not UTF-8 are decoded.
+
+    Raises:
+        CorpusError: the file is damaged, or a line is blank, no JSON object, or one that cannot be
+            written again as it is.
+    """
+    for number, line in numbered_lines(bounded_lines(file, name), name, errors):
+        if isinstance(line, CorpusError):
+            raise line
+        if not line or line.isspace():
+            raise CorpusError(f"{name}:{number}: is blank; remove the line, or make it an object")
+        record = _parse(line, f"{name}:{number}", _TABLE_DECODER)
+        if isinstance(record, CorpusError):
+            raise CorpusError(f"{record}; {ROW_ADVICE}")
+        yield number, record
+
+
+@dataclass(frozen=True)
+class NumberLiteral:
+    """A number as it is written in a file, as in '1.10': a float or an int may not keep it."""
+
+    text: str
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in fields if names.count(name) > 1)
+        raise ValueError(f"field '{twice}' is twice in an object")
+    return fields
+
+
+_DECODER = json.JSONDecoder()
+_TABLE_DECODER = json.JSONDecoder(
+    parse_float=NumberLiteral,
+    parse_int=NumberLiteral,
+    parse_constant=_refuse_constant,
+    object_pairs_hook=_unique_fields,
+)
+
+
+def _parse(line: str, place: str, decoder: json.JSONDecoder) -> dict[str, Any] | CorpusError:
+    try:
+        value = decoder.decode(line)
+    except json.JSONDecodeError as error:
+        return CorpusError(f"{place}: invalid JSON at column {error.colno} ({error.msg})")
+    except (ValueError, RecursionError) as error:  # numbers of too many digits, say
+        return CorpusError(
+            f"{place}: JSON that cannot be used: {str(error).partition(': value')[0]}"
+        )
+    if not isinstance(value, dict):
+        return CorpusError(f"{place}: not a JSON object, but {type_name(value)}")
+    return value
+
+
+# --- Parquet --------------------------------------------------------------------------------------
+
+
+def read_parquet(path: Path, columns: list[str] | None = None) -> Numbered[dict[str, Any]]:
+    """Yield the rows of a file, numbered from 1, a structure being a dict.
+
+    ``columns`` may name fields within columns, as in 'translation.de'; None: all.
+
+    Raises:
+        CorpusError: the file is missing or damaged.
+        MissingExtraError: pyarrow is not installed.
+    """
+    number = 0
+    with open_parquet(path) as file:
+        for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+            for row in _rows(batch):
+                number += 1
+                bad = CorpusError(f"{path}: row {number}: not UTF-8")
+                yield number, bad if row is None else row
+
+
+def _rows(batch: Any) -> Iterator[dict[str, Any] | None]:
+    """Yield a batch's rows; None for one that is not UTF-8."""
+    try:
+        yield from batch.to_pylist()
+    except UnicodeDecodeError:
+        for index in range(len(batch)):
+            try:
+                yield from batch.slice(index, 1).to_pylist()
+            except UnicodeDecodeError:
+                yield None
+
+
+def read_parquet_table(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows of a file that are to be written as JSON; a float that JSON lacks is None.
+
+    Raises:
+        CorpusError: as ``read_parquet``; or a row cannot be read, or a column not be written.
+        MissingExtraError: pyarrow is not installed.
+    """
+    with open_parquet(path) as file:
+        names = set()
+        for name, kind in _field_types(file.schema_arrow):
+            if name in names:
+                raise CorpusError(f"{path}: has two columns '{name}'; rename one")
+            names.add(name)
+            if _BINARY.match(kind):
+                problem = f"column '{name}' is of type {kind}, which JSON cannot hold"
+                raise CorpusError(f"{path}: {problem}; remove it, or make it text")
+    for number, row in read_parquet(path):
+        if isinstance(row, CorpusError):
+            raise CorpusError(f"{row}; {ROW_ADVICE}")
+        yield number, _without_nan(row)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _without_nan(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):  # tuples are entries of maps
+        return [_without_nan(inner) for inner in value]
+    return value
+
+
+def _field_types(fields: Iterable[Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the names of all fields, as in 'translation.de', and their types.
+
+    A dictionary's type is that of its values.
+    """
+    for field in fields:
+        name, kind = prefix + field.name, field.type
+        yield name, str(kind).removeprefix("dictionary<values=").partition(",")[0]
+        inner = (kind.field(index) for index in range(kind.num_fields))
+        yield from _field_types(inner, f"{name}.")
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """Open a file as pyarrow's ``ParquetFile``; raise what ``read_parquet`` does."""
+    parquet = import_extra("pyarrow.parquet", "parquet", str(path))
+    from pyarrow import ArrowException
+
+    if not isinstance(path, ObjectPath) and not path.is_file():
+        problem = "there is no such file, or it is none; Parquet is read from files"
+        raise CorpusError(f"{path}: {problem}")
+    try:
+        with ExitStack() as stack:
+            source: Path | BinaryIO = path
+            if isinstance(path, ObjectPath):
+                source = stack.enter_context(open_object(path))
+            # Pages are read as they are needed, so that a row group need not fit into memory.
+            yield stack.enter_context(
+                parquet.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+            )
+    except (ArrowException, OSError, MemoryError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CorpusError(f"{path}: cannot be read as Parquet ({reason})") from error
+
+
+# --- TSV ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TsvReader(UnitReader):
+    """Tables in which a line is a pair; blank lines are left out."""
+
+    columns: tuple[int | str, int | str]
+
+    @property
+    def is_of_lines(self) -> bool:
+        """Return True."""
+        return True
+
+    def units(self, file: Path) -> Iterator[Unit]:
+        """Yield the pair of each row."""
+        with open_text(file) as raw:
+            yield from self._pairs(read_tsv(raw, str(file), self.columns), str(file))
+
+    def units_of(self, lines: LineRange) -> Iterator[Unit]:
+        """Yield the pair of each row."""
+        numbered = numbered_lines(lines.raw_lines(), lines.name, first=lines.first)
+        with open_text(lines.path) as raw:
+            if lines.first > 1 and _have_header(self.columns):
+                whole = numbered_lines(bounded_lines(raw, lines.name), lines.name)
+                numbered = chain(islice(whole, 1), numbered)
+            yield from self._pairs(_split(numbered, lines.name, self.columns), lines.name)
+
+    def _pairs(self, table: "TsvTable", name: str) -> Iterator[Unit]:
+        src, tgt = table.indices
+        src_what, tgt_what = (f"column {column}" for column in self.columns)
+        for number, row in table.rows:
+            if isinstance(row, CorpusError):
+                yield row
+            elif row != [""]:
+                try:
+                    yield one_line(row[src], src_what), one_line(row[tgt], tgt_what)
+                except IndexError:
+                    yield too_few_columns(row, max(src, tgt), name, number)
+                except InvalidTextError as error:
+                    yield CorpusError(f"{name}:{number}: {error}")
+
+
+@dataclass(frozen=True)
+class TsvTable:
+    """An open table. Quotes are text, as in Tatoeba's files: a tab always ends a field."""
+
+    header: list[str] | None  # names of the columns; None: the first line is a row like the others
+    indices: list[int]  # of the columns asked for, from 0. A row may have fewer
+    rows: Numbered[list[str]]
+    """All fields of each row, with line numbers; a blank line is a row of one empty field."""
+
+
+def read_tsv(
+    file: BinaryIO, name: str, columns: Sequence[int | str], errors: DecodingErrors = "strict"
+) -> TsvTable:
+    """Read a table, row by row.
+
+    ``columns`` are numbers, from 1, or names; the first line is a header if there is a name.
+
+    Raises:
+        CorpusError: the header lacks a name, or has it twice; a number is not from 1 on. Reading
+            the rows raises it too, if the file is damaged or has a line without end.
+    """
+    return _split(numbered_lines(bounded_lines(file, name), name, errors), name, columns)
+
+
+def _have_header(columns: Sequence[int | str]) -> bool:
+    return any(isinstance(column, str) for column in columns)
+
+
+def _split(lines: Numbered[str], name: str, columns: Sequence[int | str]) -> TsvTable:
+    header = None
+    if _have_header(columns):
+        _, line = next(lines, (1, CorpusError(f"{name}: is empty; its first line names columns")))
+        if isinstance(line, CorpusError):
+            raise line
+        header = line.split("\t")
+    indices = [_index(column, header or [], name) for column in columns]
+    rows = (
+        (number, line if isinstance(line, CorpusError) else line.split("\t"))
+        for number, line in lines
+    )
+    return TsvTable(header, indices, rows)
+
+
+def _index(column: int | str, header: list[str], name: str) -> int:
+    if isinstance(column, int):
+        if column < 1:
+            raise CorpusError(f"{name}: no column {column}; columns are numbered from 1")
+        return column - 1
+    if column not in header:
+        raise CorpusError(f"{name}:1: the header has {no_such('column', column, header)}")
+    if header.count(column) > 1:
+        raise CorpusError(f"{name}:1: the header has two columns '{column}'; give their numbers")
+    return header.index(column)
+
+
+def too_few_columns(row: list[str], index: int, name: str, number: int) -> CorpusError:
+    """Return the error of a row that ends before a column."""
+    columns = f"{len(row)} column{'s' * (len(row) != 1)}"
+    return CorpusError(f"{name}:{number}: {columns}; there is no column {index + 1}")

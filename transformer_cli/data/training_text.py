@@ -25,7 +25,7 @@ from transformer_cli.data.pieces import cut_pairs, is_plain
 from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.errors import CorpusError
 from transformer_cli.objects import ObjectPath
-from transformer_cli.text.protocol import draw_places
+from transformer_cli.text.protocol import StreamedLines, draw_places
 
 T = TypeVar("T")
 AnyShard = TypeVar("AnyShard", bound=PairRange | PairSource)
@@ -142,12 +142,12 @@ class StreamedText:
             )
 
     @property
-    def src(self) -> "StreamedLines":
+    def src(self) -> StreamedLines:
         """Source side."""
         return StreamedLines(lambda: (src for src, _ in self.pairs()), len(self))
 
     @property
-    def tgt(self) -> "StreamedLines":
+    def tgt(self) -> StreamedLines:
         """Target side."""
         return StreamedLines(lambda: (tgt for _, tgt in self.pairs()), len(self))
 
@@ -191,20 +191,6 @@ class StreamedText:
             now = StreamedText.of(self.source, executor=executor)
             if now.stats.text_sha256 != self.stats.text_sha256:
                 raise CorpusError(CHANGED)
-
-
-@dataclass(frozen=True)
-class StreamedLines:
-    """Lines that each iteration reads from the start."""
-
-    read: Callable[[], Iterator[str]]
-    count: int
-
-    def __iter__(self) -> Iterator[str]:
-        return self.read()
-
-    def __len__(self) -> int:
-        return self.count
 
 
 def keep_full(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

@@ -10,9 +10,8 @@ from typing import Any, BinaryIO, Literal, NamedTuple
 from uuid import uuid4
 
 from transformer_cli.config.choices import DecodingErrors
-from transformer_cli.data.readers.fields import NumberLiteral
 from transformer_cli.data.readers.units import ROW_ADVICE
-from transformer_cli.data.tables import TableRecord, TextColumn, read_table
+from transformer_cli.data.tables import NumberLiteral, TableRecord, TextColumn, read_table
 from transformer_cli.errors import CorpusError
 
 TRANSLATION = "translation"

@@ -9,9 +9,8 @@ from datetime import date
 from itertools import count
 from pathlib import Path
 
-from transformer_cli.archives import match_members, split_archive
 from transformer_cli.artifact import read_record, write_record
-from transformer_cli.compression import write_text
+from transformer_cli.compression import match_members, split_archive, write_text
 from transformer_cli.config.data_schema import PATH_KEYS, DataConfig, Multi30kData
 from transformer_cli.config.differences import MAY_CHANGE, Difference, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
@@ -29,7 +28,7 @@ from transformer_cli.errors import (
     TokenizerError,
 )
 from transformer_cli.files import TEMPORARY_MARK, read_json, read_small, remove_leftovers
-from transformer_cli.objects import ObjectPath, object_key, split_web_url, text_path
+from transformer_cli.objects import ObjectPath, object_keys, split_web_url, text_path
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import (
     ALL,
@@ -225,7 +224,7 @@ def _has_moved(difference: Difference) -> bool:
 def _is_there(path: Path) -> bool:
     if in_archive := split_archive(path):
         return path in match_members(*in_archive)
-    return path.exists() if not isinstance(path, ObjectPath) else object_key(path) is not None
+    return object_keys([path]) != [None] if isinstance(path, ObjectPath) else path.exists()
 
 
 def _split_paths(value: object) -> tuple[list[str], object]:

@@ -172,18 +172,17 @@ ProgressBar = Callable[[Iterable[str], str], Iterable[str]]
 
 
 @dataclass(frozen=True)
-class BothSides:
-    """The lines of the source, then those of the target."""
+class StreamedLines:
+    """Lines that each iteration reads from the start."""
 
-    src: Lines
-    tgt: Lines
+    read: Callable[[], Iterator[str]]
+    count: int
 
     def __iter__(self) -> Iterator[str]:
-        yield from self.src
-        yield from self.tgt
+        return self.read()
 
     def __len__(self) -> int:
-        return len(self.src) + len(self.tgt)
+        return self.count
 
 
 class TrainerInput:

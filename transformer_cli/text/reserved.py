@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from transformer_cli.config.protection import PlaceholderPattern, Protected, Protection
 from transformer_cli.errors import UsageError, did_you_mean
-from transformer_cli.text.protocol import EncodedSource, Lines, Tokenizer, Tokenizers
+from transformer_cli.text.protocol import EncodedSource, Lines, StreamedLines, Tokenizer, Tokenizers
 from transformer_cli.text.terms import TermList
 
 SLOTS = 16  # different placeholders of a line that are protected; further ones stay text
@@ -441,25 +441,19 @@ class ReservedTokenizers(Tokenizers):
         return ["" if number in tags else next(tokens) for number in ids]
 
 
-@dataclass(frozen=True)
-class UnprotectedLines:
-    """One side of a text without what slots stand for: what is left to be encoded as text."""
+def without_slots(
+    src: Lines, tgt: Lines, protect: Sequence[Protection], side: int
+) -> StreamedLines:
+    """Return one side of a text, 0 or 1, without what slots stand for: what is encoded as text."""
 
-    src: Lines
-    tgt: Lines
-    protect: Sequence[Protection]
-    side: int  # 0 is the source, 1 the target
-
-    def __len__(self) -> int:
-        return len(self.src)
-
-    def __iter__(self) -> Iterator[str]:
-        for pair in zip(self.src, self.tgt, strict=True):
-            of_src, of_tgt = (find_placeholders(line, self.protect) for line in pair)
+    def read() -> Iterator[str]:
+        for pair in zip(src, tgt, strict=True):
+            of_src, of_tgt = (find_placeholders(line, protect) for line in pair)
             slots = _number(of_src, {each.text for each in of_tgt})
-            own = (of_src, of_tgt)[self.side]
-            parts = split_parts(pair[self.side], own, slots)
+            parts = split_parts(pair[side], (of_src, of_tgt)[side], slots)
             yield " ".join(part.text for part in parts if part.slot is None)
+
+    return StreamedLines(read, len(src))
 
 
 def _number(

@@ -7,6 +7,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -24,8 +25,8 @@ from transformer_cli.config.tokenizer_schema import (
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import read_small, sha256, whole_file
 from transformer_cli.text.kinds import import_kind
-from transformer_cli.text.protocol import BothSides, Lines, ProgressBar, Tokenizer, Tokenizers
-from transformer_cli.text.reserved import ReservedTokenizers, UnprotectedLines
+from transformer_cli.text.protocol import Lines, ProgressBar, StreamedLines, Tokenizer, Tokenizers
+from transformer_cli.text.reserved import ReservedTokenizers, without_slots
 from transformer_cli.text.vocabulary import SpecialIds
 
 MANIFEST_NAME = "tokenizer.json"
@@ -183,7 +184,8 @@ class TrainingText:
     def sides(self, joint: bool) -> list[tuple[Side, Lines, str]]:
         """Return what to learn from: both sides as one, or each; with a label for messages."""
         if joint:
-            return [("joint", BothSides(self.src, self.tgt), "training text")]
+            both = StreamedLines(lambda: chain(self.src, self.tgt), len(self.src) + len(self.tgt))
+            return [("joint", both, "training text")]
         return [("src", self.src, "source text"), ("tgt", self.tgt, "target text")]
 
 
@@ -202,7 +204,7 @@ def learn_tokenizers(
     own = [each for each in config.protect if isinstance(each, PlaceholderPattern)]
     protect = [*(group for group in GROUPS if group in config.protect), *dict.fromkeys(own)]
     if protect:
-        src, tgt = (UnprotectedLines(text.src, text.tgt, protect, side) for side in (0, 1))
+        src, tgt = (without_slots(text.src, text.tgt, protect, side) for side in (0, 1))
         text = replace(text, src=src, tgt=tgt)
     manifest: TokenizerManifest = import_kind(config.kind).learn(config, text, directory)
     reserved = {"protect": protect, "tags": list(tags), "terms": has_terms}

@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict
 
 from transformer_cli.compression import write_text
 from transformer_cli.errors import TokenizerError
-from transformer_cli.files import read_small
 
 UNK_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
 SPECIALS = ("<unk>", "<BOS>", "<EOS>", "<PAD>")
@@ -57,37 +56,18 @@ class Vocabulary:
         write_text(path, "".join(f"{token}\n" for token in self.tokens))
 
     @classmethod
-    def load(cls, path: Path) -> Self:
-        """Load what ``save`` wrote; raise TokenizerError, which names the line, if damaged."""
-        tokens = _read_lines(path)
-        for index, special in enumerate(SPECIALS):
-            if tokens[index : index + 1] != [special]:
-                found = repr(tokens[index]) if index < len(tokens) else "the end of the file"
-                raise TokenizerError(f"{path}:{index + 1}: expected {special!r}, found {found}")
-        first_line: dict[str, int] = {}
-        for line, token in enumerate(tokens, start=1):
-            if not token:
-                raise TokenizerError(f"{path}:{line}: an empty token; the file is damaged")
-            if (first := first_line.setdefault(token, line)) != line:
-                raise TokenizerError(f"{path}:{line}: {token!r} is already on line {first}")
+    def parse(cls, data: bytes, path: Path) -> Self:
+        """Return what ``save`` wrote into ``path``; raise TokenizerError if it did not write it."""
+        text = data[:_MAX_BYTES].decode(errors="replace")
+        # Not splitlines(), which also splits at U+2028, U+0085 and others that tokens may contain.
+        *tokens, rest = text.split("\n")
+        is_whole = text.encode() == data and not rest and all(tokens)
+        if not is_whole or tokens[: len(SPECIALS)] != [*SPECIALS] or len(set(tokens)) < len(tokens):
+            raise TokenizerError(
+                f"{path}: no vocabulary of {_MAX_BYTES >> 20} MiB at most: {', '.join(SPECIALS)}, "
+                "then other tokens, all different, one a line, in UTF-8; learn the tokenizer again"
+            )
         return cls(tokens[len(SPECIALS) :])
-
-
-def _read_lines(path: Path) -> list[str]:
-    try:
-        data = read_small(path, _MAX_BYTES)
-    except OSError as error:
-        raise TokenizerError(f"{path}: cannot be read ({error.strerror})") from error
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise TokenizerError(f"{path}:{line}: not UTF-8; the file is damaged") from error
-    # Not splitlines(), which also splits at U+2028, U+0085 and others that tokens may contain.
-    *lines, rest = text.split("\n")
-    if rest:
-        raise TokenizerError(f"{path}:{len(lines) + 1}: no line end; the file was cut off")
-    return lines
 
 
 class SpecialIds(BaseModel):

@@ -13,17 +13,18 @@ import torch
 from transformer_cli.config.data_schema import CorpusData, tag_names
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
-from transformer_cli.data.encoding import Load, load_once, write_store
-from transformer_cli.data.inline_terms import InlineTerms
-from transformer_cli.data.lexicon import Lexicon, sample_pairs
+from transformer_cli.data.inline_terms import InlineTerms, Lexicon, sample_pairs
 from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.store import (
     EncodedStore,
+    Load,
     ShardedStore,
+    load_once,
     open_store,
     read_stats,
     store_artifact,
+    write_store,
 )
 from transformer_cli.data.token_arrays import EncodedText, encode_text
 from transformer_cli.data.training_text import MIN_PAIRS_FOR_WORKERS, StreamedText

@@ -10,13 +10,16 @@ from hypothesis import given, strategies as st
 
 from transformer_cli.config.data_schema import FilterName
 from transformer_cli.data.filters.deciding import REASON, Filtering, decide, write_part
-from transformer_cli.data.filters.filter_pass import (
+from transformer_cli.data.filters.rules import (
+    FILTER_NAMES,
     FilterPass,
     OutlierFilter,
     PairFilter,
     RepeatFilter,
+    ScriptCheck,
+    _percentile,
+    build_filters,
 )
-from transformer_cli.data.filters.rules import FILTER_NAMES, ScriptCheck, _percentile, build_filters
 from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.errors import MissingExtraError
 

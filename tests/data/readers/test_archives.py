@@ -10,7 +10,7 @@ import pytest
 from format_files import FORMATS, PAIRS, reader, written
 from web import serve
 
-from transformer_cli import archives
+from transformer_cli import compression
 from transformer_cli.artifact import mtime_key_of
 from transformer_cli.compression import open_text
 from transformer_cli.config.data_schema import CorpusData, FilePair, FilesData, SourceConfig
@@ -78,7 +78,7 @@ def test_wildcards_match_as_in_files(tmp_path: Path) -> None:
 def test_a_directory_may_be_called_like_an_archive(tmp_path: Path) -> None:
     (tmp_path / "a.zip").mkdir()
     (tmp_path / "a.zip" / "x").write_bytes(b"text")
-    assert archives.split_archive(tmp_path / "a.zip" / "x") is None
+    assert compression.split_archive(tmp_path / "a.zip" / "x") is None
     assert read(tmp_path / "a.zip" / "x") == [b"text"]
 
 
@@ -158,10 +158,10 @@ def test_an_encrypted_file_is_an_error(tmp_path: Path) -> None:
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = b"a\n" * (1 << 19)
     archive = packed(tmp_path / "a.zip", **{f"{number}_txt": lines for number in range(3)})
-    monkeypatch.setattr(archives, "_ALWAYS_ALLOWED", len(lines))
+    monkeypatch.setattr(compression, "_ALWAYS_ALLOWED", len(lines))
     assert read(archive / "1.txt") == [lines]
     assert "would unpack from 1 MB to 3 MB, which no text does" in error_of(archive / "*.txt")
-    monkeypatch.setattr(archives, "_ALWAYS_ALLOWED", len(lines) - 1)
+    monkeypatch.setattr(compression, "_ALWAYS_ALLOWED", len(lines) - 1)
     assert "would unpack from 1 MB to 1 MB, which no text does" in error_of(archive / "1.txt")
 
 

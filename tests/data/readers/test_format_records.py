@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from transformer_cli.data.corpus import MAX_LINE_BYTES
-from transformer_cli.data.readers.fields import (
+from transformer_cli.data.tables import (
     field_names,
     get_field,
     read_jsonl,

@@ -14,7 +14,7 @@ from transformer_cli.compression import compressor
 from transformer_cli.config.data_schema import Multi30kData, SourceConfig
 from transformer_cli.data.corpus import PairSource, ParallelFiles
 from transformer_cli.data.readers.opening import SourceReader, open_source
-from transformer_cli.data.readers.units import InvalidTextError, one_line
+from transformer_cli.data.readers.units import InvalidTextError, UnitReader, one_line
 from transformer_cli.data.sources import open_split
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.errors import CorpusError, MissingExtraError
@@ -94,8 +94,10 @@ def test_a_few_bad_units_are_counted_and_left_out(tmp_path: Path) -> None:
     for _ in range(2):
         assert len(list(source.pairs())) == 596
         assert (source.bad.units, source.bad.count) == (600, 4)
-    assert source.bad.first == [
-        f"{path}:8: no field 'en'; there is 'de'",
+    assert source.bad.why == f"{path}:8: no field 'en'; there is 'de'"
+    assert isinstance(source, UnitReader)
+    assert [str(unit) for unit in source.units(path) if isinstance(unit, CorpusError)][:3] == [
+        source.bad.why,
         f"{path}:9: field 'de' is a number, not text",
         f"{path}:10: invalid JSON at column 2 (Expecting property name enclosed in double quotes)",
     ]
@@ -136,7 +138,7 @@ def test_fields_of_parquet(tmp_path: Path) -> None:
     parquet.write_table(table, path)
     source = opened(parquet=path, src_field="de", tgt_field="en")
     assert list(source.pairs()) == [("a", "b"), *[("d", "e")] * 200]
-    assert source.bad.first == [f"{path}: row 2: field 'de' is null, not text"]
+    assert source.bad.why == f"{path}: row 2: field 'de' is null, not text"
     for name, message in (
         ("eng", "no field 'eng'; did you mean 'en'?"),
         ("id", "field 'id' is of type int64, not text"),

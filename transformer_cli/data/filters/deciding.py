@@ -2,7 +2,7 @@
 
 Of each pair a worker notes what ``FilterPass`` does, a flag, a measure or a digest for each filter.
 Flags decide by themselves. Of measures, how often each value occurs in all parts gives the bounds;
-digests are compared by partitions (``repeats.py``). What was ruled so far is small, so each worker
+digests are compared by partitions (``spool.py``). What was ruled so far is small, so each worker
 applies it anew to the part that it has.
 """
 
@@ -16,15 +16,14 @@ import numpy as np
 
 from transformer_cli.config.data_schema import FilterName
 from transformer_cli.data.corpus import Digests, fold_side, in_batches
-from transformer_cli.data.filters.filter_pass import (
+from transformer_cli.data.filters.rules import (
     Filter,
     FilterPass,
     OutlierFilter,
     RepeatFilter,
+    build_filters,
 )
-from transformer_cli.data.filters.rules import build_filters
-from transformer_cli.data.repeats import KeyExchange
-from transformer_cli.data.spool import Part, new_file
+from transformer_cli.data.spool import KeyExchange, Part, new_file
 
 REASON = "reason"
 """Column of the place of the filter that rejects a pair, or -1."""

@@ -8,10 +8,10 @@ from transformer_cli.compression import is_compressed
 from transformer_cli.config.data_schema import FilePair, SourceConfig
 from transformer_cli.data.by_name import fetch_corpus, fetch_data_set
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
-from transformer_cli.data.readers.fields import FieldsReader, TsvReader
 from transformer_cli.data.readers.po import PoReader
 from transformer_cli.data.readers.tmx import TmxReader
 from transformer_cli.data.readers.units import BadUnits, UnitReader, matching_files
+from transformer_cli.data.tables import FieldsReader, TsvReader
 from transformer_cli.errors import CorpusError, UsageError
 from transformer_cli.objects import ObjectPath
 

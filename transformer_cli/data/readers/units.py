@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from transformer_cli.archives import match_members, split_archive
 from transformer_cli.artifact import hash_files, mtime_key_of
+from transformer_cli.compression import match_members, split_archive
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import LineRange, decode_line, without_byte_order_mark
 from transformer_cli.data.fetching import local_path
@@ -19,7 +19,6 @@ from transformer_cli.objects import ObjectPath, match_objects
 MAX_SIDE_CHARACTERS = 1 << 20
 """Longest text of a side: what is longer is damage, and might not fit into memory."""
 
-_SHOWN = 3
 # From here on a pass is judged while it runs, so that hours are not spent on a wrong file.
 _ENOUGH_UNITS = 1000
 _ENOUGH_FOR_ALL = 100
@@ -39,19 +38,13 @@ class BadUnits:
 
     units: int = 0  # all units, damaged or not; each pair of a translation unit counts as one
     count: int = 0
-    first: list[str] = field(default_factory=list)
-    """Messages of the first ones, each with file, line or unit, and field."""
-
-    @property
-    def why(self) -> str | None:
-        """The message of the first one; None: there is none."""
-        return self.first[0] if self.first else None
+    why: str | None = None
+    """Message of the first one, with file, line or unit, and field; None: there is none."""
 
     def add(self, message: str, max_share: float) -> None:
         """Count a damaged unit, the last one of ``units``; raise what ``check`` does if it can."""
         self.count += 1
-        if self.count <= _SHOWN:
-            self.first.append(message)
+        self.why = self.why or message
         if self.units >= (_ENOUGH_FOR_ALL if self.count == self.units else _ENOUGH_UNITS):
             self.check(max_share)
 
@@ -73,10 +66,10 @@ class BadUnits:
     def check(self, max_share: float) -> None:
         """Raise a CorpusError if all units are damaged, or a larger share than ``max_share``."""
         if self.count and self.count == self.units:
-            raise CorpusError(self.first[0])
+            raise CorpusError(self.why)
         if self.count > max_share * self.units:
             raise CorpusError(
-                f"{self.first[0]}; of {self.units:,} units {self.count:,} are damaged, "
+                f"{self.why}; of {self.units:,} units {self.count:,} are damaged, "
                 f"{self.count / self.units:.2%}, where data.max_bad_units allows {max_share:.2%}"
             )
 
@@ -116,7 +109,7 @@ class UnitReader(ABC):
             MissingExtraError: the package that reads the format is not installed.
         """
         bad = self.bad
-        bad.units, bad.count, bad.first = 0, 0, []
+        bad.units, bad.count, bad.why = 0, 0, None
         for file in self.files:
             for unit in self.units(file) if len(self.files) == 1 else self._all_units(file):
                 bad.units += 1

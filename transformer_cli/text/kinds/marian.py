@@ -60,8 +60,7 @@ class Manifest(SideFilesManifest):
         """Return the tokenizer of a model's bytes, with the table beside it."""
         joint = vocabulary_name("joint")
         table = path.with_name(joint if joint in self.sha256 else vocabulary_name(side))
-        self.read_checked(table)
-        return MarianTokenizer(data, Vocabulary.load(table), path)
+        return MarianTokenizer(data, Vocabulary.parse(self.read_checked(table), table), path)
 
 
 def vocabulary_name(side: Side) -> str:

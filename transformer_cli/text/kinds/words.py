@@ -183,9 +183,9 @@ class Manifest(TokenizerManifest):
     def load(self, directory: Path) -> Tokenizers:
         tokenizers = []
         for side, name in ((self.src, _SRC), (self.tgt, _TGT)):
-            self.read_checked(directory / name)
+            vocabulary = Vocabulary.parse(self.read_checked(directory / name), directory / name)
             words = SpacyWords(side.rules, side.language, self.lowercase)
-            tokenizers.append(WordsTokenizer(words, Vocabulary.load(directory / name)))
+            tokenizers.append(WordsTokenizer(words, vocabulary))
         src, tgt = tokenizers
         return Tokenizers(src, tgt, (self.src.types, self.tgt.types))
 

@@ -24,6 +24,7 @@ from transformer_cli.jobs.distill_file import Back, Direction, Distillation, For
 from transformer_cli.jobs.job import (
     Job,
     JobDirectory,
+    compose_config,
     describe_model,
     describe_training,
     weights_record,
@@ -400,26 +401,8 @@ def compose_student(
         }
     data["more"] = pairs
     base_path = Path(os.path.relpath(base.resolve(), output.parent.resolve())).as_posix()
-    lines = [
-        "# Written by transformer-cli distill. To train it again elsewhere:",
-        f"#   transformer-cli train {output.as_posix()} --run-dir DIR",
-        f"base: {_quote(base_path)}",
-        "data:",
-        *(f"  {key}: {_quote(value)}" for key, value in data.items()),
-    ]
-    write_text(output, "\n".join(lines) + "\n")
-
-
-def _quote(value: object) -> str:
-    """Return a value as JSON, which is YAML; paths start from here, where they lie below."""
-
-    def default(value: Section | Path) -> object:
-        if isinstance(value, Section):
-            return value.model_dump()
-        here = Path.cwd()
-        return (value.relative_to(here) if value.is_relative_to(here) else value).as_posix()
-
-    return json.dumps(value, ensure_ascii=False, default=default)
+    settings = {"base": base_path, "data": data}
+    write_text(output, compose_config("distill", output, settings, Path.cwd()))
 
 
 def select_nearest(

@@ -11,7 +11,7 @@ from transformer_cli.data.token_arrays import plan_epoch
 from transformer_cli.evaluation.scoring import mean_loss
 from transformer_cli.model.transformer import build_model
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.flops import training_flops
+from transformer_cli.training.forecast import training_flops
 from transformer_cli.training.trainer import Trainer
 
 

@@ -17,7 +17,7 @@ from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.flops import training_flops
+from transformer_cli.training.forecast import training_flops
 from transformer_cli.training.preparation import prepare_data, select_training_pairs
 from transformer_cli.training.texts import read_texts
 from transformer_cli.training.trainer import Trainer

@@ -76,7 +76,7 @@ PARTS = (
         "is captured when its shape is seen the second time, so the third epoch is the steady "
         "state. "
         "TFLOP/s are the matrix products of real tokens, forward and backward "
-        "(`training/flops.py`); their share is of torch.mm's peak, measured before.",
+        "(`training/forecast.py`); their share is of torch.mm's peak, measured before.",
         uses_corpus=True,
     ),
     Part(

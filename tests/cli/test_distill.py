@@ -139,7 +139,7 @@ def _kill_in(command: str, hook: Hook | None) -> None:
 
 def _kill_while_selecting() -> None:
     _kill_in("", None)
-    process.signal_at("transformer_cli.jobs.student_text", "stream_lines", 4)
+    process.signal_at("transformer_cli.jobs.distill", "stream_lines", 4)
 
 
 @pytest.mark.long

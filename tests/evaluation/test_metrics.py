@@ -22,8 +22,8 @@ from transformer_cli.evaluation.seed_statistics import compare_groups, summarize
 from transformer_cli.jobs.sweep import PointStatus, SweepDirectory, SweepPlan, best_point
 from transformer_cli.jobs.sweep_file import load_sweep
 from transformer_cli.metrics import METRICS, Metric, Metrics
-from transformer_cli.report.group_charts import GroupResult, RunResult, rank_groups
-from transformer_cli.report.statistics import score_by_length
+from transformer_cli.report.charts import score_by_length
+from transformer_cli.report.groups_page import GroupResult, RunResult, rank_groups
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.training.session import Validation
 

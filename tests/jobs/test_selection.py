@@ -7,7 +7,7 @@ import pytest
 from sacrebleu import sentence_chrf
 
 from transformer_cli.errors import InputError
-from transformer_cli.jobs.student_text import nearest, select_nearest
+from transformer_cli.jobs.distill import nearest, select_nearest
 
 CANDIDATES = [
     ["a dog sleeps", "a small dog is sleeping", "the dog is sleeping"],

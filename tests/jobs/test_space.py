@@ -2,7 +2,7 @@ import pytest
 
 from transformer_cli.config.setting_tree import parse
 from transformer_cli.errors import ConfigError
-from transformer_cli.jobs.space import Space, read_space
+from transformer_cli.jobs.sweep_file import Space, read_space
 
 
 def space_of(text: str) -> Space:

@@ -17,7 +17,7 @@ from transformer_cli.config.setting_tree import parse
 from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.jobs import search as study_module
 from transformer_cli.jobs.search import Prune, Sampler, Study, Trial
-from transformer_cli.jobs.space import Space, read_space
+from transformer_cli.jobs.sweep_file import Space, read_space
 
 pytest.importorskip("optuna")
 

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.errors import CheckpointError, RunError, UsageError
-from transformer_cli.runs.averaging import average_runs, mean
 from transformer_cli.runs.checkpoint import (
     Checkpoint,
     find_checkpoint,
@@ -18,6 +17,7 @@ from transformer_cli.runs.checkpoint import (
     save_checkpoint,
 )
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.trained_model import average_runs, mean_weights
 from transformer_cli.text.tokenizer import fingerprint
 
 Weights = dict[str, Tensor]
@@ -182,4 +182,4 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
 def test_the_mean_of_one_is_itself(tmp_path: Path) -> None:
     run = RunDirectory(a_run(tmp_path / "run", weights(0.1, 1e-30)))
     checkpoint = Checkpoint.open(list_checkpoints(run.checkpoints)[0], fingerprint(run.tokenizer))
-    assert torch.equal(mean([checkpoint])["a"], torch.tensor([0.1, 1e-30]))
+    assert torch.equal(mean_weights([checkpoint])["a"], torch.tensor([0.1, 1e-30]))

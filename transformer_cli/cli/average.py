@@ -10,7 +10,7 @@ from transformer_cli.errors import UsageError
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli.runs import averaging, directory
+    from transformer_cli.runs import directory, trained_model
 
 
 def average(
@@ -39,8 +39,8 @@ def average(
     directories[0].load_config()
     directories[0].check_not_hub_model()
     with directory.lock_run(directories[0]):
-        path, averaged = averaging.average_runs(directories, last)
+        path, averaged = trained_model.average_runs(directories, last)
     for run in directories:
-        for stop in averaging.list_stops(run):
+        for stop in trained_model.list_stops(run):
             log(f"{stop}: left out, as training was stopped there before a validation")
     say(f"{path}: the average of {', '.join(checkpoint.name for checkpoint in averaged)}")

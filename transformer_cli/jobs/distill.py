@@ -1,34 +1,43 @@
-"""The jobs of a distillation: train teachers, have them translate, train a student on that."""
+"""The jobs of a distillation: teachers translate what a student is trained on."""
 
-from collections.abc import Iterator, Sequence
+import json
+import os.path
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 from transformer_cli import fence
-from transformer_cli.compression import is_compressed
+from transformer_cli.compression import is_compressed, write_text
 from transformer_cli.config.choices import PrecisionName
-from transformer_cli.config.data_schema import FilePair
-from transformer_cli.errors import UsageError
-from transformer_cli.files import sha256
-from transformer_cli.jobs import student_text
+from transformer_cli.config.data_schema import CopyData, CorpusData, Diversified, FilePair
+from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import Section
+from transformer_cli.data.corpus import PairSource, ParallelFiles, stream_lines
+from transformer_cli.data.prepared import open_writer
+from transformer_cli.data.preparing import UnpreparedSplit
+from transformer_cli.data.sources import is_on_disk, open_split, open_training_text, split_names
+from transformer_cli.errors import InputError, UsageError
+from transformer_cli.files import sha256, whole_file
 from transformer_cli.jobs.distill_file import Back, Direction, Distillation, Forward, Teacher
 from transformer_cli.jobs.job import (
     Job,
     JobDirectory,
+    compose_config,
     describe_model,
     describe_training,
     weights_record,
 )
 from transformer_cli.jobs.runner import Plan
-from transformer_cli.jobs.student_text import SIDES
+from transformer_cli.metrics import sentence_chrf
 from transformer_cli.runs.directory import RunDirectory, check_unlocked
 from transformer_cli.runs.initialize import rename_run
 from transformer_cli.text.tokenizer import fingerprint
 
 _TRAINED_ON = ("train", "val")
 TEXT_JOB, STUDENT_JOB = "text", "train student"
+SIDES = ("src", "tgt")
 
 
 class DistillDirectory(JobDirectory):
@@ -108,7 +117,7 @@ class DistillPlan(Plan):
         run, config = teacher.run, teacher.config
 
         def inputs() -> dict[str, str]:
-            return {**describe_training(config), **student_text.sum_texts(config, _TRAINED_ON)}
+            return {**describe_training(config), **sum_texts(config, _TRAINED_ON)}
 
         name = _training_name(run)
         begun_with = self._find_begun_with(name, run)
@@ -146,15 +155,15 @@ class DistillPlan(Plan):
 
     def _text_job(self) -> Job:
         student = self.distillation.student
-        splits = student_text.text_splits(student)
+        splits = text_splits(student)
         paths = {
             (split, side): self.directory.text(split, side) for split in splits for side in SIDES
         }
         return Job(
             TEXT_JOB,
-            partial(student_text.sum_texts, student, splits),
+            partial(sum_texts, student, splits),
             lambda: [*paths.values()],
-            prepare=partial(student_text.write_texts, student, paths),
+            prepare=partial(write_texts, student, paths),
         )
 
     def _texts(self, direction: Direction) -> Iterator[tuple[str, Path]]:
@@ -212,7 +221,7 @@ class DistillPlan(Plan):
             lambda: {"candidates": sha256(output), "references": sha256(reference)},
             lambda: [written],
             needs=(translate.name,),
-            prepare=partial(student_text.select_nearest, output, reference, written, lowercase),
+            prepare=partial(select_nearest, output, reference, written, lowercase),
         )
 
     def _synthetic(self) -> list[FilePair]:
@@ -242,7 +251,7 @@ class DistillPlan(Plan):
             return {**describe_training(config), "references": str(keep_reference), **sums}
 
         def compose() -> None:
-            student_text.compose_student(
+            compose_student(
                 config,
                 self.distillation.student_file,
                 self.directory.student_config,
@@ -313,3 +322,124 @@ def set_aside(run: RunDirectory) -> Path | None:
     """Rename a run that has checkpoints, as ``train --overwrite`` does; return where it is now."""
     check_unlocked(run, fence.PATIENCE)  # by a process that has just been ended
     return rename_run(run)
+
+
+# --- what a student is trained on -----------------------------------------------------------------
+
+
+def text_splits(config: Config) -> list[str]:
+    """Return the splits whose text is written to the directory.
+
+    What the copy task makes is in no file, and a prepared corpus in a run only, so they are written
+    as a whole.
+    """
+    names = split_names(config.data)
+    return names if isinstance(config.data, CopyData | CorpusData) else names[:2]
+
+
+def open_text(config: Config, split: str) -> PairSource:
+    """Return the text of a split; that of ``train`` is all that is trained on."""
+    if isinstance(config.data, CorpusData):
+        return UnpreparedSplit(config.data, split)
+    if split == "train":
+        return open_training_text(config.data)
+    return open_split(config.data, split)
+
+
+def sum_texts(config: Config, splits: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of the text of each split."""
+    return {split: open_text(config, split).source_sha256() for split in splits}
+
+
+def write_texts(config: Config, paths: Mapping[tuple[str, str], Path]) -> None:
+    """Write splits as plain text to files by split and side."""
+    for split in dict.fromkeys(split for split, _ in paths):
+        src, tgt = (paths[split, side] for side in SIDES)
+        src.parent.mkdir(exist_ok=True)
+        with open_writer(ParallelFiles(src, tgt)) as write:
+            for pair in open_text(config, split).pairs():
+                write(*pair)
+
+
+def compose_student(
+    config: Config,
+    base: Path,
+    output: Path,
+    text_path: Callable[[str, str], Path],
+    synthetic: Sequence[FilePair],
+    keep_reference: bool,
+) -> None:
+    """Write the student's configuration: the settings of its file, ``base``, and more text.
+
+    ``text_path`` gives the path of a split's side; ``synthetic`` are pairs that models have made.
+    """
+
+    def text_pair(split: str) -> FilePair:
+        return FilePair(src=text_path(split, "src"), tgt=text_path(split, "tgt"))
+
+    def test_pair(split: str) -> FilePair:
+        source = open_text(config, split)
+        if isinstance(source, ParallelFiles):
+            return FilePair(src=source.src, tgt=source.tgt)
+        return text_pair(split)
+
+    data: dict[str, object] = {}
+    pairs: list[Section] = list(synthetic)
+    if keep_reference and isinstance(config.data, Diversified):
+        pairs = [*config.data.more, *pairs]
+    else:
+        if keep_reference:
+            pairs.insert(0, text_pair("train"))
+        tests = (name for name in split_names(config.data)[2:] if is_on_disk(config.data, name))
+        data = {
+            "kind": "files",
+            "src_lang": config.data.src_lang,
+            "tgt_lang": config.data.tgt_lang,
+            "train": pairs.pop(0),
+            "val": text_pair("val"),
+            "test": {name: test_pair(name) for name in tests},
+        }
+    data["more"] = pairs
+    base_path = Path(os.path.relpath(base.resolve(), output.parent.resolve())).as_posix()
+    settings = {"base": base_path, "data": data}
+    write_text(output, compose_config("distill", output, settings, Path.cwd()))
+
+
+def select_nearest(
+    candidates: Path, references: Path, output: Path, lowercase: bool = False
+) -> None:
+    """Write the nearest candidate of each n-best list of ``translate``, by ``nearest``."""
+    lists, lines = (sum(1 for _ in stream_lines(path)) for path in (candidates, references))
+    if lists != lines:
+        raise InputError(
+            f"{candidates} has {lists:,} lists, but {references} has {lines:,} lines; delete the "
+            "former, and it is made again"
+        )
+    with whole_file(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        candidate_lists = map(_read_candidates, stream_lines(candidates))
+        for line in nearest(candidate_lists, stream_lines(references), lowercase):
+            file.write(f"{line}\n")
+
+
+def nearest(
+    candidates: Iterable[list[str]], references: Iterable[str], lowercase: bool = False
+) -> Iterator[str]:
+    """Yield the candidate of each line with the highest chrF; of equal ones, the likeliest.
+
+    Candidates are in this order. Case is ignored where they have none.
+    """
+    for texts, reference in zip(candidates, references, strict=True):
+        # Two segmentations of one text are two hypotheses.
+        different = [*dict.fromkeys(texts)]
+        if len(different) == 1:
+            yield different[0]
+            continue
+        scores = sentence_chrf(different, [reference] * len(different), lowercase)
+        yield different[scores.index(max(scores))]
+
+
+def _read_candidates(line: str) -> list[str]:
+    try:
+        return [str(each["text"]) for each in json.loads(line)["translations"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"not an n-best list of translate's: {line[:60]}") from error

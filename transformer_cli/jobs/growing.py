@@ -28,6 +28,7 @@ from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.evaluation.scores import paired_bootstrap
 from transformer_cli.files import read_small
 from transformer_cli.inference.loading import ComputeOptions, load_translator
+from transformer_cli.jobs.job import compose_config
 from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import (
     GROWTH_CONFIG,
@@ -143,16 +144,13 @@ class Growth:
             "replay": {"share": _SHARE, "sources": replayed},
         }
         batch_tokens = min(_BATCH_TOKENS, config.training.batch_tokens)
-        sections = {"data": data, "training": _TRAINING | {"batch_tokens": batch_tokens}}
-        lines = [
-            "# Written by transformer-cli train --from. To train it again elsewhere:",
-            f"#   transformer-cli train {(self.new.path / GROWTH_CONFIG).as_posix()} --run-dir DIR",
-            f"base: {_quote(self.old.config.absolute())}",
-            f"init: {_quote(self.old.path.absolute())}",
-        ]
-        for name, section in sections.items():
-            lines += [f"{name}:", *(f"  {key}: {_quote(section[key])}" for key in section)]
-        return "\n".join(lines) + "\n"
+        settings = {
+            "base": self.old.config.absolute(),
+            "init": self.old.path.absolute(),
+            "data": data,
+            "training": _TRAINING | {"batch_tokens": batch_tokens},
+        }
+        return compose_config("train --from", self.new.path / GROWTH_CONFIG, settings)
 
     def judge(
         self,
@@ -236,14 +234,3 @@ def _write_replay(
         for place, pair in enumerate(old.texts.train.pairs()):
             if (number := owners.get(place)) is not None:
                 writers[number](*pair)
-
-
-def _quote(value: object) -> str:
-    """Return a value as JSON, which is YAML."""
-
-    def default(value: SourceConfig | Path) -> object:
-        return (
-            value.model_dump(mode="json") if isinstance(value, SourceConfig) else value.as_posix()
-        )
-
-    return json.dumps(value, ensure_ascii=False, default=default)

@@ -13,6 +13,7 @@ from transformer_cli import fence, files
 from transformer_cli.artifact import Artifact, FileRecord, sum_json, write_record
 from transformer_cli.compression import write_text
 from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import Section
 from transformer_cli.errors import TransformerCliError, UsageError
 from transformer_cli.packages import __version__
 from transformer_cli.runs.checkpoint import MANIFEST, find_checkpoint
@@ -212,6 +213,31 @@ def _find_change(known: JobRecord, job: Job, inputs: Mapping[str, str]) -> str |
     if known.options != list(job.resumes_with):
         return f"it was begun with {' '.join(known.options)}"
     return None
+
+
+def compose_config(
+    command: str, output: Path, settings: Mapping[str, object], here: Path | None = None
+) -> str:
+    """Return the configuration that a command writes; paths below ``here`` start from there."""
+
+    def default(value: Section | Path) -> object:
+        if isinstance(value, Section):
+            return value.model_dump()
+        if here is not None and value.is_relative_to(here):
+            value = value.relative_to(here)
+        return value.as_posix()
+
+    def line(key: str, value: object) -> str:  # JSON is YAML
+        return f"{key}: {json.dumps(value, ensure_ascii=False, default=default)}\n"
+
+    text = f"# Written by transformer-cli {command}. To train it again elsewhere:\n"
+    text += f"#   transformer-cli train {output.as_posix()} --run-dir DIR\n"
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            text += f"{key}:\n" + "".join(f"  {line(*setting)}" for setting in value.items())
+        else:
+            text += line(key, value)
+    return text
 
 
 # --- fingerprints ---------------------------------------------------------------------------------

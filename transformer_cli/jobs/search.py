@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.files import open_regular
-from transformer_cli.jobs.space import Space
-from transformer_cli.jobs.sweep_file import Point, Sweep, as_node, point_names
+from transformer_cli.jobs.sweep_file import Point, Space, Sweep, as_node, point_names
 from transformer_cli.metrics import METRICS
 from transformer_cli.packages import import_extra
 

@@ -22,7 +22,7 @@ from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.inference.translator import LongLine, TextTranslator, ignore
 from transformer_cli.metrics import METRICS, USUAL, Metrics
 from transformer_cli.model.transformer import count_parameters
-from transformer_cli.report import charts, statistics
+from transformer_cli.report import charts
 from transformer_cli.report.examples import SEED, choose_examples
 from transformer_cli.report.rendering import render_page
 from transformer_cli.runs import metrics_log
@@ -81,10 +81,10 @@ def make_run_page(
         "decoding": translator.decoding,
         "scores": result.scores,
         "perplexity": metrics_log.perplexity(result.loss),
-        "lengths": statistics.score_by_length(lengths, hypotheses, text.tgt, subject.metrics),
+        "lengths": charts.score_by_length(lengths, hypotheses, text.tgt, subject.metrics),
         "rarity": _score_by_rarity(subject, hypotheses, progress),
         "examples": choose_examples(text, hypotheses),
-        "trained": statistics.read_trained(subject.run),
+        "trained": charts.read_trained(subject.run),
         "unknown": [  # shares of tokens
             float((side.ids == UNK_ID).mean()) if len(side.ids) else 0.0
             for side in (encoded.src, encoded.tgt)
@@ -132,17 +132,17 @@ def _render(subject: Subject, values: dict[str, Any], plotly: str) -> str:
 
 def _score_by_rarity(
     subject: Subject, hypotheses: Sequence[str], progress: ProgressBar
-) -> list[statistics.RarityBucket] | None:
+) -> list[charts.RarityBucket] | None:
     """Return the recall of rare words; None for a run that was moved here without its text."""
     references = subject.text.tgt
     try:
         earlier = corpus_directory(subject.run)
         pairs = open_training_text(subject.translator.config.data, earlier).pairs()
         targets = progress((tgt for _, tgt in pairs), "counting words")
-        seen = statistics.count_words(targets, references)
+        seen = charts.count_words(targets, references)
     except CorpusError:
         return None
-    return statistics.score_by_rarity(seen, hypotheses, references)
+    return charts.score_by_rarity(seen, hypotheses, references)
 
 
 def _attend(subject: Subject, lengths: Sequence[int]) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -36,9 +36,9 @@ class MetricsLog:
     @classmethod
     def open(cls, path: Path, last_step: int, is_validated: bool = True) -> "MetricsLog":
         """Open the file; drop records after the last step, and its validation's if not done."""
-        last = (last_step, "validation" if is_validated else "train")
-        kept = [line for line in read_lines(path) if _parse_place(line) <= last]
-        write_text(path, b"".join(kept).decode(errors="replace"))
+        last = (last_step, "validation" if is_validated else "train")  # which comes last
+        kept = [each for each in read_records(path) if (each["step"], each["kind"]) <= last]
+        write_text(path, "".join(f"{json.dumps(record)}\n" for record in kept))
         return cls(path)
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -58,48 +58,33 @@ def append_to_log(path: Path, data: bytes) -> None:
         ) from error
 
 
-def _parse_place(line: bytes) -> tuple[float, str]:
-    """Return a record's step and kind, its sort key: 'train' comes before 'validation'."""
-    with suppress(ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        record = json.loads(line)
-        if line.endswith(b"\n"):
-            return float(record["step"]), str(record["kind"])
-    return math.inf, ""  # cut short when a process was killed
-
-
 def perplexity(loss: float) -> float:
     """Return the exponential of a mean negative log-likelihood; infinite on overflow."""
     return math.inf if loss >= 700.0 else math.exp(loss)
 
 
-def read_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a metrics.jsonl with their line ends; none if there is no such file."""
+def read_records(path: Path) -> list[Record]:
+    """Return the records of a metrics.jsonl, but invalid lines: the last one may be incomplete.
+
+    There are none if there is no such file.
+    """
+    records = []
     try:
         with open_regular(path) as file:
             if os.fstat(file.fileno()).st_size > _MAX_BYTES:
                 raise RunError(f"{path}: has more than {_MAX_BYTES >> 20} MiB; move it elsewhere")
-            yield from iter(partial(file.readline, _MAX_LINE_BYTES), b"")
+            for line in iter(partial(file.readline, _MAX_LINE_BYTES), b""):
+                with suppress(ValueError, RecursionError):
+                    match record := json.loads(line):
+                        # numpy and TensorBoard have no larger steps
+                        case {"kind": str(), "step": int() as step} if 0 <= step < 2**63:
+                            records.append(record)
     except (FileNotFoundError, NotADirectoryError):
-        return
+        return []
     except OSError as error:
         raise RunError(
             f"{path}: cannot be read ({error.strerror}); restore it, or delete it"
         ) from error
-
-
-def read_records(path: Path) -> list[Record]:
-    """Return the records of a metrics.jsonl, but invalid lines: the last one may be incomplete."""
-    records = []
-    for line in read_lines(path):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
-            continue
-        step = record.get("step")
-        if isinstance(step, int) and 0 <= step < 2**63:  # numpy and TensorBoard have no larger ones
-            records.append(record)
     return records
 
 

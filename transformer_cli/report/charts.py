@@ -170,7 +170,7 @@ class Chart(NamedTuple):
     from_zero: bool = True
     mark: int | None = None  # the step of the checkpoint that the page is about
     x_scale: str = "linear"  # or 'log' or 'category'
-    ticks: list[str] | None = None  # of a category's axis
+    ticks: list[Any] | None = None  # values to mark on the x axis; None: where there is room
     tick_names: list[str] | None = None  # what to write there
 
     def as_json(self) -> dict[str, Any]:

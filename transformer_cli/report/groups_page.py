@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from math import prod
+from itertools import chain, pairwise
+from math import floor, log, log10, prod
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
@@ -25,6 +25,8 @@ from transformer_cli.runs.metrics_log import Record, number, read_records, valid
 
 DRAWN = 12  # groups whose curves are drawn at first; there are as many colours
 _WIDE_RANGE = 10  # a larger ratio of values is drawn on a logarithmic axis
+_MAX_TICKS = 6
+_MIN_GAP = 0.09  # of the axis, between two ticks with room for their numbers
 _LONGEST_TICK = 18
 
 
@@ -304,17 +306,32 @@ def _dots(group: GroupResult, role: str, value: object, scale: str) -> list[Seri
     return series
 
 
-def _scale(values: Sequence[Any]) -> tuple[str, list[str] | None]:
-    """Return an axis' scale, and a category's ticks: the values, numbers first and in order."""
+def _scale(values: Sequence[Any]) -> tuple[str, list[Any] | None]:
+    """Return an axis' scale, and its ticks: the values, in order, where there is room for them."""
     if not are_numbers(values):
         numbers = sorted({value for value in values if are_numbers([value])})
         return "category", list(dict.fromkeys(as_yaml(value) for value in [*numbers, *values]))
-    low, high = min(values), max(values)
-    return "log" if low > 0 and high / low > _WIDE_RANGE else "linear", None
+    distinct = sorted(set(values))
+    low, high = distinct[0], distinct[-1]
+    scale = "log" if low > 0 and high / low > _WIDE_RANGE else "linear"
+    places = [log(value) if scale == "log" else value for value in distinct]
+    gap = _MIN_GAP * (places[-1] - places[0])
+    if len(distinct) <= _MAX_TICKS and all(b - a >= gap for a, b in pairwise(places)):
+        return scale, distinct
+    return scale, _round_numbers(low, high) if scale == "log" else None
 
 
-def _shorten(tick: str) -> str:
-    return tick if len(tick) <= _LONGEST_TICK else f"{tick[: _LONGEST_TICK - 1]}…"
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Return round numbers between two, at most three for a power of ten."""
+    factors = (1, 2, 5) if high / low < 20 else (1, 3) if high / low < 3000 else (1,)
+    powers = range(floor(log10(low)), floor(log10(high)) + 1)
+    numbers = [float(f"{factor}e{power}") for power in powers for factor in factors]
+    return [number for number in numbers if low <= number <= high]
+
+
+def _shorten(value: object) -> str:
+    text = f"{value:g}" if are_numbers([value]) else as_yaml(value)
+    return text if len(text) <= _LONGEST_TICK else f"{text[: _LONGEST_TICK - 1]}…"
 
 
 # --- importance: what part of the differences each setting explains -------------------------------

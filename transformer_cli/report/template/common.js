@@ -102,13 +102,12 @@ const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").re
 
 function xScale(chart) {
   if (chart.kind === "bars") return { type: "category" };
+  const ticks = chart.ticks ? { tickmode: "array", tickvals: chart.ticks, ticktext: chart.tick_names.map(plain), tickangle: 0 } : {};
   if (chart.x_scale === "category") {
     const [first, last] = [-0.5, chart.ticks.length - 0.5];
-    const ticks = { tickmode: "array", tickvals: chart.ticks, ticktext: chart.tick_names.map(plain), tickangle: 0 };
     return { ...ticks, type: "category", categoryorder: "array", categoryarray: chart.ticks, range: [first, last] };
   }
-  // A logarithmic axis would have digits without their power of ten.
-  return { type: chart.x_scale, ...(chart.kind === "dots" ? { tickformat: "~g" } : {}) };
+  return { ...ticks, type: chart.x_scale };
 }
 
 function band(series, colour) {

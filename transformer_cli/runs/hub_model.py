@@ -26,7 +26,7 @@ from transformer_cli.files import open_regular, read_small
 
 CONFIG, CARD, TOKENIZER = "config.json", "README.md", "tokenizer"
 MODEL_TYPE: Literal["transformer-cli"] = "transformer-cli"
-WEIGHTS, TOKENIZER_MANIFEST = "model.safetensors", "tokenizer/tokenizer.json"
+WEIGHTS = "model.safetensors"
 _POINTER = b"version https://git-lfs.github.com/spec/"
 
 

@@ -16,7 +16,7 @@ from transformer_cli.errors import InputError
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli.documents import html, lines, markdown, po, subtitles, tmx, xliff
+    from transformer_cli.documents import html, lines, markdown, po, subtitles, xml
 
 MAX_BYTES = 1 << 26
 """Of a document, which is held in memory as a whole."""
@@ -346,8 +346,8 @@ def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = Tr
     """
     readers: Mapping[DocumentFormat, Callable[[Source], Document]] = {
         "po": po.PoDocument,
-        "xliff": xliff.XliffDocument,
-        "tmx": tmx.TmxDocument,
+        "xliff": xml.XliffDocument,
+        "tmx": xml.TmxDocument,
         "html": html.HtmlDocument,
         "markdown": markdown.MarkdownDocument,
         "srt": subtitles.SrtDocument,

@@ -13,10 +13,10 @@ from transformer_cli.inference.translator import (
     Progress,
     ShouldStop,
     TextTranslator,
-    Translation,
     ignore,
     never,
 )
+from transformer_cli.text.protocol import Translation
 from transformer_cli.text.reserved import compare_placeholders
 
 # A phrase three times in a row, 'of the car of the car of the car', or four times within a word,

@@ -18,10 +18,10 @@ from transformer_cli.inference.translator import (
     EncodedLine,
     LongLine,
     TextTranslator,
-    Translation,
     ignore,
 )
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
+from transformer_cli.text.protocol import Translation
 from transformer_cli.text.reserved import compare_placeholders
 from transformer_cli.text.terms import TermList
 

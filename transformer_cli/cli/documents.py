@@ -16,9 +16,8 @@ from transformer_cli.documents.filling import Filled, fill
 from transformer_cli.documents.memory import Memory
 from transformer_cli.documents.sentences import LineTranslator
 from transformer_cli.files import is_same_file, whole_file
-from transformer_cli.inference.doubts import search_doubtful_again
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.stream import CHUNK_LINES
+from transformer_cli.inference.stream import CHUNK_LINES, search_doubtful_again
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.objects import ObjectPath
 from transformer_cli.ranks import Ranks

@@ -166,7 +166,7 @@ class Translation:
         alignment: which word of the line goes with which of ``text``, counted from 0, words being
             what white space separates; empty if nobody asked.
         tokens: number of its tokens, the end of each piece included.
-        doubt: what is doubtful about it, if anybody asked; see ``inference.doubts``.
+        doubt: what is doubtful about it, if anybody asked; see ``inference.stream``.
         is_second: true if it was found by a second search, as the first was doubtful.
     """
 

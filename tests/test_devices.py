@@ -20,7 +20,7 @@ from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.scoring import mean_loss
 from transformer_cli.inference import torch_engine
-from transformer_cli.inference.attention_maps import compute_attention_maps
+from transformer_cli.inference.torch_engine import compute_attention_maps
 from transformer_cli.model import device
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.transformer import Transformer, build_model

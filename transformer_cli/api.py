@@ -24,8 +24,9 @@ from transformer_cli.errors import InputError, UsageError
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import ComputeOptions, choose_engine, load_translator
-from transformer_cli.inference.translator import TextTranslator, Translation
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.protocol import Translation
 
 
 class Translator:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from transformer_cli.cli.compare_tables import format_reports, report_score
+from transformer_cli.cli.compare import format_reports, report_score
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError, MissingExtraError
 from transformer_cli.evaluation.best_checkpoint import (

@@ -401,7 +401,7 @@ READ_OTHERWISE = {
     "training/forecast.py",
     "files.py",
     "export/ctranslate2.py",
-    "importing/tensors.py",
+    "importing/weights.py",
     # What workers have just written for one another.
     "data/sorting.py",
     "data/spool.py",

@@ -11,9 +11,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.importing.form import read_form
+from transformer_cli.importing.form import SourceFiles, read_form
 from transformer_cli.importing.run_writer import write_run
-from transformer_cli.importing.source import SourceFiles
 from transformer_cli.importing.weights import to_transformers
 from transformer_cli.model.transformer import Transformer, sinusoids, weights_of
 from transformer_cli.runs.directory import RunDirectory

@@ -37,7 +37,7 @@ from transformer_cli.errors import (
     TokenizerError,
     UsageError,
 )
-from transformer_cli.importing import tensors, torch_child
+from transformer_cli.importing import torch_child, weights
 from transformer_cli.runs.trained_model import load_trained_model
 
 Change = Callable[[Path], object]
@@ -277,7 +277,7 @@ def save_torch(model: Path, content: object, **options: Any) -> None:
 def _in_forks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read files of torch.save in forks: new processes would import torch again."""
     if sys.platform != "win32":
-        monkeypatch.setattr(tensors, "subprocess", SimpleNamespace(run=read_in_fork))
+        monkeypatch.setattr(weights, "subprocess", SimpleNamespace(run=read_in_fork))
 
 
 def read_in_fork(

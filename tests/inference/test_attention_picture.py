@@ -13,8 +13,8 @@ from matplotlib._text_helpers import layout
 from matplotlib.font_manager import fontManager, get_font
 
 from transformer_cli.inference import attention_picture
-from transformer_cli.inference.attention_maps import AttentionMaps
 from transformer_cli.inference.attention_picture import Panels, _find_fonts, draw, select_panels
+from transformer_cli.inference.torch_engine import AttentionMaps
 
 MAPS = AttentionMaps(
     ["▁Ein", "▁Hu", "nd", "<EOS>"],

@@ -8,8 +8,7 @@ import pytest
 
 from inference.test_slots import ByBeam, slots_translator
 from inference.translators import random_translator
-from transformer_cli.inference.doubts import DoubtFinder
-from transformer_cli.inference.stream import translate_stream
+from transformer_cli.inference.stream import DoubtFinder, translate_stream
 
 
 @pytest.mark.parametrize(

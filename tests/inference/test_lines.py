@@ -9,8 +9,7 @@ from scarce_memory import allow_rows
 from inference.translators import LINES, numbers, random_translator
 from transformer_cli.errors import UsageError
 from transformer_cli.inference.alignment import map_tokens_to_words
-from transformer_cli.inference.attention_maps import compute_attention_maps
-from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.inference.torch_engine import TorchTranslator, compute_attention_maps
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import EOS_ID, UNK_ID, Vocabulary

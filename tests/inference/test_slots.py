@@ -8,10 +8,9 @@ import pytest
 
 from inference.translators import MAX_POSITIONS, random_translator
 from transformer_cli.errors import UsageError
-from transformer_cli.inference.attention_maps import compute_attention_maps
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.stream import translate_stream
-from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.inference.torch_engine import TorchTranslator, compute_attention_maps
 from transformer_cli.inference.translator import SLOT_BEAM
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.protocol import Tokenizers

@@ -12,12 +12,8 @@ from inference.translators import LINES, numbers, random_translator
 from transformer_cli.errors import InputError
 from transformer_cli.inference.stream import TranslatedLine, translate_stream, with_prefixes
 from transformer_cli.inference.torch_engine import TorchEngine
-from transformer_cli.inference.translator import (
-    EncodedLine,
-    LongLine,
-    TextTranslator,
-    Translation,
-)
+from transformer_cli.inference.translator import EncodedLine, LongLine, TextTranslator
+from transformer_cli.text.protocol import Translation
 
 
 def unforced(lines: Iterable[str]) -> Iterator[tuple[str, str]]:

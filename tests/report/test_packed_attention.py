@@ -2,7 +2,7 @@ import base64
 
 import torch
 
-from transformer_cli.inference.attention_maps import AttentionMaps
+from transformer_cli.inference.torch_engine import AttentionMaps
 from transformer_cli.report.run_page import pack_attention
 
 

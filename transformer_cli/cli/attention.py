@@ -12,7 +12,7 @@ from transformer_cli.cli.options import argument, option
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli.inference import attention_maps, attention_picture, loading
+    from transformer_cli.inference import attention_picture, loading, torch_engine
     from transformer_cli.runs import directory
 
 
@@ -60,7 +60,7 @@ def attention(
     if translation is not None:
         values = translator.tokenizers.encode_source(sentence).values
         ids = translator.tokenizers.encode_target(translation, values)
-    maps = attention_maps.compute_attention_maps(translator, sentence.strip(), ids)
+    maps = torch_engine.compute_attention_maps(translator, sentence.strip(), ids)
     with options.prefix_errors("--"):
         panels = attention_picture.select_panels(maps, kind, layer, head)
     if scripts := attention_picture.draw(panels, output):

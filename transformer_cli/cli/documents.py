@@ -16,15 +16,15 @@ from transformer_cli.documents.filling import Filled, fill
 from transformer_cli.documents.memory import Memory
 from transformer_cli.documents.sentences import LineTranslator
 from transformer_cli.files import is_same_file, whole_file
-from transformer_cli.inference.doubts import search_doubtful_again
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.stream import CHUNK_LINES
-from transformer_cli.inference.translator import TextTranslator, Translation
+from transformer_cli.inference.stream import CHUNK_LINES, search_doubtful_again
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.objects import ObjectPath
 from transformer_cli.ranks import Ranks
 from transformer_cli.report.examples import mark_differences
 from transformer_cli.report.rendering import render_page
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.protocol import Translation
 
 
 def translate_document(options: TranslateOptions) -> None:

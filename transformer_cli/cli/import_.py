@@ -11,7 +11,7 @@ from transformer_cli.errors import UsageError
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli.importing import form as forms, run_writer, source as sources
+    from transformer_cli.importing import form as forms, run_writer
 
 Source = Annotated[
     str,
@@ -46,15 +46,15 @@ def import_(
     is_on_hub = _check_source(source, revision)
     _check_run(run, directory)
     if is_on_hub:
-        directory, commit = sources.fetch_settings(source, revision)
+        directory, commit = forms.fetch_settings(source, revision)
         log(f"{source}: commit {commit}; --revision {commit} gets the same again")
-    files = sources.SourceFiles(directory)
+    files = forms.SourceFiles(directory)
     form = forms.read_form(files)
     path = directory.resolve()
     name = path.name if commit is None else source
     languages = forms.find_languages(src_lang, tgt_lang, form.tokenizer, name)
     if commit is not None:
-        sources.fetch_weights(source, commit)
+        forms.fetch_weights(source, commit)
     recorded = path.as_posix() if commit is None else source
     run_writer.write_run(files, form, languages, recorded, commit, run.resolve(), log)
     say(f"{run}: {source}, {languages[0]} to {languages[1]}")
@@ -71,7 +71,7 @@ def _check_source(source: str, revision: str | None) -> bool:
         return False
     if directory.exists():
         raise UsageError(f"{source}: is a file; name its directory")
-    if not sources.is_hub_name(source):
+    if not forms.is_hub_name(source):
         raise UsageError(
             f"{source}: there is no such directory; name one, or a model of the Hugging Face "
             "Hub, as in Helsinki-NLP/opus-mt-de-en"

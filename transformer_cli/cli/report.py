@@ -12,7 +12,7 @@ from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
     from transformer_cli import compression, files
-    from transformer_cli.cli import sweep_results
+    from transformer_cli.cli import sweep as sweeps
     from transformer_cli.evaluation import best_checkpoint
     from transformer_cli.inference import loading
     from transformer_cli.jobs import sweep
@@ -53,7 +53,7 @@ def report(
     if swept.read_mark() is not None:
         page = output or swept.report
         options.check_output(page)
-        html = sweep_results.render_sweep(sweep_results.read_results(swept))
+        html = sweeps.render_sweep(sweeps.read_results(swept))
     else:
         directory = directories.RunDirectory(run)
         directory.check_not_hub_model()

@@ -1,4 +1,4 @@
-"""``transformer-cli sweep``."""
+"""``transformer-cli sweep``: its runs, the forecast of what they take, and their results."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import cycle, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -18,16 +18,20 @@ from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, bar, log, say
 from transformer_cli.cli.options import argument, flag, option
 from transformer_cli.cli.process import exit_code, stop_requests
-from transformer_cli.errors import MissingExtraError, make_visible
+from transformer_cli.errors import MissingExtraError, RunError, make_visible
 from transformer_cli.metrics import METRICS
 from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import count_cores
 
 with lazy_imports():
-    from transformer_cli import child, cluster as clusters, compression, errors
-    from transformer_cli.cli import sweep_results
+    from transformer_cli import child, cluster as clusters, compression, errors, files
+    from transformer_cli.cli import compare
+    from transformer_cli.config import differences
+    from transformer_cli.data import sources
+    from transformer_cli.evaluation import best_checkpoint, seed_statistics
     from transformer_cli.jobs import forecast, runner as runners, search, sweep as plans, sweep_file
-    from transformer_cli.runs import directory as directories
+    from transformer_cli.report import groups_page, rendering
+    from transformer_cli.runs import directory as directories, groups as run_groups, initialize
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -38,6 +42,9 @@ if TYPE_CHECKING:
 STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
 PATIENCE = 5.0  # seconds in which what a killed process had started has ended
 _REDRAW_SECONDS = 1.0
+_MAX_BYTES = 1 << 28  # of the translations of a split: of a million lines
+_UNFINISHED = {"done": "", "failed": "failed", "pruned": "pruned"}
+"""Why a run has not finished, by the state of its job."""
 
 _ABOUT_FILE = "YAML file: base, a configuration; seeds, a number; grid, values of settings."
 _ABOUT_DIR = "Directory of the sweep.  [default: sweeps/FILE's name]"
@@ -130,10 +137,10 @@ def run_sweep(plan: "plans.SweepPlan", engine: Engine) -> int:
     say("\n".join([title, *align_columns([["point", "seeds", "mean"], *rows])]))
     if any(point.scores for point in status):
         try:
-            results = sweep_results.read_results(directory)
+            results = read_results(directory)
             if results.splits:
-                say("\n".join(sweep_results.format_splits(results)))
-            compression.write_text(directory.report, sweep_results.render_sweep(results))
+                say("\n".join(format_splits(results)))
+            compression.write_text(directory.report, render_sweep(results))
             log(f"{directory.report}: all runs on one page")
         except MissingExtraError as error:
             log(f"{directory.report}: not written: {error}")
@@ -280,3 +287,100 @@ def _forecast_points(
             forecasts[point] = forecaster.forecast(training)
             done.update()
     return forecasts
+
+
+# --- its results ----------------------------------------------------------------------------------
+
+
+class SweepResults(NamedTuple):
+    """All points that have begun, in the order of the sweep's file: what their page is made of."""
+
+    title: str
+    groups: "list[run_groups.RunGroup]"
+    settings: dict[str, list[object]]
+    metric: str
+    splits: "list[groups_page.EvaluatedSplit]"
+    unfinished: dict[Path, str]
+    reference: int
+
+
+def read_results(directory: "plans.SweepDirectory") -> SweepResults:
+    """Read what a sweep has reached so far, and compare the translations."""
+    plan = run_groups.read_sweep_plan(directory.path)
+    unfinished: dict[Path, str] = {}
+    groups = []
+    for point in plan["points"]:
+        runs = [directory.run(point, seed) for seed in plan["seeds"]]
+        begun = tuple(run for run in runs if run.config.is_file())
+        if begun:
+            groups.append(run_groups.RunGroup(point, begun))
+        for run in begun:
+            name = run.path.relative_to(directory.path).as_posix()
+            state = run_groups.read_run_state(directory.path, name) or ""
+            if why := _UNFINISHED.get(state, "unfinished"):
+                unfinished[run.path] = why
+    if not groups:
+        raise RunError(f"{directory.path}: no run has begun; run the sweep first")
+    names = [group.name for group in groups]
+    reference = names.index(plan["reference"]) if plan["reference"] in names else 0
+    settings = differences.differing_settings([group.runs[0].load_config() for group in groups])
+    settings.pop("seed", None)
+    splits = [*_read_splits(directory, plan, groups, groups[reference])]
+    title, metric = directory.path.name, plan["metric"]
+    return SweepResults(title, groups, settings, metric, splits, unfinished, reference)
+
+
+def _read_splits(
+    directory: "plans.SweepDirectory",
+    plan: dict[str, Any],
+    groups: "list[run_groups.RunGroup]",
+    reference: "run_groups.RunGroup",
+) -> "Iterator[groups_page.EvaluatedSplit]":
+    """Yield the splits that have translations, with comparisons of their points."""
+    if not plan["evaluate"]:
+        return
+    runs = [run for group in groups for run in group.runs]
+    metrics = best_checkpoint.metrics_of_runs(reference.runs[0].load_config(), runs, log)
+    for split in plan["evaluate"]:
+        by_point = {
+            group.name: [*_read_translations(directory, plan, split, group.name)]
+            for group in groups
+        }
+        names = [name for name, translations in by_point.items() if translations]
+        if not names:
+            continue
+        run = next(group.runs[0] for group in groups if group.name in names)
+        text = sources.load_split(run.load_config().data, split, initialize.corpus_directory(run))
+        translations = [by_point[name] for name in names]
+        number = names.index(reference.name) if reference.name in names else None
+        compared = seed_statistics.compare_groups(translations, text.tgt, number, metrics)
+        yield groups_page.EvaluatedSplit(split, text.src, text.tgt, names, translations, compared)
+
+
+def _read_translations(
+    directory: "plans.SweepDirectory", plan: dict[str, Any], split: str, point: str
+) -> Iterator[list[str]]:
+    """Yield the translations of each finished run of a point."""
+    for seed in plan["seeds"]:
+        path = directory.path / plans.scores_name(split, point, seed) / plans.TRANSLATIONS
+        run = run_groups.run_name(point, seed)
+        if path.is_file() and run_groups.read_run_state(directory.path, run) == "done":
+            text = files.read_small(path, _MAX_BYTES).decode(errors="replace")
+            yield text.removesuffix("\n").split("\n")
+
+
+def format_splits(results: SweepResults) -> list[str]:
+    """Return the lines of a table for each evaluated split."""
+    lines: list[str] = []
+    for split in results.splits:
+        lines += ["", f"{split.name}: {len(split.references):,} sentences"]
+        for name, metric in split.comparisons.items():
+            lines += ["", *compare.format_group_scores(METRICS[name].label, split.groups, metric)]
+    reference = results.groups[results.reference].name
+    return [*lines, "", *compare.group_notes(reference, len(results.groups))]
+
+
+def render_sweep(results: SweepResults) -> str:
+    """Return the page about a sweep."""
+    script = rendering.plotly_script()  # before long work
+    return groups_page.render_groups(groups_page.describe_groups(*results), script)

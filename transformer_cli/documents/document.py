@@ -16,7 +16,7 @@ from transformer_cli.errors import InputError
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli.documents import html, lines, markdown, po, subtitles, tmx, xliff
+    from transformer_cli.documents import html, markdown, po, subtitles, xml
 
 MAX_BYTES = 1 << 26
 """Of a document, which is held in memory as a whole."""
@@ -250,6 +250,20 @@ class TextDocument(Document):
         return []
 
 
+class LinesDocument(TextDocument):
+    """Plain text, a sentence a line: line N in is line N out, and what is not filled its source."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        start = 0
+        for number, line in enumerate(re.split(r"(?<=\n)", self.text), start=1):
+            text = line.removeprefix("\ufeff").strip()
+            if text:
+                at = line.index(text) + start
+                self.add_span(Segment(text, f"{self.name}:{number}"), at, at + len(text))
+            start += len(line)
+
+
 def element_name(tag: str) -> str:
     """Return the name of a tag's element, / before it at its end; empty: it stands alone.
 
@@ -346,13 +360,13 @@ def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = Tr
     """
     readers: Mapping[DocumentFormat, Callable[[Source], Document]] = {
         "po": po.PoDocument,
-        "xliff": xliff.XliffDocument,
-        "tmx": tmx.TmxDocument,
+        "xliff": xml.XliffDocument,
+        "tmx": xml.TmxDocument,
         "html": html.HtmlDocument,
         "markdown": markdown.MarkdownDocument,
         "srt": subtitles.SrtDocument,
         "vtt": subtitles.VttDocument,
-        "lines": lines.LinesDocument,
+        "lines": LinesDocument,
     }
     with open_text(path, once=True) as file:
         data = file.read(MAX_BYTES + 1)

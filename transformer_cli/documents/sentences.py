@@ -4,42 +4,19 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, get_args
+from typing import get_args
 
 from transformer_cli.config.protection import Protected, Protection
 from transformer_cli.documents.document import Match, join_lines, without_controls
 from transformer_cli.documents.inline import Span
 from transformer_cli.packages import import_extra
+from transformer_cli.text.protocol import Translation
 from transformer_cli.text.reserved import find_placeholders
 
 _WRAPPED = 50
 """Least length of a line whose sentence may go on in the next one."""
 _HARD_BREAK = re.compile(rf"\n(?=\s|\W\s|$)|(?<!.{{{_WRAPPED}}})\n")
 _WORD = re.compile(r"\S+")
-
-
-class AlignedLine(Protocol):
-    """A translated line; see ``inference.translator.Translation``."""
-
-    @property
-    def text(self) -> str:
-        """The translation."""
-
-    @property
-    def alignment(self) -> tuple[tuple[int, int], ...]:
-        """Which word of the line goes with which of the translation."""
-
-    @property
-    def log_probability(self) -> float:
-        """Sum over its tokens."""
-
-    @property
-    def tokens(self) -> int:
-        """Number of its tokens."""
-
-    @property
-    def doubt(self) -> str:
-        """What is doubtful about it; empty if nothing is."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +33,7 @@ class LineTranslator:
         fills_doubtful: whether a segment is filled whose translation is doubtful.
     """
 
-    translate: Callable[[Sequence[str], bool], Sequence[AlignedLine]]
+    translate: Callable[[Sequence[str], bool], Sequence[Translation]]
     src_lang: str
     protect: Collection[Protection] = ()
     can_align: bool = True
@@ -137,7 +114,7 @@ def translate_texts(
 def _join(
     text: str,
     spans: Sequence[Span],
-    found: Mapping[str, AlignedLine],
+    found: Mapping[str, Translation],
     invented: Collection[Protection],
 ) -> JoinedTranslation:
     joined, end = "", 0

@@ -14,10 +14,8 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import MarianConfig
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.files import remove_leftovers, whole_directory
-from transformer_cli.importing.form import ModelForm
-from transformer_cli.importing.source import TOKENIZER_CONFIG, SourceFiles
-from transformer_cli.importing.tensors import read_tensors
-from transformer_cli.importing.weights import find_tying, from_transformers, take_rows
+from transformer_cli.importing.form import TOKENIZER_CONFIG, ModelForm, SourceFiles
+from transformer_cli.importing.weights import find_tying, from_transformers, read_tensors, take_rows
 from transformer_cli.packages import __version__
 from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import IMPORT, RunDirectory, write_mark

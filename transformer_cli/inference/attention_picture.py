@@ -24,7 +24,7 @@ from matplotlib.font_manager import (
 
 from transformer_cli.errors import UsageError
 from transformer_cli.files import whole_file
-from transformer_cli.inference.attention_maps import AttentionMaps
+from transformer_cli.inference.torch_engine import AttentionMaps
 
 _FORMATS = ("png", "svg", "pdf")
 # In inches.

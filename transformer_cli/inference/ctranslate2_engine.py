@@ -7,13 +7,11 @@ processes have made on this machine. One is an artifact, named after the type of
 what it was made of, by the sums of the bytes that are there. ctranslate2_spec.py writes both.
 """
 
-import hashlib
 import json
 import os
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,7 +23,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from transformer_cli.artifact import Artifact, Record, record_files, write_record
+from transformer_cli.artifact import Artifact, Record, record_files, sum_json, write_record
 from transformer_cli.config.choices import Quantization, SearchPrecisionName
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.config.setting_tree import shorten
@@ -312,25 +310,10 @@ def open_converted(
         MissingExtraError: CTranslate2 is not installed.
         OSError: there is no room for it.
     """
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        # What the manifest says of the weights has to be true, or a run could claim to have those
-        # of another.
-        verified = beside.submit(opened.checkpoint.verify_weights)
-        engine = _open_kept(opened, quantization, write_model, open_directory)
-        verified.result()
-    return engine
-
-
-def _open_kept(
-    opened: OpenedModel,
-    quantization: Quantization,
-    write_model: Callable[[OpenedModel, Quantization, Path], None],
-    open_directory: Callable[[Path], CTranslate2Engine],
-) -> CTranslate2Engine:
     made_of = {
         "format": str(FORMAT),
         "transformer_cli": __version__,
-        "ctranslate2": _ctranslate2_version(),
+        "ctranslate2": import_extra("ctranslate2", None, "CTranslate2's search").__version__,
         "weights": opened.checkpoint.weights_sum,
         "tokenizer": opened.tokenizer_sum,
         "model": opened.config.model.model_dump_json(),
@@ -342,7 +325,7 @@ def _open_kept(
         return Record(made_of=made_of)
 
     cache = open_cache("converted")
-    kept = None if cache is None else cache / f"{quantization}-{_digest(made_of)}"
+    kept = None if cache is None else cache / f"{quantization}-{sum_json(made_of)[:32]}"
     if kept is not None and (verified_sums(kept, is_trusted=True) or _keep(kept, write)):
         with suppress(CheckpointError, OSError):
             before = kept.stat()
@@ -392,14 +375,6 @@ def check_usable(directory: Path, sums: dict[str, str]) -> None:
     """
     if fault := find_fault("ctranslate2", os.fsencode(directory), sums):
         raise CheckpointError(f"{directory}: {fault}; export it again")
-
-
-def _ctranslate2_version() -> str:
-    return str(import_extra("ctranslate2", None, "CTranslate2's search").__version__)
-
-
-def _digest(made_of: dict[str, str]) -> str:
-    return hashlib.sha256(repr(sorted(made_of.items())).encode()).hexdigest()[:32]
 
 
 def _keep(kept: Path, write: Callable[[Path], Record]) -> bool:

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -222,12 +223,17 @@ def load_ctranslate2_translator(
         raise UsageError(f"{obstacle}: CTranslate2 has no such model; use --engine torch")
     precision = _choose_precision(options)
     settings = config.model, tokenizers, *_choose_device(options, ranks)
-    engine = open_converted(
-        opened,
-        precision,
-        _write_ctranslate2_model,
-        lambda path: CTranslate2Engine.open(path, *settings, precision),
-    )
+    with ThreadPoolExecutor(max_workers=1) as beside:
+        # What the manifest says of the weights has to be true, or a run could claim to have those
+        # of another.
+        verified = beside.submit(opened.checkpoint.verify_weights)
+        engine = open_converted(
+            opened,
+            precision,
+            _write_ctranslate2_model,
+            lambda path: CTranslate2Engine.open(path, *settings, precision),
+        )
+        verified.result()
     return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=opened.sum)
 
 

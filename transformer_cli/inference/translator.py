@@ -12,7 +12,7 @@ from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.errors import InputError, UsageError
 from transformer_cli.inference.alignment import align_words
 from transformer_cli.inference.engine import Hypothesis, SearchEngine, SearchOptions
-from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.protocol import Tokenizer, Tokenizers, Translation
 from transformer_cli.text.terms import Term, TermList
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
@@ -35,31 +35,6 @@ def ignore(what: object) -> None:
 def never() -> bool:
     """Return False: do not stop."""
     return False
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One translation of a line.
-
-    Attributes:
-        text: on one line.
-        log_probability: the sum over the tokens of all pieces.
-        score: what translations of a line are ranked by: that, divided by the length penalty; of
-            several pieces, the sum of theirs, so that the best of each make up the best.
-        alignment: which word of the line goes with which of ``text``, counted from 0, words being
-            what white space separates; empty if nobody asked.
-        tokens: number of its tokens, the end of each piece included.
-        doubt: what is doubtful about it, if anybody asked; see ``inference.doubts``.
-        is_second: true if it was found by a second search, as the first was doubtful.
-    """
-
-    text: str
-    log_probability: float = 0.0
-    score: float = 0.0
-    alignment: tuple[tuple[int, int], ...] = ()
-    tokens: int = 0
-    doubt: str = ""
-    is_second: bool = False
 
 
 @dataclass(frozen=True)

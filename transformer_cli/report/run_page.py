@@ -16,9 +16,12 @@ from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.errors import CorpusError, InputError
 from transformer_cli.evaluation.scoring import evaluate
-from transformer_cli.inference.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
-from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.inference.torch_engine import (
+    AttentionMaps,
+    TorchTranslator,
+    compute_attention_maps,
+)
 from transformer_cli.inference.translator import LongLine, TextTranslator, ignore
 from transformer_cli.metrics import METRICS, USUAL, Metrics
 from transformer_cli.model.transformer import count_parameters

@@ -1,4 +1,4 @@
-"""The tokenizer protocol: all that the rest of the program knows of a tokenizer."""
+"""The tokenizer protocol, all that the rest of the program knows of a tokenizer; translations."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -152,6 +152,31 @@ class Tokenizers:
         Whole words are as the line has them. Tokens that stand for no text are empty.
         """
         return self.src.line_tokens(line, ids)
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a line.
+
+    Attributes:
+        text: on one line.
+        log_probability: the sum over the tokens of all pieces.
+        score: what translations of a line are ranked by: that, divided by the length penalty; of
+            several pieces, the sum of theirs, so that the best of each make up the best.
+        alignment: which word of the line goes with which of ``text``, counted from 0, words being
+            what white space separates; empty if nobody asked.
+        tokens: number of its tokens, the end of each piece included.
+        doubt: what is doubtful about it, if anybody asked; see ``inference.stream``.
+        is_second: true if it was found by a second search, as the first was doubtful.
+    """
+
+    text: str
+    log_probability: float = 0.0
+    score: float = 0.0
+    alignment: tuple[tuple[int, int], ...] = ()
+    tokens: int = 0
+    doubt: str = ""
+    is_second: bool = False
 
 
 # Trainers hold their lines in memory, and more of them than this improve nothing.

@@ -7,7 +7,6 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from transformer_cli.errors import RanksError
 from transformer_cli.ranks import Ranks
 
 GPU = torch.device("cuda", 0)
@@ -44,12 +43,6 @@ def test_collectives_on_the_cpu_have_a_group_beside_one_that_is_bound_to_a_gpu(
     ranks = Ranks(size=2, group=group)
     ranks.barrier()
     assert ranks.sum([1.5, 2]) == [1.5, 2.0]
-
-
-def test_a_barrier_needs_that_group(asked: dict[str, Any]) -> None:
-    Ranks()._connect(GPU)
-    with pytest.raises(RanksError, match="only implemented for GLOO"):
-        Ranks(size=2, group=None).barrier()
 
 
 def test_out_of_memory_is_not_taken_for_a_lost_process(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from functools import partial
@@ -331,7 +332,10 @@ def test_translations_made_otherwise_are_not_mixed(training: Training, here: Pat
         ({"output": Path()}, "-o .: in is there, and no record of earlier translations"),
         ({"output": Path("no/out")}, "-o no/out: there is no directory no; make it first"),
         ({"input_": Path("no*")}, "-i no*: no file matches; name a directory, or a pattern"),
-        ({"input_": Path("in/a**")}, "-i in/a**: "),
+        pytest.param(
+            *({"input_": Path("in/a**")}, "-i in/a**: "),
+            marks=pytest.mark.skipif(sys.version_info >= (3, 13), reason="it is as a* there"),
+        ),
         ({"input_": Path("in/below")}, "-i in/below: has no files"),
         ({"input_": Path("*/a.txt")}, "in/a.txt and other/a.txt: both would become a.txt"),
         ({"input_": Path("other")}, "other/t.tsv: is a table; say where its text is with --src"),

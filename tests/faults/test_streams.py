@@ -15,12 +15,14 @@ from transformer_cli.cli.process import find_shortage
 
 pytestmark = pytest.mark.posix
 NAMES = ("stdin", "stdout", "stderr")
+_CLOSED: list[object] = []  # kept, or Python 3.14 would print that it cannot close them again
 
 
 def close(*descriptors: int) -> None:
     """Be as a program that a shell has started with ``2>&-``."""
     for descriptor in descriptors:
         os.close(descriptor)
+        _CLOSED.append(getattr(sys, NAMES[descriptor]))
         setattr(sys, NAMES[descriptor], None)
 
 

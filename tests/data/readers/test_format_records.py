@@ -1,4 +1,5 @@
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +71,7 @@ def test_objects_are_read_on_after_a_damaged_one() -> None:
         (4, "x:4: invalid JSON at column 2 (Expecting property name enclosed in double quotes)"),
         (5, "x:5: not a JSON object, but a list"),
         (6, str(found[3][1])),
-        (
-            7,
-            "x:7: JSON that cannot be used: maximum recursion depth exceeded while decoding a JSON "
-            "array from a unicode string",
-        ),
+        (7, str(found[4][1])),
         (
             8,
             "x:8: JSON that cannot be used: Exceeds the limit (4300 digits) for integer string "
@@ -83,6 +80,8 @@ def test_objects_are_read_on_after_a_damaged_one() -> None:
         (9, {"a": 1}),
     ]
     assert str(found[3][1]).startswith("x:6: not UTF-8 (byte 0xff at column 1 of the line)")
+    # Python 3.14 calls it a stack overflow, those before a recursion that is too deep.
+    assert re.fullmatch(r"x:7: JSON that cannot be used: .+ while decoding .+", str(found[4][1]))
 
 
 def test_fields_within_fields() -> None:

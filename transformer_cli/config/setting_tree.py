@@ -109,7 +109,7 @@ def _parse(text: str, source: str, keys: Keys, has_lines: bool) -> Node:
         advice = ""
         if "'\\t'" in str(error.problem):
             advice = "; indent with spaces, not tabs"
-        elif error.problem in _NO_SPACE_CONFUSES or "<block end>" in str(error.problem):
+        elif error.problem in _NO_SPACE_CONFUSES or "<block mapping start>" in str(error.problem):
             advice = "; keys of one section begin in the same column"
         problem = f"not YAML: {error.problem}{column}{advice}"
         if error.problem in _NO_SPACE_CONFUSES:

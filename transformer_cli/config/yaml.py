@@ -136,8 +136,11 @@ def _read_text(path: Path) -> str:
 def _find_similar(path: Path) -> str | None:
     """Return the question whether another YAML file was meant, beside ``path`` or in configs."""
     places = dict.fromkeys((path.parent, Path("configs")))
-    found = (file for place in places for file in islice(place.glob("*.y*ml"), 1000))
-    return did_you_mean(path.as_posix(), [file.as_posix() for file in found])
+    found = [file for place in places for file in islice(place.glob("*.y*ml"), 1000)]
+    # By stems: a directory and an ending that are shared make all names alike.
+    hint = did_you_mean(path.stem, [file.stem for file in found])
+    near = next((file for file in found if hint == f"did you mean '{file.stem}'?"), None)
+    return f"did you mean '{near.as_posix()}'?" if near else None
 
 
 def merge(old: tree.Node, new: tree.Node, keeps_rest: bool = True) -> tree.Node:

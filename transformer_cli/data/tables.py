@@ -185,7 +185,7 @@ def _tsv_records(table: "TsvTable", name: str) -> Iterator[TableRecord]:
         if isinstance(row, CorpusError):
             raise row
         place = f"{name}:{number}"
-        if len(row) == 1 and _ending(Path(name)).lower() == ".csv":
+        if len(row) == 1 and "," in row[0] and _ending(Path(name)).lower() == ".csv":
             raise CorpusError(f"{place}: has no tab; columns are separated by tabs: save it as TSV")
         if row == [""] and index:
             raise CorpusError(f"{place}: is blank; remove the line, or fill in its columns")

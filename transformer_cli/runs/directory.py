@@ -127,7 +127,7 @@ class RunDirectory:
     def _why_no_run(self) -> str:
         """Return why there is no run here, and what to do."""
         path, parent = self.path, self.path.parent
-        if parent.name == CHECKPOINTS and (parent.parent / CONFIG).is_file():
+        if path.is_dir() and parent.name == CHECKPOINTS and (parent.parent / CONFIG).is_file():
             return f"it is a checkpoint; name its run: {parent.parent} --checkpoint {path}"
         if path.suffix == ".argosmodel":
             return "it is exported for Argos Translate; name the run that it was made of"

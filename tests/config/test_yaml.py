@@ -49,6 +49,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     missing = tmp_path / "missing.yaml"
     assert _refusal(missing) == f"{missing}: no such file; give the path of a YAML file"
     near = _file(tmp_path, _REQUIRED)
+    assert _refusal(near.with_stem("mine")).endswith("; give the path of a YAML file")
     assert _refusal(near.with_stem(f"{near.stem}x")).endswith(f"; did you mean '{near}'?")
     assert _refusal(tmp_path) == f"{tmp_path}: is a directory; give the path of a YAML file"
     below = _file(tmp_path, _REQUIRED) / "below"

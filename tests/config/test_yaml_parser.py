@@ -133,6 +133,11 @@ def test_a_wrong_indentation_is_told_of(text: str) -> None:
         parse(text, "x.yaml")
 
 
+@pytest.mark.parametrize("text", ["a: 'x' y\n", "b: [1, 2]]\n"])
+def test_a_quote_or_bracket_is_not_taken_for_indentation(text: str) -> None:
+    assert "same column" not in _refusal(text)
+
+
 @pytest.mark.long
 def test_deep_nesting_is_refused() -> None:
     assert _refusal(f"a: {'[' * 900}{']' * 900}") == "x.yaml:1: a: nested too deeply"

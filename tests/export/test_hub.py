@@ -252,6 +252,13 @@ HARM: dict[str, tuple[Callable[[Path], object], int, str]] = {
         1,
         "is exported for transformers; name the run",
     ),
+    "config without settings": (
+        lambda it: (it / "config.json").write_text(
+            '{"model_type": "transformer-cli", "transformer_cli_version": "1.0.0"}'
+        ),
+        1,
+        "has no settings: not a model that transformer-cli has exported",
+    ),
     "config of another type": (
         lambda it: change(it / "config.json", "model_type", "marian"),
         1,

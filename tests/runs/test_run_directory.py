@@ -83,15 +83,19 @@ def test_what_is_no_run_has_no_settings(tmp_path: Path) -> None:
         ("mien", "there is nothing of that name; did you mean 'mine'?"),
         ("other", "there is nothing of that name; make one with: transformer-cli train CONFIG"),
         ("", "it holds some: name one, as in {runs}/mine"),
+        ("mine/checkpoints/step-00000001", "it lies in a run; name that: {runs}/mine"),
+        ("mine/checkpoints", "it lies in a run; name that: {runs}/mine"),
+        ("mine/config.yaml", "it lies in a run; name that: {runs}/mine"),
         (
-            "mine/checkpoints/step-00000001",
-            "it is a checkpoint; name its run: {runs}/mine --checkpoint {path}",
+            "mine/checkpoints/step-9",
+            "there is nothing of that name; make one with: transformer-cli train CONFIG",
         ),
         ("mine.argosmodel", "it is exported for Argos Translate; name the run that it was made of"),
     ],
 )
 def test_what_is_near_a_run_leads_to_it(trained: RunDirectory, name: str, advice: str) -> None:
     path = trained.path.parent / name
+    (trained.path.parent / "mine.argosmodel").touch()
     with pytest.raises(RunError) as error:
         RunDirectory(path).load_config()
     advice = advice.format(runs=trained.path.parent, path=path)

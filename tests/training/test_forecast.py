@@ -176,6 +176,12 @@ def test_both_are_said(idle_seconds: float, said: str) -> None:
     assert rows["forecast"].startswith(said)
 
 
+@pytest.mark.parametrize(("seconds", "is_told"), [(3_500.0, False), (3_700.0, True)])
+def test_what_shortens_a_long_training_is_told(seconds: float, is_told: bool) -> None:
+    rows = dict(summarize_forecast(Forecast(seconds, seconds, 10**9), Path("run")))
+    assert rows["forecast"].endswith("training.max_steps shorten it") == is_told
+
+
 def test_a_first_batch_that_takes_too_long_is_the_last(
     costs: Costs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

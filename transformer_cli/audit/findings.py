@@ -1,8 +1,8 @@
 """What ``check`` reports of a corpus: findings in each split, and what each filter would reject.
 
 The rules that say what is wrong with a pair are those of ``data/filters/rules.py``. A split is
-checked in one pass. Beside the text's different characters, 30 bytes a pair are held: two digests,
-a ratio and flags.
+checked in one pass, and read again where lines of it are shown. Beside the text's different
+characters, 30 bytes a pair are held: two digests, a ratio and flags.
 """
 
 import re
@@ -129,7 +129,7 @@ def check_corpus(
     progress: PairProgress,
     ignored: Collection[str] = (),
 ) -> CorpusReport:
-    """Check all splits of a configured corpus in one pass each, and return the report.
+    """Check all splits of a configured corpus, and return the report.
 
     Sources of kind corpus are first read, filtered and split as for a training. ``tokenizers`` are
     the run's, None before they are learned; ``ignored`` names findings that are never warnings.
@@ -162,7 +162,7 @@ def check_corpus(
                 name, source, config, tokenizers, unit, None if is_trained else training
             )
             split.read(progress)
-            report.findings.extend(_find(split, config, unit, ignored))
+            report.findings.extend(_find(split, config, unit, ignored, progress))
             lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
             report.splits.append(SplitSummary(name, split.pairs, *lengths))
             (training if is_trained else scored).append(split)
@@ -441,11 +441,17 @@ def find_in(few: Digests, many: Digests) -> dict[int, int]:
 
 
 def _find(
-    split: SplitCheck, config: Config, unit: Unit, ignored: Collection[str]
+    split: SplitCheck,
+    config: Config,
+    unit: Unit,
+    ignored: Collection[str],
+    progress: PairProgress,
 ) -> Iterator[Finding]:
     """Yield what is found in a split."""
     found = [each for each in _look_for(split, config, unit) if each[3].count]
-    shown = _read_shown(split, {index for _, _, _, faults, _ in found for index, _ in faults.first})
+    shown = _read_shown(
+        split, {index for _, _, _, faults, _ in found for index, _ in faults.first}, progress
+    )
     for what, text, warning_share, faults, side in found:
         share = faults.count / split.pairs
         is_warning = share >= warning_share and what not in ignored
@@ -485,12 +491,15 @@ def _look_for(
         yield f"{which}_unknown_characters", text, TOLERANT_SHARE, side.lacking, number
 
 
-def _read_shown(split: SplitCheck, indices: set[int]) -> dict[int, tuple[str, str]]:
+def _read_shown(
+    split: SplitCheck, indices: set[int], progress: PairProgress
+) -> dict[int, tuple[str, str]]:
     """Return the pairs of these indices, unless they are lines of files that a user can open."""
     if isinstance(split.source, ParallelFiles) or not indices:
         return {}
-    pairs = enumerate(islice(split.source.pairs(), max(indices) + 1))
-    return {index: pair for index, pair in pairs if index in indices}
+    # A second pass, to the last of them: what several lines have in common is known after one.
+    pairs = progress(islice(split.source.pairs(), max(indices) + 1), f"{split.name}, to show")
+    return {index: pair for index, pair in enumerate(pairs) if index in indices}
 
 
 def _place(split: SplitCheck, index: int, side: int, shown: dict[int, tuple[str, str]]) -> str:

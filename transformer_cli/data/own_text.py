@@ -64,8 +64,16 @@ def check_languages(src_lang: str, tgt_lang: str) -> None:
 
 
 def check_files(files: ParallelFiles) -> None:
-    """Raise CorpusError unless the sides are two files that can be opened."""
+    """Check that the sides are two files that can be opened.
+
+    Raises:
+        MissingTextError: there is no such file.
+        MissingExtraError: it is compressed, and the package that reads it is missing.
+        CorpusError: it cannot be read as often as it takes, or both sides are one file.
+    """
     for path in files.paths:
+        if path.is_dir():
+            raise CorpusError(f"{path}: is a directory; name a file in it")
         if path.exists() and not path.is_file():
             raise CorpusError(f"{path}: is no file; a pipe can be read only once, so save it first")
         open_text(path).close()

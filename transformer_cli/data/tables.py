@@ -185,8 +185,7 @@ def _tsv_records(table: "TsvTable", name: str) -> Iterator[TableRecord]:
         if isinstance(row, CorpusError):
             raise row
         place = f"{name}:{number}"
-        if len(row) == 1 and "," in row[0] and _ending(Path(name)).lower() == ".csv":
-            raise CorpusError(f"{place}: has no tab; columns are separated by tabs: save it as TSV")
+        _check_no_commas(row, name, number)
         if row == [""] and index:
             raise CorpusError(f"{place}: is blank; remove the line, or fill in its columns")
         if index >= len(row):
@@ -578,10 +577,19 @@ def _index(column: int | str, header: list[str], name: str) -> int:
             raise CorpusError(f"{name}: no column {column}; columns are numbered from 1")
         return column - 1
     if column not in header:
+        _check_no_commas(header, name, 1)
         raise CorpusError(f"{name}:1: the header has {no_such('column', column, header)}")
     if header.count(column) > 1:
         raise CorpusError(f"{name}:1: the header has two columns '{column}'; give their numbers")
     return header.index(column)
+
+
+def _check_no_commas(row: list[str], name: str, number: int) -> None:
+    """Raise CorpusError if commas separate the columns of a row, as in most files named .csv."""
+    if len(row) == 1 and "," in row[0] and _ending(Path(name)).lower() == ".csv":
+        raise CorpusError(
+            f"{name}:{number}: has no tab; columns are separated by tabs: save it as TSV"
+        )
 
 
 def too_few_columns(row: list[str], index: int, name: str, number: int) -> CorpusError:

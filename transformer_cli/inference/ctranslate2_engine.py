@@ -304,9 +304,10 @@ def open_converted(
 
     Where it cannot be kept, as on a disk that is read-only, it is made in a temporary directory.
     ``open_directory`` opens the directory of a converted model, and has read it when it returns.
+    Whether the checkpoint's weights are those of its manifest, the caller verifies.
 
     Raises:
-        CheckpointError: the weights are damaged.
+        CheckpointError: the weights cannot be read.
         MissingExtraError: CTranslate2 is not installed.
         OSError: there is no room for it.
     """

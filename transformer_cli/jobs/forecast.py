@@ -150,7 +150,7 @@ class DistillForecaster:
         if job.name == STUDENT_JOB:
             command[1] = str(self._plan.distillation.student_file)
             run = RunDirectory(self._directory.path / "student-to-be")
-        if config.init is not None and not list_checkpoints(config.init / "checkpoints"):
+        if config.init is not None and not list_checkpoints(RunDirectory(config.init).checkpoints):
             config = config.model_copy(update={"init": None})
             command += ["--set", "init=null"]
         return replace(job, command=command, config=config, run=run)

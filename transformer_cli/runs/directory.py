@@ -127,9 +127,11 @@ class RunDirectory:
     def _why_no_run(self) -> str:
         """Return why there is no run here, and what to do."""
         path, parent = self.path, self.path.parent
-        if path.is_dir() and parent.name == CHECKPOINTS and (parent.parent / CONFIG).is_file():
-            return f"it is a checkpoint; name its run: {parent.parent} --checkpoint {path}"
-        if path.suffix == ".argosmodel":
+        if path.exists():
+            for run in path.parents[:2]:
+                if (run / MARK).is_file() and (run / CONFIG).is_file():
+                    return f"it lies in a run; name that: {run}"
+        if path.suffix == ".argosmodel" and path.is_file():
             return "it is exported for Argos Translate; name the run that it was made of"
         place = path if path.is_dir() else parent
         runs = sorted(each.parent.name for each in islice(place.glob(f"*/{CONFIG}"), _MAX_RUNS))

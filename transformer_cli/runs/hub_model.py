@@ -68,7 +68,8 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
     root = parse(text, str(path))
     settings, found = find_node(root, ("settings",)), values(root)
     keys = found if settings is None and isinstance(found, dict) else {}
-    if "transformer_cli_version" in keys:  # written by export/transformers.py
+    # Both exports have our version, and this one another program's type of model.
+    if "transformer_cli_version" in keys and keys.get("model_type") != MODEL_TYPE:
         raise RunError(
             f"{directory}: is exported for transformers; name the run that it was made of"
         )

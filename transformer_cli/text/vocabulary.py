@@ -65,7 +65,8 @@ class Vocabulary:
         if not is_whole or tokens[: len(SPECIALS)] != [*SPECIALS] or len(set(tokens)) < len(tokens):
             raise TokenizerError(
                 f"{path}: no vocabulary of {_MAX_BYTES >> 20} MiB at most: {', '.join(SPECIALS)}, "
-                "then other tokens, all different, one a line, in UTF-8; learn the tokenizer again"
+                "then other tokens, all different, one a line, in UTF-8; restore the file, or "
+                "learn the tokenizer again"
             )
         return cls(tokens[len(SPECIALS) :])
 

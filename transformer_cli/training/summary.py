@@ -158,7 +158,7 @@ def summarize_forecast(expected: forecasts.Forecast | None, run: Path) -> Iterat
         yield (
             "forecast",
             f"about {seconds}, validations not counted, and at least {size(expected.memory)} of "
-            f"memory{'; --set training.epochs=N shortens it' * is_long}",
+            f"memory{'; fewer training.epochs or training.max_steps shorten it' * is_long}",
         )
     yield "run", str(run)
 

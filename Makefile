@@ -3,7 +3,7 @@
 # make setup: the environment with all extras and tools; make demo installs the package alone.
 # make test-shuffled: as test, files and tests in a random order; SEED=… repeats one.
 # make docs: the documents as a site with search, in .site.
-# make bench: how fast we are beside other programs, into .bench.
+# make bench: how fast we are beside other programs, into .bench; an hour, alone on the machine.
 # make best: our best models of Multi30k, both ways; about 2½ hours on 2 CPU cores that
 # multiply in bfloat16. Run it again to resume.
 # make test-torchtext: vocabulary files read by torchtext, in an environment of its own (5 GB).

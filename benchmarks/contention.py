@@ -5,7 +5,7 @@
 For each way of waiting two trainings are started, which train when they are told to. One of them
 does for some seconds alone, then beside a process that only counts; then both do. Ways of waiting
 are a number, which is libgomp's GOMP_SPINCOUNT, ``passive``, OMP_WAIT_POLICY's word, and
-``default``, which is neither. Not part of ``make bench``. Run it alone on the machine.
+``default``, which is neither. Run it alone on the machine.
 """
 
 import argparse
@@ -33,23 +33,36 @@ Speeds = dict[str, list[float]]
 """By case, target tokens a second in each round."""
 
 
-def main() -> None:
-    """Measure, and print a table."""
+_CONDITIONS = """\
+Target tokens/s of a training alone, beside a process that keeps a core busy, and of two trainings
+at once, {threads} threads each; medians over {rounds} rounds of {seconds:g} s by turns. Behind the
+precision, how a waiting thread of libgomp waits: `default`, or that many turns (GOMP_SPINCOUNT; the
+command line sets {spins}). `toy` is configs/toy.yaml's model, `small` that of Training."""
+
+
+def main(arguments: Sequence[str] | None = None) -> str:
+    """Measure, and give the report's section on trainings beside other work.
+
+    Args:
+        arguments: as on the command line; None takes those.
+    """
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
     parser.add_argument("--precisions", nargs="+", choices=PRECISIONS, default=PRECISIONS)
     parser.add_argument("--waits", nargs="+", default=("default", SPIN_COUNT))
     parser.add_argument("--seconds", type=float, default=6.0, help="of each measurement")
     parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     rows = []
     for model in options.models:
         prepare_model(model)
         for precision in options.precisions:
             speeds = _measure(model, precision, options)
             rows += [row(model, precision, wait, found) for wait, found in speeds.items()]
-    print(report_head(f"python -m benchmarks.contention {' '.join(sys.argv[1:])}".strip()))
-    print(f"\n{table(rows)}")
+    conditions = _CONDITIONS.format(
+        threads=THREADS, rounds=options.rounds, seconds=options.seconds, spins=SPIN_COUNT
+    )
+    return "\n\n".join(("## Beside other work", conditions, table(rows)))
 
 
 def _measure(model: str, precision: str, options: argparse.Namespace) -> dict[str, Speeds]:
@@ -153,4 +166,6 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    section = main()
+    print(report_head(f"python -m benchmarks.contention {' '.join(sys.argv[1:])}".strip()))
+    print(f"\n{section}")

@@ -25,10 +25,12 @@ Greedy translation of German text by the commands that a user runs: wall-clock s
 start of the process to its end, and lines/s. {lines} lines: the first {test:,} are those of
 {split}, whose translations BLEU is of, the rest are drawn from the training text. {threads}
 threads each; medians over {rounds} rounds by turns, files of {once:,} lines and more once.
-CTranslate2's own is a script with SentencePiece, after its documentation. Marian's is `pymarian
-decode`, with its own SentencePiece; its outputs are no translations but as long, see Decoding."""
+CTranslate2's own is a script with SentencePiece, after its documentation; "times CTranslate2's" is
+of its seconds in the same precision. Marian's is `pymarian decode`, with its own SentencePiece; its
+outputs are no translations but as long, see Decoding."""
 
-_ONCE = 10_000
+_SCRIPT = "CTranslate2 4.8.5"
+_ONCE = 50_000
 """A file of so many lines is translated in one round only."""
 
 
@@ -40,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> str:
     """
     parser = argparse.ArgumentParser(prog="benchmarks.end_to_end", description=__doc__)
     parser.add_argument("run", type=Path, nargs="?", default=DEFAULT_RUN)
-    parser.add_argument("--lines", type=int, nargs="+", default=[1_000, 100_000])
+    parser.add_argument("--lines", type=int, nargs="+", default=[1_000, 20_000])
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args(arguments)
 
@@ -67,10 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> str:
             scored = translations[: len(test.tgt)]
             bleu = score(scored, list(test.tgt)[: len(scored)])["bleu"].value
             shown = "–" if name.startswith("Marian") else f"{bleu:.2f}"
-            rows[name] += [f"{took:.1f}", f"{number / took:,.0f}", shown]
+            precision = name.rpartition(", ")[2]
+            times_script = took / median(seconds[f"{_SCRIPT}, {precision}"])
+            rows[name] += [f"{took:.2f}", f"{number / took:,.0f}", f"{times_script:.2f}", shown]
     header = ["command"]
     for number in options.lines:
-        header += [f"{number:,} lines, s", "lines/s", "BLEU"]
+        header += [f"{number:,} lines, s", "lines/s", "times CTranslate2's", "BLEU"]
     conditions = _CONDITIONS.format(
         lines=" and ".join(f"{number:,}" for number in options.lines),
         test=len(test.src), split=SPLIT, threads=THREADS, rounds=options.rounds, once=_ONCE,
@@ -94,7 +98,7 @@ def _commands(run: RunDirectory, directory: Path) -> dict[str, list[str]]:
         model = directory / quantization
         export = [sys.executable, "-m", "transformer_cli", "export", str(run.path), str(model)]
         _run([*export, "--format", "ctranslate2", "--quantization", quantization])
-        commands[f"CTranslate2 4.8.5, {quantization}"] = [
+        commands[f"{_SCRIPT}, {quantization}"] = [
             *ctranslate2, str(model), str(pieces), str(THREADS), "INPUT", "OUTPUT"
         ]  # fmt: skip
     job, _ = prepare(run)

@@ -8,15 +8,20 @@ import re
 from collections.abc import Iterable, Sequence
 
 
+def find_similar(name: object, choices: Iterable[str]) -> str | None:
+    """Return the choice that is closest to a name, or None if no choice is close."""
+    from difflib import get_close_matches  # only mistakes need it, and --help imports this module
+
+    return next(iter(get_close_matches(str(name), list(choices), n=1)), None)
+
+
 def did_you_mean(name: object, choices: Iterable[str], known: str | None = None) -> str | None:
     """Return the question 'did you mean …?', or None if no choice is close to a name.
 
     ``known`` is what the name means elsewhere, in another program say; it goes before similar ones.
     """
-    from difflib import get_close_matches  # only mistakes need it, and --help imports this module
-
-    close = [known] if known else get_close_matches(str(name), list(choices), n=1)
-    return f"did you mean '{close[0]}'?" if close else None
+    similar = known or find_similar(name, choices)
+    return f"did you mean '{similar}'?" if similar else None
 
 
 class TransformerCliError(Exception):
@@ -71,6 +76,12 @@ class CheckpointError(TransformerCliError):
     """A checkpoint that is missing, damaged or belongs to something else."""
 
 
+class MissingCheckpointError(CheckpointError):
+    """A checkpoint that a command names, and that is not there."""
+
+    exit_code = 2
+
+
 class DamagedCheckpointError(CheckpointError):
     """A checkpoint that is not as it was written."""
 
@@ -81,6 +92,12 @@ class WorkerError(TransformerCliError):
 
 class RunError(TransformerCliError):
     """A run directory that is missing, cannot be written or holds a different run."""
+
+
+class MissingRunError(RunError):
+    """A run that a command or a configuration names, and that is not there."""
+
+    exit_code = 2
 
 
 class ImportedModelError(TransformerCliError):

@@ -188,7 +188,7 @@ def test_runs_of_one_name_are_told_apart(training: Training, tmp_path: Path) -> 
     ("options", "code", "fragments"),
     [
         ([], 2, ["run alone", "transformer-cli evaluate "]),
-        (["none"], 1, ["none: not a run directory"]),
+        (["none"], 2, ["none: not a run directory"]),
         (["{}/"], 2, ["is named twice"]),
         (["{}/../run"], 2, ["is named twice"]),
         (["{other}", "--split", "tset"], 2, ["run: ", "no split 'tset'; did you mean 'test'?"]),

@@ -12,6 +12,7 @@ from cli.process import Finished, run, signal_at
 from cli.same import assert_same_run
 from cli.test_kill import at_rename
 
+ROOT = Path(__file__).parents[2]
 CONFIG = """
 data:
   kind: corpus
@@ -130,7 +131,26 @@ def test_before_a_run_is_begun_changed_sources_are_read_again(tmp_path: Path) ->
     for name, line in (("a.de", "Zeichne nichts"), ("a.en", "draw nothing")):
         with (tmp_path / name).open("a") as file:
             file.write(f"{line}\n")
-    assert "sources[0] a.de: 211 pairs" in run(*vocab, cwd=tmp_path).err
+    again = run(*vocab, cwd=tmp_path)
+    assert again.code == 0, again.err
+    assert "sources[0] a.de: 211 pairs" in again.err
+
+
+def test_a_begun_run_warns_that_its_sources_have_changed(tmp_path: Path) -> None:
+    write_sources(tmp_path)
+    said = "warning: data.sources: the text has changed since the run began"
+    for change, is_told in (
+        (lambda path: None, False),
+        (lambda path: path.touch(), False),
+        (lambda path: path.write_text(path.read_text().replace("rot", "blau")), True),
+        (lambda path: path.unlink(), False),
+    ):
+        change(tmp_path / "a.de")
+        trained = run(
+            *("train", "corpus.yaml", "--run-dir", "run", "--set", "training.max_steps=1"),
+            cwd=tmp_path,
+        )
+        assert (trained.code, said in trained.err) == (0, is_told), trained.err
 
 
 @pytest.mark.long
@@ -168,6 +188,33 @@ def test_check_reads_the_sources(trained: Path) -> None:
     assert [line.split()[:2] for line in checked.out.splitlines() if line[:5] == "test "] == [
         ["test", "12"]
     ]
+
+
+def test_languages_of_different_scripts_are_checked_and_trained_on(tmp_path: Path) -> None:
+    write_sources(tmp_path)
+    for path in tmp_path.glob("?.de"):
+        cyrillic = re.sub("(?<!%)[a-z]", lambda each: chr(ord(each[0]) + 0x3CF), path.read_text())
+        path.write_text(cyrillic.replace("Z", "З").replace("N", "Н").replace("G", "Г"))
+    russian = ("--set", "data.src_lang=ru")
+    checked = run("check", "corpus.yaml", *russian, cwd=tmp_path)
+    assert (checked.code, "mistake" in checked.out) == (0, False), checked.err
+    trained = run("train", "corpus.yaml", *russian, "--set", "training.max_steps=1", cwd=tmp_path)
+    assert trained.code == 0, trained.err
+    swapped = ("--set", "data.src_lang=en", "--set", "data.tgt_lang=ru")
+    checked = run("check", "corpus.yaml", *swapped, cwd=tmp_path)
+    assert checked.code == 1
+    assert "mistake: train: its source is in the script of 'ru' and its target" in checked.out
+
+
+def test_check_warns_of_text_in_other_languages(tmp_path: Path) -> None:
+    toy = ROOT / "data" / "toy"
+    (tmp_path / "swapped.yaml").write_text(
+        f"data: {{kind: corpus, src_lang: de, tgt_lang: en, split: {{val: 9, test: 9}}, sources: "
+        f"[{{src: '{toy}/val.en', tgt: '{toy}/val.de'}}]}}\ntokenizer: {{kind: words}}\n"
+    )
+    checked = run("check", "swapped.yaml", "--strict", cwd=tmp_path)
+    assert checked.code == 1
+    assert "warning: sources: most pairs are in other languages than data.src_lang" in checked.out
 
 
 def test_check_shows_what_it_finds_in_text_that_was_drawn(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_a_misspelt_key_is_named_with_its_line(config: Path) -> None:
 
 @pytest.mark.parametrize("command", ["evaluate", "translate"])
 def test_a_run_that_is_not_there(tmp_path: Path, command: str) -> None:
-    assert_refused(run(command, "none", cwd=tmp_path), 1, "none: not a run directory")
+    assert_refused(run(command, "none", cwd=tmp_path), 2, "none: not a run directory")
 
 
 @pytest.mark.parametrize("command", ["evaluate", "translate"])
@@ -67,7 +67,9 @@ def test_a_run_that_is_not_trained(config: Path, command: str) -> None:
 
 def test_a_checkpoint_that_is_not_there(own_run: Path) -> None:
     refused = run("translate", own_run, "--checkpoint", "step-7")
-    assert_refused(refused, 1, "--checkpoint step-7: neither best, last")
+    assert_refused(refused, 2, "--checkpoint step-7: neither best, last")
+    refused = run("translate", own_run, "--checkpoint", "bset")
+    assert_refused(refused, 2, "--checkpoint bset: neither", "did you mean 'best'?")
 
 
 def test_a_damaged_checkpoint(own_run: Path) -> None:
@@ -125,14 +127,14 @@ def test_a_run_directory_that_holds_something_else(config: Path) -> None:
 
 def test_a_run_directory_that_is_a_file(config: Path) -> None:
     refused = run("train", config, "--run-dir", config)
-    assert_refused(refused, 1, str(config), "cannot be written")
+    assert_refused(refused, 2, str(config), "is a file; choose another --run-dir")
 
 
 @pytest.mark.parametrize(
     ("options", "fragments"),
     [
-        (["--src", "some.de"], ["--src and --ref together"]),
-        (["--ref", "some.en"], ["--src and --ref together"]),
+        (["--src", "some.de"], ["--src needs", "name it with --ref"]),
+        (["--ref", "some.en"], ["--ref needs", "name it with --src"]),
         (["--split", "val", "--src", "some.de", "--ref", "some.en"], ["--split, or --src"]),
     ],
 )

@@ -85,7 +85,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_deleted(
     itself = refuse(*over, "--set", f"init={own_run.name}")
     assert_refused(itself, 2, f"init: {own_run} is the run directory itself", "--run-dir")
     none = ("--set", "init=none")
-    assert_refused(refuse(*over, *none), 1, f"{config.parent / 'none'}: not a run directory")
+    assert_refused(refuse(*over, *none), 2, f"{config.parent / 'none'}: not a run directory")
     other = ("--set", f"init={training.run}", "--set", "model.norm=post")
     assert_refused(refuse(*over, *other), 2, "model.norm pre, not post")
     assert contents(own_run) == before

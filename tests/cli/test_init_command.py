@@ -271,4 +271,4 @@ def test_equal_pairs_cannot_be_held_out(here: Path) -> None:
         (here / f"a.{side}").write_text("Hallo\n" * 30, encoding="utf-8")
     assert run("init", *OWN, cwd=here).code == 0
     checked = run("check", "configs/own.yaml", cwd=here)
-    assert_refused(checked, 1, "data.split: 1 pairs for val and 1 for test are asked for, but of 1")
+    assert_refused(checked, 2, "data.split: 1 pairs for val and 1 for test are asked for, but of 1")

@@ -336,7 +336,7 @@ def test_translations_made_otherwise_are_not_mixed(training: Training, here: Pat
             *({"input_": Path("in/a**")}, "-i in/a**: "),
             marks=pytest.mark.skipif(sys.version_info >= (3, 13), reason="it is as a* there"),
         ),
-        ({"input_": Path("in/below")}, "-i in/below: has no files"),
+        ({"input_": Path("in/below")}, "-i in/below: is a directory without files"),
         ({"input_": Path("*/a.txt")}, "in/a.txt and other/a.txt: both would become a.txt"),
         ({"input_": Path("other")}, "other/t.tsv: is a table; say where its text is with --src"),
         (

@@ -140,7 +140,7 @@ def test_what_cannot_be_reported_is_one_line(own_run: Path, tmp_path: Path) -> N
     def refused(*options: str | Path) -> Finished:
         return run("report", own_run, *options)
 
-    assert_refused(run("report", tmp_path), 1, "not a run directory")
+    assert_refused(run("report", tmp_path), 2, "not a run directory")
     assert_refused(refused("--split", "tset"), 2, "no split 'tset'; did you mean 'test'?")
     assert_refused(refused("-o", tmp_path), 2, f"-o {tmp_path}: is a directory")
     assert_refused(refused("-o", tmp_path / "no" / "r.html"), 2, "there is no directory")

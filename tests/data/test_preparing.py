@@ -23,7 +23,7 @@ from transformer_cli.data.prepared import (
 from transformer_cli.data.preparing import clean_corpus, is_prepared, prepare_corpus
 from transformer_cli.data.sorting import DROPPED, DroppedPair
 from transformer_cli.data.training_text import StreamedText
-from transformer_cli.errors import CorpusError
+from transformer_cli.errors import ConfigError, CorpusError
 from transformer_cli.training.texts import describe_record
 
 Pairs = list[tuple[str, str]]
@@ -172,7 +172,7 @@ def test_what_changes_the_sources_is_noticed(tmp_path: Path) -> None:
 
 def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
     data = corpus([write(tmp_path, "a", numbered(0, 4))])
-    with pytest.raises(CorpusError, match=r"data\.split: 3 pairs for val and 2 for test"):
+    with pytest.raises(ConfigError, match=r"data\.split: 3 pairs for val and 2 for test"):
         prepare(data, tmp_path / "corpus")
     with pytest.raises(CorpusError, match="no pair is left"):
         prepare(

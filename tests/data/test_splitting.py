@@ -27,7 +27,7 @@ from transformer_cli.data.sorting import (
 )
 from transformer_cli.data.spool import KeyExchange, Part
 from transformer_cli.data.workers import SerialExecutor
-from transformer_cli.errors import CorpusError
+from transformer_cli.errors import ConfigError
 
 Pairs = list[tuple[int, int]]
 
@@ -83,7 +83,7 @@ def test_no_side_is_both_trained_on_and_held_out(
 ) -> None:
     try:
         found = draw(pairs, val, test, seed)
-    except CorpusError:
+    except ConfigError:
         assume(False)
     assert (found.count(VAL), found.count(TEST)) == (val, test)
     for side in (0, 1):
@@ -103,7 +103,7 @@ def test_the_order_of_the_pairs_does_not_matter(pairs: Pairs, shuffle: random.Ra
     shuffle.shuffle(mixed)
     try:
         found = dict(zip(pairs, draw(pairs, 2, 1), strict=True))
-    except CorpusError:
+    except ConfigError:
         assume(False)
     assert dict(zip(mixed, draw(mixed, 2, 1), strict=True)) == found
 
@@ -121,8 +121,8 @@ def test_how_the_pairs_are_cut_does_not_matter(
     cuts = [min(cut, len(pairs)) for cut in cuts]
     try:
         expected = draw(pairs, val, 1)
-    except CorpusError:
-        with pytest.raises(CorpusError):
+    except ConfigError:
+        with pytest.raises(ConfigError):
             draw(pairs, val, 1, cuts=cuts, partitions=partitions)
         return
     assert draw(pairs, val, 1, cuts=cuts, partitions=partitions) == expected
@@ -163,7 +163,7 @@ def test_only_what_may_be_held_out_is() -> None:
     ],
 )
 def test_too_few_pairs(pairs: Pairs, val: int, message: str) -> None:
-    with pytest.raises(CorpusError, match=message):
+    with pytest.raises(ConfigError, match=message):
         draw(pairs, val, 0)
 
 

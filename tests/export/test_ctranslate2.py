@@ -404,6 +404,7 @@ def test_what_is_exported_has_files_that_others_read(tmp_path: Path) -> None:
     assert RunDirectory(directory).is_for_ctranslate2
     files = {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
     assert files == {
+        "README.md",
         "config.json",
         "settings.yaml",
         "sums.json",
@@ -433,6 +434,23 @@ def test_the_documented_snippet_translates(
     assert capsys.readouterr().out == f"{endless.translate(names['lines'])}\n"
 
 
+@pytest.mark.parametrize("joint", [True, False])
+def test_the_snippet_on_its_card_translates(
+    joint: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = subword_run(tmp_path / "run", joint)
+    (tmp_path / "there").mkdir()
+    card = (exported(run, tmp_path / "there" / "run") / "README.md").read_text()
+    assert "library_name: ctranslate2" in card
+    code = "\n".join(re.findall(r"^    ((?!transformer-cli).*)$", card, re.M)[:8])
+    monkeypatch.chdir(tmp_path / "there")
+    names: dict[str, Any] = {}
+    exec(code.replace('"..."', "'0 1 2', '3 4 5 6'"), names)
+    ours = load_torch_translator(run, "best", torch.device("cpu"), torch.float32)
+    endless = replace(ours, decoding=DecodingConfig(max_length_ratio=100.0), max_length=256)
+    assert names["translations"] == endless.translate(["0 1 2", "3 4 5 6"])
+
+
 @pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("name", "content", "said"),
@@ -457,12 +475,13 @@ def test_damage_is_named(name: str, content: bytes | None, said: str, tmp_path: 
     with pytest.raises(CheckpointError, match=r"not those whose SHA-256 sums\.json records"):
         opened(directory)
     (directory / "sums.json").unlink()
-    (directory / "tokenizer").rename(tmp_path / "tokenizer")
-    (directory / "settings.yaml").rename(tmp_path / "settings.yaml")
+    others = ("tokenizer", "settings.yaml", "README.md")
+    for path in others:
+        (directory / path).rename(tmp_path / path)
     if name == "shared_vocabulary.json" and content is None:
         (directory / "target_vocabulary.json").write_bytes(b"[]")
     write_sums(directory)  # as whoever has changed it would
-    for path in ("tokenizer", "settings.yaml"):
+    for path in others:
         (tmp_path / path).rename(directory / path)
     with pytest.raises(TransformerCliError, match=said) as error:
         opened(directory)

@@ -237,7 +237,7 @@ HARM: dict[str, tuple[Callable[[Path], object], int, str]] = {
     "config no text": (lambda it: (it / "config.json").write_bytes(b"\xff\xfe{"), 1, "config.json"),
     "config a directory": (
         lambda it: make_a_directory_of(it / "config.json"),
-        1,
+        2,
         "not a run directory",
     ),
     "config no JSON": (lambda it: (it / "config.json").write_text('{"a": ['), 2, "config.json:1"),

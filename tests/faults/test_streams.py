@@ -28,7 +28,7 @@ def close(*descriptors: int) -> None:
 
 @pytest.mark.parametrize(
     ("command", "code"),
-    [(["train", "nothing.yaml"], 2), (["translate", "nothing"], 1), (["nothing"], 2)],
+    [(["train", "nothing.yaml"], 2), (["translate", "nothing"], 2), (["nothing"], 2)],
 )
 def test_errors_without_a_stderr_are_on_no_other_stream(command: list[str], code: int) -> None:
     assert run(*command, before=partial(close, 2)) == Finished(code, "", "")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import ConfigError, RunError
+from transformer_cli.errors import ConfigError, RunError, UsageError
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import check_resumable, initialize_run
 
@@ -80,7 +80,7 @@ def test_what_is_no_run_has_no_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("mien", "there is nothing of that name; did you mean 'mine'?"),
+        ("mien", "there is nothing of that name; did you mean '{runs}/mine'?"),
         ("other", "there is nothing of that name; make one with: transformer-cli train CONFIG"),
         ("", "it holds some: name one, as in {runs}/mine"),
         ("mine/checkpoints/step-00000001", "it lies in a run; name that: {runs}/mine"),
@@ -109,11 +109,16 @@ def test_the_same_settings_go_on(trained: RunDirectory) -> None:
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize("below", ["", "deeper/run"])
-def test_a_file_in_its_place_is_a_run_error(tmp_path: Path, overwrite: bool, below: str) -> None:
+@pytest.mark.parametrize(
+    ("below", "error", "told"),
+    [("", UsageError, "is a file; "), ("deeper/run", RunError, "cannot be written: ")],
+)
+def test_a_file_in_its_place_is_an_error(
+    tmp_path: Path, overwrite: bool, below: str, error: type[Exception], told: str
+) -> None:
     (tmp_path / "file").write_text("text")
     run = RunDirectory(tmp_path / "file" / below)
-    with pytest.raises(RunError, match=f"^{run.path}: cannot be written: [^\n]+$"):
+    with pytest.raises(error, match=f"^{run.path}: {told}[^\n]+$"):
         initialize_run(run, settings(), overwrite)
     assert (tmp_path / "file").read_text() == "text"
 

@@ -26,7 +26,7 @@ from transformer_cli.config.tokenizer_schema import (
     TokenizerConfig,
     WordPieceConfig,
 )
-from transformer_cli.errors import CorpusError, MissingExtraError, TokenizerError
+from transformer_cli.errors import ConfigError, CorpusError, MissingExtraError, TokenizerError
 from transformer_cli.text.kinds import huggingface
 from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.kinds.wordpiece import learn_wordpiece
@@ -441,11 +441,11 @@ def test_wordpiece_can_forget_case_and_accents(tmp_path: Path) -> None:
 
 
 def test_a_vocabulary_too_small_for_the_characters_says_what_is_possible(tmp_path: Path) -> None:
-    with pytest.raises(TokenizerError, match=r"^tokenizer\.vocab_size: 20 ") as caught:
+    with pytest.raises(ConfigError, match=r"^tokenizer\.vocab_size: 20 ") as caught:
         learn(wordpiece(vocab_size=20), tmp_path)
     possible = int(str(caught.value).split("at least ", 1)[1].split(",")[0])
     assert learn(wordpiece(vocab_size=possible), tmp_path / "one").src.size == possible
-    with pytest.raises(TokenizerError):
+    with pytest.raises(ConfigError):
         learn(wordpiece(vocab_size=possible - 1), tmp_path / "other")
 
 

@@ -8,7 +8,7 @@ import pytest
 import sentencepiece
 
 from transformer_cli.config.tokenizer_schema import MarianConfig
-from transformer_cli.errors import TokenizerError
+from transformer_cli.errors import ConfigError, TokenizerError
 from transformer_cli.text.kinds.marian import MarianTokenizer, write_tokenizers
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers, load_tokenizers
 from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
@@ -90,7 +90,7 @@ def test_merges_are_dropped_where_the_model_has_some(tmp_path: Path) -> None:
 def test_it_is_not_learned(tmp_path: Path) -> None:
     config = MarianConfig(kind="marian")
     lines = ["a"]
-    with pytest.raises(TokenizerError, match="name it with init"):
+    with pytest.raises(ConfigError, match="name it with init"):
         learn_tokenizers(
             config,
             TrainingText("de", "en", lines, lines, "0" * 64, lambda lines, label: lines),

@@ -9,7 +9,7 @@ import sentencepiece
 from hypothesis import given, strategies as st
 
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.errors import CorpusError, TokenizerError
+from transformer_cli.errors import ConfigError, CorpusError, TokenizerError
 from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.protocol import sample_lines
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
@@ -132,7 +132,7 @@ def test_lowercase_is_for_encoding_and_so_for_decoding() -> None:
 
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
 def test_a_vocabulary_too_big_says_what_is_possible(model_type: str) -> None:
-    with pytest.raises(TokenizerError) as caught:
+    with pytest.raises(ConfigError) as caught:
         learn_model(settings(model_type=model_type, vocab_size=90000), LINES, "source text", quiet)
     message = str(caught.value)
     assert message.startswith("tokenizer.vocab_size: ")
@@ -145,7 +145,7 @@ def test_a_vocabulary_too_big_says_what_is_possible(model_type: str) -> None:
 
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
 def test_a_vocabulary_too_small_says_what_is_possible(model_type: str) -> None:
-    with pytest.raises(TokenizerError) as caught:
+    with pytest.raises(ConfigError) as caught:
         learn_model(settings(model_type=model_type, vocab_size=100), LINES, "source text", quiet)
     message = str(caught.value)
     assert message.startswith("tokenizer.vocab_size: 100 ")
@@ -155,7 +155,7 @@ def test_a_vocabulary_too_small_says_what_is_possible(model_type: str) -> None:
 
 
 def test_text_without_characters_is_an_error() -> None:
-    with pytest.raises(TokenizerError, match="target text") as caught:
+    with pytest.raises(ConfigError, match="target text") as caught:
         learn_model(settings(), ["   ", ""], "target text", quiet)
     assert "\n" not in str(caught.value)
 

@@ -244,7 +244,7 @@ def test_damaged_ones_are_not_adopted(tmp_path: Path) -> None:
 
 
 def test_a_min_freq_that_leaves_no_word_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TokenizerError, match=r"tokenizer\.min_freq"):
+    with pytest.raises(ConfigError, match=r"tokenizer\.min_freq"):
         learn(WordsConfig(kind="words", min_freq=1000), tmp_path)
 
 

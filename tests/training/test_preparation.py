@@ -14,7 +14,7 @@ from transformer_cli.data import training_text
 from transformer_cli.data.store import read_stats
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.data.training_text import BlockStats, StreamedText
-from transformer_cli.errors import CorpusError, RunError, TokenizerError
+from transformer_cli.errors import ConfigError, CorpusError, RunError
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.protocol import ProgressBar
@@ -166,7 +166,7 @@ def test_a_trained_run_refuses_another_text(run: RunDirectory) -> None:
 
 
 def test_a_tokenizer_that_cannot_be_learned_leaves_none(run: RunDirectory) -> None:
-    with pytest.raises(TokenizerError, match=r"tokenizer\.min_freq"):
+    with pytest.raises(ConfigError, match=r"tokenizer\.min_freq"):
         prepared(run, tokenizer=WORDS | {"min_freq": 9})
     assert not run.tokenizer.exists()
     assert not list(run.path.glob("*.partial-*"))

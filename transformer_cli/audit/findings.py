@@ -19,7 +19,13 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from transformer_cli.audit.shift import ShiftCheck
-from transformer_cli.audit.text_audit import ALL_COPIED, TRAINED_TEXT, find_mistaken_files
+from transformer_cli.audit.text_audit import (
+    ALL_COPIED,
+    MOSTLY,
+    MOSTLY_SHIFTED,
+    TRAINED_TEXT,
+    find_mistaken_files,
+)
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, FilterName
 from transformer_cli.config.schema import Config
@@ -167,9 +173,9 @@ def check_corpus(
             report.splits.append(SplitSummary(name, split.pairs, *lengths))
             (training if is_trained else scored).append(split)
         report.near.extend(find_nearness(data, sources, progress))
+        report.mistakes.extend(_find_mistakes(config, training, scored))
     large = (near for near in report.near if near.is_large)
     report.findings.extend(_warn_of_near(data, near, ignored) for near in large)
-    report.mistakes.extend(_find_mistakes(config, training, scored))
     return report
 
 
@@ -521,6 +527,8 @@ def _find_mistakes(
     for split in (*training, *scored):
         if split.is_all_copied:
             yield ALL_COPIED.format(split.name)
+        if split.find_shifted().count > MOSTLY * split.pairs:
+            yield MOSTLY_SHIFTED.format(split.name)
     digests = np.concatenate([split.known_digests() for split in training])
     for split in scored:
         if np.array_equal(split.known_digests(), digests):
@@ -540,6 +548,11 @@ class FilterEffect:
     share: float | None = None  # of all pairs, from 0 to 1
     first: int | None = None  # number of the first such pair of all, from 1
     missing: str | None = None  # message about a package that is not installed
+
+    @property
+    def tells_other_languages(self) -> bool:
+        """True if most text is in other languages than the data names, of whatever script."""
+        return self.name == "language" and (self.share or 0.0) > MOSTLY
 
 
 def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[FilterEffect]:

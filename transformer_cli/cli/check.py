@@ -70,16 +70,17 @@ def check(
     effects = []
     if isinstance(settings.data, data_schema.CorpusData):  # others have nothing to filter
         effects = findings.find_filter_effects(settings.data, pair_bar)
+    warnings = report.warnings + any(effect.tells_other_languages for effect in effects)
     if json:
         filters = {"filters": [asdict(effect) for effect in effects]} if effects else {}
         about = {"config": str(config), "tokenizer": path and str(path)}
-        content = {**about, "warnings": report.warnings, **asdict(report), **filters}
+        content = {**about, "warnings": warnings, **asdict(report), **filters}
         say(json_format.dumps(content))
     else:
         of = f" of {path}" if path else ": no tokenizer yet (see vocab)"
         heading = f"{config}: lengths in {report.unit}{of}"
-        say("\n".join([heading, "", *_lines(report), *_filter_lines(effects)]))
-    if report.mistakes or (strict and report.warnings):
+        say("\n".join([heading, "", *_lines(report, warnings), *_filter_lines(effects)]))
+    if report.mistakes or (strict and warnings):
         raise typer.Exit(1)
 
 
@@ -103,7 +104,8 @@ def _find_tokenizer(
     return initial if initial is not None and initial.is_dir() else None
 
 
-def _lines(report: "findings.CorpusReport") -> Iterable[str]:
+def _lines(report: "findings.CorpusReport", warnings: int) -> Iterable[str]:
+    """Format all but what filters would reject, of which there may be a warning more."""
     percentiles = "/".join(map(str, token_arrays.PERCENTILES))
     rows: list[Sequence[str]] = [("split", "pairs", f"source, percentiles {percentiles}", "target")]
     for split in report.splits:
@@ -116,6 +118,11 @@ def _lines(report: "findings.CorpusReport") -> Iterable[str]:
     yield ""
     yield from (f"mistake: {mistake}" for mistake in report.mistakes)
     yield from (f"warning: {finding}" for finding in report.findings if finding.warning)
+    if warnings > report.warnings:
+        yield (
+            "warning: sources: most pairs are in other languages than data.src_lang and "
+            "data.tgt_lang, or their sides are swapped: see the filters below"
+        )
     notes = [
         *(str(finding) for finding in report.findings if not finding.warning),
         *(
@@ -125,7 +132,7 @@ def _lines(report: "findings.CorpusReport") -> Iterable[str]:
         *report.unavailable,
     ]
     yield from (f"note: {note}" for note in notes)
-    counts = [(report.warnings, "warning"), (len(notes), "note")]
+    counts = [(warnings, "warning"), (len(notes), "note")]
     if report.mistakes:
         counts.insert(0, (len(report.mistakes), "mistake"))
     yield ", ".join(f"{count or 'no'} {what}{'' if count == 1 else 's'}" for count, what in counts)

@@ -89,6 +89,7 @@ def evaluate(given: EvaluateOptions) -> None:
     BLEU is cased and, where letters have case, lowercased, of detokenised translations against raw
     references, by sacreBLEU; the signatures printed with the scores say exactly how. ± is half of
     the 95 % interval, by bootstrap resampling. Of TER, edits to a hundred words, less is better.
+    What is scored is the first search: doubtful lines, which translate searches again, stay.
 
     \b
     Example:
@@ -115,8 +116,11 @@ def _read_text(
     )
     if src is None and ref is None:
         return options.load_split(run, given.split, "name text with --src and --ref")
-    if src is None or ref is None or given.split is not None:
-        raise UsageError("evaluate: give --split, or --src and --ref together")
+    if src is None or ref is None:
+        there, missing = ("--src", "--ref") if ref is None else ("--ref", "--src")
+        raise UsageError(f"evaluate: {there} needs the other side's text; name it with {missing}")
+    if given.split is not None:
+        raise UsageError("evaluate: give --split, or --src and --ref")
     if any(columns):
         text = tables.read_parallel_tables((src, columns[0]), (ref, columns[1]))
     else:

@@ -52,7 +52,7 @@ AllowSuspectData = Annotated[
     bool,
     flag(
         "Train even where files can only be named by mistake: test text that is the training "
-        "text, one file for source and target, or each side in the other's script.",
+        "text, one file for source and target, sides shifted, or in each other's script.",
         "--allow-suspect-data",
     ),
 ]

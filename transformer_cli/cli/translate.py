@@ -328,6 +328,7 @@ def translate(given: TranslateOptions) -> None:
     FILE.partial has the translations until FILE is complete. Of DIR or a 'pattern*', each file is
     translated into DIR; --cluster gives each worker a file (split -l cuts); run again to resume.
     A document (.po, .xlf, .tmx, .html) gets what translations it lacks; all else stays as it is.
+    A doubtful translation (repetitive, far too long or short) is searched again, with a wider beam.
 
     \b
     Example:

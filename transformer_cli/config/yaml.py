@@ -16,7 +16,7 @@ from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.origins import SET, Origins, Written, origins_of
 from transformer_cli.config.schema import Config
 from transformer_cli.config.validation import check_paths, validate_as
-from transformer_cli.errors import ConfigError, did_you_mean
+from transformer_cli.errors import ConfigError, find_similar
 from transformer_cli.files import read_small
 
 MAX_YAML_BYTES = 1 << 20
@@ -138,9 +138,9 @@ def _find_similar(path: Path) -> str | None:
     places = dict.fromkeys((path.parent, Path("configs")))
     found = [file for place in places for file in islice(place.glob("*.y*ml"), 1000)]
     # By stems: a directory and an ending that are shared make all names alike.
-    hint = did_you_mean(path.stem, [file.stem for file in found])
-    near = next((file for file in found if hint == f"did you mean '{file.stem}'?"), None)
-    return f"did you mean '{near.as_posix()}'?" if near else None
+    by_stem = {file.stem: file for file in reversed(found)}
+    similar = find_similar(path.stem, by_stem)
+    return f"did you mean '{by_stem[similar].as_posix()}'?" if similar else None
 
 
 def merge(old: tree.Node, new: tree.Node, keeps_rest: bool = True) -> tree.Node:

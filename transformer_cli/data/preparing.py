@@ -23,7 +23,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_cli.config.data_schema import CorpusData, FilterName, SourceConfig, SplitConfig
+from transformer_cli.config.data_schema import (
+    PATH_KEYS,
+    CorpusData,
+    FilterName,
+    SourceConfig,
+    SplitConfig,
+)
 from transformer_cli.data import prepared
 from transformer_cli.data.corpus import ConcatenatedSources, PairProgress
 from transformer_cli.data.filters.deciding import Filtering, decide, write_part
@@ -47,7 +53,7 @@ from transformer_cli.data.sorting import (
 )
 from transformer_cli.data.spool import KeyExchange, Part, save
 from transformer_cli.data.workers import SerialExecutor, open_pool
-from transformer_cli.errors import CorpusError
+from transformer_cli.errors import CorpusError, TransformerCliError
 from transformer_cli.files import remove_leftovers
 from transformer_cli.ranks import count_cores
 
@@ -58,6 +64,7 @@ PARTITION_PAIRS = 1 << 21
 MIN_BYTES_FOR_WORKERS = 1 << 24
 """Text that is worth the second that it takes to start workers."""
 _DELETIONS = 10
+_MOST_COMPARED_BYTES = 1 << 30  # a run that goes on is not to wait for more than seconds
 
 
 def prepare_corpus(
@@ -69,7 +76,8 @@ def prepare_corpus(
     given, and of none if there is little to read.
 
     Raises:
-        CorpusError: a source cannot be read, or too few pairs are left.
+        CorpusError: a source cannot be read, or no pair is left.
+        ConfigError: too few pairs are left for ``data.split``.
         MissingExtraError: a format or a filter needs a package that is not installed.
         WorkerError: a worker has died.
         OSError: the files cannot be written.
@@ -91,6 +99,22 @@ def is_prepared(data: CorpusData, directory: Path) -> bool:
     if mtime_key is not None and mtime_key == record.mtime_key:
         return True
     return record.made_of == {"sources": sources.source_sha256()}
+
+
+def has_changed(data: CorpusData, directory: Path) -> bool:
+    """Return whether the sources are here, and are not what ``directory`` was made of.
+
+    What would have to be fetched, or is large, is not read for that.
+    """
+    are_named = any(source.opus or source.hf for source in data.sources)
+    paths = (getattr(source, key) for source in data.sources for key in PATH_KEYS)
+    if are_named or any("://" in str(path) for path in paths):
+        return False
+    try:
+        size = sum(count_bytes(source.reader) for source in _open_sources(data))
+        return size <= _MOST_COMPARED_BYTES and not is_prepared(data, directory)
+    except (TransformerCliError, OSError):  # a source is gone, or its package
+        return False
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from transformer_cli.data.corpus import ParallelFiles, is_among
 from transformer_cli.data.filters.deciding import REASON
 from transformer_cli.data.near_copies import MAX_HELD_OUT, HeldOutPairs
 from transformer_cli.data.spool import KeyExchange, Part, new_file
-from transformer_cli.errors import CorpusError
+from transformer_cli.errors import ConfigError
 
 TRAIN, VAL, TEST, LEFT_OUT = 0, 1, 2, -1
 SPLITS = {TRAIN: "train", VAL: "val", TEST: "test"}
@@ -114,10 +114,10 @@ def _mark_near(pairs: Sequence[tuple[str, str]], languages: tuple[str, str], par
 
 
 def check_enough(split: SplitConfig, left: int, held_out: int, trained: int) -> None:
-    """Raise CorpusError unless so many pairs of those that are left make all splits."""
+    """Raise ConfigError unless so many pairs of those that are left make all splits."""
     if held_out < split.val + split.test or not trained:
         near = " (near-copies of those are not)" if split.near else ""
-        raise CorpusError(
+        raise ConfigError(
             f"data.split: {split.val:,} pairs for val and {split.test:,} for test are asked for, "
             f"but of {left:,} that are left, {held_out:,} could be held out and {trained:,} "
             f"trained on{near}; ask for fewer"

@@ -94,7 +94,7 @@ _CORPORA = {
 """By data.kind: what the training text is, and what it means for a licence."""
 _DATASETS = {"multi30k": "Multi30k", "toy": "toy captions", "copy": "copy task"}
 
-Library = Literal["transformer-cli", "transformers", "argostranslate"]
+Library = Literal["transformer-cli", "transformers", "ctranslate2", "argostranslate"]
 """What reads the directory of a card; ``library_name`` on the Hub."""
 
 

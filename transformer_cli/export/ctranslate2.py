@@ -23,6 +23,29 @@ from transformer_cli.text.vocabulary import BOS_ID, PAD_ID, UNK_ID
 _PACKAGE_VERSION = "1.0"
 _ARGOS_VERSION = "1.11"  # the version of Argos Translate that it is tested with
 _USE = """\
+With CTranslate2 and SentencePiece (`pip install ctranslate2 sentencepiece`), and this directory in
+`{name}`:
+
+    import ctranslate2
+    import sentencepiece
+
+    src = sentencepiece.SentencePieceProcessor(model_file="{name}/tokenizer/{src_model}")
+    tgt = sentencepiece.SentencePieceProcessor(model_file="{name}/tokenizer/{tgt_model}")
+    translator = ctranslate2.Translator("{name}")
+    tokens = src.encode(["..."], out_type=str)
+    results = translator.translate_batch(tokens, beam_size=1, disable_unk=True)
+    translations = [tgt.decode(result.hypotheses[0]) for result in results]
+
+CTranslate2 adds the end of a source itself.
+
+"""
+_LOWERCASED = "The model was trained on lowercased text: lowercase the source first.\n\n"
+_USE_OURS = """\
+With transformer-cli, which translates a file line by line:
+
+    transformer-cli translate {name} -i in.{src} -o out.{tgt}
+"""
+_USE_ARGOS = """\
 With Argos Translate (`pip install argostranslate`), and this package in `{name}`:
 
     from argostranslate import package, translate
@@ -30,6 +53,7 @@ With Argos Translate (`pip install argostranslate`), and this package in `{name}
     package.install_from_path("{name}")
     print(translate.translate("...", "{src}", "{tgt}"))
 
+The first translation needs the internet: Argos Translate fetches a model that splits sentences.
 LibreTranslate serves all packages that are installed.
 """
 
@@ -37,13 +61,27 @@ LibreTranslate serves all packages that are installed.
 def write_ctranslate2(
     run: RunDirectory, trained: TrainedModel, directory: Path, quantization: Quantization
 ) -> None:
-    """Write the model, its tokenizers and its settings into an empty directory."""
+    """Write the model, its tokenizers, its settings and a card into an empty directory."""
     # Who searches it with CTranslate2 alone does not know the tags.
     never_written = trained.tokenizers.tgt.source_ids
     write_model(trained, quantization, directory, never_written=never_written)
     write_sums(directory)
     write_text(directory / SETTINGS, dump_config(trained.config))
-    write_tokenizer(run, directory)
+    tokenizer = write_tokenizer(run, directory)
+    name, data = run.path.resolve().name, trained.config.data
+    use = _USE_OURS.format(name=name, src=data.src_lang, tgt=data.tgt_lang)
+    write_card(run, trained, directory, "ctranslate2", _use_alone(name, trained, tokenizer) + use)
+
+
+def _use_alone(name: str, trained: TrainedModel, tokenizer: Path) -> str:
+    """Return how to use an export without this program; empty if its tokenizers need it."""
+    config, src = trained.config.tokenizer, trained.tokenizers.src
+    if config.kind != "sentencepiece" or src.text_size != src.size:
+        return ""
+    is_joint = (tokenizer / "joint.model").is_file()
+    models = ("joint.model", "joint.model") if is_joint else ("src.model", "tgt.model")
+    use = _USE.format(name=name, src_model=models[0], tgt_model=models[1])
+    return use + (_LOWERCASED if config.lowercase else "")
 
 
 def check_argos(config: Config, tokenizers: Tokenizers) -> None:
@@ -88,7 +126,7 @@ def write_argos(
         }
         write_json(directory / "metadata.json", metadata)
         name = f"translate-{src}_{tgt}"
-        use = _USE.format(name=f"{name}.argosmodel", src=src, tgt=tgt)
+        use = _USE_ARGOS.format(name=f"{name}.argosmodel", src=src, tgt=tgt)
         write_card(run, trained, directory, "argostranslate", use)
         version = _PACKAGE_VERSION.replace(".", "_")
         _zip(directory, f"{name}-{version}", package)

@@ -113,7 +113,8 @@ def fetch_weights(name: str, commit: str) -> None:
 
 
 def _fetch(name: str, revision: str | None, patterns: list[str]) -> Path:
-    hub = import_extra("huggingface_hub", "hub", f"import {name}")
+    what = f"{name} (no directory here, so a name on the Hugging Face Hub)"
+    hub = import_extra("huggingface_hub", "hub", what)
     try:
         return Path(hub.snapshot_download(name, revision=revision, allow_patterns=patterns))
     except Exception as error:  # whatever its layers raise: of the network, the Hub, the disk

@@ -83,16 +83,16 @@ def find_inputs(given: Path) -> list[Path]:
     Raises:
         UsageError: there are none, or two of the same name.
     """
-    where, paths = "no file matches", _match(given)
+    problem, paths = "no file matches; name a directory, or a pattern in quotes", _match(given)
     if not isinstance(given, ObjectPath) and given.is_dir():
-        where, paths = "has no files", given.iterdir()
+        problem, paths = "is a directory without files; name another one", given.iterdir()
     found = sorted(
         path
         for path in paths
         if not path.name.startswith(".") and (isinstance(path, ObjectPath) or path.is_file())
     )
     if not found:
-        raise UsageError(f"-i {given}: {where}; name a directory, or a pattern in quotes")
+        raise UsageError(f"-i {given}: {problem}")
     by_name: dict[str, Path] = {}
     for path in found:
         if (other := by_name.setdefault(output_name(path), path)) != path:

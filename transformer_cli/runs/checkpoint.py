@@ -28,7 +28,12 @@ from safetensors import SafetensorError
 
 from transformer_cli.artifact import read_record, write_record
 from transformer_cli.config.schema import TrainingConfig
-from transformer_cli.errors import CheckpointError, DamagedCheckpointError
+from transformer_cli.errors import (
+    CheckpointError,
+    DamagedCheckpointError,
+    MissingCheckpointError,
+    did_you_mean,
+)
 from transformer_cli.files import (
     TEMPORARY_MARK,
     remove_directory,
@@ -338,9 +343,13 @@ def find_checkpoint(directory: Path, which: str) -> Path:
                 f"transformer-cli average {directory.parent}"
             )
         if not path.is_dir():
-            raise CheckpointError(
+            names = [each.name for each in directory.iterdir()] if directory.is_dir() else []
+            names += ["best", "last"] if names else []
+            hint = did_you_mean(which, names)
+            hint = f"; {hint}" if hint else ""
+            raise MissingCheckpointError(
                 f"--checkpoint {which}: neither best, last, average, one of {directory}, nor the "
-                "path of one"
+                f"path of one{hint}"
             )
         return path
     checkpoints = list_checkpoints(directory)

@@ -23,10 +23,11 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import is_resolved, load_config
 from transformer_cli.errors import (
     ConfigError,
+    MissingRunError,
     RunError,
     RunInUseError,
     UsageError,
-    did_you_mean,
+    find_similar,
 )
 from transformer_cli.files import (
     TEMPORARY_END,
@@ -121,7 +122,7 @@ class RunDirectory:
         if self.is_hub_model:
             return hub_model.read_hub_config(self.path)[1]
         if not self.config.is_file():
-            raise RunError(f"{self.path}: not a run directory, {self._why_no_run()}")
+            raise MissingRunError(f"{self.path}: not a run directory, {self._why_no_run()}")
         return load_config(self.config)
 
     def _why_no_run(self) -> str:
@@ -138,8 +139,9 @@ class RunDirectory:
         if path.is_dir() and runs:
             return f"it holds some: name one, as in {path / runs[0]}"
         what = f"it has no {CONFIG}" if path.exists() else "there is nothing of that name"
-        hint = did_you_mean(path.name, runs) or "make one with: transformer-cli train CONFIG"
-        return f"{what}; {hint}"
+        if similar := find_similar(path.name, runs):
+            return f"{what}; did you mean '{place / similar}'?"
+        return f"{what}; make one with: transformer-cli train CONFIG"
 
     def check_is_run_or_empty(self) -> None:
         """Check that the directory holds a run or nothing."""
@@ -147,6 +149,8 @@ class RunDirectory:
         # A stranger's links could make us change any file. ``report`` takes no lock, and replaces
         # its page whatever it is.
         check_no_links(self.path, set(ALL) - {REPORT})
+        if self.path.is_file():
+            raise UsageError(f"{self.path}: is a file; choose another --run-dir")
         if not self.path.is_dir() or is_run(self.path):
             return
         for path in sorted(self.path.iterdir()):

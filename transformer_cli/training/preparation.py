@@ -152,7 +152,7 @@ def _prepare_tokenizers(
     if _can_reuse_tokenizers(config, run, text_sha256):
         return tokenizer.load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
-        run.remove_data()
+        run.remove_data(run.tokenizer, run.encoded)
     tags, has_terms = tag_names(config.data), config.data.terms > 0
     with whole_directory(run.tokenizer) as directory:
         if config.init is not None:

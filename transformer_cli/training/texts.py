@@ -23,7 +23,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data import prepared
 from transformer_cli.data.corpus import PairProgress, ParallelText, without_blank_pairs
 from transformer_cli.data.mixing import TrainingMix
-from transformer_cli.data.preparing import is_prepared, prepare_corpus
+from transformer_cli.data.preparing import has_changed, is_prepared, prepare_corpus
 from transformer_cli.data.sources import load_split, open_training_text
 from transformer_cli.data.store import EncodedStore, read_stats
 from transformer_cli.data.training_text import StreamedText, TextStats
@@ -87,6 +87,12 @@ def audit_texts(
             report.warn(where, finding)
         for each in audit.near:
             report.log(f"{each.name}: {each.describe()}")
+        if is_begun and isinstance(data, CorpusData) and has_changed(data, run.corpus):
+            report.warn(
+                "data.sources",
+                "the text has changed since the run began, and the run goes on with what it was; "
+                "for the new text, choose another --run-dir, or start anew with --overwrite",
+            )
 
 
 def read_texts(data: DataConfig, known: TextStats | None = None) -> Texts:

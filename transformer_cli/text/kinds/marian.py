@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from transformer_cli.config.tokenizer_schema import MarianConfig
-from transformer_cli.errors import TokenizerError
+from transformer_cli.errors import ConfigError
 from transformer_cli.files import sha256
 from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
@@ -87,8 +87,8 @@ def write_tokenizers(
 
 
 def learn(config: MarianConfig, text: TrainingText, directory: Path) -> NoReturn:
-    """Raise TokenizerError: tokenizers of this kind are not learned."""
-    raise TokenizerError(
+    """Raise ConfigError: tokenizers of this kind are not learned."""
+    raise ConfigError(
         "tokenizer.kind marian: such tokenizers are not learned, they come with the run of an "
         "imported model; name it with init, or choose another kind"
     )

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any, Literal
 
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.errors import TokenizerError
+from transformer_cli.errors import ConfigError, TokenizerError
 from transformer_cli.text.model_check import check_model, mark_checked
 from transformer_cli.text.protocol import Lines, ProgressBar, Tokenizer, TrainerInput
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
@@ -166,7 +166,7 @@ def learn_model(
 ) -> bytes:
     """Learn a model; the same lines and settings always give the same bytes.
 
-    ``label`` is the text's name in messages, as in 'source text'. Raises TokenizerError if
+    ``label`` is the text's name in messages, as in 'source text'. Raises ConfigError if
     ``tokenizer.vocab_size`` is too big or too small for this text.
     """
     import sentencepiece
@@ -197,22 +197,23 @@ def learn_model(
     except (RuntimeError, SystemError) as error:
         if text.failure is not None:
             raise text.failure from None
-        raise TokenizerError(_explain(str(error), config.vocab_size, label)) from error
+        raise _explain(str(error), config.vocab_size, label) from error
     mark_checked(model.getvalue())
     return model.getvalue()
 
 
-def _explain(reason: str, vocab_size: int, label: str) -> str:
-    """Return one line on why SentencePiece cannot learn, with a size that is possible."""
+def _explain(reason: str, vocab_size: int, label: str) -> ConfigError | TokenizerError:
+    """Return the error of why SentencePiece cannot learn, with a size that is possible."""
     if limit := _TOO_MANY.search(reason):
-        return (
+        return ConfigError(
             f"tokenizer.vocab_size: the {label} is too little for {vocab_size} subwords; "
             f"set at most {limit[1]}"
         )
     if limit := _TOO_FEW.search(reason):
-        return (
+        return ConfigError(
             f"tokenizer.vocab_size: {vocab_size} entries are too few for the specials, bytes and "
             f"characters of the {label}; set at least {limit[1]}, or a lower "
             "tokenizer.character_coverage"
         )
-    return f"tokenizer: SentencePiece cannot learn from the {label} ({' '.join(reason.split())})"
+    why = " ".join(reason.split())
+    return TokenizerError(f"tokenizer: SentencePiece cannot learn from the {label} ({why})")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from transformer_cli.config.tokenizer_schema import WordPieceConfig
-from transformer_cli.errors import TokenizerError
+from transformer_cli.errors import ConfigError, TokenizerError
 from transformer_cli.text.kinds.huggingface import HuggingFaceTokenizer, import_tokenizers
 from transformer_cli.text.model_check import mark_checked
 from transformer_cli.text.protocol import Lines, ProgressBar, TrainerInput
@@ -92,7 +92,7 @@ def _characters(
     characters = sorted({*kept, _SPACE})
     needed = len(SPECIALS) + 2 * len(characters)
     if needed > config.vocab_size:
-        raise TokenizerError(
+        raise ConfigError(
             f"tokenizer.vocab_size: {config.vocab_size} entries are too few for the specials and "
             f"characters of the {label}; set at least {needed}, or a higher tokenizer.min_frequency"
         )

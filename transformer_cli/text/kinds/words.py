@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from transformer_cli.config.tokenizer_schema import WordsConfig
-from transformer_cli.errors import ConfigError, TokenizerError
+from transformer_cli.errors import ConfigError
 from transformer_cli.files import sha256
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.tokenizer import TokenizerManifest, TrainingText
@@ -201,7 +201,7 @@ def learn(config: WordsConfig, text: TrainingText, directory: Path) -> Manifest:
         counts = words.count(text.progress(lines, f"{side} words"))
         vocabulary = Vocabulary.from_counts(counts, config.min_freq, config.max_size, config.order)
         if len(vocabulary) == len(SPECIALS):
-            raise TokenizerError(
+            raise ConfigError(
                 f"tokenizer.min_freq: no word is seen {config.min_freq} times for {name}; "
                 "set a lower one"
             )

@@ -57,7 +57,7 @@ def test_mistakes_are_one_line(own_run: Path, tmp_path: Path) -> None:
     assert_refused(run("average", own_run, own_run), 2, "named twice")
     assert_refused(
         run("evaluate", own_run, "--checkpoint", "average"),
-        1,
+        2,
         "no average yet",
         f"average {own_run}",
     )

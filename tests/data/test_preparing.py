@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.config.data_schema import CorpusData
+from transformer_cli.data import preparing
 from transformer_cli.data.prepared import (
     find_damage,
     read_corpus_record,
@@ -168,6 +169,24 @@ def test_what_changes_the_sources_is_noticed(tmp_path: Path) -> None:
     assert not is_prepared(data, tmp_path / "corpus")
     (tmp_path / "corpus" / "sources.json").write_text("{}")
     assert not is_prepared(data, tmp_path / "corpus")
+
+
+def test_changed_sources_are_told_if_that_costs_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, made = write(tmp_path, "a", numbered(0, 40)), tmp_path / "corpus"
+    data = corpus([source])
+    prepare(data, made)
+    assert not preparing.has_changed(data, made)
+    write(tmp_path, "a", numbered(0, 41))
+    assert preparing.has_changed(data, made)
+    elsewhere = {"src": "https://example.org/a.de", "tgt": "https://example.org/a.en"}
+    assert not preparing.has_changed(corpus([source, elsewhere]), made)
+    with monkeypatch.context() as patched:
+        patched.setattr(preparing, "_MOST_COMPARED_BYTES", 100)
+        assert not preparing.has_changed(data, made)
+    (tmp_path / "a.0").unlink()
+    assert not preparing.has_changed(data, made)
 
 
 def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:

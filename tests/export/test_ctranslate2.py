@@ -10,6 +10,7 @@ from typing import Any
 import ctranslate2
 import pytest
 import torch
+from cli.conftest import Training
 from torch.nn.utils.rnn import pad_sequence
 
 from transformer_cli.config.choices import LONGEST_SOURCE, PrecisionName, Quantization
@@ -449,6 +450,14 @@ def test_the_snippet_on_its_card_translates(
     ours = load_torch_translator(run, "best", torch.device("cpu"), torch.float32)
     endless = replace(ours, decoding=DecodingConfig(max_length_ratio=100.0), max_length=256)
     assert names["translations"] == endless.translate(["0 1 2", "3 4 5 6"])
+
+
+def test_a_card_has_no_snippet_where_the_tokenizer_needs_this_program(
+    training: Training, tmp_path: Path
+) -> None:
+    card = (exported(RunDirectory(training.run), tmp_path / "exported") / "README.md").read_text()
+    assert "import sentencepiece" not in card
+    assert "transformer-cli translate" in card
 
 
 @pytest.mark.long_cases

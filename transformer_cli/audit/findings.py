@@ -143,6 +143,7 @@ def check_corpus(
     Raises:
         CorpusError: a split is missing, misaligned, blank, or not UTF-8. A test split that cannot
             be opened is reported as unavailable instead.
+        ConfigError: too few pairs are left for ``data.split``.
     """
     data = config.data
     unit: Unit = "characters"
@@ -552,7 +553,7 @@ class FilterEffect:
     @property
     def tells_other_languages(self) -> bool:
         """True if most text is in other languages than the data names, of whatever script."""
-        return self.name == "language" and (self.share or 0.0) > MOSTLY
+        return self.name == "language" and not self.is_on and (self.share or 0.0) > MOSTLY
 
 
 def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[FilterEffect]:

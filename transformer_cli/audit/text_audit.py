@@ -61,7 +61,7 @@ ALL_COPIED = "{}: each target is its source, so one file is both"
 TRAINED_TEXT = "{}: its text is the training text"
 MOSTLY_SHIFTED = "{}: most of its lines are shifted against each other"
 MOSTLY = 0.5
-"""Share of a text that is shifted from which it can only be a mistake."""
+"""Share of a text from which what is wrong with it is wrong with the text as a whole."""
 
 LARGE_OVERLAP = 0.01  # share of a split that is trained on, from which it is worth a line
 _LOOKED_AT = 1000  # pairs of a split whose script is looked at
@@ -171,7 +171,7 @@ class TextAudit:
             self._found |= found
             self._nearest = np.maximum(self._nearest, nearest)
             yield blocks
-        audited.shifts, audited.shifted = shifts.result()
+        audited.shifts, audited.main_shift = shifts.result()
 
     def _refuse_trained_text(self, text_sha256: str) -> None:
         for name, other in self._text_sha256s.items():
@@ -198,11 +198,10 @@ class TextAudit:
     def _conclude_pairs(self, audited: "_Audited") -> None:
         if audited.full and audited.copies == audited.full and not self._one_language:
             self._refuse(ALL_COPIED.format(audited.name))
-        shifts = list(audited.shifts)
-        if audited.shifted > MOSTLY * audited.full:
-            told = f"{MOSTLY_SHIFTED.format(audited.name)}, {shifts.pop(0)}"
-            self._refuse(told, "mend the files")
-        self.notes += [f"{audited.name}: {shift}" for shift in shifts]
+        main = audited.main_shift
+        if main is not None:
+            self._refuse(f"{MOSTLY_SHIFTED.format(audited.name)}, {main}", "mend the files")
+        self.notes += [f"{audited.name}: {shift}" for shift in audited.shifts if shift != main]
 
     def _refuse(self, mistake: str, remedy: str = "name other files") -> None:
         if not self._allow:
@@ -224,8 +223,8 @@ class _Audited:
     """Of these, the targets with letters that are their sources."""
     shifts: list[str] = field(default_factory=list)
     """Descriptions of stretches that are shifted."""
-    shifted: int = 0
-    """Pairs in these."""
+    main_shift: str | None = None
+    """The longest one's, if most pairs are in one."""
 
 
 class _Scored(NamedTuple):
@@ -294,16 +293,18 @@ def _first_shards(shards: Sequence[Shard]) -> list[Shard]:
     return [shard for shard, start in zip(shards, starts, strict=False) if start < _SHIFT_PAIRS]
 
 
-def _find_shifts(shards: Sequence[Shard]) -> tuple[list[str], int]:
-    """Return descriptions of the stretches that are shifted, and how many pairs are in them."""
+def _find_shifts(shards: Sequence[Shard]) -> tuple[list[str], str | None]:
+    """Return descriptions of what is shifted; and the longest stretch's, if most pairs are."""
     check = ShiftCheck()
     for batch in in_batches(chain.from_iterable(shard.pairs() for shard in shards)):
         check.add(batch)
         if check.pairs >= _SHIFT_PAIRS:
             break
     shifts = check.find_shifts()
-    shifted = sum(shift.end - shift.first for shift in shifts)
-    return [shift.describe(check.pairs) for shift in shifts], shifted
+    lengths = [shift.end - shift.first for shift in shifts]
+    told = [shift.describe(check.pairs) for shift in shifts]
+    is_most = sum(lengths) > MOSTLY * check.pairs
+    return told, told[lengths.index(max(lengths))] if is_most else None
 
 
 def find_mistaken_files(data: DataConfig, training: Sources, scored: Sources) -> Iterator[str]:

@@ -64,7 +64,7 @@ PARTITION_PAIRS = 1 << 21
 MIN_BYTES_FOR_WORKERS = 1 << 24
 """Text that is worth the second that it takes to start workers."""
 _DELETIONS = 10
-_MOST_COMPARED_BYTES = 1 << 30  # a run that goes on is not to wait for more than seconds
+_MOST_COMPARED_BYTES = 1 << 28  # packed or not: a run that goes on waits for seconds at most
 
 
 def prepare_corpus(

@@ -36,12 +36,13 @@ With CTranslate2 and SentencePiece (`pip install ctranslate2 sentencepiece`), an
     results = translator.translate_batch(tokens, beam_size=1, disable_unk=True)
     translations = [tgt.decode(result.hypotheses[0]) for result in results]
 
-CTranslate2 adds the end of a source itself.
+CTranslate2 adds the end of a source itself. It stops after 256 tokens, unless
+`max_decoding_length` is set.
 
 """
 _LOWERCASED = "The model was trained on lowercased text: lowercase the source first.\n\n"
 _USE_OURS = """\
-With transformer-cli, which translates a file line by line:
+With transformer-cli, which translates a file line by line, and this directory in `{name}`:
 
     transformer-cli translate {name} -i in.{src} -o out.{tgt}
 """

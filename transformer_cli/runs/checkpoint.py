@@ -338,13 +338,12 @@ def find_checkpoint(directory: Path, which: str) -> Path:
     if which not in ("best", "last"):
         path = directory / which if (directory / which).is_dir() else Path(which)
         if which == AVERAGE and path.parent != directory:
-            raise CheckpointError(
+            raise MissingCheckpointError(
                 f"{directory}: no average yet; make one with: "
                 f"transformer-cli average {directory.parent}"
             )
         if not path.is_dir():
-            names = [each.name for each in directory.iterdir()] if directory.is_dir() else []
-            names += ["best", "last"] if names else []
+            names = ["best", "last", AVERAGE, *(each.name for each in list_checkpoints(directory))]
             hint = did_you_mean(which, names)
             hint = f"; {hint}" if hint else ""
             raise MissingCheckpointError(

@@ -77,6 +77,12 @@ def audit_texts(
     data = request.config.data
     is_begun = not request.overwrite and bool(list_checkpoints(run.checkpoints))
     audit = TextAudit(data, request.allow_suspect_data, is_begun, corpus_directory(run))
+    if is_begun and isinstance(data, CorpusData) and has_changed(data, run.corpus):
+        report.warn(
+            "data.sources",
+            "the text has changed since the run began, and the run goes on with what it was; "
+            "for the new text, choose another --run-dir, or start anew with --overwrite",
+        )
     try:
         audit.look_at_scored()
         train = audit.read_training_text(read_stats(run.encoded), executor)
@@ -87,12 +93,6 @@ def audit_texts(
             report.warn(where, finding)
         for each in audit.near:
             report.log(f"{each.name}: {each.describe()}")
-        if is_begun and isinstance(data, CorpusData) and has_changed(data, run.corpus):
-            report.warn(
-                "data.sources",
-                "the text has changed since the run began, and the run goes on with what it was; "
-                "for the new text, choose another --run-dir, or start anew with --overwrite",
-            )
 
 
 def read_texts(data: DataConfig, known: TextStats | None = None) -> Texts:

@@ -175,6 +175,8 @@ def check_corpus(
             (training if is_trained else scored).append(split)
         report.near.extend(find_nearness(data, sources, progress))
         report.mistakes.extend(_find_mistakes(config, training, scored))
+    shifted = (each for each in report.findings if each.what == "shifted" and each.share > MOSTLY)
+    report.mistakes.extend(MOSTLY_SHIFTED.format(each.split) for each in shifted)
     large = (near for near in report.near if near.is_large)
     report.findings.extend(_warn_of_near(data, near, ignored) for near in large)
     return report
@@ -528,8 +530,6 @@ def _find_mistakes(
     for split in (*training, *scored):
         if split.is_all_copied:
             yield ALL_COPIED.format(split.name)
-        if split.find_shifted().count > MOSTLY * split.pairs:
-            yield MOSTLY_SHIFTED.format(split.name)
     digests = np.concatenate([split.known_digests() for split in training])
     for split in scored:
         if np.array_equal(split.known_digests(), digests):

@@ -235,7 +235,7 @@ def test_a_search_is_run_and_scored(tmp_path: Path) -> None:
     dry = process.run("sweep", "grid.yaml", "--dry-run", cwd=tmp_path)
     assert dry.out.startswith("0 of 2 runs are done\n"), dry.err
     assert not (tmp_path / "sweeps").exists()
-    finished = process.run("sweep", "grid.yaml", "--jobs", "2", cwd=tmp_path)
+    finished = process.run("sweep", "grid.yaml", "--jobs", "1", cwd=tmp_path)
     assert finished.code == 0, finished.err
     lines = [line for line in finished.out.splitlines() if line.startswith("trial")]
     assert re.match(r"trial-001 \(d_ff=\d+,peak=[\d.]+\) +1 ", lines[0])

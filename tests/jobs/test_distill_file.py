@@ -7,9 +7,16 @@ import pytest
 import torch
 
 from transformer_cli.cli.distill import settle_precision
+from transformer_cli.config.data_schema import FilePair, FilesData
 from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import CheckpointError, ConfigError, RunError
-from transformer_cli.jobs.distill import DistillDirectory, DistillPlan, name_models, set_aside
+from transformer_cli.jobs.distill import (
+    DistillDirectory,
+    DistillPlan,
+    compose_student,
+    name_models,
+    set_aside,
+)
 from transformer_cli.jobs.distill_file import load_distillation
 from transformer_cli.jobs.job import describe_training
 from transformer_cli.runs.directory import RunDirectory, write_mark
@@ -94,6 +101,32 @@ def test_the_student_depends_on_what_it_reads_alone(
     assert student.inputs() == before
     (out.path / "text" / "val.src").write_text("other")
     assert student.inputs() != before
+
+
+def test_the_student_has_the_terms_of_its_file_and_no_sums_of_what_was_fetched(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sums = f"sha256: [{'a' * 64}, {'b' * 64}]"
+    web = f"{{src: 'https://host/a', tgt: 'https://host/b', {sums}}}"
+    text = CONFIG.format(src="de", tgt="en").replace("{src: a, tgt: b}", f"{web}\n  terms: 0.3")
+    joint = "{kind: sentencepiece, vocab_size: 100, joint: true}"
+    (directory / "de_en.yaml").write_text(text.replace("{kind: words}", joint))
+    config = load_config(directory / "de_en.yaml")
+    monkeypatch.chdir(directory)
+    written = directory / "student.yaml"
+    forward = FilePair(src=Path("text/train.src"), tgt=Path("forward/train.tgt"))
+    compose_student(
+        config,
+        directory / "de_en.yaml",
+        written,
+        lambda split, side: Path("text") / f"{split}.{side}",
+        [forward],
+        keep_reference=False,
+    )
+    student = load_config(written).data
+    assert isinstance(student, FilesData)
+    assert student.train == forward
+    assert student.terms == 0.3
 
 
 def _describe(directory: Path, text: str) -> dict[str, str]:
@@ -223,6 +256,11 @@ MISTAKES = {
     "teachers: [../de_en.yaml]\nforward: {n_best: 3}\nstudent: ../de_en.yaml\n": (
         ":2: forward.n_best: goes with keep: nearest"
     ),
+    "teachers: [../de_en.yaml]\nforward: {n_best: 5, keep: nearest, beam_size: 3}\n": (
+        ":2: forward.n_best: a beam of 3 does not hold the 5 best; raise beam_size"
+    ),
+    "teachers: [../de_en.yaml]\nforward:\n  corpus: false\n  monolingual: [a]\n  n_best: 5\n"
+    "  keep: nearest\n": ":5: forward.n_best: chooses by the corpus' references",
     "teachers: [../de_en.yaml]\nforward: {corpus: false}\nstudent: ../de_en.yaml\n": (
         ":2: forward.corpus: false, and no monolingual text: nothing to translate"
     ),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs.conftest import Start
+from transformer_cli.errors import RunError
 from transformer_cli.jobs.search import Search, Trial
 from transformer_cli.jobs.sweep import SweepDirectory, SweepPlan
 from transformer_cli.jobs.sweep_file import load_sweep
@@ -90,6 +91,39 @@ def test_no_trial_is_begun_after_the_budget(directory: Path, start: Start) -> No
     (directory / "sweep.yaml").write_text(f"{SEARCH}trials: 20\nbudget: 0.2min\n")
     trials = _trials(directory, start(STEP_SECONDS="0.15"))
     assert 3 <= len(trials) <= 4
+
+
+def test_a_search_that_has_ended_leaves_its_runs_to_be_scored(directory: Path) -> None:
+    (directory / "sweep.yaml").write_text(f"{SEARCH}trials: 1\nevaluate: [test]\n")
+    out = SweepDirectory(directory / "out")
+    out.create()
+    for trials in (1, 0):  # and so it is when the same command is run again
+        plan = SweepPlan(load_sweep(directory / "sweep.yaml"), out, ())
+        for _ in range(trials):
+            assert plan.extend()
+            assert isinstance(plan.trials, Search)
+            plan.trials.complete(plan.trials.points[0], [1.0])
+        assert not plan.trials.is_over
+        assert plan.extend()
+        assert plan.trials.is_over
+        assert not plan.extend()
+
+
+def test_failures_with_a_pruned_trial_between_them_are_not_in_a_row(directory: Path) -> None:
+    (directory / "sweep.yaml").write_text(f"{SEARCH}trials: 20\n")
+    out = SweepDirectory(directory / "out")
+    out.create()
+    search = SweepPlan(load_sweep(directory / "sweep.yaml"), out, ()).trials
+    assert isinstance(search, Search)
+    for number in range(12):
+        assert search.extend()
+        point = search.points[-1]
+        search.prune(point) if number % 2 else search.fail(point, "too much")
+    for _ in range(5):
+        assert search.extend()
+        search.fail(search.points[-1], "too much")
+    with pytest.raises(RunError, match="the last 5 trials have all failed"):
+        search.extend()
 
 
 @pytest.mark.parametrize(

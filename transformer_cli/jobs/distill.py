@@ -384,9 +384,10 @@ def compose_student(
         return text_pair(split)
 
     data: dict[str, object] = {}
-    pairs: list[Section] = list(synthetic)
+    pairs = list(synthetic)
+    more: list[Section] = []
     if keep_reference and isinstance(config.data, Diversified):
-        pairs = [*config.data.more, *pairs]
+        more = list(config.data.more)
     else:
         if keep_reference:
             pairs.insert(0, text_pair("train"))
@@ -395,14 +396,20 @@ def compose_student(
             "kind": "files",
             "src_lang": config.data.src_lang,
             "tgt_lang": config.data.tgt_lang,
-            "train": pairs.pop(0),
-            "val": text_pair("val"),
-            "test": {name: test_pair(name) for name in tests},
+            "terms": config.data.terms,
+            "train": _instead(pairs.pop(0)),
+            "val": _instead(text_pair("val")),
+            "test": {name: _instead(test_pair(name)) for name in tests},
         }
-    data["more"] = pairs
+    data["more"] = [*more, *pairs]
     base_path = Path(os.path.relpath(base.resolve(), output.parent.resolve())).as_posix()
     settings = {"base": base_path, "data": data}
     write_text(output, compose_config("distill", output, settings, Path.cwd()))
+
+
+def _instead(pair: FilePair) -> dict[str, object]:
+    """Return a pair as it stands in the place of one that may have been fetched, and had a sum."""
+    return {"src": pair.src, "tgt": pair.tgt, "sha256": None}
 
 
 def select_nearest(

@@ -64,6 +64,18 @@ class Forward(Translated):
             raise ValueError(
                 "n_best: goes with keep: nearest, and that with n_best; give both or neither"
             )
+        if self.n_best is None:
+            return self
+        if not self.corpus:
+            raise ValueError(
+                "n_best: chooses by the corpus' references, and corpus: false leaves it out; "
+                "leave out n_best and keep"
+            )
+        if self.beam_size is not None and self.beam_size < self.n_best:
+            raise ValueError(
+                f"n_best: a beam of {self.beam_size} does not hold the {self.n_best} best; raise "
+                "beam_size"
+            )
         return self
 
 

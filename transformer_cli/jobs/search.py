@@ -336,6 +336,11 @@ class Search(Grid, Study):
         self._failures = 0
         self.end(point.number, "complete", statistics.fmean(scores))
 
+    def prune(self, point: Point) -> None:
+        """End a trial that is not worth its time."""
+        self._failures = 0
+        self.end(point.number, "pruned")
+
     def fail(self, point: Point, why: str) -> None:
         """End a trial of which a run has failed."""
         self._failures += 1

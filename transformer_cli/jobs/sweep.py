@@ -238,7 +238,8 @@ class SweepPlan(Plan):
                 )
 
     def extend(self) -> bool:
-        """Add a point if this is a search that goes on; return whether one was added."""
+        """Add a point if this is a search that goes on; return whether there are more jobs."""
+        was_over = self.trials.is_over
         budget = self.sweep.settings.budget_seconds
         if budget is not None and not self.trials.is_over:
             spent = sum(self._read_progress(run).seconds for run in self.runs())
@@ -246,7 +247,8 @@ class SweepPlan(Plan):
         is_added = self.trials.extend()
         if is_added:
             self.record()
-        return is_added
+        # A search that has just ended leaves its runs to be scored.
+        return is_added or self.trials.is_over != was_over
 
     def give_up(self, job: Job) -> Literal["pruned", "stopped"] | None:
         """Return what becomes of a training that is not worth its time; None: it is."""
@@ -262,7 +264,7 @@ class SweepPlan(Plan):
         if not is_news or not search.should_prune(point.number):
             return None
         self.directory.end(job, "pruned")
-        search.end(point.number, "pruned")
+        search.prune(point)
         return "pruned"
 
     def _settle_points(self, search: Search) -> None:

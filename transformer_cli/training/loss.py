@@ -30,6 +30,9 @@ from transformer_cli.training.execution import Execution, StepGraphs
 _CHUNK_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 27, "mps": 1 << 25}
 
 
+_TINY = torch.finfo(torch.float32).tiny
+
+
 class Losses(NamedTuple):
     """Sums over target tokens, padding excluded, in nats.
 
@@ -121,9 +124,11 @@ class _LabelSmoothedLoss(torch.autograd.Function):
             true_tokens = targets[rows].repeat(passes)
             logits = linear_no_grad(hidden.to(dtype), cast_weight, cast_bias)
             probabilities = logits.softmax(dim=1)
-            # The sum of exponentials, from the one probability that is never near zero.
-            log_sum = logits.amax(dim=1) - probabilities.amax(dim=1).to(real.dtype).log()
-            true_log_probs = logits.gather(1, true_tokens[:, None])[:, 0] - log_sum
+            true_logits = logits.gather(1, true_tokens[:, None])[:, 0]
+            true_probabilities = probabilities.gather(1, true_tokens[:, None])[:, 0].to(real.dtype)
+            # Bounded, as it may underflow. A sum of exponentials would be one more pass over all.
+            true_log_probs = true_probabilities.clamp_min(_TINY).log()
+            log_sum = true_logits - true_log_probs
             sum_log_probs = hidden @ weight_sum + bias_sum - (tgt_size - 1) * log_sum
             nll_loss -= real_rows @ true_log_probs
             loss -= real_rows @ (confidence * true_log_probs + uniform * sum_log_probs)

@@ -180,6 +180,15 @@ def test_other_settings_are_refused_by_name(training: Training, own_run: Path) -
     assert contents(own_run) == before
 
 
+def test_settings_that_could_not_be_trained_with_are_not_recorded(
+    training: Training, own_run: Path
+) -> None:
+    before = (own_run / "config.yaml").read_text()
+    refused = run("train", training.config, "--run-dir", own_run, "--set", "training.accumulate=2")
+    assert_refused(refused, 2, "training.accumulate: 2 batches x 1 process(es) = 2 per step")
+    assert (own_run / "config.yaml").read_text() == before
+
+
 def test_overwrite_starts_anew(training: Training, own_run: Path) -> None:
     changes = ("--set", "model.d_ff=64", "--set", "training.max_steps=5", "--overwrite")
     finished = run("train", training.config, "--run-dir", own_run, *changes)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from transformer_cli.cli.distill import settle_precision
+from transformer_cli.cli.sweep import settle_precision
 from transformer_cli.config.data_schema import FilePair, FilesData
 from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import CheckpointError, ConfigError, RunError
@@ -73,7 +73,7 @@ def test_the_precision_is_measured_once(directory: Path, monkeypatch: pytest.Mon
     for _ in range(2):
         out = DistillDirectory(directory / "out")
         distillation = load_distillation(path)
-        training = settle_precision(distillation, out, "cpu", "auto", None)
+        training = settle_precision(out, "cpu", "auto", None)
         compute = ["--device", "cpu", "--precision"]
         plan = DistillPlan(distillation, out, [*compute, "auto"], [*compute, str(training)])
         commands = {job.name: job.command for job in plan.jobs()}

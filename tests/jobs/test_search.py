@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs.conftest import Start
-from transformer_cli.errors import RunError
+from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.jobs.search import Search, Trial
 from transformer_cli.jobs.sweep import SweepDirectory, SweepPlan
 from transformer_cli.jobs.sweep_file import load_sweep
@@ -109,6 +109,37 @@ def test_a_search_that_has_ended_leaves_its_runs_to_be_scored(directory: Path) -
         assert not plan.extend()
 
 
+def test_text_that_has_changed_since_the_sweep_began_is_refused(directory: Path) -> None:
+    for name in ("train", "val", "test"):
+        for side in ("de", "en"):
+            (directory / f"{name}.{side}").write_text("1 2\n2 1\n")
+    pairs = {
+        name: f"{{src: '{directory}/{name}.de', tgt: '{directory}/{name}.en'}}"
+        for name in ("train", "val", "test")
+    }
+    (directory / "base.yaml").write_text(
+        "data:\n  kind: files\n  src_lang: de\n  tgt_lang: en\n"
+        f"  train: {pairs['train']}\n  val: {pairs['val']}\n  test: {{test: {pairs['test']}}}\n"
+        "tokenizer: {kind: words}\n"
+    )
+    (directory / "sweep.yaml").write_text("base: base.yaml\nseeds: 2\nevaluate: [test]\n")
+    out = SweepDirectory(directory / "out")
+    out.create()
+
+    def make_plan() -> SweepPlan:
+        return SweepPlan(load_sweep(directory / "sweep.yaml"), out, ())
+
+    plan = make_plan()
+    plan.check_trained_alike()
+    plan.record()
+    make_plan().check_trained_alike()
+    (directory / "test.en").write_text("1 2\n2 1\n3\n")
+    with pytest.raises(ConfigError, match="out: the text of split 'test' has changed since"):
+        make_plan().check_trained_alike()
+    (directory / "test.en").unlink()  # nothing can be told of it
+    make_plan().check_trained_alike()
+
+
 def test_failures_with_a_pruned_trial_between_them_are_not_in_a_row(directory: Path) -> None:
     (directory / "sweep.yaml").write_text(f"{SEARCH}trials: 20\n")
     out = SweepDirectory(directory / "out")
@@ -134,8 +165,6 @@ def test_failures_with_a_pruned_trial_between_them_are_not_in_a_row(directory: P
     ],
 )
 def test_the_ends_of_ranges_have_to_be_valid(directory: Path, search: str, message: str) -> None:
-    from transformer_cli.errors import ConfigError
-
     (directory / "sweep.yaml").write_text(f"base: base.yaml\nsearch: {search}\n")
     with pytest.raises(ConfigError, match=f"sweep.yaml:2: model.*{message.split('?')[0]}"):
         load_sweep(directory / "sweep.yaml")

@@ -14,17 +14,14 @@ from transformer_cli.cli.options import argument, flag, option
 from transformer_cli.cli.train import AllowSuspectData
 from transformer_cli.metrics import METRICS
 from transformer_cli.packages import lazy_imports
-from transformer_cli.ranks import SINGLE_PROCESS
 
 with lazy_imports():
     from transformer_cli import cluster as clusters, errors, files
     from transformer_cli.cli import sweep
     from transformer_cli.jobs import distill as plans, distill_file, forecast, runner
-    from transformer_cli.model import device as devices
-    from transformer_cli.training import execution
 
 if TYPE_CHECKING:
-    from transformer_cli.config.choices import DeviceName, PrecisionName
+    from transformer_cli.config.choices import PrecisionName
 
 STOPPING = "stopping this stage; run it again to resume; once more stops at once"
 
@@ -79,31 +76,10 @@ def distill(
     with sweep.open_engine(path, settings) as engine:
         if settings is not None:
             threads = threads or engine.threads
-        plan = make_plan(settle_precision(distillation, directory, device, precision, threads))
+        teachers = sorted({teacher.run.path.as_posix() for teacher in distillation.teachers})
+        training = sweep.settle_precision(directory, device, precision, threads, teachers=teachers)
+        plan = make_plan(training)
         raise typer.Exit(run_distillation(plan, engine))
-
-
-def settle_precision(
-    distillation: "distill_file.Distillation",
-    directory: "plans.DistillDirectory",
-    device: "DeviceName",
-    precision: "PrecisionName",
-    threads: int | None,
-) -> "PrecisionName | None":
-    """Return what ``--precision auto`` stands for in new trainings, which is measured once.
-
-    The directory is made, and marked with it. None: each training has the precision as it is given.
-    """
-    is_measured = precision == "auto" and options.open_device(device).type == "cpu"
-    measured = directory.training_precision
-    if is_measured and measured is None:
-        devices.use_threads(threads)
-        cpu = devices.choose_device("cpu")
-        chosen = execution.choose_training_precision("auto", cpu, SINGLE_PROCESS, say=log)
-        measured = "bfloat16" if str(chosen) == "torch.bfloat16" else "float32"
-    teachers = sorted({teacher.run.path.as_posix() for teacher in distillation.teachers})
-    directory.create(training_precision=measured, teachers=teachers)
-    return measured if is_measured else None
 
 
 def run_distillation(plan: "plans.DistillPlan", engine: "sweep.Engine") -> int:

@@ -21,7 +21,7 @@ from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.errors import MissingExtraError, RunError, make_visible
 from transformer_cli.metrics import METRICS
 from transformer_cli.packages import lazy_imports
-from transformer_cli.ranks import count_cores
+from transformer_cli.ranks import SINGLE_PROCESS, count_cores
 
 with lazy_imports():
     from transformer_cli import child, cluster as clusters, compression, errors, files
@@ -30,13 +30,17 @@ with lazy_imports():
     from transformer_cli.data import sources
     from transformer_cli.evaluation import best_checkpoint, seed_statistics
     from transformer_cli.jobs import forecast, runner as runners, search, sweep as plans, sweep_file
+    from transformer_cli.model import device as devices
     from transformer_cli.report import groups_page, rendering
     from transformer_cli.runs import directory as directories, groups as run_groups, initialize
+    from transformer_cli.training import execution
 
 if TYPE_CHECKING:
     from rich.console import Group
 
     from transformer_cli.config import cluster_schema
+    from transformer_cli.config.choices import DeviceName, PrecisionName
+    from transformer_cli.jobs import job
     from transformer_cli.jobs.job import Job
 
 STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
@@ -78,16 +82,49 @@ def sweep(
     if settings is not None and jobs > 1 and not dry_run:
         log("--jobs is left out, as with --cluster each worker has a job at a time")
 
-    def make_plan(share: int, num_jobs: int) -> "plans.SweepPlan":
-        compute = ("--device", device, "--precision", precision, "--threads", str(threads or share))
-        return plans.SweepPlan(loaded, directory, compute, num_jobs)
+    directory.check()
+
+    def make_plan(
+        share: int, num_jobs: int, training_precision: "PrecisionName | None"
+    ) -> "plans.SweepPlan":
+        evaluation, training = (
+            ("--device", device, "--precision", each, "--threads", str(threads or share))
+            for each in (precision, training_precision or precision)
+        )
+        return plans.SweepPlan(loaded, directory, evaluation, num_jobs, training)
 
     if dry_run:
-        say("\n".join(preview_sweep(make_plan(max(1, count_cores() // jobs), jobs))))
+        share = max(1, count_cores() // jobs)
+        say("\n".join(preview_sweep(make_plan(share, jobs, directory.training_precision))))
         return
-    directory.create()
     with open_engine(path, settings, device, jobs) as engine:
-        raise typer.Exit(run_sweep(make_plan(engine.threads, len(engine.places())), engine))
+        training = settle_precision(directory, device, precision, threads or engine.threads)
+        raise typer.Exit(
+            run_sweep(make_plan(engine.threads, len(engine.places()), training), engine)
+        )
+
+
+def settle_precision(
+    directory: "job.JobDirectory",
+    device: "DeviceName",
+    precision: "PrecisionName",
+    threads: int | None,
+    **values: object,
+) -> "PrecisionName | None":
+    """Return what ``--precision auto`` stands for in new trainings, which is measured once.
+
+    The directory is made, and marked with it and ``values``. None: each training has the precision
+    as it is given.
+    """
+    is_measured = precision == "auto" and options.open_device(device).type == "cpu"
+    measured = directory.training_precision
+    if is_measured and measured is None:
+        devices.use_threads(threads)
+        cpu = devices.choose_device("cpu")
+        chosen = execution.choose_training_precision("auto", cpu, SINGLE_PROCESS, say=log)
+        measured = "bfloat16" if str(chosen) == "torch.bfloat16" else "float32"
+    directory.create(training_precision=measured, **values)
+    return measured if is_measured else None
 
 
 class Engine(NamedTuple):

@@ -23,9 +23,13 @@ def metric_for_best(config: Config) -> str:
     language = config.data.tgt_lang
     # BLEU of text without spaces depends on how it is cut into words; chrF does not.
     metric = config.training.select or ("bleu" if has_spaces(language) else "chrf")
-    # A model with lowercased output is judged by lowercased BLEU.
-    is_lowercased = config.tokenizer.lowercase and has_case(language)
-    return "bleu_lc" if metric == "bleu" and is_lowercased else metric
+    return bleu_of(config) if metric == "bleu" else metric
+
+
+def bleu_of(config: Config) -> str:
+    """Return the BLEU that a model is judged by: lowercased if its output is, else cased."""
+    is_lowercased = config.tokenizer.lowercase and has_case(config.data.tgt_lang)
+    return "bleu_lc" if is_lowercased else "bleu"
 
 
 def choose_metrics(

@@ -8,34 +8,33 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from transformer_cli import fence
 from transformer_cli.compression import is_compressed, write_text
-from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.data_schema import CopyData, CorpusData, Diversified, FilePair
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
-from transformer_cli.data.corpus import PairSource, ParallelFiles, stream_lines
+from transformer_cli.data.corpus import ParallelFiles, stream_lines
 from transformer_cli.data.prepared import open_writer
-from transformer_cli.data.preparing import UnpreparedSplit
-from transformer_cli.data.sources import is_on_disk, open_split, open_training_text, split_names
+from transformer_cli.data.sources import is_on_disk, split_names
 from transformer_cli.errors import InputError, UsageError
 from transformer_cli.files import sha256, whole_file
 from transformer_cli.jobs.distill_file import Back, Direction, Distillation, Forward, Teacher
 from transformer_cli.jobs.job import (
+    TRAINED_ON,
     Job,
     JobDirectory,
     compose_config,
     describe_model,
     describe_training,
+    open_text,
+    set_aside,
+    sum_texts,
     weights_record,
 )
 from transformer_cli.jobs.runner import Plan
 from transformer_cli.metrics import sentence_chrf
-from transformer_cli.runs.directory import RunDirectory, check_unlocked
-from transformer_cli.runs.initialize import rename_run
+from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import fingerprint
 
-_TRAINED_ON = ("train", "val")
 TEXT_JOB, STUDENT_JOB = "text", "train student"
 SIDES = ("src", "tgt")
 
@@ -46,12 +45,6 @@ class DistillDirectory(JobDirectory):
     kind: ClassVar[str] = "distill"
     noun: ClassVar[str] = "distillation"
     option: ClassVar[str] = "--dir"
-
-    @property
-    def training_precision(self) -> PrecisionName | None:
-        """What ``--precision auto`` stands for in all trainings; None: that was not measured."""
-        known = (self.read_mark() or {}).get("training_precision")
-        return known if known in ("float32", "bfloat16") else None
 
     @property
     def student_config(self) -> Path:
@@ -117,7 +110,7 @@ class DistillPlan(Plan):
         run, config = teacher.run, teacher.config
 
         def inputs() -> dict[str, str]:
-            return {**describe_training(config), **sum_texts(config, _TRAINED_ON)}
+            return {**describe_training(config), **sum_texts(config, TRAINED_ON)}
 
         name = _training_name(run)
         begun_with = self._find_begun_with(name, run)
@@ -126,6 +119,7 @@ class DistillPlan(Plan):
             inputs,
             lambda: [weights_record(run)],
             command=self._train_command(teacher.file, run, begun_with),
+            discard=partial(set_aside, run),
             resumes_with=begun_with,
             config=config,
             run=run,
@@ -241,7 +235,7 @@ class DistillPlan(Plan):
         def inputs() -> dict[str, str]:
             files = {
                 f"text/{split}.{side}": self.directory.text(split, side)
-                for split in (_TRAINED_ON if keep_reference else ["val"])
+                for split in (TRAINED_ON if keep_reference else ["val"])
                 for side in SIDES
             }
             # By numbers, as monolingual text may lie anywhere.
@@ -318,12 +312,6 @@ def discard_translation(output: Path) -> None:
         output.with_name(output.name + ending).unlink(missing_ok=True)
 
 
-def set_aside(run: RunDirectory) -> Path | None:
-    """Rename a run that has checkpoints, as ``train --overwrite`` does; return where it is now."""
-    check_unlocked(run, fence.PATIENCE)  # by a process that has just been ended
-    return rename_run(run)
-
-
 # --- what a student is trained on -----------------------------------------------------------------
 
 
@@ -335,20 +323,6 @@ def text_splits(config: Config) -> list[str]:
     """
     names = split_names(config.data)
     return names if isinstance(config.data, CopyData | CorpusData) else names[:2]
-
-
-def open_text(config: Config, split: str) -> PairSource:
-    """Return the text of a split; that of ``train`` is all that is trained on."""
-    if isinstance(config.data, CorpusData):
-        return UnpreparedSplit(config.data, split)
-    if split == "train":
-        return open_training_text(config.data)
-    return open_split(config.data, split)
-
-
-def sum_texts(config: Config, splits: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 of the text of each split."""
-    return {split: open_text(config, split).source_sha256() for split in splits}
 
 
 def write_texts(config: Config, paths: Mapping[tuple[str, str], Path]) -> None:

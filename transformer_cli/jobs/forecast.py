@@ -13,8 +13,8 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import stream_lines
 from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.files import read_small
-from transformer_cli.jobs.distill import SIDES, STUDENT_JOB, TEXT_JOB, DistillPlan, open_text
-from transformer_cli.jobs.job import Job
+from transformer_cli.jobs.distill import SIDES, STUDENT_JOB, TEXT_JOB, DistillPlan
+from transformer_cli.jobs.job import Job, open_text
 from transformer_cli.jobs.runner import ERROR, Command, run_command
 from transformer_cli.runs.checkpoint import list_checkpoints, newest_step
 from transformer_cli.runs.directory import RunDirectory

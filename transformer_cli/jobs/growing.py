@@ -24,7 +24,7 @@ from transformer_cli.data.prepared import open_writer
 from transformer_cli.data.readers.opening import open_source, source_of_file
 from transformer_cli.data.sources import check_has_text, load_split
 from transformer_cli.errors import UsageError
-from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
+from transformer_cli.evaluation.best_checkpoint import bleu_of, metrics_of_runs
 from transformer_cli.evaluation.scores import paired_bootstrap
 from transformer_cli.files import read_small
 from transformer_cli.inference.loading import ComputeOptions, load_translator
@@ -160,7 +160,8 @@ class Growth:
     ) -> tuple[ScoreChange, ScoreChange]:
         """Return what becomes of the new text's held-out part, and of the old validation text."""
         runs = (self.old, self.new)
-        metrics = metrics_of_runs(self.old.load_config(), runs, say)
+        config = self.old.load_config()
+        metric = metrics_of_runs(config, runs, say).by_name()[bleu_of(config)]
         found = []
         for owner in (self.new, self.old):
             text = load_split(owner.load_config().data, "val", corpus_directory(owner))
@@ -168,7 +169,7 @@ class Growth:
                 load_translator(run, "best", compute).translate(text.src, progress, tags=text.tags)
                 for run in runs
             ]
-            before, after = paired_bootstrap(systems, text.tgt, metrics.by_name()["bleu"])
+            before, after = paired_bootstrap(systems, text.tgt, metric)
             scores = before.value, after.value, after.half_width, after.p_value
             found.append(ScoreChange(*scores, len(text)))
         gained, lost = found

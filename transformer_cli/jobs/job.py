@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -12,14 +12,20 @@ from typing import Any, ClassVar, Literal
 from transformer_cli import fence, files
 from transformer_cli.artifact import Artifact, FileRecord, sum_json, write_record
 from transformer_cli.compression import write_text
+from transformer_cli.config.choices import PrecisionName
+from transformer_cli.config.data_schema import CorpusData, Diversified
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
+from transformer_cli.data.corpus import PairSource
+from transformer_cli.data.preparing import UnpreparedSplit
+from transformer_cli.data.sources import open_split, open_training_text
 from transformer_cli.errors import TransformerCliError, UsageError
 from transformer_cli.packages import __version__
 from transformer_cli.runs.checkpoint import MANIFEST, find_checkpoint
-from transformer_cli.runs.directory import LOCK, RunDirectory
+from transformer_cli.runs.directory import LOCK, RunDirectory, check_unlocked
 from transformer_cli.runs.groups import JobRecord, job_file
 from transformer_cli.runs.hub_model import CONFIG as HUB_CONFIG
+from transformer_cli.runs.initialize import rename_run
 
 FORMAT = 1
 
@@ -87,6 +93,12 @@ class JobDirectory:
                 f"version knows format {FORMAT}; use that version, or"
             )
         return mark
+
+    @property
+    def training_precision(self) -> PrecisionName | None:
+        """What ``--precision auto`` stands for in all trainings; None: that was not measured."""
+        known = (self.read_mark() or {}).get("training_precision")
+        return known if known in ("float32", "bfloat16") else None
 
     def check(self) -> None:
         """Check that it is of this kind and version, or empty, or not there; and has no links."""
@@ -243,6 +255,12 @@ def compose_config(
 # --- fingerprints ---------------------------------------------------------------------------------
 
 
+def set_aside(run: RunDirectory) -> Path | None:
+    """Rename a run that has checkpoints, as ``train --overwrite`` does; return where it is now."""
+    check_unlocked(run, fence.PATIENCE)  # by a process that has just been ended
+    return rename_run(run)
+
+
 def weights_record(run: RunDirectory) -> Path:
     """Return the file that has the SHA-256 of a run's best weights."""
     if run.is_hub_model:
@@ -257,12 +275,29 @@ def describe_model(run: RunDirectory) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+TRAINED_ON = ("train", "val")
+"""The splits that decide a run's weights, and which of them is the best."""
+
 # Whose bytes count, and not where they lie: a project may be moved.
 _PATHS: dict[str, bool | set[str]] = {
     "init": True,
     "data": {"train", "val", "test", "more"},
     "tokenizer": {f"{side}{key}" for side in ("", "src_", "tgt_") for key in ("model", "file")},
 }
+
+
+def open_text(config: Config, split: str) -> PairSource:
+    """Return the text of a split; that of ``train`` is all that is trained on."""
+    if isinstance(config.data, CorpusData):
+        return UnpreparedSplit(config.data, split)
+    if split == "train":
+        return open_training_text(config.data)
+    return open_split(config.data, split)
+
+
+def sum_texts(config: Config, splits: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of the text of each split."""
+    return {split: open_text(config, split).source_sha256() for split in splits}
 
 
 def describe_training(config: Config) -> dict[str, str]:
@@ -274,4 +309,8 @@ def describe_training(config: Config) -> dict[str, str]:
     init = {} if config.init is None else {"init": describe_model(RunDirectory(config.init))}
     paths = config.tokenizer.files.items()
     tokenizer = {f"tokenizer {side}": files.sha256(path) for side, path in paths}
-    return {"settings": sum_json(settings), **init, **tokenizer}
+    # Of text besides, what it counts for and how it is marked; what it says is in the text's sum.
+    more = config.data.more if isinstance(config.data, Diversified) else []
+    marks = [(source.weight, source.tag) for source in more]
+    marked = {"more": sum_json(marks)} if any(mark != (1.0, None) for mark in marks) else {}
+    return {"settings": sum_json(settings), **init, **tokenizer, **marked}

@@ -8,6 +8,7 @@ import os
 import shutil
 import statistics
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,16 +18,25 @@ from transformer_cli.artifact import sum_json
 from transformer_cli.compression import write_text
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import ConfigError, duration
-from transformer_cli.evaluation.best_checkpoint import metric_for_best
+from transformer_cli.data.sources import is_on_disk
+from transformer_cli.errors import ConfigError, RunError, TransformerCliError, duration
+from transformer_cli.evaluation.best_checkpoint import bleu_of, metric_for_best
 from transformer_cli.files import remove_leftovers, whole_directory
-from transformer_cli.jobs.job import Job, JobDirectory, describe_model, describe_training
+from transformer_cli.jobs.job import (
+    TRAINED_ON,
+    Job,
+    JobDirectory,
+    describe_model,
+    describe_training,
+    set_aside,
+    sum_texts,
+)
 from transformer_cli.jobs.runner import Plan
 from transformer_cli.jobs.search import Grid, Search
 from transformer_cli.jobs.sweep_file import BASE_POINT, SEED, Point, Sweep
 from transformer_cli.metrics import METRICS
 from transformer_cli.runs.directory import MARK, SWEEP_PLAN, RunDirectory
-from transformer_cli.runs.groups import read_run_state, run_name
+from transformer_cli.runs.groups import read_run_state, read_sweep_plan, run_name
 from transformer_cli.runs.metrics_log import number, read_records, validations
 
 TRANSLATIONS, SCORES = "translations.txt", "scores.json"  # the files of a scored run
@@ -119,10 +129,13 @@ class SweepPlan(Plan):
     sweep: Sweep
     directory: SweepDirectory
     options: Sequence[str]
-    """Of ``train`` and ``evaluate``, for all jobs alike: device, precision, threads."""
+    """Of ``train`` and ``evaluate``: device, precision, threads."""
     num_jobs: int = 1  # how many run at a time, among which a search's budget is divided
+    training: Sequence[str] = ()
+    """The same of trainings, of which all have one precision; none: as the others."""
     _runs: dict[str, Run] = field(default_factory=dict)
     _finished: dict[str, Progress] = field(default_factory=dict)
+    _texts: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @cached_property
     def trials(self) -> Grid:
@@ -148,11 +161,10 @@ class SweepPlan(Plan):
 
         Of BLEU, only the lowercased one counts where a point's translations are lowercased.
         """
-        selected = {metric_for_best(self.sweep.config_of(each)) for each in self.sweep.samples}
-        wanted = self.sweep.settings.metric
-        if "bleu_lc" in selected and wanted in (None, "bleu"):
-            return "bleu_lc"
-        return wanted or metric_for_best(self.sweep.config_of(Point(BASE_POINT)))
+        base = self.sweep.config_of(Point(BASE_POINT))
+        wanted = self.sweep.settings.metric or metric_for_best(base)
+        bleus = {bleu_of(self.sweep.config_of(each)) for each in self.sweep.samples}
+        return "bleu_lc" if wanted == "bleu" and "bleu_lc" in bleus else wanted
 
     def jobs(self) -> Iterator[Job]:
         """Yield what is to be trained, or once nothing is, what is to be scored."""
@@ -183,13 +195,15 @@ class SweepPlan(Plan):
             directory = self.directory.run(point.name, seed)
             data = self._data_job(point, config)
             train = ("train", str(self.sweep.base), *point.options, "--set", f"seed={seed}")
+            options = self.training or self.options
             job = Job(
                 name,
                 partial(describe_training, config),
                 lambda: [directory.metrics],
-                command=(*train, "--run-dir", str(directory.path), *self.options),
+                command=(*train, "--run-dir", str(directory.path), *options),
                 needs=(data.name,),
                 prepare=partial(share_data, self.directory.path / data.name, directory.path),
+                discard=partial(set_aside, directory),
                 config=config,
                 run=directory,
             )
@@ -225,7 +239,14 @@ class SweepPlan(Plan):
         )
 
     def check_trained_alike(self) -> None:
-        """Check that runs have their points' settings: the file or its base may have changed."""
+        """Check that runs have their points' settings and text, which may have changed since."""
+        for name, sums in self._sum_texts().items():
+            known = self._known_texts.get(name, {})
+            for split in (split for split in sums if known.get(split, sums[split]) != sums[split]):
+                raise ConfigError(
+                    f"{self.directory.path}: the text of split '{split}' has changed since the "
+                    "sweep began; sweep into another directory with --sweep-dir"
+                )
         for run in self.runs():
             if not run.directory.config.is_file():
                 continue
@@ -236,6 +257,25 @@ class SweepPlan(Plan):
                     f"{run.directory.path}: trained with other settings ({listed}); sweep into "
                     "another directory with --sweep-dir, or delete this run to train it again"
                 )
+
+    @cached_property
+    def _known_texts(self) -> dict[str, dict[str, str]]:
+        """The sums of texts, as they were recorded when the sweep began."""
+        try:
+            texts: dict[str, dict[str, str]] = read_sweep_plan(self.directory.path)["texts"]
+        except RunError:  # it has not begun, or it is damaged, and written anew
+            return {}
+        return texts
+
+    def _sum_texts(self) -> dict[str, dict[str, str]]:
+        """Return the SHA-256 of each split's text that is at hand, by the data's job."""
+        splits = (*TRAINED_ON, *self.sweep.settings.evaluate)
+        for run in self.runs():
+            if run.data.name not in self._texts:
+                with suppress(TransformerCliError, OSError):
+                    here = [each for each in splits if is_on_disk(run.config.data, each)]
+                    self._texts[run.data.name] = sum_texts(run.config, here)
+        return self._texts
 
     def extend(self) -> bool:
         """Add a point if this is a search that goes on; return whether there are more jobs."""
@@ -357,6 +397,7 @@ class SweepPlan(Plan):
             "reference": self.reference,
             "metric": self.metric,
             "evaluate": self.sweep.settings.evaluate,
+            "texts": self._known_texts | self._sum_texts(),
         }
         write_text(self.directory.path / SWEEP_PLAN, json.dumps(plan, ensure_ascii=False) + "\n")
 

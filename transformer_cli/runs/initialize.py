@@ -26,10 +26,11 @@ from transformer_cli.errors import (
     RunError,
     SuspectTextError,
     TokenizerError,
+    TransformerCliError,
 )
 from transformer_cli.files import TEMPORARY_MARK, read_json, read_small, remove_leftovers
 from transformer_cli.objects import ObjectPath, object_keys, split_web_url, text_path
-from transformer_cli.runs.checkpoint import list_checkpoints
+from transformer_cli.runs.checkpoint import list_checkpoints, newest_step
 from transformer_cli.runs.directory import (
     ALL,
     CORPUS,
@@ -69,15 +70,33 @@ def begin_run(
         log(f"{run.path}: the earlier run is now {moved}")
     is_new = not run.path.exists()
     with lock_run(run):
+        begun = _read_begun(run)
         try:
             initialize_run(run, config, overwrite, origins)
             yield
-        except SuspectTextError:  # insisted on, it is not to be prepared again
-            raise
-        except (ConfigError, CorpusError, TokenizerError):
-            if is_new:
+        except TransformerCliError as error:
+            # Text that is insisted on later is not to be prepared again.
+            is_impossible = isinstance(error, (ConfigError, CorpusError, TokenizerError))
+            if is_new and is_impossible and not isinstance(error, SuspectTextError):
                 _remove_beginning(run)
+            _restore_begun(run, *begun)
             raise
+
+
+def _read_begun(run: RunDirectory) -> tuple[int, bytes | None]:
+    """Return the newest step of a run, and the settings that it was trained with up to there."""
+    step = newest_step(run.checkpoints)
+    with suppress(OSError):
+        return step, read_small(run.config) if step else None
+    return step, None
+
+
+def _restore_begun(run: RunDirectory, step: int, settings: bytes | None) -> None:
+    """Restore a run's settings if nothing was trained with those that it has got since."""
+    with suppress(OSError):
+        has_changed = settings is not None and settings != read_small(run.config)
+        if settings and has_changed and newest_step(run.checkpoints) == step:
+            write_text(run.config, settings.decode())
 
 
 def _remove_beginning(run: RunDirectory) -> None:

@@ -325,9 +325,6 @@ class Pieces(Tokenizer):
     def token(self, number: int) -> str:
         return (*SPECIALS, *self.tokens)[number]
 
-    def word_starts(self, ids: Sequence[int]) -> list[bool]:
-        raise NotImplementedError
-
 
 def test_a_tokenizer_says_how_long_lines_are_and_which_characters_it_lacks(corpus: Corpus) -> None:
     letters = tuple({letter for word in (*GERMAN, *ENGLISH) for letter in word} - {"ß"})

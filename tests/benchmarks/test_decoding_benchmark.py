@@ -71,9 +71,6 @@ class Letters(Tokenizer):
     def token(self, number: int) -> str:
         return str(number)
 
-    def word_starts(self, ids: Sequence[int]) -> list[bool]:
-        return [True] * len(ids)
-
 
 def test_the_report_holds_each_sentence_against_its_own_reference(tmp_path: Path) -> None:
     first, second = [4, 5, 6, 7], [7, 6, 5, 4]

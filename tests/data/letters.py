@@ -21,6 +21,3 @@ class LettersFrom(Tokenizer):
 
     def token(self, number: int) -> str:
         return str(number)
-
-    def word_starts(self, ids: Sequence[int]) -> list[bool]:
-        return [True] * len(ids)

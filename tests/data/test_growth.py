@@ -33,9 +33,6 @@ class Digits(Tokenizer):
     def token(self, number: int) -> str:
         return str(number)
 
-    def word_starts(self, ids: Sequence[int]) -> list[bool]:
-        return [True] * len(ids)
-
 
 @dataclass(frozen=True)
 class Numbers:

@@ -76,9 +76,6 @@ class Names(Tokenizer):
     def token(self, number: int) -> str:
         return ODD[number - 4] if number < 4 + len(ODD) else f"token{number}"
 
-    def word_starts(self, ids: Sequence[int]) -> list[bool]:
-        return [True] * len(ids)
-
 
 def random_model(config: ModelConfig, size: int = SIZE) -> Transformer:
     """Every weight is random, biases and norms too, so that no output is like another."""

@@ -35,9 +35,6 @@ class NumberTokenizer(Tokenizer):
     def token(self, number: int) -> str:
         return str(number)
 
-    def word_starts(self, ids: Sequence[int]) -> list[bool]:
-        return [True] * len(ids)
-
 
 class CountingTransformer(Transformer):
     """Remembers how many sentences are searched for a translation, batch by batch."""

@@ -35,9 +35,6 @@ class CharactersTokenizer(Tokenizer):
     def token(self, number: int) -> str:
         return SPECIALS[number] if number < len(SPECIALS) else chr(number - len(SPECIALS))
 
-    def word_starts(self, ids: Sequence[int]) -> list[bool]:
-        return [place == 0 or self.token(ids[place - 1]) == " " for place in range(len(ids))]
-
 
 CHARACTERS = CharactersTokenizer()
 TOKENIZERS = ReservedTokenizers.of(
@@ -276,9 +273,7 @@ def test_sampling_leaves_reserved_ids_alone() -> None:
     assert both.src.can_sample
 
 
-def test_words_start_at_slots_but_not_behind_a_joiner() -> None:
+def test_slots_are_shown_as_the_placeholders_of_the_line() -> None:
     ids = [NEWS, *TOKENIZERS.encode_source("%s: a <b>b").ids]
     assert "".join(map(TOKENIZERS.src.token, ids)) == "⟨tag news⟩⟨1⟩⟨joiner⟩: a⟨2⟩⟨joiner⟩b"
-    starts = [1, 1, 0, 0, 0, 1, 1, 0, 0]
-    assert TOKENIZERS.src.word_starts(ids) == [bool(each) for each in starts]
     assert TOKENIZERS.source_tokens("%s: a <b>b", ids) == ["", "%s", "", *": a", "<b>", "", "b"]

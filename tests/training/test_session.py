@@ -23,7 +23,7 @@ from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.runs.metrics_log import Record
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import session as session_module
-from transformer_cli.training.session import LOG_EVERY, Sample, Session, Validation
+from transformer_cli.training.session import LOG_EVERY, Session, Validation
 from transformer_cli.training.trainer import StepResult, Trainer
 
 TOKENIZER = "fingerprint"
@@ -237,7 +237,8 @@ def test_a_session_after_the_checkpoint_that_training_goes_on_from_is_forgotten(
 
 def test_a_validation_is_recorded_with_all_its_numbers(run: RunDirectory) -> None:
     scores = {"bleu": 10.0, "bleu_lc": 12.0, "chrf": 20.0}
-    result = Validation(2.0, scores, "intl", "chrf", samples=[Sample("a", "b", "c")])
+    samples = [{"source": "a", "reference": "b", "translation": "c"}]
+    result = Validation(2.0, scores, "intl", "chrf", samples=samples)
     events(open_session(run, config(epochs=1), [result]), never)
     assert metrics(run)[-1] == {
         "kind": "validation",
@@ -251,7 +252,7 @@ def test_a_validation_is_recorded_with_all_its_numbers(run: RunDirectory) -> Non
         "tokenize": "intl",
         "select": "chrf",
         "best": True,
-        "samples": [{"source": "a", "reference": "b", "translation": "c"}],
+        "samples": samples,
     }
 
 

@@ -8,6 +8,7 @@ from transformer_cli.cli.display import say
 from transformer_cli.cli.options import argument, option
 from transformer_cli.config.choices import ExportFormat, Quantization
 from transformer_cli.errors import UsageError
+from transformer_cli.packages import import_extra
 
 
 def export(
@@ -50,7 +51,8 @@ def export(
             "or use --format ctranslate2"
         )
     options.check_new(directory, "DIR", entry.suffix)
-    formats.import_package(format_)  # before the work
+    if entry.package is not None:  # before the work
+        import_extra(entry.package, entry.extra, f"--format {format_}")
     run_directory = RunDirectory(run)
     opened = open_trained_model(run_directory, checkpoint)
     formats.check_expressible(format_, opened.config, opened.tokenizers)

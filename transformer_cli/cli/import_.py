@@ -71,7 +71,7 @@ def _check_source(source: str, revision: str | None) -> bool:
         return False
     if directory.exists():
         raise UsageError(f"{source}: is a file; name its directory")
-    if not forms.is_hub_name(source):
+    if not forms.HUB_NAME.fullmatch(source):
         raise UsageError(
             f"{source}: there is no such directory; name one, or a model of the Hugging Face "
             "Hub, as in Helsinki-NLP/opus-mt-de-en"

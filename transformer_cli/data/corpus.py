@@ -350,12 +350,19 @@ def fold_side(side: str) -> str:
     return " ".join(side.translate(_FORMAT_CHARACTERS).split())
 
 
-class _FormatCharacters(dict[int, str | None]):
-    """A table for ``str.translate`` that drops them: zero-width spaces, soft hyphens, ..."""
+class Dropping(dict[int, str | None]):
+    """A table for ``str.translate`` that drops characters of some categories of Unicode.
+
+    Given are their names, or the first letters of them: 'Z' stands for 'Zs', 'Zl' and 'Zp'.
+    """
+
+    def __init__(self, *categories: str) -> None:
+        self._categories = categories
 
     def __missing__(self, code: int) -> str | None:
-        self[code] = None if unicodedata.category(chr(code)) == "Cf" else chr(code)
+        is_dropped = unicodedata.category(chr(code)).startswith(self._categories)
+        self[code] = None if is_dropped else chr(code)
         return self[code]
 
 
-_FORMAT_CHARACTERS = _FormatCharacters()
+_FORMAT_CHARACTERS = Dropping("Cf")  # zero-width spaces, soft hyphens, ...

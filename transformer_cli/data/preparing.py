@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, count, islice, repeat
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -251,11 +250,6 @@ def _describe_filters(data: CorpusData, sources: Sequence[_Source], work: Path) 
 # --- reading --------------------------------------------------------------------------------------
 
 
-class _ReadPiece(NamedTuple):
-    parts: list[Part]
-    units: UnitCounts
-
-
 def _read(
     filtering: Filtering, sources: Sequence[_Source], tasks: Executor, progress: PairProgress
 ) -> list[Part]:
@@ -276,18 +270,20 @@ def _read(
 
 def _read_piece(
     filtering: Filtering, part_pairs: int, source: int, number: int, piece: Piece
-) -> _ReadPiece:
+) -> tuple[list[Part], UnitCounts]:
     units = UnitCounts()
     parts: list[Part] = []
     pairs = prepared.readable_pairs(piece.pairs(units))
     for first in pairs:
         some = chain([first], islice(pairs, part_pairs - 1))
         parts.append(write_part(filtering, f"{number}-{len(parts)}", source, some))
-    return _ReadPiece(parts, units)
+    return parts, units
 
 
 def _collect(
-    source: _Source, results: Iterable[tuple[Piece, _ReadPiece]], parts: list[Part]
+    source: _Source,
+    results: Iterable[tuple[Piece, tuple[list[Part], UnitCounts]]],
+    parts: list[Part],
 ) -> Iterator[tuple[str, str]]:
     """Append the parts of a source; yield something for each pair, for those who count them.
 

@@ -28,7 +28,7 @@ from transformer_cli.model.transformer import Transformer
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.reserved import compare_placeholders
 from transformer_cli.training.preparation import PreparedData
-from transformer_cli.training.session import Sample, Validation
+from transformer_cli.training.session import Validation
 from transformer_cli.training.trainer import Trainer
 
 _LOGITS_AT_A_TIME = 1 << 27  # of the loss: half a gigabyte in float32
@@ -197,12 +197,12 @@ class Validator:
         return Validation(result.loss, scores, self.metrics.tokenize, self.select, samples)
 
 
-def choose_samples(pairs: ParallelText, hypotheses: Sequence[str]) -> list[Sample]:
-    """Return the translations of a few evenly spaced pairs."""
+def choose_samples(pairs: ParallelText, hypotheses: Sequence[str]) -> list[dict[str, str]]:
+    """Return a few evenly spaced pairs and their translations, for people; long ones shortened."""
     places = {(2 * number + 1) * len(pairs) // (2 * _SAMPLES) for number in range(_SAMPLES)}
-    sides = (pairs.src, pairs.tgt, hypotheses)
+    sides = {"source": pairs.src, "reference": pairs.tgt, "translation": hypotheses}
     return [
-        Sample(*(shorten(side[place], _MAX_SAMPLE_LENGTH) for side in sides))
+        {name: shorten(side[place], _MAX_SAMPLE_LENGTH) for name, side in sides.items()}
         for place in sorted(places)
     ]
 

@@ -15,7 +15,6 @@ from transformer_cli.config.choices import ExportFormat, Quantization
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import UsageError
 from transformer_cli.inference.ctranslate2_engine import SUPPORTED
-from transformer_cli.packages import import_extra
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizers
@@ -77,12 +76,6 @@ FORMATS: dict[ExportFormat, Format] = {
     ),
     "hub": Format(reader="transformer-cli", writer=f"{_HERE}.hub:write_hub"),
 }
-
-
-def import_package(name: ExportFormat) -> None:
-    """Raise a MissingExtraError if the package that a format needs is not installed."""
-    if package := FORMATS[name].package:
-        import_extra(package, FORMATS[name].extra, f"--format {name}")
 
 
 def check_expressible(name: ExportFormat, config: Config, tokenizers: Tokenizers) -> None:

@@ -24,11 +24,11 @@ CONFIG, GENERATION = "config.json", "generation_config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER_FILES = ("source.spm", "target.spm", "vocab.json", "target_vocab.json")
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")  # of a model
 
 # In bytes, ten times the largest of OPUS-MT.
 _MAX_JSON_SIZE = 1 << 26
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 # Tokens of an output, EOS included, at which both formulas of a length penalty have the same slope:
 # ours divides by ((5 + length) / 6) ** alpha (Wu et al. 2016), transformers' by length ** penalty,
 # and no number makes both alike for all lengths.
@@ -92,11 +92,6 @@ class SourceFiles:
 
 
 # --- the Hugging Face Hub -------------------------------------------------------------------------
-
-
-def is_hub_name(source: str) -> bool:
-    """Return whether ``source`` has the form of a model's name, as in 'owner/name'."""
-    return _HUB_NAME.fullmatch(source) is not None
 
 
 def fetch_settings(name: str, revision: str | None) -> tuple[Path, str]:

@@ -81,10 +81,7 @@ class JobDirectory:
 
     def read_mark(self) -> dict[str, Any] | None:
         """Return what marks the directory; None: it is not one of this kind."""
-        try:
-            mark = json.loads(files.read_small(self.mark))
-        except (OSError, ValueError, RecursionError):
-            return None
+        mark = files.read_json(self.mark)
         if not isinstance(mark, dict) or mark.get("program") != f"transformer-cli {self.kind}":
             return None
         if mark.get("format") != FORMAT:

@@ -1,6 +1,7 @@
 """Where the points of a sweep come from: a grid has them all at once, a search draws them."""
 
 import statistics
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -47,16 +48,6 @@ class Trial:
     why: str | None = None
 
 
-class _NoLock:
-    """Stands for Optuna's lock on the journal: one process works on a sweep."""
-
-    def acquire(self) -> bool:
-        return True
-
-    def release(self) -> None:
-        pass
-
-
 class Study:
     """A search in a sweep's directory, which this process has locked.
 
@@ -90,7 +81,8 @@ class Study:
         directory.mkdir(parents=True, exist_ok=True)
         _drop_torn_line(directory / JOURNAL)
         journal = optuna.storages.journal
-        backend = journal.JournalFileBackend(str(directory / JOURNAL), _NoLock())
+        # Not Optuna's lock, which is a file: one process works on a sweep.
+        backend = journal.JournalFileBackend(str(directory / JOURNAL), threading.Lock())
         try:
             self._storage = optuna.storages.JournalStorage(backend)
             self._study = optuna.create_study(

@@ -52,16 +52,6 @@ class Tokenizer(Protocol):
         WordPiece is 'en', its 'Hund' '▁Hund'). Whole words have no sign.
         """
 
-    def word_starts(self, ids: Sequence[int]) -> list[bool]:
-        """Return for each id whether a word starts there: at the first one and after a space.
-
-        Where a tokenizer loses spaces, as BERT's does, its own words count, punctuation among them.
-        An unknown token starts a word where it stands for a whole one; other special tokens do at
-        the beginning only.
-        """
-        starts = [self.token(number).startswith("▁") for number in ids]
-        return [place == 0 or start for place, start in enumerate(starts)]
-
     def line_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
         """Return a line's tokens, given its ids; whole words as the line has them, unknown too."""
         return [self.token(number) for number in ids]

@@ -255,31 +255,12 @@ class ReservedTokenizer(Tokenizer):
         size = self._base.size
         return self._base.token(number) if number < size else self._names[number - size]
 
-    def word_starts(self, ids: Sequence[int]) -> list[bool]:
-        """Return for each id whether a word starts there; a slot is a word."""
-        starts: list[bool] = []
-        is_joined = False
-        for start, end in self._runs(ids):
-            if ids[start] == self._joiner_id:
-                starts.append(not start)
-                is_joined = True
-                continue
-            is_text = ids[start] < self._base.size
-            own = self._base.word_starts(ids[start:end]) if is_text else [True]
-            starts += [own[0] and not is_joined, *own[1:]]
-            is_joined = False
-        return starts
-
-    def line_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
-        """Return the tokens of a line, or of a part of one as ``encode_parts`` yields it."""
-        is_reserved = bool(ids) and ids[0] >= self._base.size
-        return [line] if is_reserved else self._base.line_tokens(line, ids)
-
     def part_tokens(self, text: str, ids: Sequence[int], terms: TermList | None) -> list[str]:
         """Return the tokens of what ``encode_parts`` yields, given the same terms."""
-        is_slot = ids[0] in self._slot_ids or ids[0] == self._joiner_id
-        if terms is None or is_slot:
-            return self.line_tokens(text, ids)
+        if ids[0] in self._slot_ids or ids[0] == self._joiner_id:
+            return [text]
+        if terms is None:
+            return self._base.line_tokens(text, ids)
         return self.mark_terms(text, terms)[1]
 
     def filled_tokens(self, ids: Sequence[int], values: Sequence[str]) -> list[str]:

@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from transformer_cli.config.schema import Config
@@ -28,15 +27,6 @@ from transformer_cli.training.trainer import StepResult, Trainer
 LOG_EVERY = 50  # optimizer steps between two training records
 
 
-@dataclass(frozen=True)
-class Sample:
-    """A validation pair and its translation, for people to look at; shortened if it is long."""
-
-    source: str
-    reference: str
-    translation: str
-
-
 class Validation(NamedTuple):
     """Metrics of the model on the validation split."""
 
@@ -44,7 +34,7 @@ class Validation(NamedTuple):
     scores: Mapping[str, float]  # of greedy translations, by the metric's name
     tokenize: str = "13a"  # sacreBLEU's name of BLEU's tokenizer
     select: str = "bleu"  # what the best checkpoint is chosen by
-    samples: Sequence[Sample] = ()  # of the same pairs each time
+    samples: Sequence[Mapping[str, str]] = ()  # translations, of the same pairs each time
 
     @property
     def rank(self) -> float:
@@ -201,7 +191,7 @@ class Session:
             tokenize=validation.tokenize,
             select=validation.select,
             best=self.state.add_validation(self.trainer.step, validation.rank, validation.loss),
-            samples=[asdict(sample) for sample in validation.samples],
+            samples=list(validation.samples),
         )
 
     def _record(self, kind: str, **values: Any) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 
 from transformer_cli.config.data_schema import FilterName
 from transformer_cli.config.protection import GROUPS
-from transformer_cli.data.corpus import NO_DIGEST, Digests, find_repeated, is_among
+from transformer_cli.data.corpus import NO_DIGEST, Digests, Dropping, find_repeated, is_among
 from transformer_cli.packages import import_extra
 from transformer_cli.text.reserved import find_placeholders
 from transformer_cli.text.scripts import script_of, scripts_of
@@ -112,16 +112,8 @@ def build_filters(names: Collection[FilterName], src_lang: str, tgt_lang: str) -
 # --- texts, lengths -------------------------------------------------------------------------------
 
 
-class _Folding(dict[int, str | None]):
-    """A table for ``str.translate`` that drops digits, punctuation and white space."""
-
-    def __missing__(self, code: int) -> str | None:
-        # Marks stay: the vowels of Hindi are some.
-        self[code] = None if unicodedata.category(chr(code))[0] in "NPZC" else chr(code)
-        return self[code]
-
-
-_FOLDING = _Folding()
+# Drops digits, punctuation and white space. Marks stay: the vowels of Hindi are some.
+_FOLDING = Dropping("N", "P", "Z", "C")
 
 
 def _fold(line: str) -> str:

@@ -17,7 +17,7 @@ from transformer_cli.packages import import_extra
 from transformer_cli.text.model_check import check_model
 from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
-from transformer_cli.text.vocabulary import SPECIALS, UNK_ID, IdMap, SpecialIds
+from transformer_cli.text.vocabulary import SPECIALS, IdMap, SpecialIds
 
 # Common names of special tokens, the most likely first.
 _NAMES = {
@@ -76,16 +76,6 @@ class HuggingFaceTokenizer(Tokenizer):
         if number < len(SPECIALS):
             return SPECIALS[number]
         return self._spelling.display(self._model_token(number))
-
-    def word_starts(self, ids: Sequence[int]) -> list[bool]:
-        starts = super().word_starts(ids)
-        word_end = self._spelling.word_end
-        for place in range(1, len(ids)):
-            if ids[place] == UNK_ID:
-                starts[place] = self._spelling.whole_words_unknown
-            elif word_end and self._model_token(ids[place - 1]).endswith(word_end):
-                starts[place] = True
-        return starts
 
     def _call(self, call: Callable[[], Any], length: int) -> Any:
         """Return what a call of the library returns of a batch of one."""
@@ -177,7 +167,7 @@ def _naming_source(source: Path) -> Iterator[None]:
 
 
 class _Spelling:
-    """The spelling of a file's subwords, which tells where words start."""
+    """The spelling of a file's subwords."""
 
     def __init__(self, parts: dict[str, Any]) -> None:
         model = parts["model"]
@@ -191,10 +181,6 @@ class _Spelling:
         # Of subwords that continue a word, as in '##', and that end one, as in '</w>'; or empty.
         self.prefix: str = model.get("continuing_subword_prefix") or ""
         self.suffix: str = model.get("end_of_word_suffix") or ""
-        # Whether an unknown token stands for a whole word.
-        self.whole_words_unknown = kind in ("WordPiece", "WordLevel") and not self.marked
-        # What tells that a new word follows; empty where the next subword itself tells.
-        self.word_end = "" if self.marked else self.suffix
 
     def display(self, token: str) -> str:
         """Return a token with a '▁' for a space before it."""

@@ -49,9 +49,6 @@ class WordsTokenizer(Tokenizer):
     def token(self, number: int) -> str:
         return self._vocabulary.tokens[number]
 
-    def word_starts(self, ids: Sequence[int]) -> list[bool]:
-        return [True] * len(ids)
-
     def line_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
         return self._words.split(line)
 

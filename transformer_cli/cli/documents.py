@@ -93,8 +93,9 @@ def fill_document(
     )
     filled = fill(document, how)
     for segment, filling in zip(document.segments, filled.fillings, strict=True):
-        if filling is not None and translator.terms is not None:
-            terms, lost = translator.terms.find_lost(segment.text, filling.text)
+        if filling is not None:
+            tags = ((tag.start, tag.end) for tag in segment.tags)
+            terms, lost = translator.find_lost(segment.text, filling.text, tags)
             filled.terms += terms
             filled.lost += [f"{segment.place}: {term.target}" for term in lost]
     return filled

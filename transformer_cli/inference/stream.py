@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice, zip_longest
+from operator import le
 from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
@@ -280,8 +281,9 @@ def search_doubtful_again(
 ) -> list[list[Translation]]:
     """Return what ``tell_doubts`` does, after a second search for lines with a doubtful best one.
 
-    Its beam is wider, and the best translation that is not doubtful, and has all placeholders,
-    is taken; without one, the first stays. Samples are what the model says, good or bad.
+    Its beam is wider, and the best translation that is not doubtful, has all placeholders, and
+    keeps as many terms, is taken; without one, the first stays. Samples are what the model says,
+    good or bad.
     """
     told = tell_doubts(translator, encoded, found)
     places = [place for place, (best, *_) in enumerate(told) if best.doubt]
@@ -292,16 +294,19 @@ def search_doubtful_again(
     again = translator.with_search(beam_size).translate_encoded(
         lines, beam_size, with_alignments, progress, should_stop
     )
-    protect = translator.tokenizers.protect
     finder = _finder_of(translator.config.data.tgt_lang)
+
+    def losses(line: EncodedLine, one: Translation) -> tuple[bool, int]:
+        differs = bool(compare_placeholders(line.text, one.text, translator.tokenizers.protect))
+        return differs, len(translator.find_lost(line.text, one.text)[1])
+
     for place, line, candidates in zip(places, lines, again, strict=True):
         first = told[place][0]
-        differs = bool(compare_placeholders(line.text, first.text, protect))
+        most = losses(line, first)
         good = (
             replace(one, is_second=True)
             for one in candidates
-            if not finder.find(line.text, one.text)
-            and (differs or not compare_placeholders(line.text, one.text, protect))
+            if not finder.find(line.text, one.text) and all(map(le, losses(line, one), most))
         )
         told[place] = [next(good, first)]
     return told

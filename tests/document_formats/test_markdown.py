@@ -74,7 +74,7 @@ print("left")
 <div>left</div>
 
 [ref]: http://x.org "title"
-SEE [REF], [^1] & https://x.org/y. 1 * 2 = 2
+SEE [REF][ref], [^1] & https://x.org/y. 1 * 2 = 2
 
 12345
 """  # noqa: E501
@@ -108,6 +108,15 @@ def test_text_is_translated(tmp_path: Path) -> None:
 )
 def test_tags_go_with_their_words(tmp_path: Path, text: str, expected: str) -> None:
     assert filled(tmp_path / "x.md", text, translating(reverse))[0].decode() == expected
+
+
+def test_links_by_their_own_text_keep_their_labels(tmp_path: Path) -> None:
+    definitions = "\n\n[a *b*]: x\n[c]: y\n"
+    text = "d [a\n*b*] [C][] [e][a *b*]" + definitions
+    data, _ = filled(tmp_path / "x.md", text, translating(reverse))
+    assert data.decode() == "[e][a *b*] [C][C] [*b* a][a *b*] d" + definitions
+    data, _ = filled(tmp_path / "x.md", "[a](b) [c]\n\n[c]: d\n")
+    assert data.decode() == "[A](b) [C][c]\n\n[c]: d\n"
 
 
 def as_it_is(text: str) -> Line:

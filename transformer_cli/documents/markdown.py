@@ -11,7 +11,7 @@ from transformer_cli.documents.document import (
     Source,
     TextDocument,
     element_name,
-    pair_tags,
+    make_segment,
 )
 from transformer_cli.packages import import_extra
 
@@ -42,6 +42,7 @@ class _Found(NamedTuple):
     start: int
     end: int
     name: str = ""
+    full: str = ""  # what it is written as, if not as it is
 
 
 class MarkdownDocument(TextDocument):
@@ -92,12 +93,18 @@ class MarkdownDocument(TextDocument):
         for start, end in zip(edges[::2], edges[1::2], strict=True):
             text = content[start:end]
             start, text = start + len(text) - len(text.lstrip()), text.strip()
-            inside = [tag for tag in found if start <= tag.start and tag.end <= end]
-            tags = pair_tags((tag.start - start, tag.end - start, tag.name) for tag in inside)
+            last, pieces, place = start + len(text), list[tuple[str, str | None]](), start
+            for tag in found:
+                if start <= tag.start and tag.end <= last:
+                    pieces.append((content[place : tag.start], None))
+                    pieces.append((tag.full or content[tag.start : tag.end], tag.name))
+                    place = tag.end
+            pieces.append((content[place:last], None))
+            on_one_line = ((re.sub(r"\s", " ", piece), name) for piece, name in pieces)
             line = first + content.count("\n", 0, start) + 1
-            segment = Segment(re.sub(r"\s", " ", text), f"{self.name}:{line}", tags)
+            segment = make_segment(on_one_line, f"{self.name}:{line}", str)
             if segment.has_words:
-                self.add_span(segment, offsets[start], offsets[start + len(text)])
+                self.add_span(segment, offsets[start], offsets[last])
                 if has_bars:
                     self._escaping.add(segment)
 
@@ -179,7 +186,10 @@ class _InlineTags:
                 end, new = state.pos, state.tokens[count:]
                 if name == "link":
                     self._notes.append(_Found(start, start + 1, "link"))
-                    self._notes.append(_Found(end_of_label, end, "/link"))
+                    # A link by its own text would lose its definition with that.
+                    is_own = state.src[end_of_label:end] in ("]", "][]")
+                    full = f"][{state.src[start + 1 : end_of_label]}]" if is_own else ""
+                    self._notes.append(_Found(end_of_label, end, "/link", full))
                 elif name == "image":  # whose text was parsed, too
                     del self._notes[before[0] :], self._breaks[before[1] :]
                     self._notes.append(_Found(start, end))

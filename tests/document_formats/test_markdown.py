@@ -94,6 +94,7 @@ def test_text_is_translated(tmp_path: Path) -> None:
         ("~~a~~ __b__ _c_", "_c_ __b__ ~~a~~"),
         ("\ufeff# a b", "\ufeff# b a"),
         ("a\\\nb c", "a\\\nc b"),
+        ("**a**  \nb c", "**a**  \nc b"),
         ("[a](b) c", "c [a](b)"),
         ("a <br> b", "<br> b a"),
         ("a <kbd>b *c*</kbd> d", "<kbd>b *c*</kbd> d a"),

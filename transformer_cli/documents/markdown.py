@@ -176,7 +176,7 @@ class _InlineTags:
     def _noting(self, name: str, rule: Callable[..., bool]) -> Callable[..., bool]:
         def noting(state: "StateInline", silent: bool) -> bool:
             start = state.pos
-            count = len(state.tokens) + bool(state.pending)  # which is a token before the next
+            count, has_text = len(state.tokens), bool(state.pending)  # a token before the next
             end_of_label = -1
             if name == "link" and not silent and state.src[start] == "[":
                 end_of_label = self._parser.helpers.parseLinkLabel(state, start)
@@ -196,7 +196,7 @@ class _InlineTags:
                 elif name == "html_inline":
                     self._notes.append(_Found(start, end, element_name(state.src[start:end])))
                 elif name in ("emphasis", "strikethrough"):
-                    for token in new:
+                    for token in new[has_text:]:
                         self._places[id(token)] = start
                         start += len(token.content)
                 elif new and new[-1].type == "hardbreak":

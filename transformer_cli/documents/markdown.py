@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_inline import StateInline
 
-_FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n.*?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|$)", re.DOTALL)
+# GitHub's, and those of Docusaurus and Pandoc.
+_ADMONITION = re.compile(r"^[ \t]*(?:\[!\w+\][ \t]*$|:::.*)", re.MULTILINE)
 _CODE = ("code", "kbd", "samp", "tt", "var")
 _BOX = re.compile(r"\[[ xX]\]\s+")  # of a task
 # Footnotes, and attributes of Kramdown and Pandoc.
@@ -141,7 +143,7 @@ class _InlineTags:
         return self._parser.parse(text, self._env)
 
     def find(self, content: str) -> tuple[list[_Found], list[tuple[int, int]]]:
-        """Return the tags of a block's content, and its hard line breaks, in order."""
+        """Return the tags of a block's content, and what cuts it, as hard line breaks, in order."""
         self._notes, self._breaks, self._places = [], [], {}
         tokens: list[Any] = []
         self._parser.inline.parse(content, self._parser, self._env, tokens)
@@ -161,7 +163,8 @@ class _InlineTags:
             elif not kept or note.start >= kept[-1].end:  # not what is in code or in an image
                 kept.append(note)
         # Those in <code> are parts of its tag.
-        breaks = [one for one in self._breaks if not any(n.start < one[0] < n.end for n in kept)]
+        cuts = (*self._breaks, *(mark.span() for mark in _ADMONITION.finditer(content)))
+        breaks = [one for one in cuts if not any(n.start < one[0] < n.end for n in kept)]
         return kept, sorted(breaks)
 
     def _delimiters(self, tokens: Sequence[Any]) -> Iterator[_Found]:

@@ -18,7 +18,7 @@ from cli.conftest import Training
 from cli.process import Finished, assert_refused, run, run_ranks, signal_at
 from transformer_cli.cli import many_files, translation
 from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.errors import InputError, UsageError, WorkerError
+from transformer_cli.errors import InputError, MissingTextError, UsageError, WorkerError
 from transformer_cli.files import MAX_SMALL_BYTES
 from transformer_cli.inference.output_directory import RECORD, FileState, open_directory
 from transformer_cli.runs.directory import LOCK
@@ -143,6 +143,17 @@ def test_tables_have_a_new_column(training: Training, here: Path) -> None:
     assert made.keys() == {"t.tsv", "u.tsv"}
     assert made["u.tsv"].decode().splitlines()[0] == "de\tid\ttranslation"
     assert made["t.tsv"].startswith(b"id\tde\ttranslation\n7\t1 2\t")
+
+
+def test_a_memory_may_be_of_many_files(training: Training, here: Path) -> None:
+    (here / "tm").mkdir()
+    for number in range(2):
+        (here / "tm" / f"{number}.tsv").write_text(f"x {number}\tneun {number}\n")
+        (here / "in" / f"{number}.txt").write_text(f"x {number}\n")
+    finished = translate(training, here, "--memory", "tm/*.tsv", inputs="in/?.txt")
+    assert finished.code == 0, finished.err
+    made = visible(here / "out")
+    assert (made["0.txt"], made["1.txt"]) == (b"neun 0\n", b"neun 1\n")
 
 
 def test_lines_that_are_cut_are_told_once_a_file(training: Training, here: Path) -> None:
@@ -360,6 +371,15 @@ def test_what_does_not_go_together_is_refused(
     with pytest.raises(UsageError, match=re.escape(fragment)):
         command(options)
     assert sorted(here.rglob("*")) == before
+
+
+def test_a_memory_that_is_not_there_is_told_before_the_model_is_loaded(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(here)
+    options = TranslateOptions(Path("run"), Path("in"), Path("out"), memory=[Path("no.tmx")])
+    with pytest.raises(MissingTextError, match=r"no\.tmx: there is no such file"):
+        many_files.translate_files(options)
 
 
 def test_a_file_that_is_no_text_among_many(training: Training, here: Path) -> None:

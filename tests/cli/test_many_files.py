@@ -20,7 +20,12 @@ from transformer_cli.cli import many_files, translation
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.errors import InputError, MissingTextError, UsageError, WorkerError
 from transformer_cli.files import MAX_SMALL_BYTES
-from transformer_cli.inference.output_directory import RECORD, FileState, open_directory
+from transformer_cli.inference.output_directory import (
+    RECORD,
+    FileState,
+    find_inputs,
+    open_directory,
+)
 from transformer_cli.runs.directory import LOCK
 
 MANY = "transformer_cli.cli.many_files"
@@ -127,11 +132,18 @@ def test_each_file_is_what_it_would_be_alone(
 
 
 def test_a_pattern_names_some(training: Training, here: Path, expected: dict[str, bytes]) -> None:
-    assert translate(training, here, inputs="in/[ab]*.txt").code == 0
-    assert visible(here / "out") == {name: expected[name] for name in ("a.txt", "b.txt")}
+    assert translate(training, here, inputs="in/?.txt").code == 0
+    assert visible(here / "out") == {name: expected[name] for name in TEXTS}
     # More of them, in the same directory.
     assert translate(training, here, inputs=str(here / "i?" / "*")).code == 0
     assert visible(here / "out") == expected
+
+
+def test_brackets_of_a_pattern_are_of_the_name(tmp_path: Path) -> None:
+    (tmp_path / "[a]").mkdir()
+    for name in ("[a]b.txt", "ab.txt"):
+        (tmp_path / "[a]" / name).write_text("1\n")
+    assert find_inputs(tmp_path / "[a]" / "[a]*.txt") == [tmp_path / "[a]" / "[a]b.txt"]
 
 
 def test_tables_have_a_new_column(training: Training, here: Path) -> None:

@@ -436,6 +436,16 @@ def test_a_worker_keeps_its_model_and_tells_another_one_apart(
     assert visible(here / "out").keys() == {"a.txt", "c.txt"}
 
 
+def test_a_file_that_has_vanished_has_failed_alone(training: Training, here: Path) -> None:
+    (here / "out").mkdir()
+    options = TranslateOptions(training.run, here / "in", here / "out", threads=1)
+    settings = many_files.describe_translator(options)
+    task = many_files.Task(options.of_file(here / "in" / "gone.txt"), settings, None, False)
+    result = many_files.translate_file(task)
+    assert result.state is None
+    assert result.messages[0].startswith(f"error: {here / 'in' / 'gone.txt'}: there is no such")
+
+
 @pytest.mark.parametrize("is_shared", [False, True])
 def test_a_file_that_changes_while_it_is_translated_has_failed(
     training: Training, here: Path, is_shared: bool

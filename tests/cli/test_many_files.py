@@ -18,9 +18,14 @@ from cli.conftest import Training
 from cli.process import Finished, assert_refused, run, run_ranks, signal_at
 from transformer_cli.cli import many_files, translation
 from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.errors import InputError, UsageError, WorkerError
+from transformer_cli.errors import InputError, MissingTextError, UsageError, WorkerError
 from transformer_cli.files import MAX_SMALL_BYTES
-from transformer_cli.inference.output_directory import RECORD, FileState, open_directory
+from transformer_cli.inference.output_directory import (
+    RECORD,
+    FileState,
+    find_inputs,
+    open_directory,
+)
 from transformer_cli.runs.directory import LOCK
 
 MANY = "transformer_cli.cli.many_files"
@@ -127,11 +132,18 @@ def test_each_file_is_what_it_would_be_alone(
 
 
 def test_a_pattern_names_some(training: Training, here: Path, expected: dict[str, bytes]) -> None:
-    assert translate(training, here, inputs="in/[ab]*.txt").code == 0
-    assert visible(here / "out") == {name: expected[name] for name in ("a.txt", "b.txt")}
+    assert translate(training, here, inputs="in/?.txt").code == 0
+    assert visible(here / "out") == {name: expected[name] for name in TEXTS}
     # More of them, in the same directory.
     assert translate(training, here, inputs=str(here / "i?" / "*")).code == 0
     assert visible(here / "out") == expected
+
+
+def test_brackets_of_a_pattern_are_of_the_name(tmp_path: Path) -> None:
+    (tmp_path / "[a]").mkdir()
+    for name in ("[a]b.txt", "ab.txt"):
+        (tmp_path / "[a]" / name).write_text("1\n")
+    assert find_inputs(tmp_path / "[a]" / "[a]*.txt") == [tmp_path / "[a]" / "[a]b.txt"]
 
 
 def test_tables_have_a_new_column(training: Training, here: Path) -> None:
@@ -143,6 +155,17 @@ def test_tables_have_a_new_column(training: Training, here: Path) -> None:
     assert made.keys() == {"t.tsv", "u.tsv"}
     assert made["u.tsv"].decode().splitlines()[0] == "de\tid\ttranslation"
     assert made["t.tsv"].startswith(b"id\tde\ttranslation\n7\t1 2\t")
+
+
+def test_a_memory_may_be_of_many_files(training: Training, here: Path) -> None:
+    (here / "tm").mkdir()
+    for number in range(2):
+        (here / "tm" / f"{number}.tsv").write_text(f"x {number}\tneun {number}\n")
+        (here / "in" / f"{number}.txt").write_text(f"x {number}\n")
+    finished = translate(training, here, "--memory", "tm/*.tsv", inputs="in/?.txt")
+    assert finished.code == 0, finished.err
+    made = visible(here / "out")
+    assert (made["0.txt"], made["1.txt"]) == (b"neun 0\n", b"neun 1\n")
 
 
 def test_lines_that_are_cut_are_told_once_a_file(training: Training, here: Path) -> None:
@@ -362,6 +385,15 @@ def test_what_does_not_go_together_is_refused(
     assert sorted(here.rglob("*")) == before
 
 
+def test_a_memory_that_is_not_there_is_told_before_the_model_is_loaded(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(here)
+    options = TranslateOptions(Path("run"), Path("in"), Path("out"), memory=[Path("no.tmx")])
+    with pytest.raises(MissingTextError, match=r"no\.tmx: there is no such file"):
+        many_files.translate_files(options)
+
+
 def test_a_file_that_is_no_text_among_many(training: Training, here: Path) -> None:
     (here / "in" / "settings.json").write_text("{}")
     refused = translate(training, here)
@@ -402,6 +434,16 @@ def test_a_worker_keeps_its_model_and_tells_another_one_apart(
     with pytest.raises(UsageError, match=r"^checkpoint was 0 when this began, and is [0-9a-f]{12}"):
         many_files.translate_file(other)
     assert visible(here / "out").keys() == {"a.txt", "c.txt"}
+
+
+def test_a_file_that_has_vanished_has_failed_alone(training: Training, here: Path) -> None:
+    (here / "out").mkdir()
+    options = TranslateOptions(training.run, here / "in", here / "out", threads=1)
+    settings = many_files.describe_translator(options)
+    task = many_files.Task(options.of_file(here / "in" / "gone.txt"), settings, None, False)
+    result = many_files.translate_file(task)
+    assert result.state is None
+    assert result.messages[0].startswith(f"error: {here / 'in' / 'gone.txt'}: there is no such")
 
 
 @pytest.mark.parametrize("is_shared", [False, True])

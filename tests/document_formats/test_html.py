@@ -97,6 +97,15 @@ def test_encodings_stay(tmp_path: Path) -> None:
     assert data == text.replace("é", "É").encode("latin-1")
 
 
+@pytest.mark.parametrize("label", ["iso-8859-1", "Latin1", "US-ASCII"])
+def test_latin_1_is_windows_1252(tmp_path: Path, label: str) -> None:
+    text = f"<script charset=utf-8></script><meta charset={label}><p>\u0153 \u20ac</p>"
+    data, _ = filled(tmp_path / "x.html", text.encode("cp1252"))
+    assert data == text.replace("\u0153", "\u0152").encode("cp1252")
+    data, _ = filled(tmp_path / "x.html", (text[:-7] + "é\x81").encode("latin-1"))
+    assert data.decode("latin-1").endswith("<p>É\x81")
+
+
 def test_a_segment_of_very_many_tags_is_left(tmp_path: Path) -> None:
     text = "<p>" + "<b> <i>" * 3000 + "a" + "</i> x</b>" * 3000
     data, result = filled(tmp_path / "x.html", text)

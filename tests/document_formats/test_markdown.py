@@ -74,7 +74,7 @@ print("left")
 <div>left</div>
 
 [ref]: http://x.org "title"
-SEE [REF], [^1] & https://x.org/y. 1 * 2 = 2
+SEE [REF][ref], [^1] & https://x.org/y. 1 * 2 = 2
 
 12345
 """  # noqa: E501
@@ -94,12 +94,17 @@ def test_text_is_translated(tmp_path: Path) -> None:
         ("~~a~~ __b__ _c_", "_c_ __b__ ~~a~~"),
         ("\ufeff# a b", "\ufeff# b a"),
         ("a\\\nb c", "a\\\nc b"),
+        ("**a**  \nb c", "**a**  \nc b"),
         ("[a](b) c", "c [a](b)"),
         ("a <br> b", "<br> b a"),
         ("a <kbd>b *c*</kbd> d", "<kbd>b *c*</kbd> d a"),
         ("a <code>b  \nc</code> d", "<code>b   c</code> d a"),
         ("{{< a >}}b c{{</a>}}", "{{< a >}}c b{{</a>}}"),
         ("a b:<br>c", "<br>c b: a"),
+        ("+++\na b\n+++\nc d", "+++\na b\n+++\nd c"),
+        ("> [!NOTE]\n> a b", "> [!NOTE]\n> b a"),
+        (":::note {.c}\na b\n c\n:::\n", ":::note {.c}\nc b a\n:::\n"),
+        ("a `b\n::: c` d", "`b ::: c` d a"),
         ("- [ ] a b\n- [x]  c", "- [ ] b a\n- [x]  c"),
         ("a {%b%}c{%endb%} `d` {{ e }}f", "`d` {{ e }}f {%b%}c{%endb%} a"),
         ("# a b {#c .d}\n{: .e}", "# b a {#c .d}\n{: .e}"),
@@ -108,6 +113,15 @@ def test_text_is_translated(tmp_path: Path) -> None:
 )
 def test_tags_go_with_their_words(tmp_path: Path, text: str, expected: str) -> None:
     assert filled(tmp_path / "x.md", text, translating(reverse))[0].decode() == expected
+
+
+def test_links_by_their_own_text_keep_their_labels(tmp_path: Path) -> None:
+    definitions = "\n\n[a *b*]: x\n[c]: y\n"
+    text = "d [a\n*b*] [C][] [e][a *b*]" + definitions
+    data, _ = filled(tmp_path / "x.md", text, translating(reverse))
+    assert data.decode() == "[e][a *b*] [C][C] [*b* a][a *b*] d" + definitions
+    data, _ = filled(tmp_path / "x.md", "[a](b) [c]\n\n[c]: d\n")
+    assert data.decode() == "[A](b) [C][c]\n\n[c]: d\n"
 
 
 def as_it_is(text: str) -> Line:

@@ -60,6 +60,13 @@ def test_an_exact_match_is_taken_and_a_fuzzy_one_told(tmp_path: Path) -> None:
     assert origins == ["memory", "model", "model"]
 
 
+def test_a_comment_is_not_in_an_obsolete_entry_before(tmp_path: Path) -> None:
+    old = '#~ msgid "old"\n#~ msgstr "alt"\n'
+    text = po("Quit") + old + 'msgid "Open the files"\nmsgstr ""\n'
+    written = filled(tmp_path / "x.po", text, recalling())[0].decode()
+    assert f"{old}# 96 %: Open the file = Datei öffnen\n" in written
+
+
 def test_a_match_without_the_placeholders_is_not_taken(tmp_path: Path) -> None:
     _, result = filled(tmp_path / "x.po", po("Copy %s to %s"), recalling())
     (filling,) = result.fillings

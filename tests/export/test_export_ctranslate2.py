@@ -43,6 +43,17 @@ def test_lines_are_translated_as_by_torch(training: Training, directory: Path) -
     assert translated(directory, *beam) == translated(training.run, *beam, "--engine", "torch")
 
 
+def test_documents_and_text_with_a_memory_are_translated(directory: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.md").write_text("x 1 2\n")
+    (tmp_path / "x.txt").write_text("x 1 2\n")
+    (tmp_path / "own.tsv").write_text("x 1 2\t3\n")
+    for name, *options in (("x.md",), ("x.txt", "--memory", "own.tsv")):
+        command = ("translate", directory, "-i", name, "-o", f"new-{name}", *options)
+        finished = run(*command, cwd=tmp_path)
+        assert finished.code == 0, finished.err
+    assert (tmp_path / "new-x.txt").read_text() == "3\n"
+
+
 def test_an_existing_empty_directory_is_filled(training: Training, tmp_path: Path) -> None:
     path = tmp_path / "exported"
     path.mkdir()

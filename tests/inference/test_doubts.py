@@ -9,6 +9,7 @@ import pytest
 from inference.test_slots import ByBeam, slots_translator
 from inference.translators import random_translator
 from transformer_cli.inference.stream import DoubtFinder, translate_stream
+from transformer_cli.text.terms import TermList, make_term
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,14 @@ def test_without_a_better_one_the_first_stays_and_is_told() -> None:
         ("a a a a a", "repeats itself"),
         ("a a a a a", ""),
     ]
+
+
+def test_what_has_lost_more_terms_is_not_taken() -> None:
+    engine: Any = ByBeam([4] * 5, [[6], [5]])
+    listed = TermList([make_term("e", ["b"]), make_term("d", ["a"])])
+    translator: Any = replace(slots_translator(), engine=engine, terms=listed)
+    found = translate_stream(translator, [("c d", ""), ("c d e", ""), ("c c e", "")])
+    assert [each.text for each in found] == ["a a a a a", "b", "b"]
 
 
 def test_the_n_best_are_as_the_model_says() -> None:

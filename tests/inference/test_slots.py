@@ -186,6 +186,14 @@ def test_terms_that_are_lost_between_marks_are_put_into_slots() -> None:
         random_translator().with_terms(listed)
 
 
+def test_what_is_in_placeholders_or_tags_is_no_term() -> None:
+    translator = slots_translator().with_terms(TermList([make_term("x", ["j"])]))
+    assert [translator.find_lost(line, "")[0] for line in ("{x} x", "{x} a {x}", "")] == [1, 0, 0]
+    assert translator.find_lost("`x` a x", "j", [(0, 3)]) == (1, [])
+    (found,) = translate_stream(translator, [("{x} a", "")])
+    assert found.terms == 0
+
+
 def test_without_a_better_one_the_first_translation_stays() -> None:
     engine = ByBeam([4], [[5], [6]])
     translator: Any = replace(slots_translator(), engine=cast(Any, engine))

@@ -39,6 +39,13 @@ def test_the_longest_term_wins_and_none_is_in_another() -> None:
     assert [each.term.target for each in exact.find("Paket Pakete")] == ["package", "parcel"]
 
 
+def test_what_is_left_out_has_no_terms() -> None:
+    line, listed = "<a b> b a b c", terms("a b = x", "b = y", "b a = z")
+    assert [(each.start, each.end) for each in listed.find(line, [(0, 5)])] == [(6, 9), (10, 11)]
+    assert listed.find_lost(line, "z y", [(0, 5)]) == (2, [])
+    assert listed.find(line, [(0, 5), (5, 13)]) == []
+
+
 def test_characters_are_words_where_there_are_no_spaces() -> None:
     assert found("打开文件夹。", "文件 = file", "文件夹 = folder") == ["文件夹"]
     assert found("ファイルを開く", "ファイル = file") == ["ファイル"]

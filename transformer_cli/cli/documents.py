@@ -17,6 +17,7 @@ from transformer_cli.documents.memory import Memory
 from transformer_cli.documents.sentences import LineTranslator
 from transformer_cli.files import is_same_file, whole_file
 from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.loading import load_settings
 from transformer_cli.inference.stream import CHUNK_LINES, search_doubtful_again
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.objects import ObjectPath
@@ -53,7 +54,7 @@ def prefer_alignments(options: TranslateOptions) -> TranslateOptions:
 
 def open_document(options: TranslateOptions) -> Document:
     """Read the document that is to be translated by the run."""
-    data = RunDirectory(options.run).load_config().data
+    data = load_settings(RunDirectory(options.run)).data
     return read_document(options.input_, (data.src_lang, data.tgt_lang), not options.no_fuzzy)
 
 
@@ -93,8 +94,9 @@ def fill_document(
     )
     filled = fill(document, how)
     for segment, filling in zip(document.segments, filled.fillings, strict=True):
-        if filling is not None and translator.terms is not None:
-            terms, lost = translator.terms.find_lost(segment.text, filling.text)
+        if filling is not None:
+            tags = ((tag.start, tag.end) for tag in segment.tags)
+            terms, lost = translator.find_lost(segment.text, filling.text, tags)
             filled.terms += terms
             filled.lost += [f"{segment.place}: {term.target}" for term in lost]
     return filled

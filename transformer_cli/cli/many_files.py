@@ -30,6 +30,7 @@ from transformer_cli.cli.translation import (
     write_rows,
 )
 from transformer_cli.cluster import ClusterExecutor, open_cluster, read_cluster
+from transformer_cli.data.readers.opening import open_source, source_of_file
 from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.documents.document import format_of
 from transformer_cli.errors import CorpusError, InputError, UsageError, WorkerError
@@ -80,6 +81,12 @@ def translate_files(options: TranslateOptions) -> None:
     options = _with_absolute_paths(options)
     if any(map(format_of, inputs)):
         options = prefer_alignments(options)
+    of_all = {"errors": options.errors}
+    for name in ("n_best_written", "src_column", "src_field", "no_fuzzy", "fallback"):
+        if (value := getattr(options, name)) not in (None, False):
+            of_all[name.removesuffix("_written")] = str(value)
+    if options.memory:
+        of_all["memory"] = _sum_memory(options.memory)
     with ExitStack() as stack:
         executor: Executor = SerialExecutor()
         if options.cluster is not None:
@@ -87,13 +94,7 @@ def translate_files(options: TranslateOptions) -> None:
             executor = cluster
             options = replace(options, threads=options.threads or cluster.threads)
         settings = executor.submit(describe_translator, options).result()
-        of_all = {**settings, "errors": options.errors}
-        for name in ("n_best_written", "src_column", "src_field", "no_fuzzy", "fallback"):
-            if (value := getattr(options, name)) not in (None, False):
-                of_all[name.removesuffix("_written")] = str(value)
-        if options.memory:
-            of_all["memory"] = " ".join(map(sha256, options.memory))
-        directory = stack.enter_context(open_directory(options.output, of_all))
+        directory = stack.enter_context(open_directory(options.output, {**settings, **of_all}))
         if isinstance(executor, ClusterExecutor) and not isinstance(options.output, ObjectPath):
             executor.check_shared(options.output)
         of_files = [options.of_file(path.absolute()) for path in inputs]
@@ -121,6 +122,12 @@ def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
         ensemble=[path.absolute() for path in options.ensemble or ()],
         memory=[path.absolute() for path in options.memory or ()],
     )
+
+
+def _sum_memory(paths: Sequence[Path]) -> str:
+    """Return the SHA-256 of a memory's files; CorpusError: one cannot be read."""
+    readers = (open_source(source_of_file(path), "", "") for path in paths)
+    return " ".join(reader.source_sha256() for reader in readers)
 
 
 def _translate_all(

@@ -325,7 +325,7 @@ def _open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
     try:
         opened = open_text(path, once=True)
     except CorpusError as error:
-        kind = UsageError if isinstance(error, MissingTextError) else InputError
+        kind = MissingTextError if isinstance(error, MissingTextError) else InputError
         raise kind(f"{error}; check {option}") from error
     with opened as file:
         yield file

@@ -37,8 +37,7 @@ _TRANSLATORS_FILES = frozenset(
 )
 _NO_LINES = re.compile(
     r"\.(adoc|ass|csv|dita|docx?|epub|ftl|idml|ini|ipynb|json|od[pst]|pdf|php|pptx?|properties"
-    r"|resx|rst|rtf|sbv|ssa|strings|sub|svg|tex|toml|ttml|xlsx?|xml|ya?ml)",
-    re.IGNORECASE,
+    r"|resx|rst|rtf|sbv|ssa|strings|sub|svg|tex|toml|ttml|xlsx?|xml|ya?ml)"
 )
 """Endings of files whose lines are no sentences.
 
@@ -86,7 +85,7 @@ def find_text(
     Raises:
         UsageError: the options do not fit the name, or one is missing; or lines are no sentences.
     """
-    if _ending(path).lower() in _TRANSLATORS_FILES:
+    if _ending(path) in _TRANSLATORS_FILES:
         raise UsageError(
             f"{path}: a translators' file, whose markup would be taken for text; save its "
             "sentences one a line, or as TSV or JSONL (to train on TMX, PO or MO, name it in "
@@ -128,7 +127,7 @@ def format_of(path: Path) -> TableFormat | None:
 
 
 def _ending(path: Path) -> str:
-    return (path.with_suffix("") if is_compressed(path) else path).suffix
+    return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
 
 
 def read_parallel_tables(
@@ -586,7 +585,7 @@ def _index(column: int | str, header: list[str], name: str) -> int:
 
 def _check_no_commas(row: list[str], name: str, number: int) -> None:
     """Raise CorpusError if commas separate the columns of a row, as in most files named .csv."""
-    if len(row) == 1 and "," in row[0] and _ending(Path(name)).lower() == ".csv":
+    if len(row) == 1 and "," in row[0] and _ending(Path(name)) == ".csv":
         raise CorpusError(
             f"{name}:{number}: has no tab; columns are separated by tabs: save it as TSV"
         )

@@ -20,7 +20,11 @@ from transformer_cli.documents.document import (
 )
 from transformer_cli.errors import InputError
 
-_CHARSET = re.compile(rb"""(?:charset|encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
+_CHARSET = re.compile(
+    rb"""<(?:meta|\?xml)\s[^>]*?(?:charset|encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE
+)
+_LATIN = re.compile("iso-?8859-1|latin-?1|(us-)?ascii", re.IGNORECASE)
+_NOT_CP1252 = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _LANGUAGE = re.compile(
     r"""(\s(?:xml:)?lang\s*=\s*["']?)([A-Za-z]{2,3})(?:-\w+)*(?=["'\s>])""", re.IGNORECASE
 )
@@ -55,7 +59,10 @@ class HtmlDocument(TextDocument):
 
     def __init__(self, source: Source) -> None:
         declared = _CHARSET.search(source.data[:2048])
-        super().__init__(source, declared[1].decode() if declared else "utf-8")
+        encoding = declared[1].decode() if declared else "utf-8"
+        if _LATIN.fullmatch(encoding):  # as browsers read it
+            encoding = "latin-1" if _NOT_CP1252.search(source.data) else "cp1252"
+        super().__init__(source, encoding)
         self._language: Edit | None = None
         self._marks = [match.span() for match in TEMPLATE.finditer(self.text)]
         # They may hold signs of HTML, and are anywhere in it: the space ends a tag's name.

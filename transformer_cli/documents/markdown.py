@@ -11,7 +11,7 @@ from transformer_cli.documents.document import (
     Source,
     TextDocument,
     element_name,
-    pair_tags,
+    make_segment,
 )
 from transformer_cli.packages import import_extra
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_inline import StateInline
 
-_FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n.*?\n---[ \t]*(?:\r?\n|$)", re.DOTALL)
+_FRONT_MATTER = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|$)", re.DOTALL)
+# GitHub's, and those of Docusaurus and Pandoc.
+_ADMONITION = re.compile(r"^[ \t]*(?:\[!\w+\][ \t]*$|:::.*)", re.MULTILINE)
 _CODE = ("code", "kbd", "samp", "tt", "var")
 _BOX = re.compile(r"\[[ xX]\]\s+")  # of a task
 # Footnotes, and attributes of Kramdown and Pandoc.
@@ -42,6 +44,7 @@ class _Found(NamedTuple):
     start: int
     end: int
     name: str = ""
+    full: str = ""  # what it is written as, if not as it is
 
 
 class MarkdownDocument(TextDocument):
@@ -92,12 +95,18 @@ class MarkdownDocument(TextDocument):
         for start, end in zip(edges[::2], edges[1::2], strict=True):
             text = content[start:end]
             start, text = start + len(text) - len(text.lstrip()), text.strip()
-            inside = [tag for tag in found if start <= tag.start and tag.end <= end]
-            tags = pair_tags((tag.start - start, tag.end - start, tag.name) for tag in inside)
+            last, pieces, place = start + len(text), list[tuple[str, str | None]](), start
+            for tag in found:
+                if start <= tag.start and tag.end <= last:
+                    pieces.append((content[place : tag.start], None))
+                    pieces.append((tag.full or content[tag.start : tag.end], tag.name))
+                    place = tag.end
+            pieces.append((content[place:last], None))
+            on_one_line = ((re.sub(r"\s", " ", piece), name) for piece, name in pieces)
             line = first + content.count("\n", 0, start) + 1
-            segment = Segment(re.sub(r"\s", " ", text), f"{self.name}:{line}", tags)
+            segment = make_segment(on_one_line, f"{self.name}:{line}", str)
             if segment.has_words:
-                self.add_span(segment, offsets[start], offsets[start + len(text)])
+                self.add_span(segment, offsets[start], offsets[last])
                 if has_bars:
                     self._escaping.add(segment)
 
@@ -134,7 +143,7 @@ class _InlineTags:
         return self._parser.parse(text, self._env)
 
     def find(self, content: str) -> tuple[list[_Found], list[tuple[int, int]]]:
-        """Return the tags of a block's content, and its hard line breaks, in order."""
+        """Return the tags of a block's content, and what cuts it, as hard line breaks, in order."""
         self._notes, self._breaks, self._places = [], [], {}
         tokens: list[Any] = []
         self._parser.inline.parse(content, self._parser, self._env, tokens)
@@ -154,7 +163,8 @@ class _InlineTags:
             elif not kept or note.start >= kept[-1].end:  # not what is in code or in an image
                 kept.append(note)
         # Those in <code> are parts of its tag.
-        breaks = [one for one in self._breaks if not any(n.start < one[0] < n.end for n in kept)]
+        cuts = (*self._breaks, *(mark.span() for mark in _ADMONITION.finditer(content)))
+        breaks = [one for one in cuts if not any(n.start < one[0] < n.end for n in kept)]
         return kept, sorted(breaks)
 
     def _delimiters(self, tokens: Sequence[Any]) -> Iterator[_Found]:
@@ -169,7 +179,7 @@ class _InlineTags:
     def _noting(self, name: str, rule: Callable[..., bool]) -> Callable[..., bool]:
         def noting(state: "StateInline", silent: bool) -> bool:
             start = state.pos
-            count = len(state.tokens) + bool(state.pending)  # which is a token before the next
+            count, has_text = len(state.tokens), bool(state.pending)  # a token before the next
             end_of_label = -1
             if name == "link" and not silent and state.src[start] == "[":
                 end_of_label = self._parser.helpers.parseLinkLabel(state, start)
@@ -179,14 +189,17 @@ class _InlineTags:
                 end, new = state.pos, state.tokens[count:]
                 if name == "link":
                     self._notes.append(_Found(start, start + 1, "link"))
-                    self._notes.append(_Found(end_of_label, end, "/link"))
+                    # A link by its own text would lose its definition with that.
+                    is_own = state.src[end_of_label:end] in ("]", "][]")
+                    full = f"][{state.src[start + 1 : end_of_label]}]" if is_own else ""
+                    self._notes.append(_Found(end_of_label, end, "/link", full))
                 elif name == "image":  # whose text was parsed, too
                     del self._notes[before[0] :], self._breaks[before[1] :]
                     self._notes.append(_Found(start, end))
                 elif name == "html_inline":
                     self._notes.append(_Found(start, end, element_name(state.src[start:end])))
                 elif name in ("emphasis", "strikethrough"):
-                    for token in new:
+                    for token in new[has_text:]:
                         self._places[id(token)] = start
                         start += len(token.content)
                 elif new and new[-1].type == "hardbreak":

@@ -100,6 +100,7 @@ class PoDocument(Document):
                     raise self._error(number, "a comment in the midst of an entry")
                 if comment[1:2] == "~":  # what went before is of an obsolete entry
                     entry = _Entry(0)
+                    continue
                 _add_comment(entry, number, comment)
             elif keyword:
                 if keyword in entry.texts:

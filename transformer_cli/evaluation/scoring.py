@@ -99,8 +99,8 @@ def evaluate(
         pairs = zip(text.src, hypotheses, strict=True)
         differing = sum(bool(compare_placeholders(*pair, protect)) for pair in pairs)
     terms = None
-    if (listed := translator.terms) is not None:
-        found = [listed.find_lost(*pair) for pair in zip(text.src, hypotheses, strict=True)]
+    if translator.terms is not None:
+        found = [translator.find_lost(*pair) for pair in zip(text.src, hypotheses, strict=True)]
         total = sum(count for count, _ in found)
         terms = total, total - sum(len(lost) for _, lost in found)
     scores = score(hypotheses, text.tgt, thorough, metrics)

@@ -83,6 +83,22 @@ def load_translator(
     return load_torch_translator(run, checkpoint, device, precision, others)
 
 
+def load_settings(run: RunDirectory) -> Config:
+    """Return the settings of a run, or of a model as it is shared or exported.
+
+    Raises:
+        ConfigError, RunError: it has none, or they are invalid.
+    """
+    if not run.is_for_ctranslate2:
+        return run.load_config()
+    if not (run.path / SETTINGS).is_file():
+        raise RunError(
+            f"{run.path}: has a model of CTranslate2's, but no {SETTINGS}; make it by: "
+            "transformer-cli export RUN DIR --format ctranslate2"
+        )
+    return load_config(run.path / SETTINGS)
+
+
 # --- which engine ---------------------------------------------------------------------------------
 
 
@@ -246,16 +262,10 @@ def _write_ctranslate2_model(opened: OpenedModel, quantization: Quantization, pa
 def _load_exported(
     exported: RunDirectory, options: ComputeOptions, ranks: Ranks
 ) -> TextTranslator[CTranslate2Engine]:
-    directory = exported.path
-    if not (directory / SETTINGS).is_file():
-        raise RunError(
-            f"{directory}: has a model of CTranslate2's, but no {SETTINGS}; make it by: "
-            "transformer-cli export RUN DIR --format ctranslate2"
-        )
+    directory, config = exported.path, load_settings(exported)
     for path in directory.iterdir():
         if not path.is_dir():
             open_regular(path).close()  # CTranslate2 would wait for a pipe
-    config = load_config(directory / SETTINGS)
     tokenizers = load_tokenizers(exported.tokenizer)
     sums = verified_sums(directory)
     if sums is None:

@@ -105,7 +105,7 @@ def find_inputs(given: Path) -> list[Path]:
 def _match(pattern: Path) -> Iterable[Path]:
     if isinstance(pattern, ObjectPath):
         return match_objects(pattern)
-    below = str(pattern.relative_to(pattern.anchor))
+    below = str(pattern.relative_to(pattern.anchor)).replace("[", "[[]")
     try:
         return list(Path(pattern.anchor).glob(below))
     except ValueError as error:  # as in a**, in older Pythons

@@ -3,15 +3,15 @@
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice, zip_longest
+from operator import le
 from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
-from transformer_cli.config.protection import Protection
 from transformer_cli.data.filters.rules import ScriptCheck, is_copy
 from transformer_cli.errors import InputError
 from transformer_cli.inference.engine import SearchEngine
@@ -28,7 +28,6 @@ from transformer_cli.inference.translator import (
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.protocol import Translation
 from transformer_cli.text.reserved import compare_placeholders
-from transformer_cli.text.terms import TermList
 
 CHUNK_LINES = 4096
 """Lines read, sorted by length and translated together."""
@@ -134,9 +133,8 @@ def translate_stream(
             best = search_doubtful_again(translator, encoded, best, *options[1:])
         else:  # these are what the model says, good or bad
             best = tell_doubts(translator, encoded, best)
-        protect = translator.tokenizers.protect
         return [
-            _record(*line, found, n_best is not None, protect, translator.terms)
+            _record(*line, found, n_best is not None, translator)
             for line, found in zip(share, best, strict=True)
         ]
 
@@ -195,15 +193,14 @@ def _record(
     source: tuple[str, str],
     translations: Sequence[Translation],
     as_json: bool,
-    protect: Collection[Protection],
-    terms: TermList | None,
+    translator: TextTranslator[SearchEngine],
 ) -> list[Any]:
     """Return the fields of a ``TranslatedLine``."""
     best = translations[0]
     text = _to_json(number, translations) if as_json else best.text
     alignment = " ".join(f"{src}-{tgt}" for src, tgt in best.alignment)
-    difference = compare_placeholders(source[0], best.text, protect)
-    found, lost = (0, []) if terms is None else terms.find_lost(source[0], best.text)
+    difference = compare_placeholders(source[0], best.text, translator.tokenizers.protect)
+    found, lost = translator.find_lost(source[0], best.text)
     targets = tuple(term.target for term in lost)
     return [text, alignment, difference, best.doubt, found, targets, best.is_second]
 
@@ -284,8 +281,9 @@ def search_doubtful_again(
 ) -> list[list[Translation]]:
     """Return what ``tell_doubts`` does, after a second search for lines with a doubtful best one.
 
-    Its beam is wider, and the best translation that is not doubtful, and has all placeholders,
-    is taken; without one, the first stays. Samples are what the model says, good or bad.
+    Its beam is wider, and the best translation that is not doubtful, has all placeholders, and
+    keeps as many terms, is taken; without one, the first stays. Samples are what the model says,
+    good or bad.
     """
     told = tell_doubts(translator, encoded, found)
     places = [place for place, (best, *_) in enumerate(told) if best.doubt]
@@ -296,16 +294,19 @@ def search_doubtful_again(
     again = translator.with_search(beam_size).translate_encoded(
         lines, beam_size, with_alignments, progress, should_stop
     )
-    protect = translator.tokenizers.protect
     finder = _finder_of(translator.config.data.tgt_lang)
+
+    def losses(line: EncodedLine, one: Translation) -> tuple[bool, int]:
+        differs = bool(compare_placeholders(line.text, one.text, translator.tokenizers.protect))
+        return differs, len(translator.find_lost(line.text, one.text)[1])
+
     for place, line, candidates in zip(places, lines, again, strict=True):
         first = told[place][0]
-        differs = bool(compare_placeholders(line.text, first.text, protect))
+        most = losses(line, first)
         good = (
             replace(one, is_second=True)
             for one in candidates
-            if not finder.find(line.text, one.text)
-            and (differs or not compare_placeholders(line.text, one.text, protect))
+            if not finder.find(line.text, one.text) and all(map(le, losses(line, one), most))
         )
         told[place] = [next(good, first)]
     return told

@@ -13,6 +13,7 @@ from transformer_cli.errors import InputError, UsageError
 from transformer_cli.inference.alignment import align_words
 from transformer_cli.inference.engine import Hypothesis, SearchEngine, SearchOptions
 from transformer_cli.text.protocol import Tokenizer, Tokenizers, Translation
+from transformer_cli.text.reserved import find_placeholders
 from transformer_cli.text.terms import Term, TermList
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
@@ -276,19 +277,29 @@ class TextTranslator(Generic[EngineT]):
             return found
         # Sentences are the better for marks, but slots are lost less often.
         other = replace(self, tokenizers=slots)
-        lost = list(map(self._find_lost, encoded, found))
+        best = ((line.text, one.text) for line, (one, *_) in zip(encoded, found, strict=True))
+        lost = [self.find_lost(*texts)[1] for texts in best]
         places = [place for place, terms in enumerate(lost) if terms]
         lines = [encoded[place] for place in places]
         again = [other.encode_line(line.text, line.prefix, line.tag) for line in lines]
         rest = other.translate_encoded(again, n_best, with_alignments, ignore, should_stop)
         for place, line, translations in zip(places, lines, rest, strict=True):
-            if len(self._find_lost(line, translations)) < len(lost[place]):
+            if len(self.find_lost(line.text, translations[0].text)[1]) < len(lost[place]):
                 found[place] = translations
         return found
 
-    def _find_lost(self, line: EncodedLine, translations: Sequence[Translation]) -> list[Term]:
-        terms = self.terms or TermList([])
-        return terms.find_lost(line.text, translations[0].text)[1]
+    def find_lost(
+        self, src: str, tgt: str, left_out: Iterable[tuple[int, int]] = ()
+    ) -> tuple[int, list[Term]]:
+        """Return how many terms a source has, and those that its translation has not.
+
+        What is in placeholders, or in spans that are left out, is no term.
+        """
+        if self.terms is None:
+            return 0, []
+        placeholders = find_placeholders(src, self.tokenizers.protect)
+        spans = ((start, end) for _, start, end in placeholders)
+        return self.terms.find_lost(src, tgt, (*spans, *left_out))
 
     def _search_lines(
         self,
@@ -347,7 +358,7 @@ class TextTranslator(Generic[EngineT]):
             return 0
         tgt, ids = self.tokenizers.tgt, hypothesis.ids
         text = tgt.detokenize(ids, tgt.filled_tokens(ids, line.values))
-        return len(self.terms.find_lost(line.text, text)[1])
+        return len(self.find_lost(line.text, text)[1])
 
     def _align(
         self, ranked: Sequence[Sequence[LineHypothesis]], with_alignments: bool

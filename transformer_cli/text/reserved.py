@@ -382,20 +382,9 @@ class ReservedTokenizers(Tokenizers):
         placeholders = find_placeholders(line, self.protect)
         if terms is None or self.src.term_marks:
             return placeholders
-        taken = bytearray(len(line))
-        for _, start, end in placeholders:
-            taken[start:end] = b"\1" * (end - start)
-        return sorted(
-            [
-                *placeholders,
-                *(
-                    Placeholder(term.target, start, end)
-                    for term, start, end in terms.find(line)
-                    if not any(taken[start:end])
-                ),
-            ],
-            key=lambda each: each.start,
-        )
+        found = terms.find(line, ((start, end) for _, start, end in placeholders))
+        of_terms = (Placeholder(term.target, start, end) for term, start, end in found)
+        return sorted([*placeholders, *of_terms], key=lambda each: each.start)
 
     def encode_target(self, line: str, values: Sequence[str]) -> list[int]:
         """Return the ids of a target; placeholders that its source has are slots."""

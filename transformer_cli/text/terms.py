@@ -7,7 +7,7 @@ so that 'Paket*' finds 'Pakete'.
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -103,8 +103,11 @@ class TermList:
         """How long the beginnings are that first words with '*' have."""
         return sorted({len(word) - 1 for word in self._by_first_word if _is_open(word)})
 
-    def find(self, line: str) -> list[FoundTerm]:
-        """Return the terms in a line, in order: longest first, so that none is in another."""
+    def find(self, line: str, left_out: Iterable[tuple[int, int]] = ()) -> list[FoundTerm]:
+        """Return the terms in a line, in order: longest first, so that none is in another.
+
+        None is in a span that is left out, as of a placeholder, or crosses one.
+        """
         words = split_words(line)
         texts = [word.text for word in words]
         matches = [
@@ -113,7 +116,10 @@ class TermList:
             for term in self._beginning_with(word.text)
             if _fits(term.source, texts, place)
         ]
-        taken = bytearray(len(words))
+        signs = bytearray(len(line))
+        for start, end in left_out:
+            signs[start:end] = b"\1" * (end - start)
+        taken = bytearray(any(signs[word.start : word.end]) for word in words)
         found = []
         for _, place, term in sorted(matches, key=lambda match: -match[0]):
             own = slice(place, place + len(term.source))
@@ -128,9 +134,11 @@ class TermList:
             if length <= len(word):
                 yield from self._by_first_word.get(f"{word[:length]}*", ())
 
-    def find_lost(self, line: str, translation: str) -> tuple[int, list[Term]]:
-        """Return how many terms a line has, and those that its translation has not."""
-        found = self.find(line)
+    def find_lost(
+        self, line: str, translation: str, left_out: Iterable[tuple[int, int]] = ()
+    ) -> tuple[int, list[Term]]:
+        """Return how many terms ``find`` finds, and those that the line's translation has not."""
+        found = self.find(line, left_out)
         return len(found), lost_terms([each.term for each in found], translation)
 
 

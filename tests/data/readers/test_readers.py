@@ -2,6 +2,7 @@ import gzip
 import json
 import lzma
 import sys
+from collections.abc import Callable
 from gettext import GNUTranslations
 from itertools import islice
 from pathlib import Path
@@ -438,6 +439,24 @@ def test_one_odd_file_of_many_is_counted_and_left_out(tmp_path: Path) -> None:
     strict = open_source(SourceConfig(po=tmp_path / "*.po"), "de", "en", 0.001)
     assert error_of(strict).startswith(odd)
     assert error_of(opened("it", po=tmp_path / "*.po")).startswith(f"{tmp_path / '00.po'}: the ")
+
+
+@pytest.mark.parametrize(
+    ("form", "ending", "cut", "problem"),
+    [
+        ("tmx", "tmx", lambda data: data[:-20], "invalid XML"),
+        ("jsonl", "jsonl.gz", lambda data: gzip.compress(data)[:-20], "it ends too early"),
+        ("jsonl", "jsonl", lambda data: data + b"x" * (5 << 20), "a line of more than 4 MiB"),
+    ],
+)
+def test_a_damaged_file_of_many_is_no_damaged_unit(
+    tmp_path: Path, form: str, ending: str, cut: Callable[[bytes], bytes], problem: str
+) -> None:
+    for number in range(4):
+        path = tmp_path / f"{number}.{ending}"
+        path.write_bytes(compressor(path)(written(form)))
+    (tmp_path / f"1.{ending}").write_bytes(cut(written(form)))
+    assert problem in error_of(reader(form, tmp_path / f"*.{ending}", 0.5))
 
 
 def test_mo_has_the_pairs_of_its_po(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from gettext import GNUTranslations
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from format_files import PAIRS, reader, written
@@ -191,6 +192,22 @@ def test_text_files_are_paired_up(tmp_path: Path) -> None:
     assert isinstance(opened(src=tmp_path / "a.*e", tgt=tmp_path / "a.en"), ParallelFiles)
     saved(tmp_path / "c.de", "x")
     with pytest.raises(CorpusError, match=r"matches 3 files, but .* 2; they are paired up"):
+        opened(src=tmp_path / "*.de", tgt=tmp_path / "?.e*")
+
+
+def test_files_are_paired_up_by_what_wildcards_stand_for(tmp_path: Path) -> None:
+    names = ["news", "news.dev"]
+    archive = tmp_path / "a.zip"
+    with ZipFile(archive, "w") as packed:
+        for name in (f"{name}.{language}" for name in names for language in ("de", "en")):
+            packed.writestr(name, f"{name}\n")
+            saved(tmp_path / name, f"{name}\n")
+    for directory in (tmp_path, archive):
+        source = opened(src=directory / "*.de", tgt=directory / "*.en")
+        assert sorted(source.pairs()) == [(f"{name}.de", f"{name}.en") for name in names]
+    (tmp_path / "news.dev.en").rename(tmp_path / "other.en")
+    alone = f"^{tmp_path / 'news.dev.de'}: no file that {tmp_path}/[*].en matches goes with it"
+    with pytest.raises(CorpusError, match=alone):
         opened(src=tmp_path / "*.de", tgt=tmp_path / "*.en")
 
 

@@ -212,7 +212,7 @@ def _has_moved(difference: Difference) -> bool:
     (old, old_rest), (new, new_rest) = map(_split_paths, (difference.old, difference.new))
     if old_rest != new_rest or not 0 < len(old) == len(new):
         return False
-    for path in old:
+    for path in (before for before, now in zip(old, new, strict=True) if before != now):
         with suppress(CorpusError):  # no file matches its wildcards
             if split_web_url(text_path(path)) or any(
                 map(_is_there, matching_files(text_path(path)))

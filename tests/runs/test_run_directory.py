@@ -9,7 +9,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import ConfigError, RunError, UsageError
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import check_resumable, initialize_run
+from transformer_cli.runs.initialize import check_resumable, initialize_run, is_data_outdated
 
 
 def settings(**sections: Any) -> Config:
@@ -332,3 +332,15 @@ def test_a_source_may_move_while_another_stays(trained: RunDirectory, tmp_path: 
     check_resumable(trained, of_sources({"tsv": here}, {"tsv": moved}))
     with pytest.raises(ConfigError, match="trained with other settings"):
         check_resumable(trained, of_sources({"tsv": moved}, {"tsv": gone}))
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_the_sum_of_a_file_may_be_added(run: RunDirectory, begun: bool) -> None:
+    url = {"tsv": "https://example.org/a.tsv"}
+    run.config.write_text(dump_config(of_sources(url)))
+    if begun:
+        (run.checkpoints / "step-00000001").mkdir()
+    summed = of_sources({**url, "sha256": "0" * 64})
+    check_resumable(run, summed)
+    assert not is_data_outdated(run, summed)
+    assert is_data_outdated(run, of_sources({**url, "weight": 2})) != begun

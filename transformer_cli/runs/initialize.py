@@ -200,7 +200,28 @@ def is_data_outdated(run: RunDirectory, config: Config) -> bool:
 def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:
     """Return the differences in settings that may not change on resuming."""
     differing = differences(run.load_config(), config)
-    return [diff for diff in differing if not diff.key.startswith(MAY_CHANGE)]
+    return [
+        diff
+        for diff in differing
+        if not diff.key.startswith(MAY_CHANGE)
+        and not diff.key.endswith(".sha256")
+        and _without_sums(diff.old) != _without_sums(diff.new)
+    ]
+
+
+def _without_sums(value: object) -> object:
+    """Return a setting's value; of a list of sources, without the sums that their files must have.
+
+    Those change no text, and users add them to the settings of a run when they were told.
+    """
+    if not isinstance(value, list):
+        return value
+    return [
+        {key: source[key] for key in source if key != "sha256"}
+        if isinstance(source, dict)
+        else source
+        for source in value
+    ]
 
 
 def _has_moved(difference: Difference) -> bool:

@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import zipfile
 from collections.abc import Iterator
 from functools import partial
@@ -15,11 +16,14 @@ from cli.process import Finished, assert_refused, run
 from web import Web, serve
 
 from transformer_cli.config.data_schema import CorpusData, FilesData, SourceConfig
+from transformer_cli.config.schema import Config
 from transformer_cli.data import by_name, opus
 from transformer_cli.data.by_name import list_fetched
 from transformer_cli.data.readers.opening import open_source
 from transformer_cli.data.sources import open_split
 from transformer_cli.errors import CorpusError
+from transformer_cli.runs.directory import RunDirectory, find_import_source
+from transformer_cli.runs.initialize import read_fetched, record_fetched
 
 DE = [f"Der Hund {number} sieht {number + 1} Katzen." for number in range(300)]
 EN = [f"Dog {number} sees {number + 1} cats." for number in range(300)]
@@ -186,6 +190,25 @@ def test_a_corpus_is_read_where_it_lies_in_either_direction(web: Web) -> None:
     assert (found.name, found.url) == ("Tatoeba/v2023-04-12", web.url + TATOEBA)
     licence = "CC BY 2.0 FR (https://creativecommons.org/licenses/by/2.0/fr/)"
     assert (found.sha256, found.licence) == ((sha256,), licence)
+
+
+def test_what_was_fetched_for_earlier_runs_is_taken_over(web: Web, tmp_path: Path) -> None:
+    web.bodies[TATOEBA] = moses(README=README)
+    source = {"opus": "Tatoeba/v2023-04-12"}
+    read(source)
+    runs = [RunDirectory(tmp_path / name) for name in ("a", "b", "c")]
+    for earlier, begun in zip([None, *runs], runs, strict=False):
+        begun.path.mkdir()
+        given = {"kind": "copy"} if earlier else data(source).model_dump(mode="json")
+        settings = {"data": given, "tokenizer": {"kind": "words"}}
+        settings |= {"init": str(earlier.path)} if earlier else {}
+        record_fetched(begun, Config.model_validate(settings))
+        if earlier is None:
+            record = {"source": "me/model", "revision": "1"}
+            (begun.path / "import.json").write_text(json.dumps(record))
+    shutil.rmtree(runs[0].path)
+    assert read_fetched(runs[2]) == list_fetched(data(source))
+    assert find_import_source(runs[2]) == "me/model at commit 1"
 
 
 def test_a_url_has_terms_too_and_a_file_none(web: Web) -> None:

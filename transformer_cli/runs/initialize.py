@@ -33,6 +33,7 @@ from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import (
     ALL,
     CORPUS,
+    IMPORT,
     MARK,
     REPORT,
     WRITTEN_WHOLE,
@@ -87,7 +88,7 @@ def _remove_beginning(run: RunDirectory) -> None:
         run.checkpoints.rmdir()
         # The mark goes late, so that a run is known as one if the process dies meanwhile, and the
         # lock last: from then on, another process may begin a run.
-        records = (run.origins, run.path / CORPUS, run.fetched)
+        records = (run.origins, run.path / CORPUS, run.path / IMPORT, run.fetched)
         for path in (*records, run.config, run.path / MARK, run.lock):
             path.unlink(missing_ok=True)
         run.path.rmdir()
@@ -266,17 +267,27 @@ def record_corpus_directory(run: RunDirectory, data: DataConfig) -> None:
         write_text(run.path / CORPUS, json.dumps({"multi30k": directory.as_posix()}) + "\n")
 
 
-def record_fetched(run: RunDirectory, data: DataConfig) -> None:
-    """Record what was fetched of the text that a run is to be trained on, and on what terms."""
+def record_fetched(run: RunDirectory, config: Config) -> None:
+    """Record what was fetched of the text that a run is to be trained on, and on what terms.
+
+    That of the weights that it starts from, and what those were imported from, is taken over, as
+    that run may be gone one day.
+    """
     # With checkpoints, the run has the text that it began with, whatever is in the cache by now.
     if not list_checkpoints(run.checkpoints):
-        found = list_fetched(data)
+        earlier: tuple[Fetched, ...] = ()
+        (run.path / IMPORT).unlink(missing_ok=True)
+        if config.init is not None:
+            earlier = read_fetched(RunDirectory(config.init))
+            if (imported := read_json(config.init / IMPORT)) is not None:
+                write_text(run.path / IMPORT, json.dumps(imported, indent=1) + "\n")
+        found = tuple(dict.fromkeys((*earlier, *list_fetched(config.data))))
         if found or run.fetched.exists():
             write_record(run.fetched, FetchedRecord(fetched=found))
 
 
 def read_fetched(run: RunDirectory) -> tuple[Fetched, ...]:
-    """Return what was fetched of the text that a run was trained on."""
+    """Return what was fetched of the text that a run, and those before it, were trained on."""
     record = read_record(run.fetched, FetchedRecord)
     return () if record is None else record.fetched
 

@@ -424,10 +424,13 @@ def test_a_zip_of_everyday_sentences_is_configured(
         (("--src", "a.zip", *LANGUAGES[:3], "fr"), 2, "name en, too"),
         (("--src", "a.zip", *LANGUAGES), 1, "no file in the archive matches"),
         (("--src", "a.zip", *LANGUAGES, "--tgt", "b"), 2, "--tgt: goes with --from own only"),
+        (("--src", "no.zip", *LANGUAGES), 2, "no.zip: there is no such file"),
+        (("--src", "a.zip.1", *LANGUAGES), 1, "a.zip.1: is no zip by its name"),
     ],
 )
 def test_other_files_are_refused(
     tmp_path: Path, arguments: tuple[str, ...], code: int, fragment: str
 ) -> None:
-    (tmp_path / "a.zip").write_bytes(pack(x="text"))
+    for name in ("a.zip", "a.zip.1"):
+        (tmp_path / name).write_bytes(pack(x="text"))
     assert_refused(run("init", "--from", "tatoeba", *arguments, cwd=tmp_path), code, fragment)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from transformer_cli.compression import is_compressed, match_members, open_text
+from transformer_cli.compression import is_compressed, match_members, open_text, split_archive
 from transformer_cli.config.sections import LANGUAGE_PATTERN
 from transformer_cli.config.shipped import SCHEMA, fill_template, quote_path, shipped_directory
 from transformer_cli.data.corpus import ParallelFiles
@@ -120,11 +120,16 @@ def configure_tatoeba(file: Path, languages: tuple[str, str], directory: Path) -
 
     Raises:
         UsageError: none of the languages is English.
+        MissingTextError: there is no such file.
         CorpusError: the file cannot be read, or is no such zip.
     """
     if "en" not in languages:
         given = "--src-lang {} --tgt-lang {}".format(*languages)
         raise UsageError(f"{given}: these files have English and another language; name en, too")
+    if split_archive(file) != (file, ""):
+        open_text(file).close()  # tells what is wrong with a file that is not there
+        problem = "is no zip by its name; name one of https://www.manythings.org/anki"
+        raise CorpusError(f"{file}: {problem}, or rename it to end in .zip")
     tables = [path for path in match_members(file, "*.txt") if not path.name.startswith("_")]
     if len(tables) != 1:
         raise CorpusError(

@@ -358,6 +358,13 @@ def test_what_the_hub_has_not_is_named(
         assert fragment in message
 
 
+def test_files_that_need_a_login_are_read_by_another_path(hub: Web) -> None:
+    hub.statuses[f"datasets/me/news/resolve/{COMMIT}/de-en/train/0000.parquet"] = 401
+    message = failure({"hf": "me/news", "config": "de-en"})
+    assert "answered 401; check the name" in message
+    assert "needs a login" in message
+
+
 def test_an_answer_of_another_kind_can_be_got_rid_of(hub: Web) -> None:
     good = hub.bodies[CONVERTED]
     hub.bodies[CONVERTED] = b"<html>Log in to this hotel's network</html>"

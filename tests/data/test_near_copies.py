@@ -9,9 +9,9 @@ from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data import near_copies, preparing
-from transformer_cli.data.near_copies import NEAR, HeldOutPairs, Samples, cut_held_out
+from transformer_cli.data.near_copies import NEAR, HeldOutPairs, Nearness, Samples, cut_held_out
 from transformer_cli.data.prepared import split_path
-from transformer_cli.data.preparing import prepare_corpus
+from transformer_cli.data.preparing import clean_corpus, prepare_corpus
 from transformer_cli.data.workers import open_pool
 
 Pairs = list[tuple[str, str]]
@@ -132,3 +132,15 @@ def test_apart_means_that_nothing_near_is_trained_on(
     monkeypatch.setattr(preparing, "PART_PAIRS", 37)
     monkeypatch.setattr(preparing, "MIN_BYTES_FOR_WORKERS", 0)
     assert prepare(tmp_path, "apart", 3) == whole
+
+
+def test_what_is_kept_apart_is_told_so(tmp_path: Path) -> None:
+    near = Nearness("val", 100, [], 50, [])
+    usual, apart = (drawn(tmp_path, each, families(10)) for each in (None, "apart"))
+    assert near.warn(usual).endswith("; data.split: {near: apart} leaves those out of training")
+    assert "they are in data.more or data.replay" in near.warn(apart)
+    summaries = [
+        clean_corpus(data, tmp_path / f"{n}", lambda found, _: found).reasons[-1].summary
+        for n, data in enumerate((usual, apart))
+    ]
+    assert ["near-copy" in summary for summary in summaries] == [False, True]

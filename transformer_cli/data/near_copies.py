@@ -162,6 +162,8 @@ class Nearness:
         """Return what is to be said of the near-copies."""
         is_drawn = isinstance(data, CorpusData) and self.name not in given_sources(data)
         advice = "; data.split: {near: apart} leaves those out of training" if is_drawn else ""
+        if is_drawn and data.split is not None and data.split.near:
+            advice = "; they are in data.more or data.replay, which data.split.near says nothing of"
         return f"have near-copies in the training text, which flatter scores{advice}"
 
 

@@ -468,5 +468,6 @@ def _summarize_reasons(data: CorpusData) -> dict[str, str]:
     filters = build_filters(names, data.src_lang, data.tgt_lang)
     summaries: dict[str, str] = {filter_.name: filter_.summary for filter_ in filters}
     if data.split is not None:
-        summaries[HELD_OUT] = "a side occurs in val or test, which were drawn"
+        near = ", or it is a near-copy of a pair of those" if data.split.near else ""
+        summaries[HELD_OUT] = f"a side occurs in val or test, which were drawn{near}"
     return summaries

@@ -128,7 +128,7 @@ def answer(web: Web) -> bytes:
     entries = [
         {
             **{"corpus": corpus, "version": version, "source": "de", "target": "en", "id": 1},
-            **{"alignment_pairs": pairs, "size": (pairs or 0) // 20, "documents": ""},
+            **{"alignment_pairs": pairs, "size": pairs and pairs // 20, "documents": ""},
             **{"latest": "True", "preprocessing": "moses"},
             "url": f"{web.url}OPUS-{corpus}/{version}/moses/{file}",
         }
@@ -145,6 +145,7 @@ def test_init_lists_corpora_the_largest_first_and_configures_one(web: Web, tmp_p
     names = ["EUbookshop/v2", "Books/v1", "Tatoeba/v2023-04-12", "Empty/v1"]
     assert [row[0] for row in rows] == ["corpus", *names]
     assert rows[1][1:] == ["9,000,000", "461", "MB"]
+    assert rows[-1][1:] == ["?", "?"]
     assert "init --from opus:EUbookshop --src-lang de --tgt-lang en" in listed.err
 
     reverse = ("--src-lang", "en", "--tgt-lang", "de")
@@ -159,8 +160,8 @@ def test_init_lists_corpora_the_largest_first_and_configures_one(web: Web, tmp_p
 
     wrong = command(web, tmp_path, "init", "--from", "opus:Boks", *LANGUAGES)
     assert_refused(wrong, 1, "OPUS has no corpus 'Boks'; did you mean 'Books'?")
-    small = command(web, tmp_path, "init", "--from", "opus:Empty", *LANGUAGES)
-    assert_refused(small, 1, "Empty/v1: has 0 lines, too few")
+    unknown = command(web, tmp_path, "init", "--from", "opus:Empty", *LANGUAGES)
+    assert_refused(unknown, 1, "Empty/v1: OPUS does not say how large it is", "{opus: Empty/v1}")
 
 
 @pytest.mark.parametrize(

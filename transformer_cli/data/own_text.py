@@ -107,8 +107,17 @@ def configure_own(text: OwnText, directory: Path) -> NewConfig:
 
 
 def configure_release(release: Release, languages: tuple[str, str]) -> NewConfig:
-    """Return the configuration for a corpus of OPUS, by the size that OPUS gives."""
+    """Return the configuration for a corpus of OPUS, by the size that OPUS gives.
+
+    Raises:
+        CorpusError: OPUS gives none, or it is too small.
+    """
     pairs, source = release.alignment_pairs, {"train": f"{{opus: {release.name}}}"}
+    if pairs is None:
+        raise CorpusError(
+            f"{release.name}: OPUS does not say how large it is, which the model has to fit; start "
+            f"from another corpus, and name this one there, as {source['train']}"
+        )
     held_out = _hold_out(release.name, pairs, ["val", "test"])
     filled = fill_template(f"{release.name} of OPUS", languages, pairs, source, held_out)
     name = "_".join(("opus", release.corpus.lower(), *languages))

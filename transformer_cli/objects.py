@@ -149,8 +149,8 @@ def match_objects(pattern: ObjectPath) -> tuple[ObjectPath, ...]:
 
 
 def compile_wildcards(pattern: str) -> re.Pattern[str]:
-    """Return a pattern with * and ?, which match no slash, as a regular expression."""
-    wildcards = {"*": "[^/]*", "?": "[^/]"}
+    """Return a pattern with * and ?, groups that match no slash, as a regular expression."""
+    wildcards = {"*": "([^/]*)", "?": "([^/])"}
     parts = re.split("([*?])", re.sub(r"\*+", "*", pattern))
     return re.compile("".join(wildcards.get(part) or re.escape(part) for part in parts))
 

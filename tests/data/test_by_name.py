@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import zipfile
 from collections.abc import Iterator
 from functools import partial
@@ -15,11 +16,14 @@ from cli.process import Finished, assert_refused, run
 from web import Web, serve
 
 from transformer_cli.config.data_schema import CorpusData, FilesData, SourceConfig
+from transformer_cli.config.schema import Config
 from transformer_cli.data import by_name, opus
 from transformer_cli.data.by_name import list_fetched
 from transformer_cli.data.readers.opening import open_source
 from transformer_cli.data.sources import open_split
 from transformer_cli.errors import CorpusError
+from transformer_cli.runs.directory import RunDirectory, find_import_source
+from transformer_cli.runs.initialize import read_fetched, record_fetched
 
 DE = [f"Der Hund {number} sieht {number + 1} Katzen." for number in range(300)]
 EN = [f"Dog {number} sees {number + 1} cats." for number in range(300)]
@@ -124,7 +128,7 @@ def answer(web: Web) -> bytes:
     entries = [
         {
             **{"corpus": corpus, "version": version, "source": "de", "target": "en", "id": 1},
-            **{"alignment_pairs": pairs, "size": (pairs or 0) // 20, "documents": ""},
+            **{"alignment_pairs": pairs, "size": pairs and pairs // 20, "documents": ""},
             **{"latest": "True", "preprocessing": "moses"},
             "url": f"{web.url}OPUS-{corpus}/{version}/moses/{file}",
         }
@@ -141,6 +145,7 @@ def test_init_lists_corpora_the_largest_first_and_configures_one(web: Web, tmp_p
     names = ["EUbookshop/v2", "Books/v1", "Tatoeba/v2023-04-12", "Empty/v1"]
     assert [row[0] for row in rows] == ["corpus", *names]
     assert rows[1][1:] == ["9,000,000", "461", "MB"]
+    assert rows[-1][1:] == ["?", "?"]
     assert "init --from opus:EUbookshop --src-lang de --tgt-lang en" in listed.err
 
     reverse = ("--src-lang", "en", "--tgt-lang", "de")
@@ -155,8 +160,8 @@ def test_init_lists_corpora_the_largest_first_and_configures_one(web: Web, tmp_p
 
     wrong = command(web, tmp_path, "init", "--from", "opus:Boks", *LANGUAGES)
     assert_refused(wrong, 1, "OPUS has no corpus 'Boks'; did you mean 'Books'?")
-    small = command(web, tmp_path, "init", "--from", "opus:Empty", *LANGUAGES)
-    assert_refused(small, 1, "Empty/v1: has 0 lines, too few")
+    unknown = command(web, tmp_path, "init", "--from", "opus:Empty", *LANGUAGES)
+    assert_refused(unknown, 1, "Empty/v1: OPUS does not say how large it is", "{opus: Empty/v1}")
 
 
 @pytest.mark.parametrize(
@@ -186,6 +191,25 @@ def test_a_corpus_is_read_where_it_lies_in_either_direction(web: Web) -> None:
     assert (found.name, found.url) == ("Tatoeba/v2023-04-12", web.url + TATOEBA)
     licence = "CC BY 2.0 FR (https://creativecommons.org/licenses/by/2.0/fr/)"
     assert (found.sha256, found.licence) == ((sha256,), licence)
+
+
+def test_what_was_fetched_for_earlier_runs_is_taken_over(web: Web, tmp_path: Path) -> None:
+    web.bodies[TATOEBA] = moses(README=README)
+    source = {"opus": "Tatoeba/v2023-04-12"}
+    read(source)
+    runs = [RunDirectory(tmp_path / name) for name in ("a", "b", "c")]
+    for earlier, begun in zip([None, *runs], runs, strict=False):
+        begun.path.mkdir()
+        given = {"kind": "copy"} if earlier else data(source).model_dump(mode="json")
+        settings = {"data": given, "tokenizer": {"kind": "words"}}
+        settings |= {"init": str(earlier.path)} if earlier else {}
+        record_fetched(begun, Config.model_validate(settings))
+        if earlier is None:
+            record = {"source": "me/model", "revision": "1"}
+            (begun.path / "import.json").write_text(json.dumps(record))
+    shutil.rmtree(runs[0].path)
+    assert read_fetched(runs[2]) == list_fetched(data(source))
+    assert find_import_source(runs[2]) == "me/model at commit 1"
 
 
 def test_a_url_has_terms_too_and_a_file_none(web: Web) -> None:
@@ -335,6 +359,13 @@ def test_what_the_hub_has_not_is_named(
         assert fragment in message
 
 
+def test_files_that_need_a_login_are_read_by_another_path(hub: Web) -> None:
+    hub.statuses[f"datasets/me/news/resolve/{COMMIT}/de-en/train/0000.parquet"] = 401
+    message = failure({"hf": "me/news", "config": "de-en"})
+    assert "answered 401; check the name" in message
+    assert "needs a login" in message
+
+
 def test_an_answer_of_another_kind_can_be_got_rid_of(hub: Web) -> None:
     good = hub.bodies[CONVERTED]
     hub.bodies[CONVERTED] = b"<html>Log in to this hotel's network</html>"
@@ -401,10 +432,13 @@ def test_a_zip_of_everyday_sentences_is_configured(
         (("--src", "a.zip", *LANGUAGES[:3], "fr"), 2, "name en, too"),
         (("--src", "a.zip", *LANGUAGES), 1, "no file in the archive matches"),
         (("--src", "a.zip", *LANGUAGES, "--tgt", "b"), 2, "--tgt: goes with --from own only"),
+        (("--src", "no.zip", *LANGUAGES), 2, "no.zip: there is no such file"),
+        (("--src", "a.zip.1", *LANGUAGES), 1, "a.zip.1: is no zip by its name"),
     ],
 )
 def test_other_files_are_refused(
     tmp_path: Path, arguments: tuple[str, ...], code: int, fragment: str
 ) -> None:
-    (tmp_path / "a.zip").write_bytes(pack(x="text"))
+    for name in ("a.zip", "a.zip.1"):
+        (tmp_path / name).write_bytes(pack(x="text"))
     assert_refused(run("init", "--from", "tatoeba", *arguments, cwd=tmp_path), code, fragment)

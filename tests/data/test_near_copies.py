@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.config.data_schema import CorpusData
-from transformer_cli.data import preparing, sorting
-from transformer_cli.data.near_copies import NEAR, HeldOutPairs
+from transformer_cli.data import near_copies, preparing
+from transformer_cli.data.near_copies import NEAR, HeldOutPairs, Nearness, Samples, cut_held_out
 from transformer_cli.data.prepared import split_path
-from transformer_cli.data.preparing import prepare_corpus
+from transformer_cli.data.preparing import clean_corpus, prepare_corpus
 from transformer_cli.data.workers import open_pool
 
 Pairs = list[tuple[str, str]]
@@ -49,6 +49,24 @@ def test_of_text_without_spaces_two_letters_are_a_word() -> None:
     assert near == pytest.approx(2 * (6 + 3) / (9 + 4 + 9 + 4))
 
 
+def test_a_long_pair_does_not_make_a_large_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near_copies, "_TABLE_BYTES", 30_000)
+    pairs = [(f"Satz {n}", f"sentence {n}") for n in range(60)]
+    pairs[40] = (" ".join(map(str, range(300))), "300")
+    whole = HeldOutPairs(pairs, LANGUAGES)
+    assert whole._has.dtype == np.uint16
+    tables = [HeldOutPairs(pairs[some], LANGUAGES) for some in cut_held_out(pairs, LANGUAGES)]
+    assert len(tables) > 1
+    assert max(table._has.nbytes for table in tables) <= 30_000 < whole._has.nbytes
+    text = [("Satz 1", "sentence 2"), *pairs[38:42]]
+    nearest = np.concatenate([table.find_nearest(text) for table in tables])
+    assert nearest.tolist() == whole.find_nearest(text).tolist()
+    # Of a split, fewer are compared then.
+    samples = Samples({"val": pairs}, LANGUAGES)
+    assert samples.held_out._has.nbytes <= 30_000
+    assert samples.conclude(samples.held_out.find_nearest(text))[0].compared < len(pairs)
+
+
 SUBJECTS = [("Tom", "Tom"), ("Maria", "Mary"), ("Ken", "Ken"), ("Anna", "Ann")]
 
 
@@ -69,11 +87,10 @@ def families(count: int) -> Pairs:
     return near + apart
 
 
-def prepare(directory: Path, near: str | None, workers: int) -> dict[str, Pairs]:
-    pairs = families(40)
+def drawn(directory: Path, near: str | None, pairs: Pairs) -> CorpusData:
     for side, name in enumerate(("a.de", "a.en")):
         (directory / name).write_text("".join(f"{pair[side]}\n" for pair in pairs))
-    data = CorpusData.model_validate(
+    return CorpusData.model_validate(
         {
             "kind": "corpus",
             "src_lang": "de",
@@ -82,6 +99,11 @@ def prepare(directory: Path, near: str | None, workers: int) -> dict[str, Pairs]
             "split": {"val": 10, "test": 20, "near": near},
         }
     )
+
+
+def prepare(directory: Path, near: str | None, workers: int) -> dict[str, Pairs]:
+    pairs = families(40)
+    data = drawn(directory, near, pairs)
     made = directory / f"{near}-{workers}"
     with open_pool(workers) as executor:
         record = prepare_corpus(data, made, lambda found, _: found, executor)
@@ -105,8 +127,20 @@ def test_apart_means_that_nothing_near_is_trained_on(
     # No more is left out than what is near.
     assert cut
     assert whole["train"] == [pair for pair in usual["train"] if pair not in cut]
-    monkeypatch.setattr(sorting, "MAX_HELD_OUT", 7)
+    monkeypatch.setattr(near_copies, "MAX_HELD_OUT", 7)
     assert prepare(tmp_path, "apart", 2) == whole
     monkeypatch.setattr(preparing, "PART_PAIRS", 37)
     monkeypatch.setattr(preparing, "MIN_BYTES_FOR_WORKERS", 0)
     assert prepare(tmp_path, "apart", 3) == whole
+
+
+def test_what_is_kept_apart_is_told_so(tmp_path: Path) -> None:
+    near = Nearness("val", 100, [], 50, [])
+    usual, apart = (drawn(tmp_path, each, families(10)) for each in (None, "apart"))
+    assert near.warn(usual).endswith("; data.split: {near: apart} leaves those out of training")
+    assert "they are in data.more or data.replay" in near.warn(apart)
+    summaries = [
+        clean_corpus(data, tmp_path / f"{n}", lambda found, _: found).reasons[-1].summary
+        for n, data in enumerate((usual, apart))
+    ]
+    assert ["near-copy" in summary for summary in summaries] == [False, True]

@@ -34,6 +34,7 @@ from transformer_cli.data.corpus import (
 from transformer_cli.data.filters.rules import ScriptCheck
 from transformer_cli.data.near_copies import LOOKED_FOR, Nearness, Samples
 from transformer_cli.data.prepared import given_sources
+from transformer_cli.data.readers.units import UnitReader
 from transformer_cli.data.sources import (
     default_split,
     is_on_disk,
@@ -181,6 +182,9 @@ class TextAudit:
     def _conclude(self) -> None:
         for part in self._trained:
             self._conclude_pairs(part)
+            if isinstance(part.source, UnitReader) and (bad := part.source.bad).count:
+                found = f"{bad.count:,} of {bad.units:,} units cannot be read ({bad.why})"
+                self.notes.append(f"{part.name}: {found}")
         wanted = _look_for(self._wanted)
         for name, pairs in wanted.splits.items():
             trained = len(pairs & self._found)

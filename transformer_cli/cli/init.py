@@ -209,7 +209,14 @@ def _configure(given: InitOptions, name: str, corpus_name: str) -> "own_text.New
 
 def _list_opus(src_lang: str, tgt_lang: str) -> None:
     releases = opus.list_releases(src_lang, tgt_lang)
-    rows = [(each.name, f"{each.alignment_pairs:,}", size(each.size * 1024)) for each in releases]
+    rows = [
+        (
+            each.name,
+            "?" if each.alignment_pairs is None else f"{each.alignment_pairs:,}",
+            "?" if each.size is None else size(each.size * 1024),
+        )
+        for each in releases
+    ]
     say("\n".join(align_columns([("corpus", "pairs", "zip"), *rows])))
     chosen = f"--from opus:{releases[0].corpus} --src-lang {src_lang} --tgt-lang {tgt_lang}"
     log(f"choose one by its name, as in transformer-cli init {chosen}")

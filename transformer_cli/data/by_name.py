@@ -26,8 +26,8 @@ HUB = "https://huggingface.co/"
 # The branch that the Hub converts public data sets of any format to.
 _CONVERTED = "revision/refs%2Fconvert%2Fparquet?blobs=true"
 _ON_THE_HUB = (
-    "check the name, and that its page shows its rows: what is private, or was not converted to "
-    "Parquet, is read by an hf:// path"
+    "check the name, and that its page shows its rows: what is private, needs a login, or was not "
+    "converted to Parquet, is read by an hf:// path"
 )
 _MAX_TERMS = 1 << 16
 
@@ -151,7 +151,7 @@ def fetch_data_set(source: SourceConfig) -> tuple[Path, ...]:
     if len(files) > 1 and any(find(url, file.sha256) is None for url, file in files.items()):
         total = size(sum(file.size or 0 for file in files.values()))
         tell(f"hf: {source.hf}: {len(files)} files, {total}")
-    return tuple(fetch(url, file.sha256) for url, file in files.items())
+    return tuple(fetch(url, file.sha256, advice=_ON_THE_HUB) for url, file in files.items())
 
 
 def _ask_hub(source: SourceConfig, what: str = "") -> _DataSet:

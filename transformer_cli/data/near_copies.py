@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, count, islice, zip_longest
+from itertools import chain, count, islice, pairwise, zip_longest
 
 import numpy as np
 
@@ -28,8 +28,9 @@ NEAR = 0.7
 BANDS = (0.5, 0.6, NEAR, 0.8)
 """Similarities between which pairs are counted and scored together."""
 MAX_HELD_OUT = 1 << 12
-"""Pairs that are compared at a time: the table has a byte for each of them and each of their words,
-40 MB for everyday sentences."""
+"""Pairs that are compared at a time."""
+# The table has a byte for each of them and each of their words: 40 MB for everyday sentences.
+_TABLE_BYTES = 48 << 20
 # Pairs whose sums a core's cache has room for.
 _AT_ONCE = 64
 _WORD, _TWO_LETTERS = re.compile(r"\w+"), re.compile(r"(?=(\w\w))")
@@ -45,32 +46,55 @@ def find_bands(similarities: np.ndarray) -> np.ndarray:
     return np.asarray(np.digitize(similarities, np.array(BANDS, np.float32)))
 
 
+_Patterns = Sequence[re.Pattern[str]]
+
+
+def _find_patterns(languages: tuple[str, str]) -> _Patterns:
+    """Return what finds the words of each side."""
+    return [_WORD if has_spaces(each) else _TWO_LETTERS for each in languages]
+
+
+def _cut_words(pair: tuple[str, str], words: _Patterns) -> list[set[str]]:
+    """Return the different words of each side, without case and punctuation."""
+    return [set(each.findall(side.lower())) for each, side in zip(words, pair, strict=True)]
+
+
+def cut_held_out(pairs: Pairs, languages: tuple[str, str]) -> list[slice]:
+    """Cut pairs into runs of at most ``MAX_HELD_OUT`` whose table does not take too much memory."""
+    patterns = _find_patterns(languages)
+    cuts, words, most = [0], set[tuple[int, str]](), 0
+    for place, pair in enumerate(pairs):
+        sides = enumerate(_cut_words(pair, patterns))
+        own = {(side, word) for side, found in sides for word in found}
+        words |= own
+        most, count = max(most, len(own)), place - cuts[-1]
+        table_bytes = (len(words) + 1) * (count + 1) * np.min_scalar_type(most).itemsize
+        if count and (count == MAX_HELD_OUT or table_bytes > _TABLE_BYTES):
+            cuts.append(place)
+            words, most = own, len(own)
+    return [slice(first, end) for first, end in pairwise([*cuts, len(pairs)]) if first < end]
+
+
 class HeldOutPairs:
-    """At most ``MAX_HELD_OUT`` pairs, which others are compared with."""
+    """Pairs, of one of the runs that ``cut_held_out`` makes, which others are compared with."""
 
     def __init__(self, pairs: Pairs, languages: tuple[str, str]) -> None:
-        self._words = tuple(_WORD if has_spaces(each) else _TWO_LETTERS for each in languages)
+        self._words = _find_patterns(languages)
         numbers = count(1)  # row 0 is of words that no pair has
         self._rows = tuple(defaultdict[str, int](numbers.__next__) for _ in languages)
         of_pairs = [
             [
                 rows[word]
-                for rows, words in zip(self._rows, self._cut(pair), strict=True)
+                for rows, words in zip(self._rows, _cut_words(pair, self._words), strict=True)
                 for word in words
             ]
             for pair in pairs
         ]
         self._sizes = np.array([len(rows) for rows in of_pairs], np.float32)
-        is_short = self._sizes.max(initial=0) <= np.iinfo(np.uint8).max
-        kind = np.uint8 if is_short else np.uint32
+        kind = np.min_scalar_type(int(self._sizes.max(initial=0)))  # for what they may share
         self._has = np.zeros((next(numbers), len(of_pairs)), kind)
         for place, rows in enumerate(of_pairs):
             self._has[rows, place] = 1
-
-    def _cut(self, pair: tuple[str, str]) -> list[set[str]]:
-        """Return the different words of each side, without case and punctuation."""
-        sides = zip(self._words, pair, strict=True)
-        return [set(words.findall(side.lower())) for words, side in sides]
 
     def find_nearest(self, pairs: Iterable[tuple[str, str]]) -> np.ndarray:
         """Return for each held-out pair its similarity to the nearest of these."""
@@ -96,7 +120,7 @@ class HeldOutPairs:
         """
         by_size = defaultdict[int, list[tuple[int, list[int]]]](list)
         for place, pair in enumerate(batch):
-            sides = self._cut(pair)
+            sides = _cut_words(pair, self._words)
             both = zip(self._rows, sides, strict=True)
             known = [rows[word] for rows, words in both for word in words if word in rows]
             by_size[sum(map(len, sides))].append((place, known))
@@ -138,7 +162,20 @@ class Nearness:
         """Return what is to be said of the near-copies."""
         is_drawn = isinstance(data, CorpusData) and self.name not in given_sources(data)
         advice = "; data.split: {near: apart} leaves those out of training" if is_drawn else ""
+        if is_drawn and data.split is not None and data.split.near:
+            advice = "; they are in data.more or data.replay, which data.split.near says nothing of"
         return f"have near-copies in the training text, which flatter scores{advice}"
+
+
+def _draw(splits: Mapping[str, Pairs], size: int) -> dict[str, Pairs]:
+    return {
+        name: [pairs[place] for place in draw_places(len(pairs), size)]
+        for name, pairs in splits.items()
+    }
+
+
+def _join(splits: Mapping[str, Pairs]) -> Pairs:
+    return [*chain.from_iterable(splits.values())]
 
 
 class Samples:
@@ -146,11 +183,11 @@ class Samples:
 
     def __init__(self, splits: Mapping[str, Pairs], languages: tuple[str, str]) -> None:
         size = min(_COMPARED, MAX_HELD_OUT // max(len(splits), 1))
-        self._pairs = {
-            name: [pairs[place] for place in draw_places(len(pairs), size)]
-            for name, pairs in splits.items()
-        }
-        self.held_out = HeldOutPairs([*chain.from_iterable(self._pairs.values())], languages)
+        self._pairs = _draw(splits, size)
+        while size > 1 and len(cut_held_out(_join(self._pairs), languages)) > 1:  # of long texts
+            size //= 2
+            self._pairs = _draw(splits, size)
+        self.held_out = HeldOutPairs(_join(self._pairs), languages)
 
     def conclude(self, nearest: np.ndarray) -> list[Nearness]:
         """Return how near each split is, by the greatest similarities to the training text."""

@@ -13,7 +13,8 @@ from transformer_cli.data.readers.units import no_such
 from transformer_cli.errors import CorpusError
 
 API = "https://opus.nlpl.eu/opusapi/"
-_Count = Annotated[int, BeforeValidator(lambda count: count or 0)]  # '' for unknown
+# None for unknown, where OPUS has ''.
+_Count = Annotated[int | None, BeforeValidator(lambda count: None if count == "" else count)]
 
 
 class Release(BaseModel):
@@ -62,7 +63,7 @@ def list_releases(src_lang: str, tgt_lang: str) -> list[Release]:
         path = urlsplit(archive_url(release.name, src_lang, tgt_lang)).path
         return bool(re.fullmatch(TWO_NAMES, release.name)) and release.url.endswith(path)
 
-    releases = sorted(filter(is_usable, found), key=lambda release: -release.alignment_pairs)
+    releases = sorted(filter(is_usable, found), key=lambda release: -(release.alignment_pairs or 0))
     if not releases:
         problem = f"OPUS has no text in '{src_lang}' and '{tgt_lang}'"
         raise CorpusError(f"{API}: {problem}; https://opus.nlpl.eu lists its languages")

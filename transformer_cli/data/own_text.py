@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from transformer_cli.compression import is_compressed, match_members, open_text
+from transformer_cli.compression import is_compressed, match_members, open_text, split_archive
 from transformer_cli.config.sections import LANGUAGE_PATTERN
 from transformer_cli.config.shipped import SCHEMA, fill_template, quote_path, shipped_directory
 from transformer_cli.data.corpus import ParallelFiles
@@ -107,8 +107,17 @@ def configure_own(text: OwnText, directory: Path) -> NewConfig:
 
 
 def configure_release(release: Release, languages: tuple[str, str]) -> NewConfig:
-    """Return the configuration for a corpus of OPUS, by the size that OPUS gives."""
+    """Return the configuration for a corpus of OPUS, by the size that OPUS gives.
+
+    Raises:
+        CorpusError: OPUS gives none, or it is too small.
+    """
     pairs, source = release.alignment_pairs, {"train": f"{{opus: {release.name}}}"}
+    if pairs is None:
+        raise CorpusError(
+            f"{release.name}: OPUS does not say how large it is, which the model has to fit; start "
+            f"from another corpus, and name this one there, as {source['train']}"
+        )
     held_out = _hold_out(release.name, pairs, ["val", "test"])
     filled = fill_template(f"{release.name} of OPUS", languages, pairs, source, held_out)
     name = "_".join(("opus", release.corpus.lower(), *languages))
@@ -120,11 +129,16 @@ def configure_tatoeba(file: Path, languages: tuple[str, str], directory: Path) -
 
     Raises:
         UsageError: none of the languages is English.
+        MissingTextError: there is no such file.
         CorpusError: the file cannot be read, or is no such zip.
     """
     if "en" not in languages:
         given = "--src-lang {} --tgt-lang {}".format(*languages)
         raise UsageError(f"{given}: these files have English and another language; name en, too")
+    if split_archive(file) != (file, ""):
+        open_text(file).close()  # tells what is wrong with a file that is not there
+        problem = "is no zip by its name; name one of https://www.manythings.org/anki"
+        raise CorpusError(f"{file}: {problem}, or rename it to end in .zip")
     tables = [path for path in match_members(file, "*.txt") if not path.name.startswith("_")]
     if len(tables) != 1:
         raise CorpusError(

@@ -23,7 +23,7 @@ from transformer_cli.data.corpus import (
     without_byte_order_mark,
 )
 from transformer_cli.data.readers.opening import SourceReader, TextReader
-from transformer_cli.data.readers.units import Unit, UnitReader
+from transformer_cli.data.readers.units import OddFileError, Unit, UnitReader
 from transformer_cli.errors import CorpusError
 from transformer_cli.objects import ObjectPath, object_sizes
 
@@ -64,8 +64,6 @@ class UnitCounts:
     """Of damaged units among all of the piece, from 1."""
     why: str = ""
     """The message of the first of them."""
-    is_cut_short: bool = False
-    """Whether a file could not be read to its end, so that later ranges of it are left out."""
 
     def note(self, error: CorpusError) -> None:
         """Count the last unit as damaged."""
@@ -79,13 +77,7 @@ class Piece:
 
     items: tuple[_Item, ...]
     is_of_only_file: bool
-    """Whether the source has no other file, so that this must be readable to its end."""
-
-    @property
-    def cut_file(self) -> Path | None:
-        """The file of units that this is a range of, if it is one."""
-        item = self.items[0]
-        return item.file if isinstance(item, _UnitFile) and item.lines is not None else None
+    """Whether the source has no other file, so that it may not be odd."""
 
     def pairs(self, counts: UnitCounts) -> Iterator[tuple[str, str]]:
         """Yield the pairs, and count all units; raise CorpusError if one cannot be read on."""
@@ -97,12 +89,11 @@ class Piece:
                         counts.note(unit)
                     else:
                         yield unit
-            except CorpusError as error:
-                if self.is_of_only_file or not isinstance(item, _UnitFile):
+            except OddFileError as error:
+                if self.is_of_only_file:
                     raise
                 counts.units += 1
                 counts.note(error)
-                counts.is_cut_short = True
 
 
 def count_bytes(reader: SourceReader) -> int:

@@ -262,7 +262,7 @@ def _read(
     results = tasks.map(read, owners, count(), chain.from_iterable(pieces))
     parts: list[Part] = []
     for source, own in zip(sources, pieces, strict=True):
-        found = _collect(source, zip(own, results, strict=False), parts)
+        found = _collect(source, islice(results, len(own)), parts)
         deque(progress(found, source.name), maxlen=0)
     shutil.rmtree(copies, ignore_errors=True)  # so that the text is on disk twice, not three times
     return parts
@@ -281,9 +281,7 @@ def _read_piece(
 
 
 def _collect(
-    source: _Source,
-    results: Iterable[tuple[Piece, tuple[list[Part], UnitCounts]]],
-    parts: list[Part],
+    source: _Source, results: Iterable[tuple[list[Part], UnitCounts]], parts: list[Part]
 ) -> Iterator[tuple[str, str]]:
     """Append the parts of a source; yield something for each pair, for those who count them.
 
@@ -292,11 +290,7 @@ def _collect(
     """
     bad, max_share = source.reader.bad, getattr(source.reader, "max_bad_units", 0.0)
     bad.units, bad.count, bad.why = 0, 0, None
-    cut_short: Path | None = None
-    for piece, (found, units) in results:
-        if cut_short is not None and piece.cut_file == cut_short:
-            continue
-        cut_short = piece.cut_file if units.is_cut_short else None
+    for found, units in results:
         bad.extend(units.units, units.bad_places, units.why, max_share)
         for part in found:
             first = parts[-1].first + parts[-1].count if parts else 0
@@ -468,5 +462,6 @@ def _summarize_reasons(data: CorpusData) -> dict[str, str]:
     filters = build_filters(names, data.src_lang, data.tgt_lang)
     summaries: dict[str, str] = {filter_.name: filter_.summary for filter_ in filters}
     if data.split is not None:
-        summaries[HELD_OUT] = "a side occurs in val or test, which were drawn"
+        near = ", or it is a near-copy of a pair of those" if data.split.near else ""
+        summaries[HELD_OUT] = f"a side occurs in val or test, which were drawn{near}"
     return summaries

@@ -26,7 +26,7 @@ import numpy as np
 from transformer_cli.config.data_schema import SplitConfig
 from transformer_cli.data.corpus import ParallelFiles, is_among
 from transformer_cli.data.filters.deciding import REASON
-from transformer_cli.data.near_copies import MAX_HELD_OUT, HeldOutPairs
+from transformer_cli.data.near_copies import HeldOutPairs, cut_held_out
 from transformer_cli.data.spool import KeyExchange, Part, new_file
 from transformer_cli.errors import ConfigError
 
@@ -107,9 +107,8 @@ def _read_pairs(part: Part, places: np.ndarray) -> list[tuple[str, str]]:
 
 def _mark_near(pairs: Sequence[tuple[str, str]], languages: tuple[str, str], part: Part) -> None:
     is_near = np.zeros(part.count, bool)
-    for first in range(0, len(pairs), MAX_HELD_OUT):
-        some = HeldOutPairs(pairs[first : first + MAX_HELD_OUT], languages)
-        is_near |= some.find_near(_pairs(part))
+    for some in cut_held_out(pairs, languages):
+        is_near |= HeldOutPairs(pairs[some], languages).find_near(_pairs(part))
     part.save(_NEAR, is_near)
 
 

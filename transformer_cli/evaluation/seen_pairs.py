@@ -12,7 +12,7 @@ import numpy as np
 
 from transformer_cli.data import corpus
 from transformer_cli.data.corpus import PairProgress, ParallelText, fold_side
-from transformer_cli.data.near_copies import MAX_HELD_OUT, HeldOutPairs, find_bands
+from transformer_cli.data.near_copies import HeldOutPairs, cut_held_out, find_bands
 from transformer_cli.data.sources import is_on_disk, open_training_text
 from transformer_cli.data.store import read_lines, read_stats
 from transformer_cli.data.training_text import StreamedText
@@ -116,8 +116,7 @@ def find_nearest(
             trained_languages = _languages(run)
             if trained_languages not in (languages, languages[::-1]):
                 continue
-            for first in range(0, len(pairs), MAX_HELD_OUT):
-                some = slice(first, first + MAX_HELD_OUT)
+            for some in cut_held_out(pairs, languages):
                 trained = _read_trained_text(run, progress)
                 if trained_languages != languages:
                     trained = ((tgt, src) for src, tgt in trained)

@@ -123,7 +123,7 @@ def write_card(
         _score(run, trained),
         library,
         use,
-        find_import_source(first_run),
+        find_import_source(run) or find_import_source(first_run),
         tuple(dict.fromkeys(read_fetched(first_run) + read_fetched(run))),
     )
     write_text(directory / CARD, card)

@@ -222,7 +222,7 @@ def check_config_files(run: Path, files: Sequence[Path]) -> None:
 
 
 def find_import_source(run: RunDirectory) -> str | None:
-    """Return the name of the model that ``run`` was imported from; None: it was not imported.
+    """Return the name of the model that ``run`` was imported from, or began with; None: neither.
 
     It is the Hub's name with the commit, or a directory's name without its path, which is private.
     """

@@ -34,6 +34,7 @@ from transformer_cli.runs.checkpoint import list_checkpoints, newest_step
 from transformer_cli.runs.directory import (
     ALL,
     CORPUS,
+    IMPORT,
     MARK,
     REPORT,
     WRITTEN_WHOLE,
@@ -106,7 +107,7 @@ def _remove_beginning(run: RunDirectory) -> None:
         run.checkpoints.rmdir()
         # The mark goes late, so that a run is known as one if the process dies meanwhile, and the
         # lock last: from then on, another process may begin a run.
-        records = (run.origins, run.path / CORPUS, run.fetched)
+        records = (run.origins, run.path / CORPUS, run.path / IMPORT, run.fetched)
         for path in (*records, run.config, run.path / MARK, run.lock):
             path.unlink(missing_ok=True)
         run.path.rmdir()
@@ -219,7 +220,28 @@ def is_data_outdated(run: RunDirectory, config: Config) -> bool:
 def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:
     """Return the differences in settings that may not change on resuming."""
     differing = differences(run.load_config(), config)
-    return [diff for diff in differing if not diff.key.startswith(MAY_CHANGE)]
+    return [
+        diff
+        for diff in differing
+        if not diff.key.startswith(MAY_CHANGE)
+        and not diff.key.endswith(".sha256")
+        and _without_sums(diff.old) != _without_sums(diff.new)
+    ]
+
+
+def _without_sums(value: object) -> object:
+    """Return a setting's value; of a list of sources, without the sums that their files must have.
+
+    Those change no text, and users add them to the settings of a run when they were told.
+    """
+    if not isinstance(value, list):
+        return value
+    return [
+        {key: source[key] for key in source if key != "sha256"}
+        if isinstance(source, dict)
+        else source
+        for source in value
+    ]
 
 
 def _has_moved(difference: Difference) -> bool:
@@ -231,7 +253,7 @@ def _has_moved(difference: Difference) -> bool:
     (old, old_rest), (new, new_rest) = map(_split_paths, (difference.old, difference.new))
     if old_rest != new_rest or not 0 < len(old) == len(new):
         return False
-    for path in old:
+    for path in (before for before, now in zip(old, new, strict=True) if before != now):
         with suppress(CorpusError):  # no file matches its wildcards
             if split_web_url(text_path(path)) or any(
                 map(_is_there, matching_files(text_path(path)))
@@ -264,17 +286,27 @@ def record_corpus_directory(run: RunDirectory, data: DataConfig) -> None:
         write_text(run.path / CORPUS, json.dumps({"multi30k": directory.as_posix()}) + "\n")
 
 
-def record_fetched(run: RunDirectory, data: DataConfig) -> None:
-    """Record what was fetched of the text that a run is to be trained on, and on what terms."""
+def record_fetched(run: RunDirectory, config: Config) -> None:
+    """Record what was fetched of the text that a run is to be trained on, and on what terms.
+
+    That of the weights that it starts from, and what those were imported from, is taken over, as
+    that run may be gone one day.
+    """
     # With checkpoints, the run has the text that it began with, whatever is in the cache by now.
     if not list_checkpoints(run.checkpoints):
-        found = list_fetched(data)
+        earlier: tuple[Fetched, ...] = ()
+        (run.path / IMPORT).unlink(missing_ok=True)
+        if config.init is not None:
+            earlier = read_fetched(RunDirectory(config.init))
+            if (imported := read_json(config.init / IMPORT)) is not None:
+                write_text(run.path / IMPORT, json.dumps(imported, indent=1) + "\n")
+        found = tuple(dict.fromkeys((*earlier, *list_fetched(config.data))))
         if found or run.fetched.exists():
             write_record(run.fetched, FetchedRecord(fetched=found))
 
 
 def read_fetched(run: RunDirectory) -> tuple[Fetched, ...]:
-    """Return what was fetched of the text that a run was trained on."""
+    """Return what was fetched of the text that a run, and those before it, were trained on."""
     record = read_record(run.fetched, FetchedRecord)
     return () if record is None else record.fetched
 

@@ -254,7 +254,7 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterato
                 prepare_sources(config.data, run, report.pairs, report.log, executor)
                 texts = audit_texts(request, run, report, executor)
             data = prepare_data(config, texts, run, report.progress, executor)
-            initialize.record_fetched(run, config.data)
+            initialize.record_fetched(run, config)
             workers.close()  # before the model needs their memory
             ranks.barrier()
             yield data

@@ -2,10 +2,12 @@ import gzip
 import json
 import lzma
 import sys
+from collections.abc import Callable
 from gettext import GNUTranslations
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from format_files import PAIRS, reader, written
@@ -190,6 +192,22 @@ def test_text_files_are_paired_up(tmp_path: Path) -> None:
     assert isinstance(opened(src=tmp_path / "a.*e", tgt=tmp_path / "a.en"), ParallelFiles)
     saved(tmp_path / "c.de", "x")
     with pytest.raises(CorpusError, match=r"matches 3 files, but .* 2; they are paired up"):
+        opened(src=tmp_path / "*.de", tgt=tmp_path / "?.e*")
+
+
+def test_files_are_paired_up_by_what_wildcards_stand_for(tmp_path: Path) -> None:
+    names = ["news", "news.dev"]
+    archive = tmp_path / "a.zip"
+    with ZipFile(archive, "w") as packed:
+        for name in (f"{name}.{language}" for name in names for language in ("de", "en")):
+            packed.writestr(name, f"{name}\n")
+            saved(tmp_path / name, f"{name}\n")
+    for directory in (tmp_path, archive):
+        source = opened(src=directory / "*.de", tgt=directory / "*.en")
+        assert sorted(source.pairs()) == [(f"{name}.de", f"{name}.en") for name in names]
+    (tmp_path / "news.dev.en").rename(tmp_path / "other.en")
+    alone = f"^{tmp_path / 'news.dev.de'}: no file that {tmp_path}/[*].en matches goes with it"
+    with pytest.raises(CorpusError, match=alone):
         opened(src=tmp_path / "*.de", tgt=tmp_path / "*.en")
 
 
@@ -438,6 +456,24 @@ def test_one_odd_file_of_many_is_counted_and_left_out(tmp_path: Path) -> None:
     strict = open_source(SourceConfig(po=tmp_path / "*.po"), "de", "en", 0.001)
     assert error_of(strict).startswith(odd)
     assert error_of(opened("it", po=tmp_path / "*.po")).startswith(f"{tmp_path / '00.po'}: the ")
+
+
+@pytest.mark.parametrize(
+    ("form", "ending", "cut", "problem"),
+    [
+        ("tmx", "tmx", lambda data: data[:-20], "invalid XML"),
+        ("jsonl", "jsonl.gz", lambda data: gzip.compress(data)[:-20], "it ends too early"),
+        ("jsonl", "jsonl", lambda data: data + b"x" * (5 << 20), "a line of more than 4 MiB"),
+    ],
+)
+def test_a_damaged_file_of_many_is_no_damaged_unit(
+    tmp_path: Path, form: str, ending: str, cut: Callable[[bytes], bytes], problem: str
+) -> None:
+    for number in range(4):
+        path = tmp_path / f"{number}.{ending}"
+        path.write_bytes(compressor(path)(written(form)))
+    (tmp_path / f"1.{ending}").write_bytes(cut(written(form)))
+    assert problem in error_of(reader(form, tmp_path / f"*.{ending}", 0.5))
 
 
 def test_mo_has_the_pairs_of_its_po(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Open a configured source, in the format that it is in."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,12 +10,13 @@ from transformer_cli.compression import is_compressed
 from transformer_cli.config.data_schema import FilePair, SourceConfig
 from transformer_cli.data.by_name import fetch_corpus, fetch_data_set
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
+from transformer_cli.data.fetching import local_path
 from transformer_cli.data.readers.po import PoReader
 from transformer_cli.data.readers.tmx import TmxReader
 from transformer_cli.data.readers.units import BadUnits, UnitReader, matching_files
 from transformer_cli.data.tables import FieldsReader, TsvReader
 from transformer_cli.errors import CorpusError, UsageError
-from transformer_cli.objects import ObjectPath
+from transformer_cli.objects import ObjectPath, compile_wildcards
 
 MAX_BAD_UNITS = 0.01
 """Share of a source's units that may be damaged, where no setting says otherwise."""
@@ -106,9 +109,22 @@ def open_pair(pair: FilePair) -> ParallelFiles:
 def _open_text_files(
     src: Path, tgt: Path, sums: tuple[str | None, str | None]
 ) -> TextReader | TextFilesReader:
-    """Pair up the files that match both paths, in sorted order."""
-    src_files, tgt_files = matching_files(src, sums[0]), matching_files(tgt, sums[1])
-    if len(src_files) != len(tgt_files):
+    """Pair up the files that match both paths, by what the wildcards stand for.
+
+    If these are not equally many, they are paired up in sorted order.
+    """
+    src, tgt = map(local_path, (src, tgt), sums)
+    src_files, tgt_files = matching_files(src), matching_files(tgt)
+    src_wildcards, tgt_wildcards = (compile_wildcards(path.as_posix()) for path in (src, tgt))
+    if src_wildcards.groups == tgt_wildcards.groups:
+        # Names alone do not tell: 'a.de' goes before 'a.x.de', and 'a.x.en' before 'a.en', say.
+        of_src, of_tgt = _by_parts(src_wildcards, src_files), _by_parts(tgt_wildcards, tgt_files)
+        for own, others, pattern in ((of_src, of_tgt, tgt), (of_tgt, of_src, src)):
+            if alone := [file for parts, file in own.items() if parts not in others]:
+                problem = f"no file that {pattern} matches goes with it, by what * and ? stand for"
+                raise CorpusError(f"{alone[0]}: {problem}; add it, or name fewer files")
+        tgt_files = tuple(of_tgt[parts] for parts in of_src)
+    elif len(src_files) != len(tgt_files):
         raise CorpusError(
             f"{src} matches {len(src_files)} files, but {tgt} {len(tgt_files)}; they are paired up "
             "in sorted order, so make their numbers equal"
@@ -116,3 +132,13 @@ def _open_text_files(
     if len(src_files) == 1:
         return TextReader(src_files[0], tgt_files[0])
     return TextFilesReader(tuple(map(ParallelFiles, src_files, tgt_files)))
+
+
+def _by_parts(wildcards: re.Pattern[str], files: Sequence[Path]) -> dict[tuple[str, ...], Path]:
+    """Return files by the parts of their names that wildcards stand for."""
+    found = {}
+    for file in files:
+        match = wildcards.fullmatch(file.as_posix())
+        # None: on Windows, more files match than do here, as case is no matter there.
+        found[match.groups() if match else (file.name,)] = file
+    return found

@@ -16,6 +16,7 @@ from transformer_cli.compression import open_text
 from transformer_cli.data.corpus import bounded_lines, without_byte_order_mark
 from transformer_cli.data.readers.units import (
     InvalidTextError,
+    OddFileError,
     Unit,
     UnitReader,
     one_line,
@@ -91,7 +92,7 @@ class PoReader(UnitReader):
         src, tgt = map(primary_language, self.languages)
         code = language_code(language)
         if code not in ("", src, tgt):
-            raise CorpusError(
+            raise OddFileError(
                 f"{name}: the header says 'Language: {language[:40]}', which is neither the source "
                 f"language '{src}' nor the target language '{tgt}'"
             )
@@ -123,9 +124,9 @@ def _read_po(polib: Any, raw: BinaryIO, name: str) -> Iterator[Any]:
                 match = _ERROR_LINE.search(str(error))
                 line, problem = match.groups() if match else (1, "")
                 place = f"{name}:{first + int(line)}"
-                raise CorpusError(f"{place}: {problem or 'no line of a PO file'}") from error
+                raise OddFileError(f"{place}: {problem or 'no line of a PO file'}") from error
             except UnicodeError as error:
-                raise CorpusError(f"{name}: the file is not {encoding}") from error
+                raise OddFileError(f"{name}: the file is not {encoding}") from error
             for entry in entries:
                 entry.linenum = first + (entry.linenum or 1)
             yield entries
@@ -170,9 +171,9 @@ def _read_mo(polib: Any, raw: BinaryIO, name: str) -> Iterator[Any]:
     try:
         yield polib.mofile(data, encoding=encoding)
     except OSError as error:
-        raise CorpusError(f"{name}: an MO file of an unknown revision") from error
+        raise OddFileError(f"{name}: an MO file of an unknown revision") from error
     except UnicodeError as error:
-        raise CorpusError(f"{name}: the file is not {encoding}") from error
+        raise OddFileError(f"{name}: the file is not {encoding}") from error
 
 
 def _mo_header(data: bytes, name: str) -> bytes:
@@ -209,7 +210,7 @@ def read_encoding(header: bytes, name: str) -> str:
             return codecs.lookup(charset).name
     except (LookupError, ValueError):
         pass
-    raise CorpusError(
+    raise OddFileError(
         f"{name}: the header names the character set '{charset[:40]}', which is unknown; convert "
         "the file to UTF-8, for example with msgconv"
     )

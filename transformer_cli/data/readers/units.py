@@ -32,6 +32,13 @@ Numbered = Iterator[tuple[int, T | CorpusError]]
 ROW_ADVICE = "mend or remove the row"  # what to do about a row of a table that cannot be used
 
 
+class OddFileError(CorpusError):
+    """A file that is of another language, character set or syntax than others of its source.
+
+    What is lost with a damaged file may be most of a text, so that never is one.
+    """
+
+
 @dataclass
 class BadUnits:
     """Units that could not be read in the latest pass: lines, records or translation units."""
@@ -94,7 +101,10 @@ class UnitReader(ABC):
 
     @abstractmethod
     def units(self, file: Path) -> Iterable[Unit]:
-        """Yield the units of a file; raise a CorpusError if it cannot be read on."""
+        """Yield the units of a file; raise a CorpusError if it cannot be read on.
+
+        Of several files, one that raises an OddFileError counts as a damaged unit.
+        """
 
     def nothing_found(self) -> str:
         """Return why there may be no pairs."""
@@ -122,10 +132,10 @@ class UnitReader(ABC):
             raise CorpusError(f"{self.path}: {self.nothing_found()}")
 
     def _all_units(self, file: Path) -> Iterator[Unit]:
-        """Yield the units of a file, and why it cannot be read on."""
+        """Yield the units of a file, and why it is odd, if it is."""
         try:
             yield from self.units(file)
-        except CorpusError as error:
+        except OddFileError as error:
             yield error
 
     def source_sha256(self) -> str:

@@ -201,7 +201,7 @@ def test_what_was_fetched_for_earlier_runs_is_taken_over(web: Web, tmp_path: Pat
     for earlier, begun in zip([None, *runs], runs, strict=False):
         begun.path.mkdir()
         given = {"kind": "copy"} if earlier else data(source).model_dump(mode="json")
-        settings = {"data": given, "tokenizer": {"kind": "words"}}
+        settings: dict[str, Any] = {"data": given, "tokenizer": {"kind": "words"}}
         settings |= {"init": str(earlier.path)} if earlier else {}
         record_fetched(begun, Config.model_validate(settings))
         if earlier is None:

@@ -48,8 +48,8 @@ def test_documents_and_text_with_a_memory_are_translated(directory: Path, tmp_pa
     (tmp_path / "x.txt").write_text("x 1 2\n")
     (tmp_path / "own.tsv").write_text("x 1 2\t3\n")
     for name, *options in (("x.md",), ("x.txt", "--memory", "own.tsv")):
-        command = ("translate", directory, "-i", name, "-o", f"new-{name}", *options)
-        finished = run(*command, cwd=tmp_path)
+        files = ("-i", name, "-o", f"new-{name}")
+        finished = run("translate", directory, *files, *options, cwd=tmp_path)
         assert finished.code == 0, finished.err
     assert (tmp_path / "new-x.txt").read_text() == "3\n"
 

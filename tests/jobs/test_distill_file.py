@@ -15,10 +15,9 @@ from transformer_cli.jobs.distill import (
     DistillPlan,
     compose_student,
     name_models,
-    set_aside,
 )
 from transformer_cli.jobs.distill_file import load_distillation
-from transformer_cli.jobs.job import describe_training
+from transformer_cli.jobs.job import describe_training, set_aside
 from transformer_cli.runs.directory import RunDirectory, write_mark
 
 CONFIG = """\

@@ -81,7 +81,7 @@ def translate_files(options: TranslateOptions) -> None:
     options = _with_absolute_paths(options)
     if any(map(format_of, inputs)):
         options = prefer_alignments(options)
-    of_all = {"errors": options.errors}
+    of_all: dict[str, str] = {"errors": options.errors}
     for name in ("n_best_written", "src_column", "src_field", "no_fuzzy", "fallback"):
         if (value := getattr(options, name)) not in (None, False):
             of_all[name.removesuffix("_written")] = str(value)

@@ -160,10 +160,14 @@ class Nearness:
 
     def warn(self, data: DataConfig) -> str:
         """Return what is to be said of the near-copies."""
-        is_drawn = isinstance(data, CorpusData) and self.name not in given_sources(data)
-        advice = "; data.split: {near: apart} leaves those out of training" if is_drawn else ""
-        if is_drawn and data.split is not None and data.split.near:
-            advice = "; they are in data.more or data.replay, which data.split.near says nothing of"
+        advice = ""
+        if isinstance(data, CorpusData) and self.name not in given_sources(data):
+            is_apart = data.split is not None and data.split.near is not None
+            advice = (
+                "; they are in data.more or data.replay, which data.split.near says nothing of"
+                if is_apart
+                else "; data.split: {near: apart} leaves those out of training"
+            )
         return f"have near-copies in the training text, which flatter scores{advice}"
 
 

@@ -164,7 +164,7 @@ class Nearness:
         if isinstance(data, CorpusData) and self.name not in given_sources(data):
             is_apart = data.split is not None and data.split.near is not None
             advice = (
-                "; they are in data.more or data.replay, which data.split.near says nothing of"
+                "; they are in data.replay, which data.split.near leaves as it is"
                 if is_apart
                 else "; data.split: {near: apart} leaves those out of training"
             )

@@ -81,6 +81,22 @@ def test_the_precision_is_measured_once(directory: Path, monkeypatch: pytest.Mon
         assert commands["translate forward train"][-4:] == [*compute, "auto"]
 
 
+def test_a_teacher_that_was_trained_elsewhere_stays(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (directory / "file.yaml").write_text("teachers: [de_en.yaml]\nstudent: de_en.yaml\n")
+    monkeypatch.chdir(directory)
+    for name in "abcd":
+        Path(name).write_text("x\n")
+    checkpoint = Path("runs/de_en/checkpoints/step-00000001")
+    checkpoint.mkdir(parents=True)
+    out = DistillDirectory(Path("out"))
+    out.create()
+    teacher, *_ = DistillPlan(load_distillation(Path("file.yaml")), out, (), ()).jobs()
+    assert out.begin(teacher) == (True, "")
+    assert checkpoint.is_dir()
+
+
 def test_the_student_depends_on_what_it_reads_alone(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

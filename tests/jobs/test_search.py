@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs.conftest import Start
+from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.jobs.search import Search, Trial
 from transformer_cli.jobs.sweep import SweepDirectory, SweepPlan
@@ -132,12 +133,24 @@ def test_text_that_has_changed_since_the_sweep_began_is_refused(directory: Path)
     plan = make_plan()
     plan.check_trained_alike()
     plan.record()
-    make_plan().check_trained_alike()
     (directory / "test.en").write_text("1 2\n2 1\n3\n")
+    plan = make_plan()
+    plan.check_trained_alike()  # nothing is trained yet: the text may just have been mended
+    plan.record()
+    run = plan.runs()[0]
+    (run.directory.checkpoints / "step-00000001").mkdir(parents=True)
+    run.directory.config.write_text(dump_config(run.config))
+    make_plan().check_trained_alike()
+    (directory / "test.en").write_text("1 2\n2 1\n4\n")
     with pytest.raises(ConfigError, match="out: the text of split 'test' has changed since"):
         make_plan().check_trained_alike()
-    (directory / "test.en").unlink()  # nothing can be told of it
-    make_plan().check_trained_alike()
+    (directory / "test.en").unlink()  # nothing can be told of it, nor is it forgotten
+    plan = make_plan()
+    plan.check_trained_alike()
+    plan.record()
+    (directory / "test.en").write_text("1 2\n2 1\n5\n")
+    with pytest.raises(ConfigError, match="out: the text of split 'test' has changed since"):
+        make_plan().check_trained_alike()
 
 
 def test_failures_with_a_pruned_trial_between_them_are_not_in_a_row(directory: Path) -> None:

@@ -1,5 +1,6 @@
 """When a run directory may be written to, and what is kept of an earlier run."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -344,3 +345,7 @@ def test_the_sum_of_a_file_may_be_added(run: RunDirectory, begun: bool) -> None:
     check_resumable(run, summed)
     assert not is_data_outdated(run, summed)
     assert is_data_outdated(run, of_sources({**url, "weight": 2})) != begun
+    run.config.write_text(dump_config(summed))
+    for other in (url, {**url, "sha256": "1" * 64}):
+        with pytest.raises(ConfigError) if begun else nullcontext():
+            check_resumable(run, of_sources(other))

@@ -126,8 +126,12 @@ def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
 
 def _sum_memory(paths: Sequence[Path]) -> str:
     """Return the SHA-256 of a memory's files; CorpusError: one cannot be read."""
-    readers = (open_source(source_of_file(path), "", "") for path in paths)
-    return " ".join(reader.source_sha256() for reader in readers)
+    return " ".join(
+        sha256(path)
+        if path.is_file()
+        else open_source(source_of_file(path), "", "").source_sha256()
+        for path in paths
+    )
 
 
 def _translate_all(

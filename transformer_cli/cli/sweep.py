@@ -98,7 +98,11 @@ def sweep(
         say("\n".join(preview_sweep(make_plan(share, jobs, directory.training_precision))))
         return
     with open_engine(path, settings, device, jobs) as engine:
-        training = settle_precision(directory, device, precision, threads or engine.threads)
+        # One that was begun without goes on as it was: each of its runs keeps its precision.
+        if directory.read_mark() is None or directory.training_precision is not None:
+            training = settle_precision(directory, device, precision, threads or engine.threads)
+        else:
+            training = None
         raise typer.Exit(
             run_sweep(make_plan(engine.threads, len(engine.places()), training), engine)
         )

@@ -119,7 +119,6 @@ class DistillPlan(Plan):
             inputs,
             lambda: [weights_record(run)],
             command=self._train_command(teacher.file, run, begun_with),
-            discard=partial(set_aside, run),
             resumes_with=begun_with,
             config=config,
             run=run,

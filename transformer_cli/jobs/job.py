@@ -13,7 +13,7 @@ from transformer_cli import fence, files
 from transformer_cli.artifact import Artifact, FileRecord, sum_json, write_record
 from transformer_cli.compression import write_text
 from transformer_cli.config.choices import PrecisionName
-from transformer_cli.config.data_schema import CorpusData, Diversified
+from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import PairSource
@@ -306,8 +306,4 @@ def describe_training(config: Config) -> dict[str, str]:
     init = {} if config.init is None else {"init": describe_model(RunDirectory(config.init))}
     paths = config.tokenizer.files.items()
     tokenizer = {f"tokenizer {side}": files.sha256(path) for side, path in paths}
-    # Of text besides, what it counts for and how it is marked; what it says is in the text's sum.
-    more = config.data.more if isinstance(config.data, Diversified) else []
-    marks = [(source.weight, source.tag) for source in more]
-    marked = {"more": sum_json(marks)} if any(mark != (1.0, None) for mark in marks) else {}
-    return {"settings": sum_json(settings), **init, **tokenizer, **marked}
+    return {"settings": sum_json(settings), **init, **tokenizer}

@@ -16,25 +16,26 @@ from typing import ClassVar, Literal, NamedTuple
 
 from transformer_cli.artifact import sum_json
 from transformer_cli.compression import write_text
+from transformer_cli.config.data_schema import CorpusData, Diversified
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.data.sources import is_on_disk
 from transformer_cli.errors import ConfigError, RunError, TransformerCliError, duration
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metric_for_best
-from transformer_cli.files import remove_leftovers, whole_directory
+from transformer_cli.files import remove_leftovers, sha256, whole_directory
 from transformer_cli.jobs.job import (
-    TRAINED_ON,
     Job,
     JobDirectory,
     describe_model,
     describe_training,
-    set_aside,
     sum_texts,
+    weights_record,
 )
 from transformer_cli.jobs.runner import Plan
 from transformer_cli.jobs.search import Grid, Search
 from transformer_cli.jobs.sweep_file import BASE_POINT, SEED, Point, Sweep
 from transformer_cli.metrics import METRICS
+from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import MARK, SWEEP_PLAN, RunDirectory
 from transformer_cli.runs.groups import read_run_state, read_sweep_plan, run_name
 from transformer_cli.runs.metrics_log import number, read_records, validations
@@ -135,7 +136,7 @@ class SweepPlan(Plan):
     """The same of trainings, of which all have one precision; none: as the others."""
     _runs: dict[str, Run] = field(default_factory=dict)
     _finished: dict[str, Progress] = field(default_factory=dict)
-    _texts: dict[str, dict[str, str]] = field(default_factory=dict)
+    _sums: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @cached_property
     def trials(self) -> Grid:
@@ -203,7 +204,6 @@ class SweepPlan(Plan):
                 command=(*train, "--run-dir", str(directory.path), *options),
                 needs=(data.name,),
                 prepare=partial(share_data, self.directory.path / data.name, directory.path),
-                discard=partial(set_aside, directory),
                 config=config,
                 run=directory,
             )
@@ -239,14 +239,18 @@ class SweepPlan(Plan):
         )
 
     def check_trained_alike(self) -> None:
-        """Check that runs have their points' settings and text, which may have changed since."""
-        for name, sums in self._sum_texts().items():
-            known = self._known_texts.get(name, {})
-            for split in (split for split in sums if known.get(split, sums[split]) != sums[split]):
-                raise ConfigError(
-                    f"{self.directory.path}: the text of split '{split}' has changed since the "
-                    "sweep began; sweep into another directory with --sweep-dir"
-                )
+        """Check that runs have their points' settings, and that what made them is as it was."""
+        for run in self.runs():
+            if not list_checkpoints(run.directory.checkpoints):
+                continue
+            known = self._known_sums.get(run.data.name, {})
+            for name, now in self._sum_inputs(run.config).items():
+                if known.get(name, now) != now:
+                    what = name if name == "init" else f"the text of split '{name}'"
+                    raise ConfigError(
+                        f"{self.directory.path}: {what} has changed since the sweep began; sweep "
+                        "into another directory with --sweep-dir"
+                    )
         for run in self.runs():
             if not run.directory.config.is_file():
                 continue
@@ -259,23 +263,33 @@ class SweepPlan(Plan):
                 )
 
     @cached_property
-    def _known_texts(self) -> dict[str, dict[str, str]]:
-        """The sums of texts, as they were recorded when the sweep began."""
+    def _known_sums(self) -> dict[str, dict[str, str]]:
+        """What ``_sum_inputs`` gave when the sweep began, by the data's job."""
         try:
-            texts: dict[str, dict[str, str]] = read_sweep_plan(self.directory.path)["texts"]
+            sums: dict[str, dict[str, str]] = read_sweep_plan(self.directory.path)["made_of"]
         except RunError:  # it has not begun, or it is damaged, and written anew
             return {}
-        return texts
+        return sums
 
-    def _sum_texts(self) -> dict[str, dict[str, str]]:
-        """Return the SHA-256 of each split's text that is at hand, by the data's job."""
-        splits = (*TRAINED_ON, *self.sweep.settings.evaluate)
-        for run in self.runs():
-            if run.data.name not in self._texts:
+    def _sum_inputs(self, config: Config) -> dict[str, str]:
+        """Return the SHA-256 of what a run is made of: each split that is at hand, and init."""
+        # Of a corpus of sources, a run has a copy; and what is added may have to be fetched.
+        data = config.data
+        splits = {"train", "val", *self.sweep.settings.evaluate}
+        if isinstance(data, Diversified) and data.more:
+            splits.remove("train")
+        key = data.model_dump_json()
+        if key not in self._sums:
+            self._sums[key] = {}
+            for split in () if isinstance(data, CorpusData) else sorted(splits):
                 with suppress(TransformerCliError, OSError):
-                    here = [each for each in splits if is_on_disk(run.config.data, each)]
-                    self._texts[run.data.name] = sum_texts(run.config, here)
-        return self._texts
+                    if is_on_disk(data, split):
+                        self._sums[key] |= sum_texts(config, [split])
+        sums = dict(self._sums[key])
+        if config.init is not None:
+            with suppress(TransformerCliError, OSError):
+                sums["init"] = sha256(weights_record(RunDirectory(config.init)))
+        return sums
 
     def extend(self) -> bool:
         """Add a point if this is a search that goes on; return whether there are more jobs."""
@@ -397,7 +411,10 @@ class SweepPlan(Plan):
             "reference": self.reference,
             "metric": self.metric,
             "evaluate": self.sweep.settings.evaluate,
-            "texts": self._known_texts | self._sum_texts(),
+            "made_of": {
+                name: self._known_sums.get(name, {}) | self._sum_inputs(config)
+                for name, config in {run.data.name: run.config for run in self.runs()}.items()
+            },
         }
         write_text(self.directory.path / SWEEP_PLAN, json.dumps(plan, ensure_ascii=False) + "\n")
 

@@ -25,7 +25,7 @@ class _Plan(BaseModel):
     reference: str
     metric: RankName
     evaluate: list[_Name]
-    texts: dict[str, dict[str, str]] = {}  # SHA-256 of each split's text, by the data's job
+    made_of: dict[str, dict[str, str]] = {}  # see ``SweepPlan.check_trained_alike``
 
 
 class JobRecord(Record):

@@ -220,28 +220,24 @@ def is_data_outdated(run: RunDirectory, config: Config) -> bool:
 def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:
     """Return the differences in settings that may not change on resuming."""
     differing = differences(run.load_config(), config)
-    return [
-        diff
-        for diff in differing
-        if not diff.key.startswith(MAY_CHANGE)
-        and not diff.key.endswith(".sha256")
-        and _without_sums(diff.old) != _without_sums(diff.new)
-    ]
+    changed = (diff for diff in differing if not diff.key.startswith(MAY_CHANGE))
+    return [diff for diff in changed if not _adds_sums(diff)]
 
 
-def _without_sums(value: object) -> object:
-    """Return a setting's value; of a list of sources, without the sums that their files must have.
+def _adds_sums(difference: Difference) -> bool:
+    """Return whether all that is new are sums of files, which users add when they were told."""
+    old, new = difference.old, difference.new
+    if difference.key.endswith(".sha256"):
+        return old is None
+    if not (isinstance(old, list) and isinstance(new, list) and len(old) == len(new)):
+        return False
+    return all(map(_is_but_for_a_sum, old, new))
 
-    Those change no text, and users add them to the settings of a run when they were told.
-    """
-    if not isinstance(value, list):
-        return value
-    return [
-        {key: source[key] for key in source if key != "sha256"}
-        if isinstance(source, dict)
-        else source
-        for source in value
-    ]
+
+def _is_but_for_a_sum(old: object, new: object) -> bool:
+    if isinstance(old, dict) and isinstance(new, dict) and "sha256" not in old:
+        new = {key: new[key] for key in new if key != "sha256"}
+    return old == new
 
 
 def _has_moved(difference: Difference) -> bool:

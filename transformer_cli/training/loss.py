@@ -126,7 +126,8 @@ class _LabelSmoothedLoss(torch.autograd.Function):
             probabilities = logits.softmax(dim=1)
             true_logits = logits.gather(1, true_tokens[:, None])[:, 0]
             true_probabilities = probabilities.gather(1, true_tokens[:, None])[:, 0].to(real.dtype)
-            # Bounded, as it may underflow. A sum of exponentials would be one more pass over all.
+            # Of a model that diverges it underflows, and its loss is then more than is said here; a
+            # sum of exponentials would be one more pass over all.
             true_log_probs = true_probabilities.clamp_min(_TINY).log()
             log_sum = true_logits - true_log_probs
             sum_log_probs = hidden @ weight_sum + bias_sum - (tgt_size - 1) * log_sum

@@ -205,6 +205,11 @@ def test_files_are_paired_up_by_what_wildcards_stand_for(tmp_path: Path) -> None
     for directory in (tmp_path, archive):
         source = opened(src=directory / "*.de", tgt=directory / "*.en")
         assert sorted(source.pairs()) == [(f"{name}.de", f"{name}.en") for name in names]
+    for name in ("de/1", "de/2", "en/a", "en/b"):  # where none are alike, in sorted order
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        saved(tmp_path / name, f"{name}\n")
+    source = opened(src=tmp_path / "de/*", tgt=tmp_path / "en/*")
+    assert list(source.pairs()) == [("de/1", "en/a"), ("de/2", "en/b")]
     (tmp_path / "news.dev.en").rename(tmp_path / "other.en")
     alone = f"^{tmp_path / 'news.dev.de'}: no file that {tmp_path}/[*].en matches goes with it"
     with pytest.raises(CorpusError, match=alone):

@@ -111,14 +111,14 @@ def _open_text_files(
 ) -> TextReader | TextFilesReader:
     """Pair up the files that match both paths, by what the wildcards stand for.
 
-    If these are not equally many, they are paired up in sorted order.
+    Where no two files are alike in that, as of 'de/*' and 'en/*', they are in sorted order.
     """
     src, tgt = map(local_path, (src, tgt), sums)
     src_files, tgt_files = matching_files(src), matching_files(tgt)
     src_wildcards, tgt_wildcards = (compile_wildcards(path.as_posix()) for path in (src, tgt))
-    if src_wildcards.groups == tgt_wildcards.groups:
+    of_src, of_tgt = _by_parts(src_wildcards, src_files), _by_parts(tgt_wildcards, tgt_files)
+    if of_src.keys() & of_tgt.keys():
         # Names alone do not tell: 'a.de' goes before 'a.x.de', and 'a.x.en' before 'a.en', say.
-        of_src, of_tgt = _by_parts(src_wildcards, src_files), _by_parts(tgt_wildcards, tgt_files)
         for own, others, pattern in ((of_src, of_tgt, tgt), (of_tgt, of_src, src)):
             if alone := [file for parts, file in own.items() if parts not in others]:
                 problem = f"no file that {pattern} matches goes with it, by what * and ? stand for"

@@ -33,9 +33,9 @@ ROW_ADVICE = "mend or remove the row"  # what to do about a row of a table that 
 
 
 class OddFileError(CorpusError):
-    """A file that is of another language, character set or syntax than others of its source.
+    """A PO file that is of another language, character set or syntax than others of its source.
 
-    What is lost with a damaged file may be most of a text, so that never is one.
+    What is lost with a damaged file of another format may be most of a text, so that never is one.
     """
 
 

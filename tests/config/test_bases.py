@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from transformer_cli.config.schema import Config
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import ConfigError
 
@@ -67,6 +68,17 @@ def test_a_section_of_another_kind_replaces_the_bases(tmp_path: Path) -> None:
 def test_a_section_of_the_same_kind_keeps_the_bases_keys(tmp_path: Path) -> None:
     over = over_base(tmp_path, "training: {schedule: {kind: noam, warmup: 7}}\n")
     assert same_as(over, BASE + "    warmup: 7\n")
+
+
+def test_a_model_that_is_there_replaces_how_to_learn_one(tmp_path: Path) -> None:
+    learned = "tokenizer: {kind: sentencepiece, vocab_size: 300, lowercase: true}\n"
+    (tmp_path / "base.yaml").write_text(f"data: {{kind: toy}}\n{learned}")
+    (tmp_path / "m.model").touch()
+    path = tmp_path / "own.yaml"
+    path.write_text(f"base: base.yaml\ntokenizer: {{model: '{tmp_path}/m.model'}}\n")
+    tokenizer = load_config(path).tokenizer
+    assert isinstance(tokenizer, SentencePieceConfig)
+    assert (tokenizer.model, tokenizer.lowercase) == (tmp_path / "m.model", True)
 
 
 def test_lists_and_nulls_replace(tmp_path: Path) -> None:

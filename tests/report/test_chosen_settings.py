@@ -29,7 +29,7 @@ def test_what_a_base_has_said_counts_for_more_than_the_default() -> None:
         "model.d_model": (Written(64, "my.yaml", 7), Written(128, "base.yaml", 3)),
         # As in the schema, but not as in the base.
         "seed": (Written(1, "--set", 0), Written(2, "base.yaml", 1)),
-        # As in the base, so nobody has chosen it here.
+        # As in the base, which has chosen it.
         "tokenizer.min_freq": (Written(3, "my.yaml", 4), Written(3, "base.yaml", 9)),
     }
     told = {each.key: each for each in chosen_settings(CONFIG, origins)}
@@ -37,8 +37,15 @@ def test_what_a_base_has_said_counts_for_more_than_the_default() -> None:
         "model.d_model", 64, 128, False, "my.yaml:7", "base.yaml:3"
     )
     assert told["seed"] == Setting("seed", 1, 2, False, "--set", "base.yaml:1")
-    assert "tokenizer.min_freq" not in told
+    assert told["tokenizer.min_freq"] == Setting(
+        "tokenizer.min_freq", 3, 2, False, "my.yaml:4", None
+    )
     assert told["data.kind"] == Setting("data.kind", "toy", None, True, None, None)
+
+
+def test_a_section_that_nobody_has_written_is_not_told() -> None:
+    config = Config.model_validate({"data": {"kind": "toy"}, "tokenizer": {"kind": "words"}})
+    assert [each.key for each in chosen_settings(config, {})] == ["data.kind", "tokenizer.kind"]
 
 
 def test_splits_are_told_one_by_one() -> None:

@@ -1,5 +1,6 @@
 """``transformer-cli init``."""
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -224,7 +225,7 @@ def _list_opus(src_lang: str, tgt_lang: str) -> None:
 
 def _ask_for_file(question: str, required: bool) -> Path | None:
     while name := _ask(question):
-        path = Path(name).expanduser()
+        path = Path(os.path.expanduser(name))  # noqa: PTH111, as there may be no such user
         if path.is_file():
             return path
         log(f"{path}: there is no such file")

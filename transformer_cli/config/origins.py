@@ -119,7 +119,9 @@ def chosen_settings(config: Config, origins: Origins) -> list[Setting]:
     chosen = []
     for keys, value in tree.iter_leaves(config.model_dump(mode="json")):
         key, default = tree.join_keys(keys), _default(config, keys)
-        origin, base, *_ = (*origins.get(key, ()), None, None)
+        origin, *earlier = origins.get(key, ()) or (None,)
+        # A file may say again what its base says.
+        base = next((one for one in earlier if one and one.value != value), None)
         required = default is PydanticUndefined and base is None
         instead_of = base.value if base else None if required else default
         if required or value != instead_of:
@@ -133,8 +135,11 @@ def _default(section: object, keys: tree.Keys) -> object:
     default: object = None
     for key in keys:
         if isinstance(section, BaseModel):
-            field = type(section).model_fields[str(key)]
-            default = field.get_default(call_default_factory=True)
+            if isinstance(default, type(section)):
+                default = getattr(default, str(key))
+            else:
+                field = type(section).model_fields[str(key)]
+                default = field.get_default(call_default_factory=True)
             section = getattr(section, str(key))
         elif isinstance(section, dict):
             section = section[key]

@@ -112,7 +112,7 @@ class SentencePieceConfig(TokenizerSection):
 
     @model_validator(mode="after")
     def _learned_or_from_files(self) -> Self:
-        given = [key for key in _LEARNING if key in self.model_fields_set]
+        given = [key for key in LEARNING if key in self.model_fields_set]
         if self.files and given:
             raise ValueError(
                 f"{given[0]}: is for learning, and a model made elsewhere is settled; leave it out"
@@ -123,7 +123,7 @@ class SentencePieceConfig(TokenizerSection):
     def _as_given(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         # What is settled by files has no setting.
         settings: dict[str, Any] = dump(self)
-        unused = _LEARNING if self.files else ()
+        unused = LEARNING if self.files else ()
         return {key: value for key, value in settings.items() if key not in unused}
 
     @property
@@ -137,7 +137,9 @@ class SentencePieceConfig(TokenizerSection):
         return super().size_note if self.files else self.model_type
 
 
-_LEARNING = ("model_type", "vocab_size", "joint", "byte_fallback", "character_coverage")
+LEARNING = ("model_type", "vocab_size", "joint", "byte_fallback", "character_coverage")
+MODEL_KEYS = {"model", "src_model", "tgt_model"}
+"""Of ``SentencePieceConfig``: what settles what those say."""
 
 
 class WordPieceConfig(TokenizerSection):

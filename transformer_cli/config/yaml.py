@@ -15,12 +15,14 @@ from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.origins import SET, Origins, Written, origins_of
 from transformer_cli.config.schema import Config
+from transformer_cli.config.tokenizer_schema import LEARNING, MODEL_KEYS
 from transformer_cli.config.validation import check_paths, validate_as
 from transformer_cli.errors import ConfigError, find_similar
 from transformer_cli.files import read_small
 
 MAX_YAML_BYTES = 1 << 20
 """A hundred times our longest files; YAML of this size takes seconds to parse."""
+_ITEM = re.compile(r"\w+\[\d+\]")
 _WIDEST = 40
 """Columns of a line that the comments beside it make room for; those of wider ones stand out."""
 
@@ -160,6 +162,10 @@ def merge(old: tree.Node, new: tree.Node, keeps_rest: bool = True) -> tree.Node:
         # A warm-up of another kind of schedule is another setting.
         is_same = key in old.value and (key == "kind" or not differ_in_kind)
         entries[key] = merge(old.value[key], node, keeps_rest) if is_same else node
+    if new.value.keys() & MODEL_KEYS:
+        # How to learn a tokenizer says nothing of a model that is there already.
+        for key in set(LEARNING) - new.value.keys():
+            entries.pop(key, None)
     return tree.Node(entries, new.place)
 
 
@@ -169,6 +175,9 @@ def _apply(override: str, root: tree.Node) -> None:
     keys = tuple(dotted_key.split("."))
     if not equals or not all(keys):
         raise tree.setting_error(place, (), "expected KEY=VALUE, as in training.epochs=20")
+    if any(_ITEM.fullmatch(key) for key in keys):
+        problem = "the items of a list cannot be set one by one; set the whole list"
+        raise tree.setting_error(place, keys, problem)
     if keys == (tree.BASE,):
         problem = "only a file has one; write one with this base and the changes"
         raise tree.setting_error(place, keys, problem)

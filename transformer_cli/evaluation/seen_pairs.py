@@ -159,8 +159,9 @@ def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:
 
 def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
     """Return the runs whose translations a distilled student was trained on, by distill.json."""
-    if run.path.name == "student":
-        match read_json(run.path.parent / "distill.json"):
+    path = Path(os.path.realpath(run.path))
+    if path.name == "student":
+        match read_json(path.parent / "distill.json"):
             case {"teachers": [*teachers]}:
                 names = {name for name in teachers if isinstance(name, str)}
                 return [RunDirectory(Path(name)) for name in sorted(names)]

@@ -1,5 +1,6 @@
 """A distillation's YAML file: its keys, and checks of what it names before training."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -226,7 +227,8 @@ def _find_teachers(
     """Return the teachers of a direction, and add their files to those by run."""
     teachers: list[Teacher] = []
     for number, name in enumerate(names):
-        teacher = Teacher(RunDirectory(Path(name).expanduser()), None)
+        # Not Path.expanduser, which raises where there is no such user.
+        teacher = Teacher(RunDirectory(Path(os.path.expanduser(name))), None)  # noqa: PTH111
         if name.endswith((".yaml", ".yml")):
             file = yaml.find_beside(path, root, (*keys, number), "this file's")
             teacher = Teacher(RunDirectory(Path("runs") / file.stem), file)

@@ -139,7 +139,14 @@ def prepare_sources(
 def has_sources(data: DataConfig, run: RunDirectory) -> bool:
     """Return whether the run's corpus is of the sources as they are, or is trained on already."""
     record = prepared.read_corpus_record(run.corpus)
-    if not isinstance(data, CorpusData) or record is None:
+    if not isinstance(data, CorpusData):
+        return False
+    if record is None:
+        if run.corpus.is_dir() and list_checkpoints(run.checkpoints):
+            raise RunError(
+                f"{run.corpus / prepared.RECORD}: missing, damaged or of another version, and what "
+                "it tells of the run's text is needed; restore it, or start anew with --overwrite"
+            )
         return False
     damage = prepared.find_damage(run.corpus, record, record.drawn)
     if not list_checkpoints(run.checkpoints):

@@ -54,6 +54,7 @@ REJECTED: dict[FilterName, list[tuple[str, str]]] = {
         ("{name} ist da", "{user} is here"),
         ("siehe https://example.org", "see there"),
         ("%d von %d", "%d of them"),
+        ("Schreiben Sie an info@example.org", "Write to us"),
     ],
     "numbers": [
         ("3 Männer", "5 men"),
@@ -91,12 +92,15 @@ KEPT: dict[FilterName, list[tuple[str, str]]] = {
         ("siehe https://de.example.org", "see https://example.org"),
         ("%5.2f MB, 100%ige Sicherheit", "%.1f MB, 100% safety"),
         ("zu <br/>Ende", "the <BR>end"),
+        ("Fragen und Antworten: info@example.org", "Q&A: info@example.org"),
     ],
     "numbers": [
         ("1.000 Männer, 3,5 km, 12 345 kg", "1000 men, 3.5 km, 12,345 kg"),
         ("Die 3 Männer", "The three men"),
         ("Der 1. und der 02.", "The 1st and the 2nd"),
         ("um 15 Uhr, um 16:30", "at 3:00 pm, at 4.30 p.m."),
+        ("um 3 Uhr nachmittags", "at 3 p.m."),
+        ("um drei Uhr nachmittags", "at 3 p.m."),
         ("hundert", "100"),
         ("%1$s von %2$s", "%s of %s"),
         ("٣٤ Seiten", "34 pages"),

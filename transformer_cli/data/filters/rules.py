@@ -25,7 +25,7 @@ from transformer_cli.config.protection import GROUPS
 from transformer_cli.data.corpus import NO_DIGEST, Digests, Dropping, find_repeated, is_among
 from transformer_cli.packages import import_extra
 from transformer_cli.text.reserved import find_placeholders
-from transformer_cli.text.scripts import script_of, scripts_of
+from transformer_cli.text.scripts import base_language, script_of, scripts_of
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -145,7 +145,7 @@ def _percentile(values: np.ndarray, counts: np.ndarray, percent: float) -> float
 
 # --- markup and numbers ---------------------------------------------------------------------------
 
-_BEGINNINGS = "%<{&"
+_BEGINNINGS = "%<{&@"
 _POSITION_OR_FORMAT = re.compile(r"(?<=%)(?:\d+\$)?[-+#0]*\d*(?:\.\d+)?[hljztL]*")
 _TAG_NAME = re.compile(r"</?[\w:-]+")
 _THOUSANDS = re.compile(r"(?<=\d)[.,'’ \u00a0\u202f](?=\d{3}(?!\d))")
@@ -198,9 +198,11 @@ def _kept(placeholder: str) -> str | None:
 def _differ_in_numbers(src: str, tgt: str) -> bool:
     if not (_DIGIT.search(src) or _DIGIT.search(tgt)):
         return False
-    src_numbers, tgt_numbers = _numbers(src), _numbers(tgt)
-    if src_numbers == tgt_numbers:
-        return False
+    # '3 pm' is 'um 15 Uhr', and 'um 3 Uhr nachmittags'.
+    return all(_are_others(_numbers(src, read), _numbers(tgt, read)) for read in (True, False))
+
+
+def _are_others(src_numbers: Counter[str], tgt_numbers: Counter[str]) -> bool:
     only_src, only_tgt = src_numbers - tgt_numbers, tgt_numbers - src_numbers
     return bool(only_src and only_tgt) or any(
         len(number.rstrip("0")) > 1 and int(number[:3]) > MAX_NUMBER_IN_WORDS
@@ -208,12 +210,13 @@ def _differ_in_numbers(src: str, tgt: str) -> bool:
     )
 
 
-def _numbers(line: str) -> Counter[str]:
-    """Return the numbers of a line: '1,000', '1.000' and '1 000' are one, '3 pm' is 15."""
+def _numbers(line: str, reads_afternoons: bool) -> Counter[str]:
+    """Return the numbers of a line: '1,000', '1.000' and '1 000' are one, '3 pm' may be 15."""
     line = _without_placeholders(line)
     if not line.isascii():
         line = _DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), line)
-    line = _AFTERNOON.sub(lambda time: f"{int(time[1]) + 12}{time[2]}", line)
+    if reads_afternoons:
+        line = _AFTERNOON.sub(lambda time: f"{int(time[1]) + 12}{time[2]}", line)
     line = _FULL_HOUR.sub("", _THOUSANDS.sub("", line))
     return Counter(number.lstrip("0") or "0" for number in _NUMBER.findall(line))
 
@@ -272,7 +275,7 @@ class _LanguageCheck:
     """
 
     def __init__(self, language: str, skip_short: bool) -> None:
-        first = language.partition("-")[0]
+        first = base_language(language)
         self._identifier = _load_identifier()
         self._skip_short = skip_short
         self._labels = set(_LIKE.get(first, first).split()) & set(self._identifier.labels)

@@ -276,7 +276,7 @@ def whole_directory(path: Path) -> Iterator[Path]:
         with name_path_in_error(path):
             temporary.mkdir()
             yield temporary
-            for file in temporary.iterdir():
+            for file in temporary.rglob("*"):
                 sync(file)
             sync(temporary)
             if sys.platform == "win32" and path.is_dir():

@@ -74,7 +74,12 @@ def _forecast(trainer: Trainer, sample: EpochSample) -> Forecast:
     measured = [(largest.src.numel() + largest.tgt_in.numel(), _time_step(trial, largest))]
     memory = _peak_memory(trainer.device) - allocated
     # A step on one pair takes the time that does not depend on the batch size.
-    overhead = _time_step(trial, largest.select(slice(1))).wall
+    one_pair = largest.select(slice(1))
+    overhead = _time_step(trial, one_pair).wall
+    accumulate = trainer.config.accumulate
+    overhead_per_step = overhead
+    if accumulate > 1:
+        overhead_per_step = _time_step(trial, *[one_pair] * accumulate).wall
     typical: list[tuple[int, _StepTimes]] = []
     while time.monotonic() - began < _ENOUGH_SECONDS:
         started = time.monotonic()
@@ -91,7 +96,7 @@ def _forecast(trainer: Trainer, sample: EpochSample) -> Forecast:
     per_token = max(0.0, seconds - len(measured) * overhead) / tokens
     tokens_per_step = sum(sample.padded_tokens) / (trainer.ranks.size * trainer.steps_per_epoch)
     steps_left = trainer.total_steps - trainer.step
-    at_this_load = steps_left * (overhead + tokens_per_step * per_token)
+    at_this_load = steps_left * (overhead_per_step + tokens_per_step * per_token)
     cpu_share = sum(times.cpu for _, times in measured) / seconds
     alone = at_this_load * (cpu_share if cpu_share < _LOADED else 1.0)
     return Forecast(at_this_load, alone, memory)
@@ -104,9 +109,9 @@ class _StepTimes(NamedTuple):
     cpu: float
 
 
-def _time_step(trial: Trainer, batch: Batch) -> _StepTimes:
+def _time_step(trial: Trainer, *batches: Batch) -> _StepTimes:
     started, computed = time.monotonic(), time.thread_time()
-    trial.try_step([batch])
+    trial.try_step([*batches])
     on_gpu = trial.device.type != "cpu"
     synchronize(trial.device)
     wall = time.monotonic() - started

@@ -174,7 +174,8 @@ def _add_uniform_part(
 ) -> Float[Tensor, "tgt_size d_model"] | None:
     """Add the gradients of the target's uniform part; return the weight's, not transposed."""
     uniform_row = torch.full_like(grad_bias, uniform)
-    uniform_row[pad_id] = 0.0
+    # Not by assignment, which copies the number from the host: no CUDA graph can capture that.
+    uniform_row[pad_id].zero_()
     grad_bias -= uniform_row * count
     if grad_weight is None:
         return None

@@ -91,11 +91,12 @@ class Optimizer:
 
     Frozen weights have no gradient, no state, and no average but themselves.
 
-    A step whose loss or gradient is not finite changes nothing. That is decided on the device, so
-    that the host need not wait for it; once more than ``skip_nonfinite`` steps were skipped, all
-    later ones are skipped too, until the host finds out. Of an optimizer that cannot skip itself,
-    the host decides. All ranks skip a step or none. ``eval_model`` is the moving average of the
-    model's weights, or the model itself if there is none.
+    A step whose loss or gradient is not finite changes nothing, but for rounding where there is
+    ``init_share``. That is decided on the device, so that the host need not wait for it; once more
+    than ``skip_nonfinite`` steps were skipped, all later ones are skipped too, until the host finds
+    out. Of an optimizer that cannot skip itself, the host decides. All ranks skip a step or none.
+    ``eval_model`` is the moving average of the model's weights, or the model itself if there is
+    none.
     """
 
     def __init__(

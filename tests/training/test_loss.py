@@ -139,7 +139,7 @@ def test_elsewhere_it_is_more_than_zero() -> None:
 
 def test_no_number_is_copied_from_the_host() -> None:
     # A CUDA graph cannot capture that, and without a graph the host waits for the GPU.
-    class Copies(TorchDispatchMode):
+    class Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
@@ -150,7 +150,7 @@ def test_no_number_is_copied_from_the_host() -> None:
     copied: list[Tensor] = []
     hidden_states = torch.randn(2, 5, 8)
     targets = torch.tensor([4, 5, 6, 7, PAD])
-    with Copies():
+    with Copies():  # type: ignore[no-untyped-call]
         label_smoothed_loss(hidden_states, output_layer(8, SIZE), targets, PAD, 0.1, 1.0)
     assert not copied
 

@@ -115,6 +115,8 @@ class _WatchFunctions(TorchFunctionMode):
             self._watched.synchronisations.append(f"{name} in {_find_caller()}")
         elif name in ("__getitem__", "__setitem__") and _holds_list(args[1]):
             self._watched.synchronisations.append(f"index by list in {_find_caller()}")
+        elif name == "__setitem__" and _copies_number(*args):
+            self._watched.synchronisations.append(f"assigned number in {_find_caller()}")
         return func(*args, **kwargs)
 
 
@@ -161,6 +163,11 @@ def _waits(func: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any], res
         asynchronous = args[2] if len(args) > 2 else kwargs.get("non_blocking", False)
         return bool(args[0].device != args[1].device and not asynchronous)
     return name in _WAITING
+
+
+def _copies_number(tensor: torch.Tensor, index: Any, value: object) -> bool:
+    """Return whether torch copies a number from the host, as a tensor, instead of filling."""
+    return isinstance(value, int | float) and tensor[index].dim() == 0
 
 
 def _holds_list(index: object) -> bool:

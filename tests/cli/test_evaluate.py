@@ -206,6 +206,15 @@ def test_an_ensemble_that_does_not_go_together_is_refused(training: Training) ->
     assert_refused(refused, 2, f"--ensemble {OTHER}: its tokenizer is not that of {training.run}")
 
 
+def test_a_run_and_one_that_began_from_it_go_together(training: Training, tmp_path: Path) -> None:
+    changes = (f"init={training.run}", "training.epochs=1", "data.train_lines=150")
+    options = [part for change in changes for part in ("--set", change)]
+    grown = run("train", training.config, "--run-dir", tmp_path / "grown", *options)
+    assert grown.code == 0, grown.err
+    finished = run("evaluate", training.run, "--ensemble", tmp_path / "grown", "--split", "val")
+    assert finished.code == 0, finished.err
+
+
 # --- COMET, or what stands for it -----------------------------------------------------------------
 
 FAKE_COMET = """

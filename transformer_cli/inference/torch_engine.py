@@ -23,7 +23,7 @@ from transformer_cli.model.linear import autocast, pack_weights
 from transformer_cli.model.transformer import Transformer, record_attention
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
-from transformer_cli.text.tokenizer import fingerprint
+from transformer_cli.text.tokenizer import have_same_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 Item = TypeVar("Item")
@@ -170,10 +170,10 @@ def _load_for_ensemble(
             f"--checkpoint {checkpoint}: is of one run; with --ensemble, name best, last or average"
         )
     loaded = load_trained_model(other, checkpoint)
-    if fingerprint(other.tokenizer) != fingerprint(run.tokenizer):
+    if not have_same_tokenizers(run.tokenizer, other.tokenizer):
         raise UsageError(
             f"--ensemble {other.path}: its tokenizer is not that of {run.path}; runs of one "
-            "configuration that differ in seed or sizes have the same"
+            "configuration that differ in seed or sizes have the same, and runs begun from them"
         )
     ours, theirs = trained.config.model, loaded.config.model
     if (ours.positions, ours.max_positions) != (theirs.positions, theirs.max_positions):

@@ -33,7 +33,7 @@ from transformer_cli.jobs.job import (
 from transformer_cli.jobs.runner import Plan
 from transformer_cli.metrics import sentence_chrf
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.tokenizer import fingerprint
+from transformer_cli.text.tokenizer import have_same_tokenizers
 
 TEXT_JOB, STUDENT_JOB = "text", "train student"
 SIDES = ("src", "tgt")
@@ -100,7 +100,7 @@ class DistillPlan(Plan):
         for direction in self.distillation.directions:
             runs = [each.run for each in direction.teachers if each.run.tokenizer.is_dir()]
             for other in runs[1:]:
-                if fingerprint(other.tokenizer) != fingerprint(runs[0].tokenizer):
+                if not have_same_tokenizers(runs[0].tokenizer, other.tokenizer):
                     raise UsageError(
                         f"{other.path}: its tokenizer is not that of {runs[0].path}, and models of "
                         "one ensemble need the same; leave one of them out"

@@ -28,6 +28,7 @@ from transformer_cli.data.batches import make_dummy_batch
         (lambda x: torch.equal(x, x), "equal"),
         (lambda x: x.repeat_interleave(torch.arange(2), dim=0), "repeat_interleave"),
         (lambda x: x[[0, 1], 0], "index by list"),
+        (lambda x: x.__setitem__((0, 0), 3.0), "assigned number"),
         (lambda x: torch.tensor([1.0]), "tensor"),
         (lambda x: x.to("meta"), "_to_copy"),
     ],
@@ -47,7 +48,7 @@ def test_what_does_not_wait_is_left_alone() -> None:
     with watch_operations() as watched:
         y = x[torch.arange(2), 0] + x.masked_fill(x > 0, 1.0).sum() + torch.zeros(2)
         y.repeat_interleave(2).sum().backward()  # type: ignore[no-untyped-call]
-        y.detach()[0] = 3.0
+        y.detach()[:1] = 3.0
         y.to("cpu", torch.float64)
     assert watched.synchronisations == []
 

@@ -24,6 +24,7 @@ from transformer_cli.errors import ConfigError, RunError, TransformerCliError, d
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metric_for_best
 from transformer_cli.files import remove_leftovers, sha256, whole_directory
 from transformer_cli.jobs.job import (
+    TRAINED_ON,
     Job,
     JobDirectory,
     describe_model,
@@ -275,7 +276,7 @@ class SweepPlan(Plan):
         """Return the SHA-256 of what a run is made of: each split that is at hand, and init."""
         # Of a corpus of sources, a run has a copy; and what is added may have to be fetched.
         data = config.data
-        splits = {"train", "val", *self.sweep.settings.evaluate}
+        splits = {*TRAINED_ON, *self.sweep.settings.evaluate}
         if isinstance(data, Diversified) and data.more:
             splits.remove("train")
         key = data.model_dump_json()

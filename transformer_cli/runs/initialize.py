@@ -95,8 +95,8 @@ def _read_begun(run: RunDirectory) -> tuple[int, bytes | None]:
 def _restore_begun(run: RunDirectory, step: int, settings: bytes | None) -> None:
     """Restore a run's settings if nothing was trained with those that it has got since."""
     with suppress(OSError):
-        has_changed = settings is not None and settings != read_small(run.config)
-        if settings and has_changed and newest_step(run.checkpoints) == step:
+        has_trained = newest_step(run.checkpoints) != step
+        if settings and not has_trained and settings != read_small(run.config):
             write_text(run.config, settings.decode())
 
 

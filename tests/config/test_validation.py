@@ -479,6 +479,19 @@ def test_a_hint_is_of_what_may_stand_there(setting: str, hint: str | None) -> No
     assert hint is None or f"did you mean '{hint}'" in refusal
 
 
+@pytest.mark.parametrize("column", ["1.5", "0", "-1", "true"])
+def test_a_column_that_can_not_be_is_told_once(column: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _validate(
+            "data:\n  kind: corpus\n  src_lang: de\n  tgt_lang: en\n"
+            f"  sources: [{{tsv: a.tsv, src_column: {column}, tgt_column: 2}}]\n"
+            "  split: {val: 1}\ntokenizer: {kind: words}\n"
+        )
+    wanted = "data.sources[0].src_column: expected the number of a column, from 1, or its name"
+    assert f"{wanted}, found {column}" in str(caught.value)
+    assert not caught.value.others
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [

@@ -52,7 +52,6 @@ FilterName = Literal[
     "duplicates_folded",
 ]
 """In the order in which they are applied."""
-Column = Annotated[int | str, WithJsonSchema({"type": ["integer", "string"]})]
 TWO_NAMES = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$"
 TwoNames = Annotated[str, Field(pattern=TWO_NAMES)]
 _SHA256 = "^[0-9A-Fa-f]{64}$"
@@ -61,6 +60,20 @@ MAX_WEIGHT = 1000.0
 """How often a pair may be drawn in an epoch."""
 TAG_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
 TagName = Annotated[str, Field(pattern=TAG_PATTERN)]
+
+
+def _read_column(value: object) -> object:
+    if isinstance(value, str) or (type(value) is int and value >= 1):
+        return value
+    raise PydanticCustomError("column", "expected a column")  # put into words in validation.py
+
+
+# As a union, a wrong value would have an error for each of its types.
+Column = Annotated[
+    int | str,
+    BeforeValidator(_read_column),
+    WithJsonSchema({"type": ["integer", "string"], "minimum": 1}),
+]
 
 
 def _read_sums(value: object) -> object:

@@ -29,7 +29,7 @@ S = TypeVar("S", bound=Section)
 _MAX_KEYS_LISTED = 9
 _MAX_OTHER_ERRORS = 20
 
-# What the schema expects, by pydantic's error type. Only language codes and tags have patterns.
+# What the schema expects, by the type of the error, pydantic's or ours. Only language codes and tags have patterns.
 _EXPECTED = {
     "int_type": "a whole number",
     "float_type": "a number",
@@ -42,6 +42,7 @@ _EXPECTED = {
     "less_than": "less than {lt}",
     "less_than_equal": "at most {le}",
     "literal_error": "{expected}",
+    "column": "the number of a column, from 1, or its name",
     "too_long": "a list of {max_length}",
     "too_short": "a list of at least {min_length}",
     **dict.fromkeys(("list_type", "tuple_type"), "a list"),

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from importlib import import_module
-from pathlib import Path, PureWindowsPath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from transformer_cli.errors import (
@@ -332,8 +332,11 @@ def _open_once(archive: Path, _state: tuple[int, ...]) -> tuple["ZipFile", dict[
     from zipfile import ZipFile
 
     opened = ZipFile(open_regular(archive))
-    infos = {info.filename: info for info in opened.infolist()}
-    for name in infos:
+    infos: dict[str, ZipInfo] = {}
+    for info in opened.infolist():
+        name = info.filename
+        # As a path has it: './de.txt' in an archive is named de.txt.
+        infos[PurePosixPath(name).as_posix() + "/" * info.is_dir()] = info
         path = PureWindowsPath(name)  # for which / and \ separate, so that it is safe anywhere
         if path.anchor or ".." in path.parts:
             problem = f"has a file '{name[:80]}', which points outside it"

@@ -1,6 +1,7 @@
 """Ranges of lines: together they are the file, wherever it is cut."""
 
 import gzip
+import tarfile
 import tempfile
 from pathlib import Path
 
@@ -64,6 +65,16 @@ def test_a_compressed_file_with_a_plain_name_is_told_before_its_lines_are_compar
 ) -> None:
     with pytest.raises(CorpusError, match="a: is compressed; give it a name that ends with"):
         cut(tmp_path, gzip.compress(b"a\nb\n"), b"1\n2\n")
+
+
+def test_a_tar_archive_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "val.de").write_bytes(b"ein\nzwei\n")
+    for name in ("x", "x.gz"):
+        with tarfile.open(tmp_path / name, "w:gz" if name.endswith(".gz") else "w") as archive:
+            archive.add(tmp_path / "val.de", "val.de")
+        for read in (stream_lines, lambda path: cut_lines(path, 2, tmp_path)):
+            with pytest.raises(CorpusError, match=r"x(\.gz)?: is a tar archive; unpack it"):
+                list(read(tmp_path / name))
 
 
 def test_a_file_that_becomes_shorter_is_noticed(tmp_path: Path) -> None:

@@ -43,6 +43,13 @@ def test_similarity_is_the_share_of_words_in_common(held_out: Pairs, text: Pairs
     assert is_near.tolist() == [any(each > NEAR - 1e-9 for each in row) for row in expected]
 
 
+def test_marks_are_parts_of_words(tmp_path: Path) -> None:
+    # Without its marks, each would be the consonants ह, न and द.
+    looked_for = HeldOutPairs([("हिन्दी", "x")], ("hi", "en"))
+    (near,) = looked_for.find_nearest([("हुन्दू", "y")])
+    assert near == 0
+
+
 def test_of_text_without_spaces_two_letters_are_a_word() -> None:
     looked_for = HeldOutPairs([("彼は昨日東京に行った", "he went to Tokyo")], ("ja", "en"))
     (near,) = looked_for.find_nearest([("彼は昨日京都に行った", "he went to Kyoto")])

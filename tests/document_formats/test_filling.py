@@ -32,6 +32,13 @@ def test_tags_that_slots_lose_are_placed_by_alignments(tmp_path: Path) -> None:
     assert result.aligned == 1
 
 
+def test_text_that_looks_like_a_tag_is_left_where_tags_have_slots(tmp_path: Path) -> None:
+    text = "<p>Type &lt;b&gt; for <b>bold</b> text.</p><p>A <b>b</b>.</p>"
+    data, result = filled(tmp_path / "x.html", text, translating(shout, protect=("tags",)))
+    assert data.decode() == text.replace("A <b>b</b>.", "A <b>B</b>.")
+    assert "has text that looks like one of its tags" in result.left[0]
+
+
 def test_without_alignments_what_would_lose_tags_is_left(tmp_path: Path) -> None:
     how = translating(can_align=False)
     data, result = filled(tmp_path / "x.xlf", XLIFF, how)

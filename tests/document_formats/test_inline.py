@@ -132,3 +132,28 @@ def test_an_opening_tag_may_be_closed_by_several() -> None:
     source = Segment("[a]b [c]d", "", (*tags, Tag(7, 9, "close", "2")))
     assert are_tags_kept(source, "[c]d [a]b")
     assert not are_tags_kept(source, "[c]d ]b [a")
+
+
+HINDI = {"hello": "नमस्ते", "here": "यहाँ", "my": "मेरे"}
+
+
+@pytest.mark.parametrize(
+    ("text", "translation"),
+    [
+        ("now <b>hello</b> now", "now <b>नमस्ते</b> now"),
+        ("<i>here</i>.", "<i>यहाँ</i>."),
+        ("(<i>my</i>)", "(<i>मेरे</i>)"),
+    ],
+)
+def test_tags_leave_letters_their_marks(text: str, translation: str) -> None:
+    def by(line: str) -> Line:
+        words = line.split()
+        written = re.sub(r"[a-z]+", lambda word: HINDI.get(word[0], word[0]), line)
+        return Line(written, tuple((place, place) for place in range(len(words))))
+
+    assert translate(text, by) == translation
+
+
+@pytest.mark.parametrize("words", [("नमस्ते", "कहो"), ("cafe\u0301", "bar"), ("a", "b")])
+def test_words_that_end_in_marks_are_kept_apart(words: tuple[str, str]) -> None:
+    assert PlainText.of(segment("<br/>".join(words))).text == " ".join(words)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from document_formats.fakes import filled, read
-from transformer_cli.documents.document import Filling
+from transformer_cli.documents.document import Filling, read_document
 from transformer_cli.errors import InputError
 
 TMX = """\
@@ -49,3 +49,15 @@ def test_a_memory_of_other_languages_is_refused(tmp_path: Path) -> None:
         InputError, match=r"x\.tmx: units in '.*', but the run translates from 'en'"
     ):
         read(tmp_path / "x.tmx", text)
+
+
+def test_variants_of_one_language_are_told_apart(tmp_path: Path) -> None:
+    path = tmp_path / "x.tmx"
+    path.write_text(
+        '<tmx version="1.4"><header/><body><tu><tuv xml:lang="pt_BR"><seg>O ônibus.</seg></tuv>'
+        '<tuv xml:lang="en"><seg>The bus.</seg></tuv></tu></body></tmx>'
+    )
+    document = read_document(path, ("pt-BR", "pt-PT"))
+    assert [segment.text for segment in document.segments] == ["O ônibus."]
+    written = document.write([Filling("O autocarro.")]).decode()
+    assert '<tuv xml:lang="pt-PT" creationtool="transformer-cli"><seg>O autocarro.' in written

@@ -67,6 +67,11 @@ def test_a_language_code_is_one_token(directory: Path) -> None:
     assert TABLE.id(">>fra<<") not in src.encode("Ein >>fra<< Hund")
 
 
+def test_what_has_spaces_is_no_language_code(directory: Path) -> None:
+    src = load_tokenizers(directory).src
+    assert "Ein Hund" in src.decode(src.encode(">> Ein Hund << läuft"))
+
+
 def test_a_character_of_the_other_side_has_its_id(directory: Path) -> None:
     tgt = load_tokenizers(directory).tgt
     assert "ß" in TABLE.tokens

@@ -75,6 +75,12 @@ def test_a_star_ends_a_word() -> None:
     assert make_term("2 * 3", ["2 * 3"]).target == "2 * 3"
 
 
+def test_a_star_behind_a_mark_ends_a_word() -> None:
+    assert make_term("file*", ["फ़ाइलि*"]).target == "फ़ाइलि"
+    # A sign behind a word is none of its marks.
+    assert TermList([make_term("फ़ाइल", ["file"])]).find("फ़ाइल।")
+
+
 _WORDS = st.lists(st.sampled_from(["a", "b", "ab", "A", "ß", "-", ".", "_", "文"]), min_size=1)
 
 

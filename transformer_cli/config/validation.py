@@ -29,7 +29,8 @@ S = TypeVar("S", bound=Section)
 _MAX_KEYS_LISTED = 9
 _MAX_OTHER_ERRORS = 20
 
-# What the schema expects, by the type of the error, pydantic's or ours. Only language codes and tags have patterns.
+# What the schema expects, by the type of the error, pydantic's or ours. Only language codes and
+# tags have patterns.
 _EXPECTED = {
     "int_type": "a whole number",
     "float_type": "a number",

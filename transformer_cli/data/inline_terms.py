@@ -16,7 +16,7 @@ import numpy as np
 from transformer_cli.data.store import EncodedStore
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.text.reserved import ReservedTokenizer
-from transformer_cli.text.terms import SPACELESS
+from transformer_cli.text.scripts import SPACELESS
 
 MOST_WORDS = 3
 """Of a term; its translation may have one more."""

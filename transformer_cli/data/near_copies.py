@@ -19,7 +19,7 @@ from transformer_cli.data.corpus import PairProgress, PairSource, in_batches
 from transformer_cli.data.prepared import given_sources
 from transformer_cli.data.training_text import keep_full
 from transformer_cli.text.protocol import draw_places
-from transformer_cli.text.scripts import has_spaces
+from transformer_cli.text.scripts import MARKS, has_spaces
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -33,7 +33,8 @@ MAX_HELD_OUT = 1 << 12
 _TABLE_BYTES = 48 << 20
 # Pairs whose sums a core's cache has room for.
 _AT_ONCE = 64
-_WORD, _TWO_LETTERS = re.compile(r"\w+"), re.compile(r"(?=(\w\w))")
+_WORD = re.compile(rf"[\w{MARKS}]+")
+_TWO_LETTERS = re.compile(rf"(?=([\w{MARKS}][\w{MARKS}]))")
 LOOKED_FOR = 20_000
 """First pairs of a split that are looked for in the training text, all or a sample."""
 _LARGE_SHARE = 0.2  # of near-copies

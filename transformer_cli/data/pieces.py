@@ -30,7 +30,7 @@ from transformer_cli.objects import ObjectPath, object_sizes
 PIECE_BYTES = 1 << 23
 """A file of fewer is read as a whole, and with others."""
 _BLOCK_BYTES = 1 << 20
-_HEAD_BYTES = 16
+_HEAD_BYTES = 512  # what tells a mark, compression or an archive
 
 
 @dataclass(frozen=True)
@@ -152,9 +152,9 @@ def _sizes(items: Sequence[_Whole]) -> list[int]:
 
 
 def _can_be_cut(item: _Whole, is_only: bool) -> bool:
-    # Of several compressed ones, each is for one worker: copies of all might fill the disk.
-    is_bare = not any(map(is_packed, item.paths))
-    return (is_bare or is_only) and (isinstance(item, ParallelFiles) or item.reader.is_of_lines)
+    # Of several packed ones or objects, each is for one worker: copies of all might fill the disk.
+    can_be = is_only or all(map(is_plain, item.paths))
+    return can_be and (isinstance(item, ParallelFiles) or item.reader.is_of_lines)
 
 
 def _cut(item: _Whole, size: int, work: Path) -> list[_Item]:

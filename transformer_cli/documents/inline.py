@@ -8,11 +8,12 @@ from itertools import pairwise, product
 from typing import NamedTuple
 
 from transformer_cli.documents.document import Segment, Tag
+from transformer_cli.text.scripts import MARKS, is_of_word
 
 Span = tuple[int, int]
 """Of a word in a text, or of words in a list of them."""
 
-_WORD = re.compile(r"([^\w\s]*)(\S*?)([^\w\s]*)")
+_WORD = re.compile(rf"([^\w\s{MARKS}]*)(\S*?)([^\w\s{MARKS}]*)")
 _MOST_SIGNS = 4  # around a word, that go each for itself
 _CLINGING = ".,;:!?…)"
 
@@ -41,16 +42,16 @@ class PlainText:
         for tag, following in zip(segment.tags, starts[1:], strict=True):
             before, after = segment.text[: tag.start][-1:], segment.text[tag.end : tag.end + 1]
             spaces = not before or before.isspace(), not after or after.isspace()
-            words = before.isalnum(), after.isalnum()
+            words = is_of_word(before), is_of_word(after)
             written = segment.text[tag.start : tag.end]
             taken.append(_TakenTag(written, tag, len(plain), spaces, words))
             text = segment.text[tag.end : following]
             has_closed |= tag.kind == "close"
             is_apart |= tag.kind == "alone" or (has_closed and tag.kind == "open")
-            ends_word = plain[-1:].isalnum() or plain.endswith(tuple(_CLINGING))
-            if is_apart and ends_word and text[:1].isalnum():
+            ends_word = is_of_word(plain[-1:]) or plain.endswith(tuple(_CLINGING))
+            if is_apart and ends_word and is_of_word(text[:1]):
                 plain += " "  # <br/> between words, or </a><a>
-            elif plain[-2:-1].isalnum() and plain[-1] == " " and text and text[0] in _CLINGING:
+            elif is_of_word(plain[-2:-1]) and plain[-1] == " " and text and text[0] in _CLINGING:
                 plain = plain.rstrip(" ")
                 taken = [one._replace(at=min(one.at, len(plain))) for one in taken]
             elif not plain or plain[-1].isspace():
@@ -336,7 +337,7 @@ def _write_gap(before: str | None, space: str, after: str | None, marks: Sequenc
     def may_be_spaced(mark: _Mark, side: int, letter: str) -> bool:
         if not space:
             return mark.in_words[side]
-        return mark.between_words[side] or (letter.isalnum() and not mark.clings[side])
+        return mark.between_words[side] or (is_of_word(letter) and not mark.clings[side])
 
     if not marks:
         return space

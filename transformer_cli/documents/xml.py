@@ -13,7 +13,7 @@ from typing import Literal
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
-from transformer_cli.data.readers.units import primary_language
+from transformer_cli.data.readers.units import comparable_code, primary_language
 from transformer_cli.documents.document import (
     Edit,
     Filling,
@@ -248,18 +248,19 @@ class TmxDocument(XmlDocument):
             problem = f"not TMX: the outermost element is '{self.root.name[:40]}'"
             raise self.error(self.root, problem)
         units = [unit for body in self.root.all("body") for unit in body.all("tu")]
-        src, tgt = map(primary_language, source.languages)
+        comparable = comparable_code(source.languages)
+        src, tgt = map(comparable, source.languages)
         codes = Counter(_language(variant) for unit in units for variant in unit.all("tuv"))
-        if codes and src not in map(primary_language, codes):
+        if codes and src not in map(comparable, codes):
             told = (f"'{code[:20]}'" for code, _ in codes.most_common(5) if code)
             found = ", ".join(told) or "no language (tuv elements without xml:lang)"
             raise InputError(f"{self.name}: units in {found}, but the run translates from '{src}'")
-        ours = (code for code, _ in codes.most_common() if primary_language(code) == tgt)
+        ours = (code for code, _ in codes.most_common() if comparable(code) == tgt)
         self._code = next(ours, source.languages[1])
         for unit in units:
             by_language: dict[str, Element] = {}
             for variant in unit.all("tuv"):
-                by_language.setdefault(primary_language(_language(variant)), variant)
+                by_language.setdefault(comparable(_language(variant)), variant)
             if src in by_language:
                 self._add(unit, by_language[src], by_language.get(tgt))
 

@@ -2,11 +2,9 @@
 
 import random
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -14,10 +12,13 @@ import numpy as np
 
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.metrics import sentence_chrf
+from transformer_cli.text.scripts import MARKS, SPACELESS
 
 SHOWN = 8  # translations of each kind
 SHOWN_EACH = 6  # sentences that one of two groups translates better
 SEED = 1  # of what is chosen at random
+_WORD = re.compile(rf"[{SPACELESS}]|(?:(?![{SPACELESS}])[\w{MARKS}])+")
+_PIECE = re.compile(rf"{_WORD.pattern}|\s+|.", re.DOTALL)
 
 
 class Span(NamedTuple):
@@ -135,23 +136,9 @@ def _spans(cut: list[str], common: set[int]) -> list[Span]:
 
 def split_words(text: str) -> list[str]:
     """Return the words of ``text`` in lower case, without punctuation."""
-    return _patterns()[0].findall(text.lower())
+    return _WORD.findall(text.lower())
 
 
 def split_pieces(text: str) -> list[str]:
     """Split ``text`` into words, white space and single characters, which make it up again."""
-    return _patterns()[1].findall(text)
-
-
-# Scripts that set no spaces: each character counts as a word.
-_IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-
-
-@cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return patterns of words, and of all pieces of a text."""
-    # Python's \w lacks the marks that write vowels in Indian scripts, say.
-    codes = range(0x300, 0xFFFF)
-    marks = "".join(chr(code) for code in codes if unicodedata.category(chr(code))[0] == "M")
-    word = rf"[{_IDEOGRAPHS}]|(?:(?![{_IDEOGRAPHS}])[\w{marks}])+"
-    return re.compile(word), re.compile(rf"{word}|\s+|.", re.DOTALL)
+    return _PIECE.findall(text)

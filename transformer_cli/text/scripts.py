@@ -1,6 +1,7 @@
 """The scripts of languages and letters: whether words have spaces between them, letters a case."""
 
 import unicodedata
+from itertools import chain
 
 _LATIN, _CYRILLIC, _ARABIC, _DEVANAGARI = ("LATIN",), ("CYRILLIC",), ("ARABIC",), ("DEVANAGARI",)
 _BY_SCRIPTS = {
@@ -52,6 +53,21 @@ _SCRIPTS = {
 # The Unicode name of a letter starts with its script, with exceptions such as 'MICRO SIGN'.
 _NAMES = frozenset(name for scripts in _BY_SCRIPTS for name in scripts)
 _WIDTHS = ("FULLWIDTH ", "HALFWIDTH ")
+SPACELESS = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+"""Thai, Tibetan, Burmese, Khmer, kana and ideographs, as a range of characters: without spaces
+between words, each character counts as one."""
+# Where Unicode has marks of languages that are written today.
+_MARKED = range(0x300, 0x1D00), range(0x302A, 0x309B), range(0xA66F, 0xAC00), range(0xFE20, 0xFE30)
+_JOINERS = "\u200c\u200d"
+MARKS = _JOINERS + "".join(
+    character
+    for character in map(chr, chain(*_MARKED))
+    if unicodedata.category(character)[0] == "M"
+)
+"""Accents, signs of vowels, joiners of words: Python's ``\\w`` and ``isalnum`` leave them out."""
 
 
 def scripts_of(language: str) -> frozenset[str] | None:
@@ -75,6 +91,11 @@ def has_case(language: str) -> bool:
     """Return whether letters are large and small; true of an unknown language."""
     scripts = scripts_of(language)
     return scripts is None or bool(scripts & _HAVE_CASE)
+
+
+def is_of_word(character: str) -> bool:
+    """Return whether a character is a letter, a digit or a mark; false of none."""
+    return character.isalnum() or (character != "" and character in MARKS)
 
 
 def script_of(character: str) -> str | None:

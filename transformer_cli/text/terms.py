@@ -12,16 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-SPACELESS = (
-    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
-    "\U00020000-\U0003ffff"
-)
-"""Thai, Tibetan, Burmese, Khmer, kana and ideographs, as a range of characters: without spaces
-between words, each character counts as one."""
-# Signs of vowels and the like, which Python's \w has not.
-_MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0dff\u200c\u200d"
+from transformer_cli.text.scripts import MARKS, SPACELESS
+
 # A sign is a word of its own, and so is the underscore of '_Datei', an accelerator's in menus.
-_WORD = re.compile(rf"[{SPACELESS}]|[^\W_{SPACELESS}](?:[^\W{SPACELESS}]|[{_MARKS}])*+|[^\w\s]|_")
+_WORD = re.compile(rf"[{SPACELESS}]|[^\W_{SPACELESS}](?:[^\W{SPACELESS}]|[{MARKS}])*+|[^\w\s]|_")
 
 
 class Word(NamedTuple):
@@ -63,7 +57,7 @@ def read_pattern(text: str) -> tuple[str, ...]:
         is_adjacent = word.start == end
         if word.text == "*" and is_adjacent and words[-1][0].isalnum():
             words[-1] += "*"
-        elif is_adjacent and words[-1].endswith("*") and word.text.isalnum():
+        elif is_adjacent and words[-1].endswith("*") and word.text[0].isalnum():
             raise ValueError(f"'{text}': '*' stands at the end of a word")
         else:
             words.append(word.text)
@@ -75,7 +69,7 @@ def read_pattern(text: str) -> tuple[str, ...]:
 
 def make_term(source: str, targets: Sequence[str]) -> Term:
     """Return a term of its source and translations, as they are written; see ``read_pattern``."""
-    asked = re.sub(r"(?<=\w)\*", "", targets[0])
+    asked = re.sub(rf"(?<=[\w{MARKS}])\*", "", targets[0])
     return Term(read_pattern(source), asked, tuple(map(read_pattern, targets)))
 
 

@@ -75,6 +75,16 @@ def test_wildcards_match_as_in_files(tmp_path: Path) -> None:
     )
 
 
+def test_members_are_found_by_their_plain_names(tmp_path: Path) -> None:
+    archive = tmp_path / "a.zip"
+    with zipfile.ZipFile(archive, "w") as writing:
+        writing.writestr("./de.txt", b"1")
+        writing.writestr("in//en.txt", b"2")
+    assert read(archive / "de.txt") == [b"1"]
+    assert read(archive / "in" / "en.txt") == [b"2"]
+    assert read(archive / "*.txt") == [b"1"]
+
+
 def test_a_directory_may_be_called_like_an_archive(tmp_path: Path) -> None:
     (tmp_path / "a.zip").mkdir()
     (tmp_path / "a.zip" / "x").write_bytes(b"text")

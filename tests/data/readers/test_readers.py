@@ -508,3 +508,21 @@ def test_mo_has_the_pairs_of_its_po(tmp_path: Path) -> None:
 def test_damaged_po(tmp_path: Path, text: str, message: str) -> None:
     path = saved(tmp_path / "x.po", text)
     assert error_of(opened(po=path)).startswith(f"{path}{message}")
+
+
+def test_variants_of_one_language_are_told_apart(tmp_path: Path) -> None:
+    tmx, po = tmp_path / "x.tmx", tmp_path / "x.po"
+    tmx.write_text(
+        '<tmx version="1.4"><header/><body><tu><tuv xml:lang="pt_br"><seg>ônibus</seg></tuv>'
+        '<tuv xml:lang="pt-PT"><seg>autocarro</seg></tuv></tu></body></tmx>'
+    )
+    expected = [("ônibus", "autocarro")]
+    assert list(open_source(SourceConfig(tmx=tmx), "pt-BR", "pt-PT").pairs()) == expected
+    pytest.importorskip("polib")
+    for language, message, form in (
+        ("pt_PT", "ônibus", "autocarro"),
+        ("pt_BR", "autocarro", "ônibus"),
+    ):
+        header = f'msgid ""\nmsgstr "Language: {language}\\n"\n\n'
+        po.write_text(f'{header}msgid "{message}"\nmsgstr "{form}"\n')
+        assert list(open_source(SourceConfig(po=po), "pt-BR", "pt-PT").pairs()) == expected

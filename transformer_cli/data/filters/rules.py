@@ -24,7 +24,7 @@ from transformer_cli.config.data_schema import FilterName
 from transformer_cli.config.protection import GROUPS
 from transformer_cli.data.corpus import NO_DIGEST, Digests, Dropping, find_repeated, is_among
 from transformer_cli.packages import import_extra
-from transformer_cli.text.reserved import find_placeholders
+from transformer_cli.text.reserved import Placeholder, find_placeholders
 from transformer_cli.text.scripts import base_language, script_of, scripts_of
 
 if TYPE_CHECKING:
@@ -154,17 +154,19 @@ _FULL_HOUR = re.compile(r"(?<=\d):00\b")
 _NUMBER, _DIGIT = re.compile(r"\d+"), re.compile(r"\d")
 
 
-def _placeholders(line: str) -> list[str]:
+def _find_placeholders(line: str) -> list[Placeholder]:
     """Return the placeholders, tags and URLs of a line, in their order."""
     may_have = any(sign in line for sign in _BEGINNINGS) or "://" in line or "www." in line
-    return [match[0] for match in find_placeholders(line, GROUPS)] if may_have else []
+    return find_placeholders(line, GROUPS) if may_have else []
 
 
 def _without_placeholders(line: str) -> str:
     """Return a line with a space for each placeholder, tag and URL."""
-    for placeholder in _placeholders(line):
-        line = line.replace(placeholder, " ", 1)
-    return line
+    rest, end = [], 0
+    for _, start, after in _find_placeholders(line):
+        rest.append(line[end:start])
+        end = after
+    return " ".join((*rest, line[end:]))
 
 
 def _is_short(line: str) -> bool:
@@ -173,7 +175,7 @@ def _is_short(line: str) -> bool:
 
 
 def _differ_in_markup(src: str, tgt: str) -> bool:
-    parts = _placeholders(src), _placeholders(tgt)
+    parts = [[each.text for each in _find_placeholders(line)] for line in (src, tgt)]
     if not any(parts):
         return False
     src_kept, tgt_kept = (

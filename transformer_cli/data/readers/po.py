@@ -19,6 +19,7 @@ from transformer_cli.data.readers.units import (
     OddFileError,
     Unit,
     UnitReader,
+    comparable_code,
     one_line,
     primary_language,
 )
@@ -96,6 +97,9 @@ class PoReader(UnitReader):
                 f"{name}: the header says 'Language: {language[:40]}', which is neither the source "
                 f"language '{src}' nor the target language '{tgt}'"
             )
+        if src == tgt:  # pt-BR and pt-PT
+            comparable = comparable_code(self.languages)
+            return comparable(language) == comparable(self.languages[0])
         # Messages are in English, but in a few programs.
         return code == src if code else tgt == "en"
 

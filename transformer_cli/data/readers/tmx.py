@@ -13,8 +13,8 @@ from transformer_cli.data.readers.units import (
     InvalidTextError,
     Unit,
     UnitReader,
+    comparable_code,
     one_line,
-    primary_language,
 )
 from transformer_cli.errors import CorpusError
 
@@ -78,7 +78,8 @@ class _Parser:
     ) -> None:
         self._name = name
         self._form = form
-        self._sides = list(map(primary_language, languages))
+        self._comparable = comparable_code(languages)
+        self._sides = list(map(self._comparable, languages))
         self._languages_met = met
         self._done: list[Unit] = []
         self._names: set[str] = set()
@@ -184,7 +185,7 @@ class _Parser:
     def _add_segment(self, text: str) -> None:
         if self._language is None:
             return
-        language = primary_language(self._language)
+        language = self._comparable(self._language)
         if len(self._languages_met) < _LANGUAGES_SHOWN:
             self._languages_met[language] = None
         if language not in self._sides:

@@ -3,7 +3,7 @@
 import glob
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -173,6 +173,16 @@ def one_line(text: str, what: str) -> str:
 def primary_language(code: str) -> str:
     """Return a language code's primary subtag: 'de' of 'DE-AT' and of 'de_DE.UTF-8'."""
     return re.split(r"[-_.@]", code.strip(), maxsplit=1)[0].lower()
+
+
+def comparable_code(languages: Sequence[str]) -> Callable[[str], str]:
+    """Return what tells text's languages apart, given a pair of them.
+
+    It is the primary subtag, or all of a code where that is the same in both: pt-BR and pt-PT.
+    """
+    if len(set(map(primary_language, languages))) == len(languages):
+        return primary_language
+    return lambda code: re.split("[.@]", code.strip())[0].replace("_", "-").lower()
 
 
 def matching_files(path: Path, sha256: str | None = None) -> tuple[Path, ...]:

@@ -4,6 +4,7 @@ SentencePiece splits text into pieces, and a table of its own, which may be both
 ids. transformers' MarianTokenizer gives the same pieces.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NoReturn
@@ -15,6 +16,7 @@ from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SpecialIds, Vocabulary
 
+_CODE = re.compile(r">>\S+?<<")
 _UNUSED = SpecialIds(unk=None, bos=None, eos=None, pad=None)
 
 
@@ -34,8 +36,8 @@ class MarianTokenizer(SentencePieceTokenizer):
         return self.vocabulary.tokens[number]
 
     def _encode(self, text: str, **options: object) -> list[int]:
-        end = text.find("<<") if text.startswith(">>") else -1
-        code, text = (text[: end + 2], text[end + 2 :]) if end >= 0 else ("", text)
+        found = _CODE.match(text)
+        code, text = (found[0], text[found.end() :]) if found else ("", text)
         # By their text, not their ids: a character that this side's model does not know may be a
         # piece of the other's.
         pieces = self._processor.encode(text, out_type=str, **options)

@@ -14,6 +14,7 @@ from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.errors import ConfigError
 from transformer_cli.files import sha256
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.scripts import is_of_word
 from transformer_cli.text.tokenizer import TokenizerManifest, TrainingText
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
 
@@ -138,7 +139,7 @@ class SpacyWords:
             before, word = words[gap - 1], words[gap]
             if word in _INNER_MARKS:
                 after = words[gap + 1] if gap + 1 < len(words) else " "
-                is_inner = before[-1].isalnum() and after[0].isalnum()
+                is_inner = is_of_word(before[-1]) and is_of_word(after[0])
                 if is_inner and self._cut(before + word + after) == [before, word, after]:
                     gaps |= {gap, gap + 1}
             elif _may_be_one_word(before, word) and self._cut(before + word) == [before, word]:
@@ -226,7 +227,7 @@ def _may_be_one_word(before: str, word: str) -> bool:
     """Return whether two parts look like "do" + "n't", "man" + "'s", "l'" + "homme"."""
     if word[0].isalpha():
         return before[-1].isalpha() or (before[-1] in _APOSTROPHES and len(before) > 1)
-    return word[0] in _APOSTROPHES and word[1:].isalpha() and before[-1].isalnum()
+    return word[0] in _APOSTROPHES and word[1:].isalpha() and is_of_word(before[-1])
 
 
 def _is_unit_of_money(words: Sequence[str], place: int) -> bool:

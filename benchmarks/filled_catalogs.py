@@ -115,7 +115,7 @@ def main() -> None:
     parser.add_argument("--kept", action="store_true", help="take the PO files that are in DIR")
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", default=PACKAGES)
     asked = parser.parse_args()
-    polib = import_extra("polib", "po", "filled_catalogs")
+    polib = import_extra("polib", None, "filled_catalogs")
     fetched = (
         [path for path in sorted(asked.out.glob("*.po")) if path.name.count(".") == 1]
         if asked.kept

@@ -72,7 +72,6 @@ def test_evaluate_reports_the_share_that_is_kept(trained: Path, directory: Path)
 def test_the_terms_of_a_document_are_counted(
     trained: Path, directory: Path, tmp_path: Path
 ) -> None:
-    pytest.importorskip("polib")
     header = "Language: en\\nContent-Type: text/plain; charset=UTF-8\\n"
     entries = 'msgid "das Paket rot"\nmsgstr ""\n\nmsgid "das x"\nmsgstr ""\n'
     (tmp_path / "x.po").write_text(f'msgid ""\nmsgstr "{header}"\n\n{entries}')

@@ -173,7 +173,7 @@ def test_another_language_is_refused(tmp_path: Path) -> None:
         ('msgstr "a"\n', "x.po:1: an entry without its msgid or msgstr"),
         ('msgid "a"\nmsgid "b"\nmsgstr ""\n', "x.po:2: a second msgid of one entry"),
         ('"a"\n', "x.po:1: a text without msgid or msgstr"),
-        ('msgid "a"\n# c\nmsgstr ""\n', "x.po:2: a comment in the midst of an entry"),
+        ('msgid "a"\n#~ c\nmsgstr ""\n', "x.po:2: an obsolete line in the midst of an entry"),
     ],
 )
 def test_what_is_no_po_file_is_one_line(tmp_path: Path, text: str, problem: str) -> None:

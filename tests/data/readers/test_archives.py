@@ -49,8 +49,6 @@ def error_of(path: Path) -> str:
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form != "parquet"])
 def test_pairs_are_those_of_a_file(form: str, tmp_path: Path) -> None:
-    if form in ("po", "mo"):
-        pytest.importorskip("polib")
     archive = packed(tmp_path / "a.ZIP", in__text=written(form))
     pairs = reader(form, archive / "in" / "text").pairs()
     assert [pair[0] for pair in pairs] == [pair[0] for pair in PAIRS]

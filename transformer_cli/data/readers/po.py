@@ -1,16 +1,16 @@
-"""Pairs in gettext's PO and MO files, which polib parses."""
+"""Pairs in gettext's PO and MO files, and the entries of both."""
 
 import codecs
 import re
 import string
 import struct
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from gettext import c2py
+from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from transformer_cli.compression import open_text
 from transformer_cli.data.corpus import bounded_lines, without_byte_order_mark
@@ -24,18 +24,22 @@ from transformer_cli.data.readers.units import (
     primary_language,
 )
 from transformer_cli.errors import CorpusError
-from transformer_cli.packages import import_extra
+
+Texts = Mapping[str, str]
+"""Of an entry, by keyword: msgctxt, msgid, msgid_plural, msgstr or msgstr[0] and so on."""
 
 _MAGICS = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}  # of MO, and its byte order
-# polib holds what it reads as objects, some 20 times its size: a PO file is given to it in parts.
-_PART_BYTES = 1 << 20
-_MAX_BYTES = 1 << 25  # of an entry, and of an MO file
-# polib takes time by the square of a text's lines.
-_MAX_TEXT_LINES = 2000
+_MAX_BYTES = 1 << 25  # of an entry, of a header with its comments, and of an MO file
+_LINE = re.compile(
+    r"\s*+(?:(?P<comment>#.*)"
+    r"|(?:(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,3}\])?)\s*+)?"
+    r'"(?P<text>(?:[^"\\]|\\.)*+)")?\s*+'
+)
+_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))")
+ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _CHARSET = re.compile(rb"Content-Type:[^\n]*?charset=\s*([\w.:-]+)", re.IGNORECASE)
 # What these change is no character set: UTF-16 and UTF-7, escapes, names of domains.
 _ASCII = (r"\u0041.xn--nxasmq6b", string.printable)
-_ERROR_LINE = re.compile(r"\(line (\d+)\)(?:: (.*))?")
 _PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d{1,3})\s*;\s*plural\s*=([^;]*)")
 _NUMBERS = range(1, 1001)
 """Of things: enough to find the form of most, as rules go by the last two digits."""
@@ -68,21 +72,17 @@ class PoReader(UnitReader):
 
     def units(self, file: Path) -> Iterator[Unit]:
         """Yield the pairs of each translated entry that is neither fuzzy nor obsolete."""
-        name = str(file)
-        polib = import_extra("polib", "po", name)
-        header: dict[str, str] | None = None
+        name, plural = str(file), None
+        is_swapped = self._is_swapped("", name)
         with open_text(file) as raw:
             is_mo = raw.peek(4)[:4] in _MAGICS
-            for entries in (_read_mo if is_mo else _read_po)(polib, raw, name):
-                if header is None:
-                    header = {key.lower(): value for key, value in entries.metadata.items()}
+            for place, texts in (_read_mo if is_mo else _read_po)(raw, name):
+                if is_header(texts):
+                    header = read_header(texts.get("msgstr", ""))
                     is_swapped = self._is_swapped(header.get("language", ""), name)
                     plural = read_plural_forms(header.get("plural-forms", ""))
-                for number, entry in enumerate(entries, start=1):
-                    if entry.obsolete or "fuzzy" in (getattr(entry, "flags", None) or ()):
-                        continue
-                    place = f"{name}: entry {number}" if is_mo else f"{name}:{entry.linenum}"
-                    yield from _pairs(entry, place, plural, is_swapped)
+                else:
+                    yield from _pairs(texts, place, plural, is_swapped)
 
     def nothing_found(self) -> str:
         """Return why there may be no pairs."""
@@ -107,100 +107,187 @@ class PoReader(UnitReader):
 # --- files ----------------------------------------------------------------------------------------
 
 
-def _read_po(polib: Any, raw: BinaryIO, name: str) -> Iterator[Any]:
-    """Yield polib's entries of each part of a PO file; the first has the header."""
-    encoding = ""
-    with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
-        # A file, as polib breaks the lines of a str at U+2028, too.
-        copy = Path(directory) / "x.po"
-        for first, part in _parts(raw, name):
-            if not first:
-                header = b"".join((b"\n" + part).split(b"\nmsgid ", 2)[:2])
-                encoding = read_encoding(header, name)
-            try:
-                copy.write_bytes(part)
-            except OSError as error:
-                problem = f"cannot be copied to {directory} ({error.strerror})"
-                raise CorpusError(f"{name}: {problem}") from error
-            try:
-                entries = polib.pofile(str(copy), encoding=encoding)
-            except OSError as error:  # polib's error of syntax
-                match = _ERROR_LINE.search(str(error))
-                line, problem = match.groups() if match else (1, "")
-                place = f"{name}:{first + int(line)}"
-                raise OddFileError(f"{place}: {problem or 'no line of a PO file'}") from error
-            except UnicodeError as error:
-                raise OddFileError(f"{name}: the file is not {encoding}") from error
-            for entry in entries:
-                entry.linenum = first + (entry.linenum or 1)
-            yield entries
+@dataclass
+class PoEntry:
+    """An entry of a PO file; lines are numbered from 0."""
+
+    line: int  # the first with a keyword
+    first: int | None = None  # the first of its comments
+    texts: dict[str, str] = field(default_factory=dict)
+    flags: list[int] = field(default_factory=list)  # lines
+    previous: list[int] = field(default_factory=list)
+    is_fuzzy: bool = False
+    is_format: bool = False
+    translation: range = range(0)  # lines
+
+    @property
+    def sources(self) -> list[str]:
+        """The messages: of one thing, and perhaps of many."""
+        return [self.texts[key] for key in ("msgid", "msgid_plural") if key in self.texts]
+
+    @property
+    def forms(self) -> list[str]:
+        """The keywords of translations."""
+        return [key for key in self.texts if key.startswith("msgstr")]
+
+    def add_comment(self, number: int, comment: str) -> None:
+        """Note a comment: which line has it, and what it says."""
+        if self.first is None:
+            self.first = number
+        if comment[1:2] == "|":
+            self.previous.append(number)
+        elif comment[1:2] in (",", "="):  # gettext 1.0 has flags in both
+            self.flags.append(number)
+            flags = read_flags(comment)
+            self.is_fuzzy |= "fuzzy" in flags
+            self.is_format |= any(re.fullmatch(r"(?!no-)[\w-]+-format", flag) for flag in flags)
 
 
-def _parts(raw: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield what polib has to read, in parts of whole entries, and the lines before each."""
-    part: list[bytes] = []
-    size = first = text_lines = 0
-    is_translated = False
-    for number, line in enumerate(bounded_lines(raw, name)):
-        line = line if number else without_byte_order_mark(line, name)
-        start = line.lstrip()
-        key = start.removeprefix(b"#~").lstrip()
-        begins = is_translated and key.startswith((b"#,", b"#=", b"msgctxt", b"msgid"))
-        is_translated = key.startswith(b"msgstr") or (is_translated and not begins)
-        if begins and size > _PART_BYTES:
-            yield first, b"".join(part)
-            part, size, first = [], 0, number
-        text_lines = text_lines + 1 if start[:1] == b'"' else 0
-        if text_lines > _MAX_TEXT_LINES:
-            problem = f"a text of more than {_MAX_TEXT_LINES:,} lines"
-            raise CorpusError(f"{name}:{number + 1}: {problem}")
+def read_flags(comment: str) -> list[str]:
+    """Return the flags that a comment has."""
+    return [flag.strip() for flag in comment[2:].split(",") if flag.strip()]
+
+
+def read_entries(
+    lines: Iterable[str], refuse: Callable[[int, str], Exception]
+) -> Iterator[PoEntry]:
+    """Yield each entry of a PO file that is not obsolete.
+
+    ``refuse`` gives the error to raise about a line and its problem.
+    """
+    entry, key, size = PoEntry(0), "", 0
+    parts: dict[str, list[str]] = {}  # of the texts: a long one has many lines
+
+    def end() -> PoEntry:
+        entry.texts = {key: "".join(texts) for key, texts in parts.items()}
+        parts.clear()
+        if "msgid" not in entry.texts or not entry.forms:
+            problem = "an entry without its msgid or msgstr, or out of order"
+            raise refuse(entry.line, problem)
+        return entry
+
+    for number, line in enumerate(lines):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise refuse(number, "no line of a PO file")
+        comment, keyword, text = match["comment"], match["key"], match["text"]
+        if entry.translation and (comment or (keyword and not keyword.startswith("msgstr"))):
+            yield end()
+            entry, key, size = PoEntry(0), "", 0
         size += len(line)
         if size > _MAX_BYTES:
-            problem = f"an entry of more than {_MAX_BYTES >> 20} MiB"
-            raise CorpusError(f"{name}:{number + 1}: {problem}")
-        if start[:2] == b"#=":  # gettext 1.0 has flags there, too
-            line = b"#," + start[2:]
-        elif start[:1] == b"#" and start[:2] not in (b"#,", b"#~"):
-            line = b"\n"  # a comment; polib refuses some
-        part.append(line)
-    yield first, b"".join(part)
+            raise refuse(number, f"an entry of more than {_MAX_BYTES >> 20} MiB")
+        if comment:
+            if comment[1:2] == "~":  # what went before is of an obsolete entry
+                if parts:
+                    raise refuse(number, "an obsolete line in the midst of an entry")
+                entry, size = PoEntry(0), 0
+            elif not parts:
+                entry.add_comment(number, comment)
+        elif keyword:
+            if keyword in parts:
+                raise refuse(number, f"a second {keyword} of one entry")
+            if not parts:
+                entry.line = number
+            key = keyword
+            parts[key] = [_unescape(text)]
+        elif text is not None:
+            if not key:
+                raise refuse(number, "a text without msgid or msgstr")
+            parts[key].append(_unescape(text))
+        if text is not None and key.startswith("msgstr"):
+            start = entry.translation.start if entry.translation else number
+            entry.translation = range(start, number + 1)
+    if parts:
+        yield end()
 
 
-def _read_mo(polib: Any, raw: BinaryIO, name: str) -> Iterator[Any]:
-    """Yield polib's entries of an MO file, all together."""
-    data = raw.read(_MAX_BYTES + 1)
-    if len(data) > _MAX_BYTES:
-        raise CorpusError(f"{name}: an MO file of more than {_MAX_BYTES >> 20} MiB")
-    encoding = read_encoding(_mo_header(data, name), name)
+def _unescape(text: str) -> str:
+    def unescape(match: re.Match[str]) -> str:
+        hexadecimal, octal, sign = match.groups()
+        if sign is None:
+            return chr(int(hexadecimal, 16) if hexadecimal else int(octal, 8))
+        return ESCAPES.get(sign, sign)
+
+    return _ESCAPE.sub(unescape, text) if "\\" in text else text
+
+
+def _read_po(raw: BinaryIO, name: str) -> Iterator[tuple[str, Texts]]:
+    """Yield the texts of each entry that is not fuzzy, and where it is."""
+
+    def refuse(line: int, problem: str) -> OddFileError:
+        return OddFileError(f"{name}:{line + 1}: {problem}")
+
+    for entry in read_entries(_decode_lines(raw, name), refuse):
+        if not entry.is_fuzzy:
+            yield f"{name}:{entry.line + 1}", entry.texts
+
+
+def _decode_lines(raw: BinaryIO, name: str) -> Iterator[str]:
+    """Yield the lines of a PO file, decoded as its header says."""
+    lines = bounded_lines(raw, name)
+    head: list[bytes] = []
+    size = messages = 0
+    for line in lines:
+        head.append(line if head else without_byte_order_mark(line, name))
+        messages += head[-1].lstrip().startswith(b"msgid ")
+        size += len(line)
+        if size > _MAX_BYTES:
+            raise OddFileError(f"{name}: a header of more than {_MAX_BYTES >> 20} MiB")
+        if messages > 1:
+            break
+    encoding = read_encoding(b"".join(head), name)
     try:
-        yield polib.mofile(data, encoding=encoding)
-    except OSError as error:
-        raise OddFileError(f"{name}: an MO file of an unknown revision") from error
+        for line in chain(head, lines):
+            yield line.decode(encoding)
     except UnicodeError as error:
         raise OddFileError(f"{name}: the file is not {encoding}") from error
 
 
-def _mo_header(data: bytes, name: str) -> bytes:
-    """Return the header, once all strings are known to lie in the file."""
+def _read_mo(raw: BinaryIO, name: str) -> Iterator[tuple[str, Texts]]:
+    """Yield the texts of each entry of an MO file, and where it is."""
+    data = raw.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise CorpusError(f"{name}: an MO file of more than {_MAX_BYTES >> 20} MiB")
+    strings = _mo_strings(data, name)
+    encoding = read_encoding(strings[0][1] if strings and not strings[0][0] else b"", name)
+    for number, both in enumerate(strings, start=1):
+        try:
+            message, form = (text.decode(encoding) for text in both)
+        except UnicodeError as error:
+            raise OddFileError(f"{name}: the file is not {encoding}") from error
+        context, has_context, message = message.rpartition("\4")
+        texts = {"msgctxt": context} if has_context else {}
+        texts["msgid"], is_plural, plural = message.partition("\0")
+        if is_plural:
+            texts["msgid_plural"] = plural
+            texts |= {f"msgstr[{n}]": each for n, each in enumerate(form.split("\0"))}
+        else:
+            texts["msgstr"] = form
+        yield f"{name}: entry {number}", texts
+
+
+def _mo_strings(data: bytes, name: str) -> list[tuple[bytes, bytes]]:
+    """Return the messages and their translations, all of which lie in the file."""
     order = _MAGICS[data[:4]]
     try:
-        _, _, count, *tables = struct.unpack_from(f"{order}5I", data)
+        _, revision, count, *tables = struct.unpack_from(f"{order}5I", data)
         # Length and offset of each string, by turns: of the messages, and of their translations.
         messages, forms = (
             struct.unpack_from(f"{order}{2 * count}I", data, table) for table in tables
         )
     except struct.error:
         raise CorpusError(f"{name}: damaged MO file (it ends too early)") from None
+    if revision >> 16 > 1:
+        raise OddFileError(f"{name}: an MO file of an unknown revision")
     lengths, offsets = messages[::2] + forms[::2], messages[1::2] + forms[1::2]
     # Strings do not overlap; else a small file might hold text without end.
     if sum(lengths) > 2 * len(data) or any(
         length + offset > len(data) for length, offset in zip(lengths, offsets, strict=True)
     ):
         raise CorpusError(f"{name}: damaged MO file (it ends too early)")
-    if not count or messages[0]:
-        return b""
-    length, offset = forms[:2]
-    return data[offset : offset + length]
+    texts = [data[at : at + length] for length, at in zip(lengths, offsets, strict=True)]
+    return list(zip(texts[:count], texts[count:], strict=True))
 
 
 def read_encoding(header: bytes, name: str) -> str:
@@ -223,11 +310,24 @@ def read_encoding(header: bytes, name: str) -> str:
 # --- entries --------------------------------------------------------------------------------------
 
 
-def _pairs(entry: Any, place: str, plural: PluralForms | None, is_swapped: bool) -> Iterator[Unit]:
+def is_header(texts: Texts) -> bool:
+    """Return whether an entry is the header."""
+    return not texts["msgid"] and "msgctxt" not in texts
+
+
+def read_header(text: str) -> dict[str, str]:
+    """Return the values of a header, by their names in lower case."""
+    lines = (line.partition(":") for line in text.split("\n"))
+    return {name.strip().lower(): value.strip() for name, _, value in lines}
+
+
+def _pairs(
+    texts: Texts, place: str, plural: PluralForms | None, is_swapped: bool
+) -> Iterator[Unit]:
     try:
         pairs = [
             (one_line(text, "msgid"), one_line(form, "msgstr"))
-            for text, form in _match_forms(entry, plural)
+            for text, form in _match_forms(texts, plural)
         ]
     except InvalidTextError as error:
         yield CorpusError(f"{place}: {error}")
@@ -237,11 +337,11 @@ def _pairs(entry: Any, place: str, plural: PluralForms | None, is_swapped: bool)
             yield (form, message) if is_swapped else (message, form)
 
 
-def _match_forms(entry: Any, plural: PluralForms | None) -> list[tuple[str, str]]:
+def _match_forms(texts: Texts, plural: PluralForms | None) -> list[tuple[str, str]]:
     """Return each message of an entry with the form that translates it."""
-    if not entry.msgid_plural:
-        return [(entry.msgid, entry.msgstr)]
-    forms = entry.msgstr_plural
+    if not texts.get("msgid_plural"):
+        return [(texts["msgid"], texts.get("msgstr", ""))]
+    forms = {int(key[7:-1]): text for key, text in texts.items() if key.startswith("msgstr[")}
     if not any(forms.values()):
         return []
     number, one, many = plural or PluralForms(2, 0, 1)  # gettext's own default
@@ -252,9 +352,9 @@ def _match_forms(entry: Any, plural: PluralForms | None) -> list[tuple[str, str]
             f"a plural of {count} forms, where the header has "
             f"{'' if plural else 'no '}Plural-Forms {says}"
         )
-    matched = [(entry.msgid_plural, forms.get(many, ""))]
+    matched = [(texts["msgid_plural"], forms.get(many, ""))]
     # A form for all numbers is no translation of 'one file'.
-    return matched if one == many else [(entry.msgid, forms.get(one, "")), *matched]
+    return matched if one == many else [(texts["msgid"], forms.get(one, "")), *matched]
 
 
 def language_code(language: str) -> str:

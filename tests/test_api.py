@@ -276,6 +276,28 @@ if {translates}:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
+@pytest.mark.long
+@pytest.mark.posix
+@pytest.mark.parametrize("threads", [2, None])
+def test_a_fork_translates_by_torch(threads: int | None, tmp_path: Path) -> None:
+    program = f"""
+import os, signal, sys
+from transformer_cli import Translator
+run = {str(subword_run(tmp_path / "run", joint=True).path)!r}
+translator = Translator.load(run, device="cpu", threads={threads})
+search = lambda: translator.translate_n_best({TEXT}, 1, alignments=True)
+expected = search()
+child = os.fork()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+signal.alarm(50)  # not to be left behind, should it hang
+assert [[one.text for one in each] for each in search()] == [
+    [one.text for one in each] for each in expected
+]
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
 def test_the_package_is_light_until_it_is_used() -> None:
     program = """
 import sys

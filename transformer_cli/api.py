@@ -32,8 +32,9 @@ from transformer_cli.text.protocol import Translation
 class Translator:
     """A trained model that translates; make one with ``Translator.load``.
 
-    Several threads may use one: they take turns. So may forked processes: where CTranslate2
-    searches, each reads the model anew before its first translation.
+    Several threads may use one: they take turns. So may forked processes on a CPU: where
+    CTranslate2 searches, each reads the model anew before its first translation; where torch does,
+    it has one thread.
     """
 
     def __init__(self, run: RunDirectory, checkpoint: str, options: ComputeOptions) -> None:
@@ -41,6 +42,7 @@ class Translator:
         self._engine = choose_engine(run, options)
         self._scoring_engine = choose_engine(run, options, prefers_torch=True)
         self._loaded: dict[str, TextTranslator[SearchEngine]] = {}
+        self._is_forked = False
         self._turn = threading.Lock()
         self._config = self._get(self._engine).config
         _LOADED.add(self)
@@ -205,12 +207,15 @@ class Translator:
 
     def _get(self, engine: Literal["torch", "ctranslate2"]) -> TextTranslator[SearchEngine]:
         """Return what searches with an engine, loaded when it is first asked for."""
+        options = replace(self._options, engine=engine)
+        if self._is_forked and engine == "torch":
+            options = replace(options, device=_use_torch_in_fork(options.device), threads=1)
         if engine not in self._loaded:
-            options = replace(self._options, engine=engine)
             self._loaded[engine] = load_translator(self._run, self._checkpoint, options)
         return self._loaded[engine]
 
     def _leave_to_parent(self) -> None:
+        self._is_forked = True
         self._turn = threading.Lock()  # a thread of the parent may have held it
         left = self._loaded.pop("ctranslate2", None)
         if left is not None and isinstance(left.engine, CTranslate2Engine):
@@ -225,6 +230,21 @@ def _leave_all_to_parent() -> None:
     """Make a forked process load its models anew, as they are needed."""
     for translator in list(_LOADED):
         translator._leave_to_parent()
+
+
+def _use_torch_in_fork(device: DeviceName) -> DeviceName:
+    """Have torch wait for no threads, which the parent has kept; return the device, the CPU."""
+    import torch
+
+    from transformer_cli.model.device import choose_device
+
+    if choose_device(device).type != "cpu":
+        raise UsageError(
+            "a forked process cannot use the GPU of its parent; start it by "
+            "multiprocessing.get_context('spawn'), or load the model with device='cpu'"
+        )
+    torch.set_num_threads(1)
+    return "cpu"
 
 
 if sys.platform != "win32":

@@ -10,7 +10,7 @@ from test_trainer import TEXT
 
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError
-from transformer_cli.model.transformer import build_model, count_parameters
+from transformer_cli.model.transformer import build_model, build_shapes, count_parameters
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import forecast
@@ -19,7 +19,6 @@ from transformer_cli.training.forecast import (
     cgroup_limits,
     check_memory,
     count_numbers,
-    predict_numbers,
 )
 from transformer_cli.training.trainer import Trainer
 
@@ -52,7 +51,9 @@ def test_what_is_held_is_counted_without_making_it(model: dict[str, Any], optimi
     state = sum(each.numel() for each in trainer.optimizer.state().values())
     trained = count_parameters(made, trained_only=True)
     expected = Numbers(count_parameters(made), trained, state)
-    assert predict_numbers(settings, (12, 12)) == count_numbers(made, settings) == expected
+    shapes = build_shapes(settings.model, 12, 12, PAD_ID)
+    shapes.freeze(settings.training.freeze)
+    assert count_numbers(shapes, settings) == count_numbers(made, settings) == expected
 
 
 def test_frozen_weights_take_no_more_memory_than_themselves() -> None:

@@ -510,6 +510,17 @@ def test_where_no_checkpoint_is_whole_nothing_is_touched(run: RunDirectory) -> N
     assert saved_steps(run) == before
 
 
+def test_no_memory_is_no_other_model(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    events(open_session(run, config(epochs=1)), never)
+
+    def restore(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB.")
+
+    monkeypatch.setattr(Trainer, "restore", restore)
+    with pytest.raises(torch.OutOfMemoryError):
+        open_session(run, config(epochs=2))
+
+
 def test_a_best_checkpoint_that_went_for_a_damaged_one_is_forgotten(run: RunDirectory) -> None:
     settings = config(epochs=3, keep_last=2)
     # Each is the best in its turn: the first one goes when the third comes.

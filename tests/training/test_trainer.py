@@ -487,6 +487,19 @@ def test_a_step_left_out_does_not_count_for_adam_after_resuming_either(
     assert_same(straight, resumed)
 
 
+def test_fewer_steps_than_were_left_out_cannot_be_allowed_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trainer = trainer_of(config(skip_nonfinite=1))
+    spoil(trainer, monkeypatch, 3)
+    take(trainer, 5)
+    state, moments = State(**trainer.state()), trainer.optimizer.state()
+    with pytest.raises(ConfigError, match=r"skip_nonfinite: 0, but 1 .* resume with at least 1$"):
+        trainer_of(config()).restore(state, moments)
+    finished = state.model_copy(update={"step": trainer.total_steps})
+    trainer_of(config()).restore(finished, moments)
+
+
 def out_of_memory_above(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
     """Stand for a device that has memory for so many rows of a batch."""
     hidden_states = Transformer.hidden_states

@@ -296,7 +296,7 @@ def _run(training: _Training) -> "tuple[sessions.Session, int | None]":
             shown.bar_format = (
                 "{percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}{postfix}]"
             )
-            display = _Display(shown)
+            display = _Display(shown, trainer.micro_batches)
             session.train(
                 lambda: requested.signal is not None, display.show_step, display.show_record
             )
@@ -325,10 +325,10 @@ def _describe_end(session: "sessions.Session", select: str) -> str:
 class _Display:
     """Shows a training on stderr: a progress bar on a terminal, a line a record in a log file."""
 
-    def __init__(self, shown: "tqdm[Any]") -> None:
+    def __init__(self, shown: "tqdm[Any]", micro_batches: int) -> None:
         self._bar = shown
         self._tgt_tokens = 0
-        self._micro_batches = 1
+        self._micro_batches = micro_batches
         self._refreshed = time.monotonic()
 
     def show_step(self, step: "trainers.StepResult") -> None:

@@ -28,7 +28,7 @@ from transformer_cli.config.choices import Quantization, SearchPrecisionName
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data.token_arrays import cut_by_tokens
-from transformer_cli.errors import CheckpointError, UsageError
+from transformer_cli.errors import CheckpointError, UsageError, is_out_of_memory
 from transformer_cli.files import open_cache, read_small, remove_directory, remove_leftovers
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.packages import __version__, import_extra
@@ -144,6 +144,8 @@ class CTranslate2Engine:
         except ValueError as error:
             raise UsageError(f"CTranslate2 cannot compute like that: {error}") from error
         except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
             raise CheckpointError(
                 f"{directory}: CTranslate2 cannot read it ({error}); export it again"
             ) from error
@@ -178,7 +180,7 @@ class CTranslate2Engine:
         def finish_first() -> None:
             batch, started = waiting.popleft()
             for index, one in zip(batch, started, strict=True):
-                outputs[index] = self._read_hypotheses(one.result(), limits[index])
+                outputs[index] = self._read_hypotheses(_await(one), limits[index])
             progress(len(batch))
 
         limits = [min(limit, self.max_positions) for limit in max_lengths]
@@ -339,6 +341,17 @@ def open_converted(
     with TemporaryDirectory() as directory:
         write(Path(directory))
         return open_directory(Path(directory))
+
+
+def _await(started: Any) -> Any:
+    """Return the result of a search that was started."""
+    try:
+        return started.result()
+    except RuntimeError as error:
+        if "cannot be loaded" not in str(error):  # as 'Library libcublas.so.12 is not found or'
+            raise
+        advice = "install CUDA 12's libraries, or leave out --engine ctranslate2"
+        raise UsageError(f"CTranslate2 cannot compute on this GPU: {error}; {advice}") from error
 
 
 def write_sums(directory: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -110,8 +111,7 @@ def choose_engine(
 ) -> Literal["torch", "ctranslate2"]:
     """Return the name of the engine to search with; 'auto' is CTranslate2 where it is as good.
 
-    That is in float32, where it writes the same text, on a CPU or with CUDA; and in int8, which
-    torch has not.
+    That is on a CPU: in float32, where it writes the same text; and in int8, which torch has not.
 
     Args:
         run: a run, or a model as it is shared or exported.
@@ -149,22 +149,15 @@ def choose_engine(
 
 
 def _is_as_good(run: RunDirectory, options: ComputeOptions) -> bool:
-    """Return whether CTranslate2 is here, computes on the device, and writes torch's text."""
+    """Return whether CTranslate2 is here, and writes torch's text on a CPU."""
     if options.precision == "bfloat16":
         return False  # the engines round at other places
     config = run.load_config()
     if find_obstacle(config.model) or not _writes_same_text(config, options.beam_size):
         return False
-    device = _device_name(options.device)
-    if device == "mps":
-        return False
-    try:
-        import ctranslate2
-    except ImportError:  # there are platforms that it is not made for
-        return False
-    if device == "cpu":
-        return True
-    return ctranslate2.get_cuda_device_count() > 0 and _choose_precision(options) == "float32"
+    # Its wheels compute on a GPU by CUDA 12's libraries, and torch may bring CUDA 13's. And there
+    # are platforms that it is not made for.
+    return _device_name(options.device) == "cpu" and find_spec("ctranslate2") is not None
 
 
 def _writes_same_text(config: Config, beam_size: int | None) -> bool:

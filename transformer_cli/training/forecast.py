@@ -151,13 +151,6 @@ def count_numbers(model: Transformer, config: Config) -> Numbers:
     )
 
 
-def predict_numbers(config: Config, sizes: tuple[int, int]) -> Numbers:
-    """Count what a training holds without allocating it, by the vocabularies' sizes."""
-    model = build_shapes(config.model, *sizes, PAD_ID)
-    model.freeze(config.training.freeze)
-    return count_numbers(model, config)
-
-
 def check_memory(
     config: Config, sizes: tuple[int, int], device: torch.device, ranks: Ranks
 ) -> None:
@@ -166,7 +159,9 @@ def check_memory(
     Activations are not counted: a batch that does not fit is split into micro-batches. ``sizes``
     are the vocabularies'. On a CPU, the processes of one machine share its memory.
     """
-    numbers = predict_numbers(config, sizes)
+    model = build_shapes(config.model, *sizes, PAD_ID)
+    model.freeze(config.training.freeze)
+    numbers = count_numbers(model, config)
     sharing = _processes_sharing(device, ranks)
     needed, there = sharing * _FLOAT * sum(numbers), memory_of(device)
     if needed <= there:

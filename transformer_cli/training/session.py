@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import CheckpointError, TrainingError
+from transformer_cli.errors import CheckpointError, TrainingError, is_out_of_memory
 from transformer_cli.files import remove_directory, sync
 from transformer_cli.metrics import METRICS
 from transformer_cli.model.transformer import load_weights, weights_of
@@ -107,6 +107,7 @@ class Session:
         self._record(metrics_log.SESSION_KIND, **metrics_log.describe_environment(*computing))
         if self.state.unvalidated:
             self._validate(should_stop)
+            self._measured_since = time.monotonic()
         steps = self.trainer.steps(should_stop)
         while not (self.stopped or self.is_finished):
             result = next(steps)
@@ -247,6 +248,8 @@ class Session:
         try:
             self.trainer.restore(state, checkpoint.load_optimizer())
         except (KeyError, RuntimeError) as error:
+            if is_out_of_memory(error):
+                raise
             raise CheckpointError(f"{checkpoint.path}: of another model: {error}") from error
         # The best checkpoint may have been pruned for a better one that is now damaged.
         best = state.best_step

@@ -137,6 +137,11 @@ class Trainer:
         self._update(batches, "trial step", False, lambda: False)
         self._read_reports(read_all=True)
 
+    @property
+    def micro_batches(self) -> int:
+        """The parts that each batch is split into, so that it fits into memory."""
+        return self._gradients.micro_batches
+
     def state(self) -> dict[str, Any]:
         """Return the training state without weights and optimizer state."""
         self._read_reports(read_all=True)
@@ -146,7 +151,7 @@ class Trainer:
             "batch": self.batch,
             "skipped": self.skipped,
             "batches_per_step": self.batches_per_step,
-            "micro_batches": self._gradients.micro_batches,
+            "micro_batches": self.micro_batches,
             "window": self.window.tolist(),
         }
 
@@ -163,6 +168,11 @@ class Trainer:
                 f"training.accumulate: {self.config.accumulate} batches x {ranks} process(es) = "
                 f"{self.batches_per_step} per step, but the checkpoint was trained with "
                 f"{recorded}; {advice}"
+            )
+        if state.step < self.total_steps and state.skipped > self.config.skip_nonfinite:
+            raise ConfigError(
+                f"training.skip_nonfinite: {self.config.skip_nonfinite}, but {state.skipped} steps "
+                f"were skipped already; resume with at least {state.skipped}"
             )
         self.step, self.epoch, self.batch = state.step, state.epoch, state.batch
         self.skipped = state.skipped
@@ -207,7 +217,7 @@ class Trainer:
             ends_epoch=ends_epoch,
             is_finite=is_skipped == 0,
             skipped=skipped,
-            micro_batches=self._gradients.micro_batches,
+            micro_batches=self.micro_batches,
             gradient_norm=norm,
             stop=bool(stop),
         )

@@ -142,7 +142,9 @@ class ClusterExecutor(Executor):
         wanted = self._settings.resources
         workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
         offers = [worker["resources"] for worker in workers]
-        if not any(all(offer.get(key, 0) >= wanted[key] for key in wanted) for offer in offers):
+        if wanted and not any(
+            all(offer.get(key, 0) >= wanted[key] for key in wanted) for offer in offers
+        ):
             listed = format_resources(wanted)
             raise ClusterError(
                 f"--cluster: no worker has the resources {listed}; start workers with --resources "

@@ -7,8 +7,12 @@ from pathlib import Path
 import pytest
 
 from jobs.conftest import Start
+from transformer_cli.cli.sweep import settle_precision
+from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.errors import ConfigError, RunError
+from transformer_cli.data.preparing import prepare_corpus
+from transformer_cli.errors import ConfigError, RunError, UsageError
+from transformer_cli.jobs.job import Job
 from transformer_cli.jobs.search import Search, Trial
 from transformer_cli.jobs.sweep import SweepDirectory, SweepPlan
 from transformer_cli.jobs.sweep_file import load_sweep
@@ -151,6 +155,78 @@ def test_text_that_has_changed_since_the_sweep_began_is_refused(directory: Path)
     (directory / "test.en").write_text("1 2\n2 1\n5\n")
     with pytest.raises(ConfigError, match="out: the text of split 'test' has changed since"):
         make_plan().check_trained_alike()
+
+
+@pytest.mark.parametrize("changed", ["a.tsv", "more.tsv"])
+def test_sources_and_added_text_that_have_changed_are_refused(
+    directory: Path, changed: str
+) -> None:
+    for name in ("a", "more"):
+        lines = (f"{name} {number}\t{number} {name}\n" for number in range(20))
+        (directory / f"{name}.tsv").write_text("".join(lines))
+    source = "{{tsv: '{0}/{1}.tsv', src_column: 1, tgt_column: 2}}"
+    own = f"{source.format(directory, 'a')}"
+    data = f"kind: corpus\n  sources: [{own}]\n  split: {{val: 2}}\n  filters: []\n"
+    if changed == "more.tsv":
+        pair = "{{src: '{0}/{1}.tsv', tgt: '{0}/{1}.tsv'}}".format(directory, "a")
+        data = f"kind: files\n  train: {pair}\n  val: {pair}\n"
+        data += f"  more: [{source.format(directory, 'more')}]\n"
+    (directory / "base.yaml").write_text(
+        f"data:\n  src_lang: de\n  tgt_lang: en\n  {data}tokenizer: {{kind: words}}\n"
+    )
+    (directory / "sweep.yaml").write_text("base: base.yaml\nseeds: 2\n")
+    out = SweepDirectory(directory / "out")
+    out.create()
+    plan = SweepPlan(load_sweep(directory / "sweep.yaml"), out, ())
+    plan.record()
+    run = plan.runs()[0]
+    (run.directory.checkpoints / "step-00000001").mkdir(parents=True)
+    run.directory.config.write_text(dump_config(run.config))
+    if isinstance(run.config.data, CorpusData):
+        prepare_corpus(run.config.data, run.directory.corpus, lambda pairs, _: pairs)
+    plan.check_trained_alike()
+    with (directory / changed).open("a") as file:
+        file.write("new\tnew\n")
+    plan = SweepPlan(load_sweep(directory / "sweep.yaml"), out, ())
+    with pytest.raises(ConfigError, match=r"out: the text of .* has changed since the sweep"):
+        plan.check_trained_alike()
+
+
+def test_a_run_without_checkpoint_may_get_other_settings(directory: Path) -> None:
+    (directory / "sweep.yaml").write_text("base: base.yaml\nseeds: 1\n")
+    out = SweepDirectory(directory / "out")
+    out.create()
+    plan = SweepPlan(load_sweep(directory / "sweep.yaml"), out, ())
+    run = plan.runs()[0]
+    run.directory.path.mkdir(parents=True)
+    other = run.config.model_copy(update={"seed": 7})
+    run.directory.config.write_text(dump_config(other))
+    plan.check_trained_alike()
+    (run.directory.checkpoints / "step-00000001").mkdir(parents=True)
+    with pytest.raises(ConfigError, match="trained with other settings"):
+        plan.check_trained_alike()
+
+
+def test_what_is_done_stays_so_where_its_inputs_are_gone(directory: Path) -> None:
+    out = SweepDirectory(directory / "out")
+    out.create()
+    job = Job("text", dict, list)
+    out.begin(job)
+    out.finish(job)
+    out.end(job, "failed", "a file is gone")
+    record = out.read("text")
+    assert out.failed == {"text": "a file is gone"}
+    assert record is not None
+    assert record.state == "done"
+
+
+def test_all_trainings_have_one_precision(directory: Path) -> None:
+    for begun, resumed in (("float32", "auto"), ("bfloat16", "bfloat16")):
+        out = SweepDirectory(directory / begun)
+        assert settle_precision(out, "cpu", begun, None) == begun  # type: ignore[arg-type]
+        assert settle_precision(out, "cpu", resumed, None) == begun  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"begun in bfloat16; leave it out, or .* --sweep-dir"):
+        settle_precision(out, "cpu", "float32", None)
 
 
 def test_failures_with_a_pruned_trial_between_them_are_not_in_a_row(directory: Path) -> None:

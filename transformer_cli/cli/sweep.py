@@ -18,7 +18,7 @@ from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, bar, log, say
 from transformer_cli.cli.options import argument, flag, option
 from transformer_cli.cli.process import exit_code, stop_requests
-from transformer_cli.errors import MissingExtraError, RunError, make_visible
+from transformer_cli.errors import MissingExtraError, RunError, UsageError, make_visible
 from transformer_cli.metrics import METRICS
 from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import SINGLE_PROCESS, count_cores
@@ -115,20 +115,29 @@ def settle_precision(
     threads: int | None,
     **values: object,
 ) -> "PrecisionName | None":
-    """Return what ``--precision auto`` stands for in new trainings, which is measured once.
+    """Return the precision of all trainings: as it is given, or for ``auto`` measured once.
 
     The directory is made, and marked with it and ``values``. None: each training has the precision
     as it is given.
+
+    Raises:
+        UsageError: trainings were begun with another one.
     """
-    is_measured = precision == "auto" and options.open_device(device).type == "cpu"
-    measured = directory.training_precision
-    if is_measured and measured is None:
+    settled = directory.training_precision
+    if settled is not None and precision not in ("auto", settled):
+        raise UsageError(
+            f"--precision {precision}: trainings in {directory.path} were begun in {settled}; "
+            f"leave it out, or choose another directory with {directory.option}"
+        )
+    if settled is None and precision != "auto":
+        settled = precision
+    elif settled is None and options.open_device(device).type == "cpu":
         devices.use_threads(threads)
         cpu = devices.choose_device("cpu")
         chosen = execution.choose_training_precision("auto", cpu, SINGLE_PROCESS, say=log)
-        measured = "bfloat16" if str(chosen) == "torch.bfloat16" else "float32"
-    directory.create(training_precision=measured, **values)
-    return measured if is_measured else None
+        settled = "bfloat16" if str(chosen) == "torch.bfloat16" else "float32"
+    directory.create(training_precision=settled, **values)
+    return settled
 
 
 class Engine(NamedTuple):
@@ -185,6 +194,9 @@ def run_sweep(plan: "plans.SweepPlan", engine: Engine) -> int:
             log(f"{directory.report}: all runs on one page")
         except MissingExtraError as error:
             log(f"{directory.report}: not written: {error}")
+    if isinstance(plan.trials, search.Search) and (unfit := plan.trials.unfit):
+        number, why = unfit[-1].number + 1, unfit[-1].why
+        log(f"{len(unfit)} trials' settings do not go together; of trial {number}: {why}")
     failed = [job for job in directory.failed if not job.startswith("data/")]
     if failed:
         log(f"{len(failed)} failed: see the logs in {directory.path / 'jobs'}")
@@ -312,12 +324,11 @@ def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
 def _forecast_points(
     plan: "plans.SweepPlan", points: Sequence[str]
 ) -> "dict[str, forecast.JobForecast]":
-    """Forecast the run of each point's first seed."""
-    trainings = {
-        run.point.name: run.job
-        for run in plan.runs()
-        if run.seed == plan.seeds[0] and run.point.name in points
-    }
+    """Forecast the first run of each point that is not done."""
+    trainings: dict[str, Job] = {}
+    for run in plan.runs():
+        if run.point.name in points and not plan.directory.seems_done(run.job):
+            trainings.setdefault(run.point.name, run.job)
     forecasts = {}
     with (
         tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory,
@@ -390,8 +401,20 @@ def _read_splits(
         names = [name for name, translations in by_point.items() if translations]
         if not names:
             continue
-        run = next(group.runs[0] for group in groups if group.name in names)
-        text = sources.load_split(run.load_config().data, split, initialize.corpus_directory(run))
+        first = [group.runs[0] for group in groups if group.name in names]
+        texts = (
+            sources.load_split(run.load_config().data, split, initialize.corpus_directory(run))
+            for run in first
+        )
+        text = next(texts)
+        others = (
+            name
+            for name, other in zip(names[1:], texts, strict=True)
+            if (other.src, other.tgt) != (text.src, text.tgt)
+        )
+        if (name := next(others, None)) is not None:
+            log(f"{split}: not compared, as {name} has other text in it than {names[0]}")
+            continue
         translations = [by_point[name] for name in names]
         number = names.index(reference.name) if reference.name in names else None
         compared = seed_statistics.compare_groups(translations, text.tgt, number, metrics)

@@ -231,6 +231,12 @@ class SourceConfig(_Files):
         return path
 
     @property
+    def is_local(self) -> bool:
+        """Whether its files have paths on this machine, and nothing is fetched."""
+        paths = [str(getattr(self, key)) for key in PATH_KEYS]
+        return not (self.opus or self.hf or any("://" in path for path in paths))
+
+    @property
     def name(self) -> str:
         """Name of the file, without its directory, or what it is found by."""
         return self.opus or self.hf or self.path.name

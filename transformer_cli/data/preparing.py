@@ -23,7 +23,6 @@ from pathlib import Path
 import numpy as np
 
 from transformer_cli.config.data_schema import (
-    PATH_KEYS,
     CorpusData,
     FilterName,
     SourceConfig,
@@ -105,9 +104,7 @@ def has_changed(data: CorpusData, directory: Path) -> bool:
 
     What would have to be fetched, or is large, is not read for that.
     """
-    are_named = any(source.opus or source.hf for source in data.sources)
-    paths = (getattr(source, key) for source in data.sources for key in PATH_KEYS)
-    if are_named or any("://" in str(path) for path in paths):
+    if not all(source.is_local for source in data.sources):
         return False
     try:
         size = sum(count_bytes(source.reader) for source in _open_sources(data))

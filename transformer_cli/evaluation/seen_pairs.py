@@ -160,7 +160,7 @@ def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:
 def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
     """Return the runs whose translations a distilled student was trained on, by distill.json."""
     path = Path(os.path.realpath(run.path))
-    if path.name == "student":
+    if path.name.partition(".")[0] == "student":  # or student.DATE, which was set aside
         match read_json(path.parent / "distill.json"):
             case {"teachers": [*teachers]}:
                 names = {name for name in teachers if isinstance(name, str)}

@@ -58,7 +58,10 @@ class Forecaster:
             path = run.path if run.config.is_file() else self._prepare(training.command, config)
             # Of two directories, the last one counts.
             said = self._run([*training.command, _RUN_DIR, str(path), "--dry-run", "--json"])
-            self._tried[settings] = json.loads(said)
+            tried = json.loads(said)
+            if tried["steps_done"] >= tried["steps"]:  # nothing is tried of what is finished
+                return JobForecast(0.0, tried["disk"], tried["memory"])
+            self._tried[settings] = tried
         tried = self._tried[settings]
         steps = last_step(config.training, round(tried["steps_per_epoch"] * growth))
         left = max(0, steps - newest_step(run.checkpoints))

@@ -202,7 +202,8 @@ class JobDirectory:
         """Record that a job has failed, or was given up early."""
         if state == "failed":
             self.failed[job.name] = message
-        if record := self.read(job.name):
+        # What is done stays so where it cannot be looked at now, as a file of its inputs is gone.
+        if (record := self.read(job.name)) and record.state != "done":
             self._write(job.name, record.model_copy(update={"state": state, "message": message}))
 
     def _write(self, job: str, record: JobRecord) -> None:
@@ -306,4 +307,6 @@ def describe_training(config: Config) -> dict[str, str]:
     init = {} if config.init is None else {"init": describe_model(RunDirectory(config.init))}
     paths = config.tokenizer.files.items()
     tokenizer = {f"tokenizer {side}": files.sha256(path) for side, path in paths}
-    return {"settings": sum_json(settings), **init, **tokenizer}
+    added = [(each.tag, each.weight) for each in getattr(config.data, "more", ())]
+    more = {"more": sum_json(added)} if set(added) - {(None, 1.0)} else {}
+    return {"settings": sum_json(settings), **more, **init, **tokenizer}

@@ -320,6 +320,12 @@ class Search(Grid, Study):
         self.points.append(point)
         return True
 
+    @property
+    def unfit(self) -> list[Trial]:
+        """The trials that are no points, as their settings do not go together."""
+        numbers = {point.number for point in self.points}
+        return [trial for trial in self.trials if trial.number not in numbers]
+
     def complete(self, point: Point, scores: Sequence[float]) -> None:
         """End a trial with the mean of its runs' scores, of those that were validated."""
         if not scores:

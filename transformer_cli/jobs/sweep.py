@@ -16,9 +16,10 @@ from typing import ClassVar, Literal, NamedTuple
 
 from transformer_cli.artifact import sum_json
 from transformer_cli.compression import write_text
-from transformer_cli.config.data_schema import CorpusData, Diversified
+from transformer_cli.config.data_schema import CorpusData, added_sources
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
+from transformer_cli.data.preparing import has_changed
 from transformer_cli.data.sources import is_on_disk
 from transformer_cli.errors import ConfigError, RunError, TransformerCliError, duration
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metric_for_best
@@ -241,20 +242,24 @@ class SweepPlan(Plan):
 
     def check_trained_alike(self) -> None:
         """Check that runs have their points' settings, and that what made them is as it was."""
+        compared: set[str] = set()
         for run in self.runs():
             if not list_checkpoints(run.directory.checkpoints):
                 continue
-            known = self._known_sums.get(run.data.name, {})
-            for name, now in self._sum_inputs(run.config).items():
-                if known.get(name, now) != now:
-                    what = name if name == "init" else f"the text of split '{name}'"
-                    raise ConfigError(
-                        f"{self.directory.path}: {what} has changed since the sweep began; sweep "
-                        "into another directory with --sweep-dir"
-                    )
-        for run in self.runs():
-            if not run.directory.config.is_file():
-                continue
+            known, data = self._known_sums.get(run.data.name, {}), run.config.data
+            names = [
+                n for n, now in self._sum_inputs(run.config).items() if known.get(n, now) != now
+            ]
+            if isinstance(data, CorpusData) and run.data.name not in compared:
+                compared.add(run.data.name)
+                names += ["sources"] if has_changed(data, run.directory.corpus) else []
+            for name in names:
+                of_split = f"the text of split '{name}'"
+                what = {"init": name, "sources": "the text of data.sources"}.get(name, of_split)
+                raise ConfigError(
+                    f"{self.directory.path}: {what} has changed since the sweep began; sweep into "
+                    "another directory with --sweep-dir"
+                )
             changed = differences(run.directory.load_config(), run.config)
             if changed:
                 listed = "; ".join(map(str, changed))
@@ -274,17 +279,17 @@ class SweepPlan(Plan):
 
     def _sum_inputs(self, config: Config) -> dict[str, str]:
         """Return the SHA-256 of what a run is made of: each split that is at hand, and init."""
-        # Of a corpus of sources, a run has a copy; and what is added may have to be fetched.
+        # Of a corpus of sources, a run has a copy.
         data = config.data
         splits = {*TRAINED_ON, *self.sweep.settings.evaluate}
-        if isinstance(data, Diversified) and data.more:
-            splits.remove("train")
         key = data.model_dump_json()
         if key not in self._sums:
             self._sums[key] = {}
             for split in () if isinstance(data, CorpusData) else sorted(splits):
                 with suppress(TransformerCliError, OSError):
-                    if is_on_disk(data, split):
+                    # What is added to the training text may have to be fetched.
+                    more = added_sources(data).values() if split == "train" else ()
+                    if is_on_disk(data, split) and all(source.is_local for source in more):
                         self._sums[key] |= sum_texts(config, [split])
         sums = dict(self._sums[key])
         if config.init is not None:
@@ -390,9 +395,9 @@ class SweepPlan(Plan):
             return left
         path = self.directory.path
         runs = (run.relative_to(path).as_posix() for run in path.glob(run_name("*", "*")))
-        done = sum(read_run_state(path, run) == "done" for run in runs)
+        ended = sum(read_run_state(path, run) not in (None, "begun") for run in runs)
         points = self.trials.points
-        num_left = self.sweep.num_points * len(self.seeds) - done
+        num_left = max(0, self.sweep.num_points * len(self.seeds) - ended)
         return dict.fromkeys((point.name for point in points), num_left / len(points))
 
     @property

@@ -278,8 +278,8 @@ if {translates}:
 
 @pytest.mark.long
 @pytest.mark.posix
-@pytest.mark.parametrize("threads", [2, None])
-def test_a_fork_translates_by_torch(threads: int | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("threads", "loads"), [(2, False), (None, False), (2, True)])
+def test_a_fork_translates_by_torch(threads: int | None, loads: bool, tmp_path: Path) -> None:
     program = f"""
 import os, signal, sys
 from transformer_cli import Translator
@@ -291,6 +291,8 @@ child = os.fork()
 if child:
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 signal.alarm(50)  # not to be left behind, should it hang
+if {loads}:
+    translator = Translator.load(run, device="cpu", threads={threads})
 assert [[one.text for one in each] for each in search()] == [
     [one.text for one in each] for each in expected
 ]

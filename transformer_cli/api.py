@@ -42,7 +42,6 @@ class Translator:
         self._engine = choose_engine(run, options)
         self._scoring_engine = choose_engine(run, options, prefers_torch=True)
         self._loaded: dict[str, TextTranslator[SearchEngine]] = {}
-        self._is_forked = False
         self._turn = threading.Lock()
         self._config = self._get(self._engine).config
         _LOADED.add(self)
@@ -208,14 +207,13 @@ class Translator:
     def _get(self, engine: Literal["torch", "ctranslate2"]) -> TextTranslator[SearchEngine]:
         """Return what searches with an engine, loaded when it is first asked for."""
         options = replace(self._options, engine=engine)
-        if self._is_forked and engine == "torch":
+        if _FORKED and engine == "torch":
             options = replace(options, device=_use_torch_in_fork(options.device), threads=1)
         if engine not in self._loaded:
             self._loaded[engine] = load_translator(self._run, self._checkpoint, options)
         return self._loaded[engine]
 
     def _leave_to_parent(self) -> None:
-        self._is_forked = True
         self._turn = threading.Lock()  # a thread of the parent may have held it
         left = self._loaded.pop("ctranslate2", None)
         if left is not None and isinstance(left.engine, CTranslate2Engine):
@@ -224,10 +222,14 @@ class Translator:
 
 
 _LOADED: WeakSet[Translator] = WeakSet()
+_FORKED: list[bool] = []
+"""Has an item in a process that was forked from one that had torch."""
 
 
 def _leave_all_to_parent() -> None:
     """Make a forked process load its models anew, as they are needed."""
+    if "torch" in sys.modules:
+        _FORKED.append(True)
     for translator in list(_LOADED):
         translator._leave_to_parent()
 

@@ -233,7 +233,7 @@ def test_a_search_is_run_and_scored(tmp_path: Path) -> None:
     search = "search: {model.d_ff: {int: [16, 64]}, training.schedule.peak: {log: [1e-3, 1e-2]}}"
     _write(tmp_path, f"base: tiny.yaml\n{search}\ntrials: 2\nevaluate: [test]\n")
     dry = process.run("sweep", "grid.yaml", "--dry-run", cwd=tmp_path)
-    assert dry.out.startswith("0 of 2 runs are done\n"), dry.err
+    assert dry.out.startswith("0 of 2 runs have ended\n"), dry.err
     assert not (tmp_path / "sweeps").exists()
     finished = process.run("sweep", "grid.yaml", "--jobs", "1", cwd=tmp_path)
     assert finished.code == 0, finished.err
@@ -245,12 +245,37 @@ def test_a_search_is_run_and_scored(tmp_path: Path) -> None:
     assert "trial-002" in (tmp_path / "sweeps/grid/report.html").read_text()
 
 
+@pytest.mark.long
+def test_points_with_other_test_text_are_not_compared_and_forecast_by_what_is_left(
+    tmp_path: Path,
+) -> None:
+    lines = (f"das {number} wort\t{number} word the\n" for number in range(100))
+    (tmp_path / "text.tsv").write_text("".join(lines))
+    (tmp_path / "tiny.yaml").write_text(
+        "data: {kind: corpus, src_lang: de, tgt_lang: en, filters: [], split: {val: 9, test: 9}, "
+        "sources: [{tsv: text.tsv, src_column: 1, tgt_column: 2}]}\n"
+        "tokenizer: {kind: words}\nmodel: {d_model: 8, num_heads: 2, d_ff: 8}\n"
+        "training: {max_steps: 2, batch_tokens: 100}\n"
+    )
+    file = "base: tiny.yaml\ngrid: {data.split.seed: [1, 2]}\nevaluate: [test]\nseeds: "
+    (tmp_path / "grid.yaml").write_text(f"{file}1\n")
+    finished = process.run("sweep", "grid.yaml", cwd=tmp_path)
+    assert finished.code == 0, finished.err
+    assert "test: not compared, as seed=2 has other text in it than seed=1" in finished.err
+    assert "sentences" not in finished.out
+    (tmp_path / "grid.yaml").write_text(f"{file}2\n")
+    dry = process.run("sweep", "grid.yaml", "--dry-run", cwd=tmp_path)
+    assert dry.out.startswith("2 of 4 runs have ended\n"), dry.err
+    assert "no forecast" not in dry.out
+    assert re.search(r"2 runs, .* at least \d\d+ MB of memory", dry.out)
+
+
 def test_a_dry_run_tells_runs_time_and_disk_and_writes_nothing(tmp_path: Path) -> None:
     _write(tmp_path, SMALL.text)
     command = ("sweep", "grid.yaml", "--jobs", "2", "--dry-run")
     finished = process.run(*command, cwd=tmp_path, before=fork_commands)
     assert finished.code == 0, finished.err
-    assert finished.out.startswith("0 of 4 runs are done\n")
+    assert finished.out.startswith("0 of 4 runs have ended\n")
     assert "4 runs, 2 at a time: about " in finished.out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grid.yaml", "tiny.yaml"]
 

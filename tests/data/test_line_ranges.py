@@ -82,3 +82,8 @@ def test_a_file_that_becomes_shorter_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"a\nb\nc\n")
     with pytest.raises(CorpusError, match="has become shorter while it was read"):
         list(ranges[1].pairs())
+
+
+def test_mustard_is_no_tar_archive(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("a" * 256 + "mustard\nb\n")
+    assert len(list(stream_lines(tmp_path / "x"))) == 2

@@ -87,6 +87,7 @@ def test_auto_is_torch_for_what_only_torch_has_and_where_ctranslate2_is_missing(
     assert choose_engine(run, cpu) == "ctranslate2"
     assert choose_engine(run, cpu, ["--alignments"]) == "torch"
     assert choose_engine(run, cpu, prefers_torch=True) == "torch"
+    monkeypatch.setattr("ctranslate2.get_cuda_device_count", lambda: 1)
     assert choose_engine(run, ComputeOptions(device="cuda", precision="float32")) == "torch"
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert choose_engine(run, cpu) == "torch"

@@ -162,6 +162,18 @@ def test_settings_are_the_same_wherever_the_project_lies(
     assert _describe(directory, f"{text}training: {{accumulate: 2}}\n") != here
 
 
+def test_of_added_text_weights_and_tags_count_beside_the_text(directory: Path) -> None:
+    def describe(more: str) -> dict[str, str]:
+        text = CONFIG.format(src="de", tgt="en")
+        added = f"\n  more: [{{src: c, tgt: d{more}}}]"
+        return _describe(directory, text.replace("\n  val:", f"{added}\n  val:"))
+
+    plain = describe("")
+    assert describe(", weight: 1") == plain
+    assert describe(", weight: 2") != plain
+    assert describe(", tag: x") != plain
+
+
 def test_an_earlier_run_is_set_aside_under_a_free_name(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path / "student")
     assert set_aside(run) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs.conftest import Start
-from transformer_cli.cli.sweep import settle_precision
+from transformer_cli.cli.sweep import check_precision, settle_precision
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.preparing import prepare_corpus
@@ -220,13 +220,20 @@ def test_what_is_done_stays_so_where_its_inputs_are_gone(directory: Path) -> Non
     assert record.state == "done"
 
 
-def test_all_trainings_have_one_precision(directory: Path) -> None:
-    for begun, resumed in (("float32", "auto"), ("bfloat16", "bfloat16")):
-        out = SweepDirectory(directory / begun)
-        assert settle_precision(out, "cpu", begun, None) == begun  # type: ignore[arg-type]
-        assert settle_precision(out, "cpu", resumed, None) == begun  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"begun in bfloat16; leave it out, or .* --sweep-dir"):
-        settle_precision(out, "cpu", "float32", None)
+def test_all_trainings_have_the_precision_of_the_first(directory: Path) -> None:
+    out = SweepDirectory(directory / "float32")
+    assert check_precision(out, "float32") == "float32"
+    assert settle_precision(out, "cpu", "float32", None) is None
+    assert check_precision(out, "auto") == "float32"
+    with pytest.raises(
+        UsageError, match=r"begun with --precision float32; resume it so, or .*-dir"
+    ):
+        check_precision(out, "bfloat16")
+    out = SweepDirectory(directory / "auto")
+    out.create(precision="auto")
+    assert check_precision(out, "auto") == "auto"
+    with pytest.raises(UsageError, match="begun without --precision; "):
+        check_precision(out, "float32")
 
 
 def test_failures_with_a_pruned_trial_between_them_are_not_in_a_row(directory: Path) -> None:

@@ -13,6 +13,7 @@ from transformer_cli.report.examples import (
 def test_words_of_many_scripts() -> None:
     assert split_words("Don’t stop – Café, x_1!") == ["don", "t", "stop", "café", "x_1"]
     assert split_words("नमस्ते दुनिया。日本語") == ["नमस्ते", "दुनिया", "日", "本", "語"]
+    assert split_words("กี่ครั้ง") == ["กี่", "ค", "รั้", "ง"]  # no mark without its consonant
 
 
 @given(st.text())

@@ -56,6 +56,7 @@ def distill(
     directory = plans.DistillDirectory(path)
     settings = None if cluster is None else clusters.read_cluster(cluster)
     directory.check()
+    precision = sweep.check_precision(directory, precision)
 
     def make_plan(training_precision: "PrecisionName | None") -> "plans.DistillPlan":
         compute = ("--device", device, "--precision")

@@ -83,6 +83,7 @@ def sweep(
         log("--jobs is left out, as with --cluster each worker has a job at a time")
 
     directory.check()
+    precision = check_precision(directory, precision)
 
     def make_plan(
         share: int, num_jobs: int, training_precision: "PrecisionName | None"
@@ -108,6 +109,22 @@ def sweep(
         )
 
 
+def check_precision(directory: "job.JobDirectory", precision: "PrecisionName") -> "PrecisionName":
+    """Return the precision to resume with, which is that of the beginning.
+
+    Raises:
+        UsageError: another one is asked for.
+    """
+    begun = directory.precision
+    if begun is None or precision in ("auto", begun):
+        return begun or precision
+    how = "without --precision" if begun == "auto" else f"with --precision {begun}"
+    raise UsageError(
+        f"--precision {precision}: {directory.path} was begun {how}; resume it so, or choose "
+        f"another directory with {directory.option}"
+    )
+
+
 def settle_precision(
     directory: "job.JobDirectory",
     device: "DeviceName",
@@ -115,29 +132,20 @@ def settle_precision(
     threads: int | None,
     **values: object,
 ) -> "PrecisionName | None":
-    """Return the precision of all trainings: as it is given, or for ``auto`` measured once.
+    """Return what ``--precision auto`` stands for in new trainings, which is measured once.
 
-    The directory is made, and marked with it and ``values``. None: each training has the precision
-    as it is given.
-
-    Raises:
-        UsageError: trainings were begun with another one.
+    The directory is made, and marked with it, ``precision`` and ``values``. None: each training has
+    the precision as it is given.
     """
-    settled = directory.training_precision
-    if settled is not None and precision not in ("auto", settled):
-        raise UsageError(
-            f"--precision {precision}: trainings in {directory.path} were begun in {settled}; "
-            f"leave it out, or choose another directory with {directory.option}"
-        )
-    if settled is None and precision != "auto":
-        settled = precision
-    elif settled is None and options.open_device(device).type == "cpu":
+    is_measured = precision == "auto" and options.open_device(device).type == "cpu"
+    measured = directory.training_precision
+    if is_measured and measured is None:
         devices.use_threads(threads)
         cpu = devices.choose_device("cpu")
         chosen = execution.choose_training_precision("auto", cpu, SINGLE_PROCESS, say=log)
-        settled = "bfloat16" if str(chosen) == "torch.bfloat16" else "float32"
-    directory.create(training_precision=settled, **values)
-    return settled
+        measured = "bfloat16" if str(chosen) == "torch.bfloat16" else "float32"
+    directory.create(training_precision=measured, precision=precision, **values)
+    return measured if is_measured else None
 
 
 class Engine(NamedTuple):
@@ -196,7 +204,7 @@ def run_sweep(plan: "plans.SweepPlan", engine: Engine) -> int:
             log(f"{directory.report}: not written: {error}")
     if isinstance(plan.trials, search.Search) and (unfit := plan.trials.unfit):
         number, why = unfit[-1].number + 1, unfit[-1].why
-        log(f"{len(unfit)} trials' settings do not go together; of trial {number}: {why}")
+        log(f"trials whose settings do not go together: {len(unfit)}; of trial {number}: {why}")
     failed = [job for job in directory.failed if not job.startswith("data/")]
     if failed:
         log(f"{len(failed)} failed: see the logs in {directory.path / 'jobs'}")
@@ -298,7 +306,7 @@ def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
         plan.trials = search.Grid(plan.sweep.samples)
     left = plan.count_runs_left()
     num_left, num_runs = round(sum(left.values())), plan.sweep.num_points * len(plan.seeds)
-    yield f"{num_runs - num_left} of {num_runs} runs are done"
+    yield f"{num_runs - num_left} of {num_runs} runs have ended"
     if not num_left:
         return
     forecasts = _forecast_points(plan, [point for point, number in left.items() if number])

@@ -26,7 +26,7 @@ BATCH_PAIRS = 512
 NO_DIGEST = 0
 _DIGESTS_AT_ONCE = 1 << 16
 _BATCH_CHARACTERS = 1 << 22
-_TAR_MAGIC = slice(257, 262)
+_TAR_MAGICS = b"ustar\x0000", b"ustar  \x00"  # POSIX' and GNU's
 
 PairProgress = Callable[[Iterable[tuple[str, str]], str], Iterable[tuple[str, str]]]
 """Wraps a pass over pairs, given a label, in a progress bar, as tqdm does."""
@@ -202,7 +202,7 @@ def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
         raise CorpusError(
             f"{name}: is compressed; give it a name that ends with {ending}, or decompress it first"
         )
-    if first_line[_TAR_MAGIC] == b"ustar":  # its headers would be lines
+    if first_line[257:265] in _TAR_MAGICS:  # its headers would be lines
         raise CorpusError(f"{name}: is a tar archive; unpack it, and name the files in it")
     return first_line
 

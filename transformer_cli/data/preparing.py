@@ -100,11 +100,12 @@ def is_prepared(data: CorpusData, directory: Path) -> bool:
 
 
 def has_changed(data: CorpusData, directory: Path) -> bool:
-    """Return whether the sources are here, and are not what ``directory`` was made of.
+    """Return whether the sources are here, and are not what ``directory`` records to be made of.
 
     What would have to be fetched, or is large, is not read for that.
     """
-    if not all(source.is_local for source in data.sources):
+    is_recorded = prepared.read_corpus_record(directory) is not None
+    if not is_recorded or not all(source.is_local for source in data.sources):
         return False
     try:
         size = sum(count_bytes(source.reader) for source in _open_sources(data))

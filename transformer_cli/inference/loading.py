@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -155,9 +154,14 @@ def _is_as_good(run: RunDirectory, options: ComputeOptions) -> bool:
     config = run.load_config()
     if find_obstacle(config.model) or not _writes_same_text(config, options.beam_size):
         return False
-    # Its wheels compute on a GPU by CUDA 12's libraries, and torch may bring CUDA 13's. And there
-    # are platforms that it is not made for.
-    return _device_name(options.device) == "cpu" and find_spec("ctranslate2") is not None
+    # Its wheels compute on a GPU by CUDA 12's libraries, and torch may bring CUDA 13's.
+    if _device_name(options.device) != "cpu":
+        return False
+    try:
+        import ctranslate2  # noqa: F401
+    except ImportError:  # there are platforms that it is not made for, or cannot be loaded on
+        return False
+    return True
 
 
 def _writes_same_text(config: Config, beam_size: int | None) -> bool:

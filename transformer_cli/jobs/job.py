@@ -97,6 +97,12 @@ class JobDirectory:
         known = (self.read_mark() or {}).get("training_precision")
         return known if known in ("float32", "bfloat16") else None
 
+    @property
+    def precision(self) -> PrecisionName | None:
+        """The option ``--precision`` that it was begun with; None: that was not recorded."""
+        known = (self.read_mark() or {}).get("precision")
+        return known if known in ("auto", "float32", "bfloat16") else None
+
     def check(self) -> None:
         """Check that it is of this kind and version, or empty, or not there; and has no links."""
         if self.path.exists() and not self.path.is_dir():

@@ -17,7 +17,7 @@ from transformer_cli.text.scripts import MARKS, SPACELESS
 SHOWN = 8  # translations of each kind
 SHOWN_EACH = 6  # sentences that one of two groups translates better
 SEED = 1  # of what is chosen at random
-_WORD = re.compile(rf"[{SPACELESS}]|(?:(?![{SPACELESS}])[\w{MARKS}])+")
+_WORD = re.compile(rf"[{SPACELESS}][{MARKS}]*+|(?:(?![{SPACELESS}])[\w{MARKS}])+")
 _PIECE = re.compile(rf"{_WORD.pattern}|\s+|.", re.DOTALL)
 
 

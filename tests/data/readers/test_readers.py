@@ -1,6 +1,7 @@
 import gzip
 import json
 import lzma
+import re
 from collections.abc import Callable
 from gettext import GNUTranslations
 from itertools import islice
@@ -328,7 +329,7 @@ def test_entries_of_po(tmp_path: Path, encoding: str, language: str) -> None:
 
 
 @pytest.mark.long
-def test_a_po_file_is_read_in_parts(tmp_path: Path) -> None:
+def test_a_large_po_file_is_read(tmp_path: Path) -> None:
     entry = '# an entry\n#, c-format\nmsgctxt "{0}"\nmsgid "Open {0}"\nmsgstr "Öffne {0}"\n'
     entries = [entry.format(number) for number in range(60_000)]
     entries[50_000] = entries[50_000].replace("#, c-format", "#, fuzzy")
@@ -347,7 +348,15 @@ def test_an_entry_without_end_is_refused(tmp_path: Path) -> None:
     ):
         path = tmp_path / f"{name}.gz"
         path.write_bytes(gzip.compress(data, 1))
-        assert error_of(opened(po=path)).endswith("of more than 32 MiB")
+        assert re.search("of more than (32 MiB|33,554,432 characters)$", error_of(opened(po=path)))
+
+
+def test_a_fuzzy_header_counts(tmp_path: Path) -> None:
+    text = PO.format(encoding="UTF-8", language="en").replace(
+        'msgid ""\n', '#, fuzzy\nmsgid ""\n', 1
+    )
+    swapped = [(tgt, src) for src, tgt in PO_PAIRS]
+    assert list(opened(po=saved(tmp_path / "x.po", text)).pairs()) == swapped
 
 
 def test_escapes_of_po_are_read(tmp_path: Path) -> None:

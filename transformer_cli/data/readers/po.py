@@ -176,7 +176,9 @@ def read_entries(
             entry, key, size = PoEntry(0), "", 0
         size += len(line)
         if size > _MAX_BYTES:
-            raise refuse(number, f"an entry of more than {_MAX_BYTES >> 20} MiB")
+            # No damage of a syntax, of which a file of many may be left out.
+            problem = f"an entry of more than {_MAX_BYTES:,} characters"
+            raise CorpusError(str(refuse(number, problem)))
         if comment:
             if comment[1:2] == "~":  # what went before is of an obsolete entry
                 if parts:
@@ -205,21 +207,22 @@ def read_entries(
 def _unescape(text: str) -> str:
     def unescape(match: re.Match[str]) -> str:
         hexadecimal, octal, sign = match.groups()
-        if sign is None:
-            return chr(int(hexadecimal, 16) if hexadecimal else int(octal, 8))
-        return ESCAPES.get(sign, sign)
+        if sign is not None:
+            return ESCAPES.get(sign, sign)
+        code = int(hexadecimal, 16) if hexadecimal else int(octal, 8)
+        return chr(code) if code < 0x80 else match[0]  # a part of a character
 
     return _ESCAPE.sub(unescape, text) if "\\" in text else text
 
 
 def _read_po(raw: BinaryIO, name: str) -> Iterator[tuple[str, Texts]]:
-    """Yield the texts of each entry that is not fuzzy, and where it is."""
+    """Yield the texts of the header and of each entry that is not fuzzy, and where they are."""
 
     def refuse(line: int, problem: str) -> OddFileError:
         return OddFileError(f"{name}:{line + 1}: {problem}")
 
     for entry in read_entries(_decode_lines(raw, name), refuse):
-        if not entry.is_fuzzy:
+        if not entry.is_fuzzy or is_header(entry.texts):  # as msginit writes it
             yield f"{name}:{entry.line + 1}", entry.texts
 
 
@@ -233,7 +236,7 @@ def _decode_lines(raw: BinaryIO, name: str) -> Iterator[str]:
         messages += head[-1].lstrip().startswith(b"msgid ")
         size += len(line)
         if size > _MAX_BYTES:
-            raise OddFileError(f"{name}: a header of more than {_MAX_BYTES >> 20} MiB")
+            raise CorpusError(f"{name}: a header of more than {_MAX_BYTES >> 20} MiB")
         if messages > 1:
             break
     encoding = read_encoding(b"".join(head), name)

@@ -134,7 +134,7 @@ def test_misaligned_sides_are_an_error(files: Path) -> None:
 
 def test_a_run_without_tokenizers_is_an_error(files: Path) -> None:
     finished = run("check", files, "--run-dir", "nowhere", cwd=files.parent)
-    assert_refused(finished, 1, "nowhere/tokenizer: is not there", "transformer-cli vocab")
+    assert_refused(finished, 2, "nowhere/tokenizer: is not there", "transformer-cli vocab")
 
 
 def test_a_shifted_corpus_is_a_warning_with_the_line(files: Path) -> None:

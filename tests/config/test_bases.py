@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from transformer_cli.config import yaml
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
@@ -211,3 +212,37 @@ def test_what_is_missing_is_said_of_the_file_that_was_asked_for(tmp_path: Path) 
     write(tmp_path / "base.yaml", "data: {kind: copy}\n")
     over = write(tmp_path / "over.yaml", "base: base.yaml\nseed: 3\n")
     assert refusal(over).startswith(f"{over}: tokenizer: missing; give it a kind: ")
+
+
+def test_a_model_that_is_null_takes_no_settings_away(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(
+        "data: {kind: toy}\ntokenizer: {kind: sentencepiece, vocab_size: 500, joint: true}\n"
+    )
+    (tmp_path / "top.yaml").write_text("base: base.yaml\ntokenizer: {model: null}\n")
+    tokenizer = load_config(tmp_path / "top.yaml").tokenizer
+    assert isinstance(tokenizer, SentencePieceConfig)
+    assert (tokenizer.vocab_size, tokenizer.joint) == (500, True)
+
+
+def test_a_misplaced_key_of_a_base_is_told_whatever_is_over_it(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(
+        "data: {kind: toy}\ntokenizer: {kind: words}\nvocab_size: 100\n"
+    )
+    (tmp_path / "top.yaml").write_text("base: base.yaml\nmodel: {d_model: 64}\n")
+    with pytest.raises(ConfigError, match="vocab_size: unknown key"):
+        load_config(tmp_path / "top.yaml")
+
+
+@pytest.mark.posix
+def test_a_file_beside_one_behind_a_link_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "real" / "sub").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "real" / "sub")
+    (tmp_path / "real" / "b.yaml").write_text("x: right\n")
+    (tmp_path / "real" / "sub" / "a.yaml").write_text("file: ../b.yaml\n")
+    (tmp_path / "b.yaml").write_text("x: wrong\n")
+    monkeypatch.chdir(tmp_path)
+    path = Path("link/a.yaml")
+    root = yaml.read_mapping(path, "file")
+    assert yaml.find_beside(path, root, ("file",), "its").read_text() == "x: right\n"

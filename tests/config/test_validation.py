@@ -479,6 +479,34 @@ def test_a_hint_is_of_what_may_stand_there(setting: str, hint: str | None) -> No
     assert hint is None or f"did you mean '{hint}'" in refusal
 
 
+@pytest.mark.parametrize(
+    ("settings", "hint"),
+    [
+        ("beam_size: 3", "beam_size: unknown key; did you mean 'decoding.beam_size'?"),
+        ("d_model: 3", "d_model: unknown key; did you mean 'model.d_model'?"),
+        (
+            "training: {dropout: 0.1}",
+            "training.dropout: unknown key; did you mean 'model.dropout'?",
+        ),
+        ("model: {epochs: 3}", "model.epochs: unknown key; did you mean 'training.epochs'?"),
+        ("decoding: {kind: 3}", "decoding.kind: unknown key; the keys are "),
+    ],
+)
+def test_a_key_of_another_section_is_found_there(settings: str, hint: str) -> None:
+    assert hint in _refusal(f"{_REQUIRED}{settings}\n")
+
+
+@pytest.mark.parametrize("key", ["filters: [length]", "weight: 2", "split: false"])
+def test_splits_that_are_given_are_whole(key: str) -> None:
+    source = "{{tsv: a.tsv, src_column: 1, tgt_column: 2{}}}"
+    said = _refusal(
+        "data:\n  kind: corpus\n  src_lang: de\n  tgt_lang: en\n"
+        f"  sources: [{source.format('')}]\n  val: {source.format(f', {key}')}\n"
+        "tokenizer: {kind: words}\n"
+    )
+    assert f"data.val.{key.partition(':')[0]}: is for data.sources" in said
+
+
 @pytest.mark.parametrize("column", ["1.5", "0", "-1", "true"])
 def test_a_column_that_can_not_be_is_told_once(column: str) -> None:
     with pytest.raises(ConfigError) as caught:

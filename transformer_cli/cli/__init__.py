@@ -206,7 +206,8 @@ def _run() -> int:
         return error.exit_code
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
-        name = context.command_path if context else "transformer-cli"
+        command = f" {arguments[0]}" if arguments[0] in COMMANDS else ""
+        name = context.command_path if context else f"transformer-cli{command}"
         # typer repeats the name of the exception that its reader of values ended with.
         said = error.format_message().replace(": Value error, ", ": ")
         print_error(f"{_name_setting(error) or said}{_advise(error)} (see: {name} --help)")

@@ -12,7 +12,7 @@ from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.display import align_columns, pair_bar, say
 from transformer_cli.cli.options import flag, option
-from transformer_cli.errors import RunError, UsageError, did_you_mean
+from transformer_cli.errors import MissingRunError, UsageError, did_you_mean
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
@@ -90,7 +90,7 @@ def _find_tokenizer(
     """Return the directory of the tokenizers of the experiment, or of the run that is named."""
     if is_named:
         if not run.tokenizer.is_dir():
-            raise RunError(
+            raise MissingRunError(
                 f"{run.tokenizer}: is not there; make it with transformer-cli vocab, or leave out "
                 "--run-dir"
             )

@@ -233,6 +233,8 @@ def check_output(
 
     ``inputs`` are files that the command reads, with their options: none is to be written over.
     """
+    if str(path) == "-":
+        raise UsageError(f"{option} needs the name of a file")
     for name, other in inputs:
         if other is not None and files.is_same_file(path, other):
             raise UsageError(f"{option} {path}: is the file that {name} reads; name another one")

@@ -253,8 +253,8 @@ class TranslateOptions:
         needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
         if self.cluster is not None:
             yield "--cluster translates many files; name a directory or a pattern with -i"
-        if self.table is not None and tables.format_of(self.output) == "parquet":
-            yield "writes TSV and JSONL, not Parquet; rename -o"
+        if tables.format_of(self.output) == "parquet":
+            yield "writes text, TSV and JSONL, not Parquet; rename -o"
         if self.writes_scored_tsv:
             yield "--n-best and --scores write JSON, not TSV; give -o a name that ends with .jsonl"
         for name, path in self._further_outputs.items():

@@ -414,6 +414,16 @@ class CorpusData(UserData):
     )
 
     @model_validator(mode="after")
+    def _given_splits_are_whole(self) -> Self:
+        given = {f"test.{name}": source for name, source in self.test.items()}
+        for name, source in (given if self.val is None else {"val": self.val, **given}).items():
+            unfit = {"filters", "weight", *(() if source.hf else ("split",))}
+            for key in sorted(unfit & source.model_fields_set):
+                problem = "is for data.sources, of which some pairs are drawn; leave it out"
+                raise ValueError(f"{name}.{key}: {problem}")
+        return self
+
+    @model_validator(mode="after")
     def _has_splits(self) -> Self:
         if (self.split is None) == (self.val is None):
             problem = "neither is given" if self.val is None else "both are given"

@@ -1,6 +1,7 @@
 """What all sections of the settings share: their base class, and the types of their values."""
 
 import os.path
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +19,15 @@ Layers = Annotated[int, Field(gt=0, le=1000)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 DropoutRate = Annotated[float, Field(ge=0.0, le=0.9)]
 LANGUAGE_PATTERN = r"^[a-z]{2,3}(-[A-Za-z]+)?$"
-Language = Annotated[str, Field(min_length=2, max_length=8, pattern=LANGUAGE_PATTERN)]
+_LONGEST_LANGUAGE = 8
+Language = Annotated[str, Field(max_length=_LONGEST_LANGUAGE, pattern=LANGUAGE_PATTERN)]
+
+
+def is_language(code: object) -> bool:
+    """Return whether this is a ``Language``."""
+    if not isinstance(code, str) or len(code) > _LONGEST_LANGUAGE:
+        return False
+    return re.fullmatch(LANGUAGE_PATTERN, code) is not None
 
 
 def setting(default: Any, description: str) -> Any:

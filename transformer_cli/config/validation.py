@@ -2,7 +2,7 @@
 
 import os.path
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from difflib import get_close_matches
 from operator import itemgetter
 from pathlib import Path
@@ -37,6 +37,7 @@ _EXPECTED = {
     "finite_number": "a finite number",
     "bool_type": "true or false",
     "string_type": "text",
+    "string_too_short": "text that is not empty",
     "path_type": "a path",
     "greater_than": "more than {gt}",
     "greater_than_equal": "at least {ge}",
@@ -49,7 +50,7 @@ _EXPECTED = {
     **dict.fromkeys(("list_type", "tuple_type"), "a list"),
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "keys and values"),
     **dict.fromkeys(
-        ("string_too_short", "string_too_long", "string_pattern_mismatch"),
+        ("string_too_long", "string_pattern_mismatch"),
         "a language code such as 'de' or 'pt-BR'",
     ),
 }
@@ -124,14 +125,30 @@ def _explain_unknown(schema: type[Section], loc: tree.Keys) -> str:
     above, section = _resolve_location(schema, loc[:-1])
     name = str(loc[-1])
     allowed = [tree.BASE, *section.model_fields] if section is Config else [*section.model_fields]
-    ours = our_key(name) if schema is Config else None
-    known = _key_in_other_tools(name, tree.join_keys(above), allowed, ours)
+    place = tree.join_keys(above)
+    own = sorted({*_iter_keys(name, schema)})
+    if len(own) == 1 and own[0] != f"{place}.{name}":  # ours, in another section
+        known: str | None = own[0]
+    else:
+        ours = our_key(name) if schema is Config else None
+        known = _key_in_other_tools(name, place, allowed, ours)
     text = "unknown key"
     if "kind" in allowed:
         text += f" for kind {_join_with_or(get_args(section.model_fields['kind'].annotation))}"
     listed = f"the keys are {', '.join(allowed)}" if len(allowed) <= _MAX_KEYS_LISTED else None
     hint = did_you_mean(name, allowed, known) or listed
     return f"{text}; {hint}" if hint else text
+
+
+def _iter_keys(name: str, section: type[Section], above: str = "") -> Iterator[str]:
+    """Yield the settings of a name, each by its dotted key, once for each kind that has it."""
+    for key, field in section.model_fields.items():
+        annotation: Any = field.annotation
+        kinds = [*_kinds(annotation).values()] or [annotation] * _is_section(annotation)
+        for kind in kinds:
+            yield from _iter_keys(name, kind, f"{above}{key}.")
+        if key == name and not kinds:
+            yield f"{above}{key}"
 
 
 def _key_in_other_tools(

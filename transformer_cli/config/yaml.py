@@ -4,6 +4,7 @@ import math
 import os.path
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import reduce
 from itertools import islice
 from pathlib import Path
@@ -94,7 +95,12 @@ def find_beside(path: Path, root: tree.Node, keys: tree.Keys, owner: str) -> Pat
     node = tree.find_node(root, keys)
     assert node is not None
     rule = f"its path starts from {owner} directory"
-    return Path(os.path.normpath(_find_beside(path, node, keys, rule)))
+    file = _find_beside(path, node, keys, rule)
+    plain = Path(os.path.normpath(file))
+    with suppress(OSError):
+        if plain.samefile(file):
+            return plain
+    return file  # behind a link, .. leads elsewhere
 
 
 def _find_beside(path: Path, node: tree.Node, keys: tree.Keys, rule: str) -> Path:
@@ -162,7 +168,8 @@ def merge(old: tree.Node, new: tree.Node, keeps_rest: bool = True) -> tree.Node:
         # A warm-up of another kind of schedule is another setting.
         is_same = key in old.value and (key == "kind" or not differ_in_kind)
         entries[key] = merge(old.value[key], node, keeps_rest) if is_same else node
-    if new.value.keys() & MODEL_KEYS:
+    has_model = any(new.value[key].value is not None for key in MODEL_KEYS & new.value.keys())
+    if has_model and "kind" in entries:
         # How to learn a tokenizer says nothing of a model that is there already.
         for key in set(LEARNING) - new.value.keys():
             entries.pop(key, None)

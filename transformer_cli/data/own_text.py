@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transformer_cli.compression import is_compressed, match_members, open_text, split_archive
-from transformer_cli.config.sections import LANGUAGE_PATTERN
+from transformer_cli.config.sections import is_language
 from transformer_cli.config.shipped import SCHEMA, fill_template, quote_path, shipped_directory
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.opus import Release
@@ -57,7 +57,7 @@ class NewConfig(NamedTuple):
 def check_languages(src_lang: str, tgt_lang: str) -> None:
     """Raise UsageError if these are no two languages."""
     for option, language in (("--src-lang", src_lang), ("--tgt-lang", tgt_lang)):
-        if not re.fullmatch(LANGUAGE_PATTERN, language) or len(language) > 8:
+        if not is_language(language):
             raise UsageError(f"{option} {language}: is no language code such as de or pt-BR")
     if src_lang == tgt_lang:
         raise UsageError(f"--tgt-lang {tgt_lang}: is --src-lang too; they must differ")

@@ -265,8 +265,9 @@ def _settings(config: Config) -> str:
     rows = [
         f"| `{change.key}` | {_cell(change.new)} |"
         for change in differences(defaults, config)
-        # Null stands for what another kind of schedule has.
-        if change.key != "init" and (change.new or not change.key.startswith("training.schedule."))
+        # Null stands for what another kind of schedule has, or a tokenizer that is learned.
+        if change.key != "init"
+        if change.new is not None or not change.key.startswith(("training.schedule.", "tokenizer."))
     ]
     return "\n".join(["| setting | value |", "|---|---|", *rows]) + "\n"
 

@@ -69,12 +69,13 @@ def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None
 
 
 def _without_paths(setting: Any) -> Any:
-    """Return the settings without paths, which are private."""
+    """Return the settings without paths, which are private, and sums of what was fetched."""
     match setting:
         case Path():
             return setting.name
         case dict():
-            return {key: _without_paths(value) for key, value in setting.items()}
+            kept = {key: value for key, value in setting.items() if key != "sha256"}
+            return {key: _without_paths(value) for key, value in kept.items()}
         case list() | tuple():
             return [_without_paths(value) for value in setting]
     return setting

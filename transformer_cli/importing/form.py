@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from transformer_cli.config.choices import HIGHEST_PENALTY, LARGEST_BEAM
 from transformer_cli.config.schema import DecodingConfig, ModelConfig
-from transformer_cli.config.sections import LANGUAGE_PATTERN, DropoutRate, Layers, Width
+from transformer_cli.config.sections import DropoutRate, Layers, Width, is_language
 from transformer_cli.config.setting_tree import describe_value, shorten
 from transformer_cli.errors import ImportedModelError, UsageError
 from transformer_cli.files import open_regular
@@ -279,15 +279,11 @@ def find_languages(
         (1, "--src-lang", src, tokenizer.source_lang),
         (2, "--tgt-lang", tgt, tokenizer.target_lang),
     ):
-        if given is not None and not _is_code(given):
+        if given is not None and not is_language(given):
             raise UsageError(f"{option} {given}: is no language's code; give one as in 'de'")
         of_name = opus[side] if opus else None
-        languages[option] = given or (told if _is_code(told) else of_name)
+        languages[option] = given or (told if is_language(told) else of_name)
     if missing := [f"{option} CODE" for option, code in languages.items() if code is None]:
         raise UsageError(f"{name}: does not tell its languages; give them: {' '.join(missing)}")
     src_lang, tgt_lang = map(str, languages.values())
     return src_lang, tgt_lang
-
-
-def _is_code(code: object) -> bool:
-    return isinstance(code, str) and re.fullmatch(LANGUAGE_PATTERN, code) is not None

@@ -83,9 +83,11 @@ def find_inputs(given: Path) -> list[Path]:
     Raises:
         UsageError: there are none, or two of the same name.
     """
-    problem, paths = "no file matches; name a directory, or a pattern in quotes", _match(given)
+    paths: Iterable[Path]
     if not isinstance(given, ObjectPath) and given.is_dir():
         problem, paths = "is a directory without files; name another one", given.iterdir()
+    else:
+        problem, paths = "no file matches; name a directory, or a pattern in quotes", _match(given)
     found = sorted(
         path
         for path in paths

@@ -1,8 +1,8 @@
 """Marian models' tokenizers: two SentencePiece models over tables of ids.
 
 SentencePiece splits text into pieces, and a table of its own, which may be both sides', has their
-ids. transformers' MarianTokenizer gives the same pieces, but takes text with spaces between '>>' and
-'<<' for a language code, too.
+ids. transformers' MarianTokenizer gives the same pieces, but takes text with spaces between '>>'
+and '<<' for a language code, too.
 """
 
 import re

@@ -55,11 +55,6 @@ class TokenizerSection(Section):
         """Return whether subwords can be sampled; a model made elsewhere tells when opened."""
         return False
 
-    @property
-    def size_note(self) -> str:
-        """Note to print beside a vocabulary's size."""
-        return "made elsewhere" if self.files else self.kind
-
 
 class WordsConfig(TokenizerSection):
     """Words by spaCy's rules, with one vocabulary a side; output is put together by sacremoses."""
@@ -79,11 +74,6 @@ class WordsConfig(TokenizerSection):
     tgt_rules: Language | None = setting(
         None, "language whose spaCy rules tokenize the target; null: tgt_lang"
     )
-
-    @property
-    def size_note(self) -> str:
-        """Lowest frequency of a word in the vocabulary."""
-        return f"min_freq {self.min_freq}"
 
 
 class SentencePieceConfig(TokenizerSection):
@@ -130,11 +120,6 @@ class SentencePieceConfig(TokenizerSection):
     def may_sample(self) -> bool:
         """Return whether there are, or may be, merges to leave out."""
         return bool(self.files) or self.model_type == "bpe"
-
-    @property
-    def size_note(self) -> str:
-        """Type of a model learned here."""
-        return super().size_note if self.files else self.model_type
 
 
 LEARNING = ("model_type", "vocab_size", "joint", "byte_fallback", "character_coverage")

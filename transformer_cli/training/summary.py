@@ -9,6 +9,11 @@ import torch
 from transformer_cli.config.data_schema import find_replay
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
+from transformer_cli.config.tokenizer_schema import (
+    SentencePieceConfig,
+    TokenizerConfig,
+    WordsConfig,
+)
 from transformer_cli.data.batches import EpochSample
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 from transformer_cli.errors import duration, size
@@ -204,7 +209,7 @@ def summarize_sides(config: Config, prepared: PreparedData) -> Iterator[tuple[st
         "-" if src_types is None else f"{src_types:,}",
         "-" if tgt_types is None else f"{tgt_types:,}",
     )
-    note = config.tokenizer.size_note
+    note = _describe_size(config.tokenizer)
     src_size, tgt_size = (f"{size:,} ({note})" for size in prepared.vocab_sizes)
     yield "vocabulary", src_size, tgt_size
     src_unknown, tgt_unknown = (
@@ -217,3 +222,13 @@ def summarize_sides(config: Config, prepared: PreparedData) -> Iterator[tuple[st
     )
     names = "/".join(map(str, PERCENTILES))
     yield f"tokens a line, percentiles {names}", src_lengths, tgt_lengths
+
+
+def _describe_size(tokenizer: TokenizerConfig) -> str:
+    """Return what decides the size of a vocabulary."""
+    match tokenizer:
+        case WordsConfig():
+            return f"min_freq {tokenizer.min_freq}"
+        case SentencePieceConfig() if not tokenizer.files:
+            return tokenizer.model_type
+    return "made elsewhere" if tokenizer.files else tokenizer.kind

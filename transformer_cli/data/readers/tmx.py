@@ -26,7 +26,6 @@ _MAX_DEPTH = 100
 _MAX_NAMES = 1000
 # A unit has a translation or two in each language; the product of thousands would be endless.
 _MAX_VARIANTS = 100
-_MAX_DEFAULT = 1000
 _LANGUAGES_SHOWN = 20
 
 
@@ -96,7 +95,7 @@ class _Parser:
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text
-        parser.AttlistDeclHandler = self._check_default
+        parser.specified_attributes = True  # a DTD's defaults would be in each element
         parser.EntityDeclHandler = self._refuse_entity
         # Entities of a DTD elsewhere, which is never read.
         parser.SkippedEntityHandler = self._refuse_entity
@@ -129,14 +128,6 @@ class _Parser:
     def _refuse_entity(self, name: str, *_: object) -> None:
         what = f"the entity '{name[:40]}'"
         raise self._error(f"{what}; a {self._form.name} file with entities of its own is not read")
-
-    def _check_default(
-        self, _element: str, name: str, _type: str, default: str | None, _: int
-    ) -> None:
-        # It would be in each element.
-        if default is not None and len(default) > _MAX_DEFAULT:
-            what = f"a default of the attribute '{name[:40]}'"
-            raise self._error(f"{what} of {len(default)} characters")
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._since_tag = 0

@@ -208,7 +208,7 @@ class Translator:
         """Return what searches with an engine, loaded when it is first asked for."""
         options = replace(self._options, engine=engine)
         if _FORKED and engine == "torch":
-            options = replace(options, device=_use_torch_in_fork(options.device), threads=1)
+            options = _use_torch_in_fork(options)
         if engine not in self._loaded:
             self._loaded[engine] = load_translator(self._run, self._checkpoint, options)
         return self._loaded[engine]
@@ -234,19 +234,21 @@ def _leave_all_to_parent() -> None:
         translator._leave_to_parent()
 
 
-def _use_torch_in_fork(device: DeviceName) -> DeviceName:
-    """Have torch wait for no threads, which the parent has kept; return the device, the CPU."""
+def _use_torch_in_fork(options: ComputeOptions) -> ComputeOptions:
+    """Return how torch may compute here: its threads on a CPU stay with the parent."""
     import torch
 
     from transformer_cli.model.device import choose_device
 
-    if choose_device(device).type != "cpu":
+    if choose_device(options.device).type == "cpu":
+        torch.set_num_threads(1)
+        return replace(options, threads=1)
+    if torch.cuda._is_in_bad_fork():
         raise UsageError(
-            "a forked process cannot use the GPU of its parent; start it by "
+            "a forked process cannot use the GPU that its parent has used; start it by "
             "multiprocessing.get_context('spawn'), or load the model with device='cpu'"
         )
-    torch.set_num_threads(1)
-    return "cpu"
+    return options
 
 
 if sys.platform != "win32":

@@ -224,6 +224,20 @@ def test_a_model_that_is_null_takes_no_settings_away(tmp_path: Path) -> None:
     assert (tokenizer.vocab_size, tokenizer.joint) == (500, True)
 
 
+def test_a_model_replaces_how_to_learn_one_before_the_kind_is_given(tmp_path: Path) -> None:
+    texts = (
+        "data: {kind: toy}\ntokenizer: {vocab_size: 300, joint: true}\n",
+        f"base: a.yaml\ntokenizer: {{model: '{tmp_path}/m.model'}}\n",
+        "base: b.yaml\ntokenizer: {kind: sentencepiece}\n",
+    )
+    (tmp_path / "m.model").touch()
+    for name, text in zip("abc", texts, strict=True):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    tokenizer = load_config(tmp_path / "c.yaml").tokenizer
+    assert isinstance(tokenizer, SentencePieceConfig)
+    assert tokenizer.model == tmp_path / "m.model"
+
+
 def test_a_misplaced_key_of_a_base_is_told_whatever_is_over_it(tmp_path: Path) -> None:
     (tmp_path / "base.yaml").write_text(
         "data: {kind: toy}\ntokenizer: {kind: words}\nvocab_size: 100\n"

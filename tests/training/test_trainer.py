@@ -494,9 +494,7 @@ def test_fewer_steps_than_were_left_out_cannot_be_allowed_later(
     spoil(trainer, monkeypatch, 3)
     take(trainer, 5)
     state, moments = State(**trainer.state()), trainer.optimizer.state()
-    with pytest.raises(
-        ConfigError, match=r"skip_nonfinite: 0, where .* are 1; resume with at least 1$"
-    ):
+    with pytest.raises(ConfigError, match=r"skip_nonfinite: 0, but .*: 1; resume with at least 1$"):
         trainer_of(config()).restore(state, moments)
     finished = state.model_copy(update={"step": trainer.total_steps})
     trainer_of(config()).restore(finished, moments)

@@ -52,8 +52,8 @@ def show(
     file, earlier = config, {}
     if config.is_dir():
         run = directory.RunDirectory(config)
-        run.check_not_hub_model()
         run.load_config()  # or it is no run
+        run.check_not_hub_model()
         file, earlier = run.config, origins.load_origins(run.origins)
         if not earlier:
             log(f"{run.path}: where its settings come from is not known (no {run.origins.name})")

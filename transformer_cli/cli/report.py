@@ -56,8 +56,8 @@ def report(
         html = sweeps.render_sweep(sweeps.read_results(swept))
     else:
         directory = directories.RunDirectory(run)
-        directory.check_not_hub_model()
         directory.load_config()  # or it is no run
+        directory.check_not_hub_model()
         page = output or directory.report
         options.check_output(page)
         if output is None:

@@ -145,7 +145,7 @@ def settle_precision(
         chosen = execution.choose_training_precision("auto", cpu, SINGLE_PROCESS, say=log)
         measured = "bfloat16" if str(chosen) == "torch.bfloat16" else "float32"
     directory.create(training_precision=measured, precision=precision, **values)
-    return measured if is_measured else None
+    return measured if precision == "auto" else None
 
 
 class Engine(NamedTuple):

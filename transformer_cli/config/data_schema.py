@@ -418,9 +418,10 @@ class CorpusData(UserData):
         given = {f"test.{name}": source for name, source in self.test.items()}
         for name, source in (given if self.val is None else {"val": self.val, **given}).items():
             unfit = {"filters", "weight", *(() if source.hf else ("split",))}
-            for key in sorted(unfit & source.model_fields_set):
-                problem = "is for data.sources, of which some pairs are drawn; leave it out"
-                raise ValueError(f"{name}.{key}: {problem}")
+            for key in sorted(unfit):
+                if getattr(source, key) != SourceConfig.model_fields[key].default:
+                    problem = "is for data.sources; a given split is taken whole; leave it out"
+                    raise ValueError(f"{name}.{key}: {problem}")
         return self
 
     @model_validator(mode="after")

@@ -24,7 +24,7 @@ Language = Annotated[str, Field(max_length=_LONGEST_LANGUAGE, pattern=LANGUAGE_P
 
 
 def is_language(code: object) -> bool:
-    """Return whether this is a ``Language``."""
+    """Return whether this is a language code that settings accept."""
     if not isinstance(code, str) or len(code) > _LONGEST_LANGUAGE:
         return False
     return re.fullmatch(LANGUAGE_PATTERN, code) is not None

@@ -127,7 +127,7 @@ def _explain_unknown(schema: type[Section], loc: tree.Keys) -> str:
     allowed = [tree.BASE, *section.model_fields] if section is Config else [*section.model_fields]
     place = tree.join_keys(above)
     own = sorted({*_iter_keys(name, schema)})
-    if len(own) == 1 and own[0] != f"{place}.{name}":  # ours, in another section
+    if len(own) == 1 and own[0] not in (name, f"{place}.{name}"):  # ours, in another section
         known: str | None = own[0]
     else:
         ours = our_key(name) if schema is Config else None
@@ -141,7 +141,7 @@ def _explain_unknown(schema: type[Section], loc: tree.Keys) -> str:
 
 
 def _iter_keys(name: str, section: type[Section], above: str = "") -> Iterator[str]:
-    """Yield the settings of a name, each by its dotted key, once for each kind that has it."""
+    """Yield the dotted key of each setting of a name, in sections of any kind."""
     for key, field in section.model_fields.items():
         annotation: Any = field.annotation
         kinds = [*_kinds(annotation).values()] or [annotation] * _is_section(annotation)

@@ -168,8 +168,8 @@ def merge(old: tree.Node, new: tree.Node, keeps_rest: bool = True) -> tree.Node:
         # A warm-up of another kind of schedule is another setting.
         is_same = key in old.value and (key == "kind" or not differ_in_kind)
         entries[key] = merge(old.value[key], node, keeps_rest) if is_same else node
-    has_model = any(new.value[key].value is not None for key in MODEL_KEYS & new.value.keys())
-    if has_model and "kind" in entries:
+    # Not the section 'model', nor null.
+    if any(isinstance(new.value[key].value, str) for key in MODEL_KEYS & new.value.keys()):
         # How to learn a tokenizer says nothing of a model that is there already.
         for key in set(LEARNING) - new.value.keys():
             entries.pop(key, None)

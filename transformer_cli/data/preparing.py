@@ -100,7 +100,7 @@ def is_prepared(data: CorpusData, directory: Path) -> bool:
 
 
 def has_changed(data: CorpusData, directory: Path) -> bool:
-    """Return whether the sources are here, and are not what ``directory`` records to be made of.
+    """Return whether the sources are here, and are not what ``directory`` records.
 
     What would have to be fetched, or is large, is not read for that.
     """

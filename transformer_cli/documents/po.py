@@ -45,7 +45,7 @@ class PoDocument(Document):
         self._lines = re.split(r"(?<=\n)", text.removeprefix(self._mark))
         self._plural: PluralForms | None = None
         self._entries: list[tuple[PoEntry, range]] = []  # with their segments
-        for entry in read_entries(self._lines, self._error):
+        for entry in read_entries(self._lines, self.encoding, self._error):
             self._check_forms(entry)
             is_translated = any(entry.texts[form] for form in entry.forms)
             if is_header(entry.texts):

@@ -69,13 +69,16 @@ def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None
 
 
 def _without_paths(setting: Any) -> Any:
-    """Return the settings without paths, which are private, and sums of what was fetched."""
+    """Return the settings without paths, which are private, and without sums of fetched files."""
     match setting:
         case Path():
             return setting.name
         case dict():
-            kept = {key: value for key, value in setting.items() if key != "sha256"}
-            return {key: _without_paths(value) for key, value in kept.items()}
+            return {
+                key: _without_paths(value)
+                for key, value in setting.items()
+                if not (key == "sha256" and isinstance(value, list))
+            }
         case list() | tuple():
             return [_without_paths(value) for value in setting]
     return setting

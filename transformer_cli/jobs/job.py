@@ -100,7 +100,8 @@ class JobDirectory:
     @property
     def precision(self) -> PrecisionName | None:
         """The option ``--precision`` that it was begun with; None: that was not recorded."""
-        known = (self.read_mark() or {}).get("precision")
+        of_earlier_version = "auto" if self.training_precision else None
+        known = (self.read_mark() or {}).get("precision", of_earlier_version)
         return known if known in ("auto", "float32", "bfloat16") else None
 
     def check(self) -> None:

@@ -106,8 +106,6 @@ class RunDirectory:
 
     def check_not_hub_model(self) -> None:
         """Raise a ``RunError`` if this is an exported Hub model, which has no checkpoints."""
-        if self.is_for_ctranslate2:
-            self.load_config()  # which says what it is
         if self.is_hub_model:
             raise RunError(
                 f"{self.path}: is an exported model, which has no checkpoints and is not trained "

@@ -58,7 +58,7 @@ SPACELESS = (
     "\U00020000-\U0003ffff"
 )
 """Thai, Tibetan, Burmese, Khmer, kana and ideographs, as a range of characters: without spaces
-between words, each character counts as one."""
+between words, each character counts as one, in reports with its marks."""
 # Where Unicode has marks of languages that are written today.
 _MARKED = range(0x300, 0x1D00), range(0x302A, 0x309B), range(0xA66F, 0xAC00), range(0xFE20, 0xFE30)
 _JOINERS = "\u200c\u200d"

@@ -171,8 +171,8 @@ class Trainer:
             )
         if state.step < self.total_steps and state.skipped > self.config.skip_nonfinite:
             raise ConfigError(
-                f"training.skip_nonfinite: {self.config.skip_nonfinite}, where steps skipped "
-                f"already are {state.skipped}; resume with at least {state.skipped}"
+                f"training.skip_nonfinite: {self.config.skip_nonfinite}, but steps skipped "
+                f"so far: {state.skipped}; resume with at least {state.skipped}"
             )
         self.step, self.epoch, self.batch = state.step, state.epoch, state.batch
         self.skipped = state.skipped

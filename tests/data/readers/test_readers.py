@@ -367,6 +367,10 @@ msgstr "b"
 """,
     )
     assert list(opened(po=path).pairs()) == [("b", 'a\x0bb A A "\\n')]
+    for charset, form in (("ISO-8859-1", r"caf\351"), ("UTF-8", r"caf\303\251")):
+        header = f'msgid ""\nmsgstr "Content-Type: text/plain; charset={charset}\\n"\n\n'
+        path = saved(path, f'{header}msgid "coffee"\nmsgstr "{form}"\n')
+        assert list(opened(po=path).pairs()) == [("café", "coffee")]
 
 
 # The rules of gettext's manual, but for the second of Slovenian, which has another order.

@@ -35,7 +35,8 @@ _LINE = re.compile(
     r"|(?:(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,3}\])?)\s*+)?"
     r'"(?P<text>(?:[^"\\]|\\.)*+)")?\s*+'
 )
-_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))")
+_ESCAPE = re.compile(r"((?:\\x[0-9A-Fa-f]{1,2}|\\[0-7]{1,3})+)|\\(.)")
+_BYTE = re.compile(r"\\(?:x([0-9A-Fa-f]+)|([0-7]+))")
 ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _CHARSET = re.compile(rb"Content-Type:[^\n]*?charset=\s*([\w.:-]+)", re.IGNORECASE)
 # What these change is no character set: UTF-16 and UTF-7, escapes, names of domains.
@@ -149,11 +150,12 @@ def read_flags(comment: str) -> list[str]:
 
 
 def read_entries(
-    lines: Iterable[str], refuse: Callable[[int, str], Exception]
+    lines: Iterable[str], encoding: str, refuse: Callable[[int, str], Exception]
 ) -> Iterator[PoEntry]:
     """Yield each entry of a PO file that is not obsolete.
 
-    ``refuse`` gives the error to raise about a line and its problem.
+    ``encoding`` is that of bytes that are written as escapes. ``refuse`` gives the error to raise
+    about a line and its problem; an entry without end is a CorpusError in any case.
     """
     entry, key, size = PoEntry(0), "", 0
     parts: dict[str, list[str]] = {}  # of the texts: a long one has many lines
@@ -176,7 +178,7 @@ def read_entries(
             entry, key, size = PoEntry(0), "", 0
         size += len(line)
         if size > _MAX_BYTES:
-            # No damage of a syntax, of which a file of many may be left out.
+            # An OddFileError would only skip this file, of several.
             problem = f"an entry of more than {_MAX_BYTES:,} characters"
             raise CorpusError(str(refuse(number, problem)))
         if comment:
@@ -192,11 +194,11 @@ def read_entries(
             if not parts:
                 entry.line = number
             key = keyword
-            parts[key] = [_unescape(text)]
+            parts[key] = [_unescape(text, encoding)]
         elif text is not None:
             if not key:
                 raise refuse(number, "a text without msgid or msgstr")
-            parts[key].append(_unescape(text))
+            parts[key].append(_unescape(text, encoding))
         if text is not None and key.startswith("msgstr"):
             start = entry.translation.start if entry.translation else number
             entry.translation = range(start, number + 1)
@@ -204,13 +206,16 @@ def read_entries(
         yield end()
 
 
-def _unescape(text: str) -> str:
+def _unescape(text: str, encoding: str) -> str:
     def unescape(match: re.Match[str]) -> str:
-        hexadecimal, octal, sign = match.groups()
+        numbers, sign = match.groups()
         if sign is not None:
             return ESCAPES.get(sign, sign)
-        code = int(hexadecimal, 16) if hexadecimal else int(octal, 8)
-        return chr(code) if code < 0x80 else match[0]  # a part of a character
+        codes = (int(one or other, 16 if one else 8) for one, other in _BYTE.findall(numbers))
+        try:
+            return bytes(code & 0xFF for code in codes).decode(encoding)
+        except UnicodeError:
+            return match[0]
 
     return _ESCAPE.sub(unescape, text) if "\\" in text else text
 
@@ -221,13 +226,14 @@ def _read_po(raw: BinaryIO, name: str) -> Iterator[tuple[str, Texts]]:
     def refuse(line: int, problem: str) -> OddFileError:
         return OddFileError(f"{name}:{line + 1}: {problem}")
 
-    for entry in read_entries(_decode_lines(raw, name), refuse):
-        if not entry.is_fuzzy or is_header(entry.texts):  # as msginit writes it
+    encoding, lines = _open_lines(raw, name)
+    for entry in read_entries(_decode_lines(lines, encoding, name), encoding, refuse):
+        if not entry.is_fuzzy or is_header(entry.texts):  # as xgettext's templates have it
             yield f"{name}:{entry.line + 1}", entry.texts
 
 
-def _decode_lines(raw: BinaryIO, name: str) -> Iterator[str]:
-    """Yield the lines of a PO file, decoded as its header says."""
+def _open_lines(raw: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
+    """Return the encoding of a PO file, as its header says, and its lines."""
     lines = bounded_lines(raw, name)
     head: list[bytes] = []
     size = messages = 0
@@ -239,9 +245,12 @@ def _decode_lines(raw: BinaryIO, name: str) -> Iterator[str]:
             raise CorpusError(f"{name}: a header of more than {_MAX_BYTES >> 20} MiB")
         if messages > 1:
             break
-    encoding = read_encoding(b"".join(head), name)
+    return read_encoding(b"".join(head), name), chain(head, lines)
+
+
+def _decode_lines(lines: Iterable[bytes], encoding: str, name: str) -> Iterator[str]:
     try:
-        for line in chain(head, lines):
+        for line in lines:
             yield line.decode(encoding)
     except UnicodeError as error:
         raise OddFileError(f"{name}: the file is not {encoding}") from error

@@ -139,6 +139,14 @@ def test_a_pattern_names_some(training: Training, here: Path, expected: dict[str
     assert visible(here / "out") == expected
 
 
+def test_the_directory_that_one_is_in_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.txt").write_text("1\n")
+    monkeypatch.chdir(tmp_path)
+    assert find_inputs(Path()) == [Path("a.txt")]
+
+
 def test_brackets_of_a_pattern_are_of_the_name(tmp_path: Path) -> None:
     (tmp_path / "[a]").mkdir()
     for name in ("[a]b.txt", "ab.txt"):

@@ -22,6 +22,7 @@ from transformer_cli.config.tokenizer_schema import HuggingFaceConfig, WordsConf
 from transformer_cli.config.yaml import load_config
 from transformer_cli.errors import TransformerCliError
 from transformer_cli.export.card import ValidationScore, model_card
+from transformer_cli.export.hub import _without_paths
 from transformer_cli.files import sha256
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import load_trained_model
@@ -421,3 +422,25 @@ def test_a_card_of_ones_own_files_asks_what_they_are() -> None:
     assert "a.de and a.en: say here what they are" in card
     assert "/home/me" not in card
     assert "writes lower case" in card
+
+
+def test_settings_lose_paths_and_the_sums_of_what_was_fetched() -> None:
+    data = FilesData.model_validate(
+        {
+            "kind": "files",
+            "src_lang": "de",
+            "tgt_lang": "en",
+            "train": {
+                "src": "https://host/a.de",
+                "tgt": "https://host/a.en",
+                "sha256": ["a" * 64, "b" * 64],
+            },
+            "val": {"src": "secret/a", "tgt": "secret/b"},
+            "test": {"sha256": {"src": "secret/a", "tgt": "secret/b"}},
+        }
+    )
+    kept = _without_paths(data.model_dump())
+    assert "secret" not in json.dumps(kept)
+    read = FilesData.model_validate(kept)
+    assert read.train.src.name == "a.de"
+    assert [*read.test] == ["sha256"]

@@ -196,3 +196,9 @@ def test_what_is_read_again_is_not_what_was_changed_meanwhile() -> None:
     again = parse(text, "x.yaml")
     assert values(again) == {"a": {"b": [1]}, "c": 2}
     assert again == parse("a: {b: [1]}\nc: 2\n", "x.yaml")
+
+
+def test_a_long_key_is_told_in_part() -> None:
+    assert _refusal(f"{'a' * 900}: !x 1").startswith(f"x.yaml:1: {'a' * 200}…: ")
+    missing = f"x.yaml:2: a space is missing after '{'a' * 60}…'"
+    assert _refusal(f"b: 1\n{'a' * 900}:2\nc: 3\n").startswith(missing)

@@ -116,7 +116,7 @@ def _parse(text: str, source: str, keys: Keys, has_lines: bool) -> Node:
             # The last line that lacks a space after its colon is the likeliest to be meant.
             for number, written in enumerate(text.splitlines()[:line], start=1):
                 if match := _NO_SPACE.fullmatch(written.strip().removeprefix("- ")):
-                    line, problem = number, _MISSING_SPACE.format(match[1])
+                    line, problem = number, _MISSING_SPACE.format(shorten(match[1]))
         cause: Exception = error
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
@@ -217,7 +217,7 @@ class _Reader(yaml.SafeLoader):
         """Complain about text without quotes that is a key and its value."""
         is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
         if is_plain and (match := _NO_SPACE.fullmatch(node.value)):
-            raise self._error_at(node, keys, _MISSING_SPACE.format(match[1]))
+            raise self._error_at(node, keys, _MISSING_SPACE.format(shorten(match[1])))
 
     def _place(self, written: Any) -> Place:
         """Return the place of a node or an event."""
@@ -279,7 +279,8 @@ def find_place(root: Node, keys: Keys) -> Place:
 
 def setting_error(place: Place, keys: Keys, problem: str) -> ConfigError:
     """Return the error about the setting at ``keys``, written at ``place``."""
-    return ConfigError(f"{place}: {join_keys(keys)}: {problem}" if keys else f"{place}: {problem}")
+    key = f"{shorten(join_keys(keys), 200)}: " if keys else ""
+    return ConfigError(f"{place}: {key}{problem}")
 
 
 def join_keys(keys: Keys) -> str:

@@ -89,23 +89,11 @@ def complete_setting(context: typer.Context, incomplete: str) -> Values:
 
 def list_settings() -> dict[str, tuple[str, Values]]:
     """Return the help of each setting, and values it may have, by its dotted key."""
-    schema = (shipped.shipped_directory() / shipped.SCHEMA).read_text(encoding="utf-8")
-    properties = json.loads(schema)["properties"]
-    del properties["base"]  # of a file
     settings: dict[str, tuple[str, Values]] = {}
-    for key, part in _iter_settings(properties):
+    for key, part in shipped.iter_settings():
         _, values = settings.setdefault(key, (part["description"], {}))
         values |= _values(part)
     return settings
-
-
-def _iter_settings(properties: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for name, part in properties.items():
-        kinds = [kind for kind in part.get("anyOf", [part]) if "properties" in kind]
-        for kind in kinds:
-            yield from _iter_settings(kind["properties"], f"{above}{name}.")
-        if not kinds:
-            yield above + name, part
 
 
 def _values(part: dict[str, Any]) -> Values:

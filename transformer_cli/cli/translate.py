@@ -258,9 +258,7 @@ class TranslateOptions:
         if self.writes_scored_tsv:
             yield "--n-best and --scores write JSON, not TSV; give -o a name that ends with .jsonl"
         for name, path in self._further_outputs.items():
-            if str(path) == "-":
-                yield f"{name} needs the name of a file"
-            if path.resolve() == self.output.resolve():
+            if str(path) != "-" and path.resolve() == self.output.resolve():
                 yield f"-o and {name} are both {self.output}"
         if self.resume and self.alignments is not None:
             yield "--resume does not go on with --alignments; leave one of them out"

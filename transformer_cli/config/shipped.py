@@ -2,9 +2,10 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 SCHEMA = Path("configs/schema.json")
 TOY = Path("data/toy")
@@ -147,3 +148,20 @@ def quote_path(path: Path) -> str:
     name = path.as_posix()
     # JSON's strings are YAML's as well, but for line ends of Unicode, which YAML folds.
     return json.dumps(name, ensure_ascii=not name.isprintable())
+
+
+def iter_settings() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each setting's dotted key and its part of the schema, for each kind that has it."""
+    schema = (shipped_directory() / SCHEMA).read_text(encoding="utf-8")
+    properties = json.loads(schema)["properties"]
+    del properties["base"]  # of a file
+    yield from _iter_below(properties)
+
+
+def _iter_below(properties: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, part in properties.items():
+        kinds = [kind for kind in part.get("anyOf", [part]) if "properties" in kind]
+        for kind in kinds:
+            yield from _iter_below(kind["properties"], f"{above}{name}.")
+        if not kinds:
+            yield above + name, part

@@ -2,7 +2,7 @@
 
 import os.path
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from difflib import get_close_matches
 from operator import itemgetter
 from pathlib import Path
@@ -22,6 +22,7 @@ from transformer_cli.config.data_schema import (
 from transformer_cli.config.foreign import our_key, our_kind
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
+from transformer_cli.config.shipped import iter_settings
 from transformer_cli.errors import ConfigError, did_you_mean
 
 S = TypeVar("S", bound=Section)
@@ -126,8 +127,9 @@ def _explain_unknown(schema: type[Section], loc: tree.Keys) -> str:
     name = str(loc[-1])
     allowed = [tree.BASE, *section.model_fields] if section is Config else [*section.model_fields]
     place = tree.join_keys(above)
-    own = sorted({*_iter_keys(name, schema)})
-    if len(own) == 1 and own[0] not in (name, f"{place}.{name}"):  # ours, in another section
+    settings = {key for key, _ in iter_settings()} if schema is Config else set()
+    own = [key for key in settings if key.endswith(f".{name}")]
+    if len(own) == 1 and own[0] != f"{place}.{name}":  # ours, in another section
         known: str | None = own[0]
     else:
         ours = our_key(name) if schema is Config else None
@@ -138,17 +140,6 @@ def _explain_unknown(schema: type[Section], loc: tree.Keys) -> str:
     listed = f"the keys are {', '.join(allowed)}" if len(allowed) <= _MAX_KEYS_LISTED else None
     hint = did_you_mean(name, allowed, known) or listed
     return f"{text}; {hint}" if hint else text
-
-
-def _iter_keys(name: str, section: type[Section], above: str = "") -> Iterator[str]:
-    """Yield the dotted key of each setting of a name, in sections of any kind."""
-    for key, field in section.model_fields.items():
-        annotation: Any = field.annotation
-        kinds = [*_kinds(annotation).values()] or [annotation] * _is_section(annotation)
-        for kind in kinds:
-            yield from _iter_keys(name, kind, f"{above}{key}.")
-        if key == name and not kinds:
-            yield f"{above}{key}"
 
 
 def _key_in_other_tools(

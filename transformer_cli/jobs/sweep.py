@@ -253,12 +253,12 @@ class SweepPlan(Plan):
             if isinstance(data, CorpusData) and run.data.name not in compared:
                 compared.add(run.data.name)
                 names += ["sources"] if has_changed(data, run.directory.corpus) else []
-            for name in names:
-                of_split = f"the text of split '{name}'"
-                what = {"init": name, "sources": "the text of data.sources"}.get(name, of_split)
+            if names:
+                of_split = f"the text of split '{names[0]}'"
+                what = {"init": "init", "sources": "the text of data.sources"}
                 raise ConfigError(
-                    f"{self.directory.path}: {what} has changed since the sweep began; sweep into "
-                    "another directory with --sweep-dir"
+                    f"{self.directory.path}: {what.get(names[0], of_split)} has changed since the "
+                    "sweep began; sweep into another directory with --sweep-dir"
                 )
             changed = differences(run.directory.load_config(), run.config)
             if changed:

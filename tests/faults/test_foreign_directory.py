@@ -395,7 +395,6 @@ READ_OTHERWISE = {
     "jobs/machine.py",  # /proc/cpuinfo
     "cli/process.py",
     "config/shipped.py",
-    "cli/completion.py",
     "report/rendering.py",
     "text/model_check_script.py",  # a child with limits, of files whose sums are right
     "training/forecast.py",

@@ -37,7 +37,7 @@ from transformer_cli.packages import __version__, lazy_imports, no_collection
 from transformer_cli.ranks import Ranks
 
 with lazy_imports():
-    from transformer_cli.config import foreign
+    from transformer_cli.config import foreign, setting_tree
     from transformer_cli.jobs import machine
 
 SPIN_COUNT = "3000"
@@ -208,9 +208,8 @@ def _run() -> int:
         context = getattr(error, "ctx", None)
         command = f" {arguments[0]}" if arguments[0] in COMMANDS else ""
         name = context.command_path if context else f"transformer-cli{command}"
-        # typer repeats the name of the exception that its reader of values ended with.
-        said = error.format_message().replace(": Value error, ", ": ")
-        print_error(f"{_name_setting(error) or said}{_advise(error)} (see: {name} --help)")
+        said = _name_setting(error) or _say(error)
+        print_error(f"{said}{_advise(error)} (see: {name} --help)")
         return error.exit_code
     except Exception as error:
         if (message := _describe(error)) is None:
@@ -231,6 +230,15 @@ def _describe(error: Exception) -> str | None:
         return None
     is_named = error.filename is not None and error.strerror is not None
     return f"{error.filename}: {error.strerror}" if is_named else str(error)
+
+
+def _say(error: typer.TyperException) -> str:
+    # typer repeats the name of the exception that its reader of values ended with.
+    said = error.format_message().replace(": Value error, ", ": ")
+    # pydantic says what it expects; our own readers of values, what they found, too.
+    details = getattr(error.__cause__, "errors", list)()
+    found = [each["input"] for each in details[:1] if each["type"] != "value_error"]
+    return f"{said}, not {setting_tree.shorten(str(found[0]))}" if found else said
 
 
 def _name_setting(error: typer.TyperException) -> str | None:

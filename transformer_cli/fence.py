@@ -39,8 +39,11 @@ def lift_fence(file: Path) -> None:
     token, host = _read(file)
     file.unlink(missing_ok=True)
     if token and host == platform.node():
+        import psutil
+
         for process in _find_processes(f"{token} {file}"):
-            process.kill()
+            with suppress(psutil.NoSuchProcess):  # it ends with the one that has started it
+                process.kill()
 
 
 def find_host(file: Path) -> str | None:

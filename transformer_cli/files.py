@@ -154,7 +154,7 @@ def sync(path: Path) -> None:
 def cache_directory(name: str) -> Path:
     """Return the directory of the user's cache for files of a kind; it need not be there."""
     if given := os.environ.get("TRANSFORMER_CLI_CACHE"):
-        return Path(given) / name
+        return Path(given).absolute() / name
     from platformdirs import user_cache_path
 
     return user_cache_path("transformer-cli", appauthor=False) / name
@@ -184,9 +184,10 @@ def is_stream(path: Path) -> bool:
     """Return whether ``path`` is a device or a pipe, not a regular file or an object."""
     if isinstance(path, ObjectPath):
         return False
-    is_posix = sys.platform != "win32"
-    in_system = is_posix and path.absolute().parts[1:2] in (("dev",), ("proc",))
-    return in_system or (path.exists() and not path.is_file())
+    top = path.absolute().parts[1:3]
+    in_system = sys.platform != "win32" and top[:1] in (("dev",), ("proc",))
+    is_on_disk = top == ("dev", "shm")  # or in memory, but as any other file
+    return (in_system and not is_on_disk) or (path.exists() and not path.is_file())
 
 
 def is_same_file(path: Path, other: Path) -> bool:

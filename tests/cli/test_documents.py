@@ -61,7 +61,6 @@ def test_of_many_files_documents_are_filled(training: Training, tmp_path: Path) 
     ("options", "problem"),
     [
         (("-o", "x.po", "--n-best", "2"), "--n-best is for lines and tables"),
-        (("-o", "x.po", "--resume"), "--resume is for lines and tables"),
         (("-o", "x.txt"), "-o: a document stays in its format"),
         ((), "need a file for output"),
         (("-o", "x.po", "--report", "x.po"), "-o and --report are both x.po"),

@@ -137,7 +137,6 @@ OPTIONS = {
         "--max-length",
         "--length-penalty",
         "--errors",
-        "--resume",
         "--n-best",
         "--scores",
         "--prefix-file",

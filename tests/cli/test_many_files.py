@@ -356,7 +356,6 @@ def test_translations_made_otherwise_are_not_mixed(training: Training, here: Pat
     [
         ({"prefix_file": Path("in/a.txt")}, "--prefix-file is for one file"),
         ({"alignments": Path("links")}, "--alignments is for one file"),
-        ({"resume": True}, "many files are resumed without --resume; leave it out"),
         ({"output": Path("-")}, "name the directory of their translations with -o"),
         ({"output": Path("in/a.txt")}, "-o in/a.txt: is a file, but -i names many"),
         ({"output": Path("in")}, "-o in: is the directory of the files that -i reads"),

@@ -66,8 +66,6 @@ def test_an_object_is_translated_as_a_file(training: Training, tmp_path: Path) -
     refused = run("translate", training.run, "-o", "s3://key:secret@bucket/out.txt")
     assert_refused(refused, 2, "has a password or a key")
     assert "secret" not in refused.err
-    refused = run("translate", training.run, "-o", "memory://bucket/out.txt", "--resume")
-    assert_refused(refused, 2, "--resume does not go on with an object")
 
 
 def put_subtitles_into_memory() -> None:

@@ -136,14 +136,12 @@ def test_alignments_appear_whole_line_by_line(training: Training, here: Path) ->
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--alignments", "links", "--resume", "-o", "out"], "--resume does not go on with"),
         (["--alignments", "out", "-o", "out"], "-o and --alignments are both out"),
         (["-o", "in"], "-o in: is the file that -i reads"),
         (["--alignments", "in"], "--alignments in: is the file that -i reads"),
         (["-o", "in", "--prefix-file", "in"], "-o in: is the file that"),
         (["--alignments", "-"], "--alignments needs the name of a file"),
         (["--alignments", "no/links"], "--alignments no/links: there is no directory no"),
-        (["--resume", "-o", "out", "--prefix-file", "-"], "--resume needs files; name them with"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
@@ -213,11 +211,18 @@ def test_an_interrupted_translation_goes_on_in_the_same_form_alone(
     command: list[str | Path] = ["translate", training.run, "-i", "in", "-o", "out", *options]
     assert run(*command, cwd=here, before=killed_at_the_last_line).code < 0
     go_on = partial(run, cwd=here, before=in_small_chunks)
-    assert_refused(go_on(*command, "--resume", "--replace-unk"), 2, "replace_unk was none")
-    assert_refused(go_on(*command[:-2], "--resume"), 2, "prefixes was")
     other: list[str | Path] = [*command[:-3], "1", *command[-2:], "--beam-size", "2"]
-    assert_refused(go_on(*other, "--resume"), 2, "n_best was 2, now 1")
-    assert go_on(*command, "--resume").code == 0
+    for different, change in (
+        ([*command, "--replace-unk"], "replace_unk was none"),
+        (command[:-2], "prefixes was"),
+        (other, "n_best was 2, now 1"),
+    ):
+        begun = run(*command, cwd=here, before=killed_at_the_last_line)
+        assert begun.code < 0
+        assert change in go_on(*different).err
+    assert run(*command, cwd=here, before=killed_at_the_last_line).code < 0
+    finished = go_on(*command)
+    assert (finished.code, finished.err) == (0, "")
     assert (here / "out").read_text() == expected
 
 

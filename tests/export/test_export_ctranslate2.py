@@ -77,7 +77,7 @@ def test_a_translation_goes_on_with_its_own_engine_only(
     engine = ("--engine", "ctranslate2")
     killed = run("translate", training.run, *files, *engine, before=stop)
     assert killed.code == -signal.SIGKILL
-    again = run("translate", training.run, *files, *engine, "--resume")
+    again = run("translate", training.run, *files, *engine)
     assert again.code == 0
     assert target.read_text() == translated(directory)
 

@@ -115,7 +115,7 @@ def test_what_was_killed_anywhere_goes_on_to_the_same_bytes(
     assert killed.code == -signal.SIGKILL
     if older:
         assert (here / "out.txt").read_text() == older
-    finished = translate(training, here, "--resume")
+    finished = translate(training, here)
     assert (finished.code, finished.err) == (0, "")
     assert (here / "out.txt").read_bytes() == expected
     assert names(here) == ["in.txt", "out.txt"]
@@ -127,7 +127,7 @@ def test_chunks_that_are_done_are_not_done_again(
     interrupt(training, here, chunks=2)
     # The rest is one call; a second one would be the end of it.
     finished = translate(
-        training, here, "--resume", before=partial(killed_at, TRANSLATOR, "translate_encoded", 2)
+        training, here, before=partial(killed_at, TRANSLATOR, "translate_encoded", 2)
     )
     assert finished.code == 0
     assert (here / "out.txt").read_bytes() == expected
@@ -161,33 +161,23 @@ def test_what_is_compressed_goes_on_from_a_members_end(
     (here / f"out.txt{ending}").unlink()
     killed = translate(training, here, *places, before=partial(killed_at, where, attribute, call))
     assert killed.code == -signal.SIGKILL
-    finished = translate(training, here, *places, "--resume")
+    finished = translate(training, here, *places)
     assert (finished.code, finished.err) == (0, "")
     assert (here / f"out.txt{ending}").read_bytes() == alone
     assert names(here) == ["in.txt", f"in.txt{ending}", f"out.txt{ending}"]
 
 
-def test_plain_text_is_not_gone_on_with_by_compressed_text(training: Training, here: Path) -> None:
+def test_plain_text_is_not_gone_on_with_by_compressed_text(
+    training: Training, here: Path, expected: bytes
+) -> None:
     interrupt(training, here)
     # As an older version, which compressed nothing, has left them.
     for name in ("partial", "partial.json"):
         (here / f"out.txt.{name}").rename(here / f"out.txt.gz.{name}")
-    refused = translate(training, here, "-o", here / "out.txt.gz", "--resume")
-    assert_refused(refused, 2, "compression", "without --resume")
-
-
-def test_without_resume_it_starts_anew(training: Training, here: Path, expected: bytes) -> None:
-    interrupt(training, here)
-    assert translate(training, here).code == 0
-    assert (here / "out.txt").read_bytes() == expected
-    assert names(here) == ["in.txt", "out.txt"]
-
-
-def test_where_nothing_is_done_resume_starts(
-    training: Training, here: Path, expected: bytes
-) -> None:
-    assert translate(training, here, "--resume").code == 0
-    assert (here / "out.txt").read_bytes() == expected
+    finished = translate(training, here, "-o", here / "out.txt.gz")
+    assert finished.code == 0
+    assert "out.txt.gz.partial: compression was none, now .gz; starting anew" in finished.err
+    assert gzip.decompress((here / "out.txt.gz").read_bytes()) == expected
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
@@ -198,9 +188,9 @@ def test_a_signal_says_how_to_go_on(
     end = partial(killed_at, TRANSLATOR, "translate_encoded", 3, number)
     stopped = translate(training, here, before=end)
     assert stopped.code == code
-    assert stopped.err.strip() == "8 lines are kept; to go on, add --resume to the same command"
+    assert stopped.err.strip() == "8 lines are kept; run the same command again to resume"
     assert (here / "out.txt").read_text() == "older\n"
-    assert translate(training, here, "--resume").code == 0
+    assert translate(training, here).code == 0
     assert (here / "out.txt").read_bytes() == expected
 
 
@@ -219,10 +209,12 @@ def test_an_error_midway_keeps_what_is_done(
     lines = TEXT.splitlines(keepends=True)
     (here / "in.txt").write_bytes(b"".join(lines[:6]) + b"\xff\n" + b"".join(lines[7:]))
     refused = translate(training, here)
-    assert_refused(refused, 1, "in.txt:7: not UTF-8", "; 4 lines are kept; to go on, add --resume")
+    assert_refused(
+        refused, 1, "in.txt:7: not UTF-8", "; 4 lines are kept; run the same command again"
+    )
     assert "out.txt" not in names(here)
     (here / "in.txt").write_bytes(TEXT)
-    assert translate(training, here, "--resume").code == 0
+    assert translate(training, here).code == 0
     assert (here / "out.txt").read_bytes() == expected
 
 
@@ -230,7 +222,7 @@ def test_a_full_disk_keeps_what_is_done(training: Training, here: Path) -> None:
     (here / "in.txt").write_bytes(b"\n" * 1600)
     refused = translate(training, here, before=partial(in_chunks_of_500, 1200))
     assert_refused(refused, 1, "out.txt.partial: cannot be written: File too large", "1,000 lines")
-    assert translate(training, here, "--resume", before=in_chunks_of_500).code == 0
+    assert translate(training, here, before=in_chunks_of_500).code == 0
     assert (here / "out.txt").read_bytes() == b"\n" * 1600
     assert names(here) == ["in.txt", "out.txt"]
 
@@ -259,7 +251,7 @@ def test_what_is_killed_again_and_again_at_random_times_comes_out_the_same(
     (tmp_path / "out.txt").unlink()
     kills = 0
     while not (tmp_path / "out.txt").exists():
-        process = start(*command, "--resume")
+        process = start(*command)
         try:
             # Later and later, or a slow machine would never come to an end.
             process.wait(draws.uniform(0.0, seconds * (0.5 + 0.1 * kills)))
@@ -269,7 +261,7 @@ def test_what_is_killed_again_and_again_at_random_times_comes_out_the_same(
         assert process.wait(PATIENCE) in (0, -signal.SIGKILL)
     assert kills > 0
     assert (tmp_path / "out.txt").read_bytes() == whole
-    start(*command, "--resume").wait(PATIENCE)
+    start(*command).wait(PATIENCE)
     assert names(tmp_path) == ["in.txt", "out.txt"]
 
 
@@ -287,23 +279,26 @@ def test_what_is_killed_again_and_again_at_random_times_comes_out_the_same(
         (["--checkpoint", "{run}/checkpoints/step-00000050"], "checkpoint was "),
     ],
 )
-def test_other_settings_are_refused(
+def test_with_other_settings_it_starts_anew(
     training: Training, here: Path, options: list[str], difference: str
 ) -> None:
-    interrupt(training, here)
-    kept = (here / "out.txt.partial").read_bytes()
     asked = [option.format(run=training.run) for option in options]
-    refused = translate(training, here, "--resume", *asked)
-    assert_refused(refused, 2, difference, "start anew without --resume")
-    assert (here / "out.txt.partial").read_bytes() == kept
-    assert translate(training, here, "--resume").code == 0
+    assert translate(training, here, *asked).code == 0
+    whole = (here / "out.txt").read_bytes()
+    (here / "out.txt").unlink()
+    interrupt(training, here)
+    finished = translate(training, here, *asked)
+    assert finished.code == 0
+    assert f"out.txt.partial: {difference}" in finished.err
+    assert "; starting anew" in finished.err
+    assert (here / "out.txt").read_bytes() == whole
 
 
 def test_other_batches_are_no_other_settings(
     training: Training, here: Path, expected: bytes
 ) -> None:
     interrupt(training, here)
-    assert translate(training, here, "--resume", "--batch-tokens", "9").code == 0
+    assert translate(training, here, "--batch-tokens", "9").code == 0
     assert (here / "out.txt").read_bytes() == expected
 
 
@@ -314,45 +309,43 @@ def test_other_batches_are_no_other_settings(
         (b"1 2 3 4\n\n4 3 2\n", "4 lines are done, but the input has 3"),
     ],
 )
-def test_another_text_is_refused(training: Training, here: Path, text: bytes, found: str) -> None:
+def test_with_another_text_it_starts_anew(
+    training: Training, here: Path, text: bytes, found: str
+) -> None:
     interrupt(training, here)
     (here / "in.txt").write_bytes(text)
-    refused = translate(training, here, "--resume")
-    assert_refused(refused, 2, f"out.txt.partial: {found}; start anew without --resume")
-    assert "out.txt.partial" in names(here)
+    finished = translate(training, here)
+    assert finished.code == 0
+    assert finished.err.strip() == f"{here / 'out.txt.partial'}: {found}; starting anew"
+    assert (here / "out.txt").read_bytes().count(b"\n") == text.count(b"\n")
+    assert names(here) == ["in.txt", "out.txt"]
 
 
-@pytest.mark.parametrize("damage", ["altered", "cut off", "journal cut off", "journal gone"])
-def test_a_damaged_part_is_refused(training: Training, here: Path, damage: str) -> None:
+@pytest.mark.parametrize("damage", ["altered", "cut off", "journal cut off"])
+def test_a_damaged_part_is_translated_again(
+    training: Training, here: Path, expected: bytes, damage: str
+) -> None:
     interrupt(training, here)
     part, journal = here / "out.txt.partial", here / "out.txt.partial.json"
     if damage == "altered":
         part.write_bytes(b"9" + part.read_bytes()[1:])
     elif damage == "cut off":
         part.write_bytes(part.read_bytes()[:-1])
-    elif damage == "journal cut off":
-        journal.write_bytes(journal.read_bytes()[:-9])
     else:
-        journal.unlink()
-    refused = translate(training, here, "--resume")
-    assert_refused(refused, 1 if damage == "journal gone" else 2, "out.txt.partial")
+        journal.write_bytes(journal.read_bytes()[:-9])
+    finished = translate(training, here)
+    assert finished.code == 0
+    assert "starting anew" in finished.err
+    assert (here / "out.txt").read_bytes() == expected
 
 
 @pytest.mark.parametrize("absurd", ["-1", "1e999", str(1 << 70), '"9"', "null"])
-def test_absurd_journals_are_refused(training: Training, here: Path, absurd: str) -> None:
+def test_absurd_journals_are_not_trusted(training: Training, here: Path, absurd: str) -> None:
     interrupt(training, here)
     journal = here / "out.txt.partial.json"
     journal.write_text(journal.read_text().replace('"lines": 4', f'"lines": {absurd}'))
-    assert_refused(translate(training, here, "--resume"), 2, "partial.json cannot be read")
-
-
-@pytest.mark.parametrize(
-    "options", [[], ["-i", "in.txt"], ["-o", "out.txt"], ["-i", "in.txt", "-o", "/dev/null"]]
-)
-def test_resume_needs_files(training: Training, here: Path, options: list[str]) -> None:
-    refused = run("translate", training.run, "--resume", *options, cwd=here, stdin=TEXT)
-    assert_refused(refused, 2, "--resume needs files")
-    assert names(here) == ["in.txt"]
+    assert "partial.json cannot be read; starting anew" in translate(training, here).err
+    assert names(here) == ["in.txt", "out.txt"]
 
 
 # --- others' files --------------------------------------------------------------------------------

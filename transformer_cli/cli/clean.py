@@ -52,7 +52,7 @@ def clean(
             raise UsageError(f"--report {report}: clean writes text there; name it otherwise")
         import_extra("jinja2", "report", "--report")
     with options.choose_executor(cluster, directory)() as executor:
-        result = preparing.clean_corpus(data, directory, pair_bar, executor)
+        result = preparing.clean_corpus(data, directory.resolve(), pair_bar, executor)
     say("\n".join(_lines(result)))
     if report is not None:
         page = rendering.render_page(

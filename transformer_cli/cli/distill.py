@@ -112,13 +112,7 @@ def report_failure(event: "runner.Event") -> None:
         print_error(f"{name}: {event.message}; run it again to resume")
         return
     # Its command has said why.
-    advice = "once that is mended, run it again to resume"
-    if event.job.text is not None:
-        output = event.job.outputs()[0]
-        partial = output.with_name(f"{output.name}.partial")
-        if event.code == 2 and partial.exists():  # perhaps it is of another engine or device
-            advice += f"; if {partial.as_posix()} cannot be resumed, delete it"
-    log(f"{name}: failed; {advice}")
+    log(f"{name}: failed; once that is mended, run it again to resume")
 
 
 def format_scores(plan: "plans.DistillPlan") -> list[str]:

@@ -6,9 +6,8 @@ A worker keeps the model that it has loaded, and gives back what is to be record
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, as_completed
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from threading import Lock
 
@@ -24,8 +23,8 @@ from transformer_cli.cli.documents import (
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import (
     Translating,
-    fingerprint,
     load_translator,
+    open_output,
     open_rows,
     write_rows,
 )
@@ -35,7 +34,6 @@ from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.documents.document import format_of
 from transformer_cli.errors import CorpusError, InputError, UsageError, WorkerError
 from transformer_cli.files import sha256
-from transformer_cli.inference import output
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.output_directory import (
     FileState,
@@ -279,30 +277,12 @@ def _translate(
             told = tuple(f"{options.input_}: {message}" for message in filled.told())
             return result(sha256(options.output), len(filled.fillings), told)
         job, long_lines = Translating(options, translator, rows), _LongLines(options.line_offset)
-        with _open_output(task, job) as file:
+        with open_output(job, task.is_shared) as file:
             written = write_rows(job, file.write, progress, long_lines, file.kept)
             check_unchanged()
     messages = (*long_lines.told(), *written.told())
     warnings = tuple(f"warning: {options.input_}: {message}" for message in messages)
     return result(file.sha256, written.lines, warnings)
-
-
-@contextmanager
-def _open_output(task: Task, job: Translating) -> Iterator[output.Output]:
-    """Open the file of translations; take from ``job`` the rows that are translated already."""
-    path = task.options.output
-    if task.is_shared or isinstance(path, ObjectPath):
-        with output.shared_file(path, job.chunk_lines) as file:
-            yield file
-        return
-    with output.output_file(path, fingerprint(job), job.chunk_lines, keep=True) as file:
-        with open_rows(task.options) as (rows, _):
-            try:
-                file.resume(row.source for row in rows)
-            except UsageError:  # what was begun is of another input
-                file.begin()
-        deque(islice(job.rows, file.kept), maxlen=0)
-        yield file
 
 
 @dataclass

@@ -61,9 +61,6 @@ class TranslateOptions:
     errors: Annotated[DecodingErrors, option(None, "What is not UTF-8: an error, or U+FFFD.")] = (
         "strict"
     )
-    resume: Annotated[bool, flag("Resume an interrupted translation of a file.", "--resume")] = (
-        False
-    )
     n_best: Annotated[
         int | None, option("N", "Write the N best with scores, as JSON; widens the beam.", min=1)
     ] = None
@@ -250,26 +247,24 @@ class TranslateOptions:
         elif document.format_of(self.output) is not None:
             advice = "give one of its format with -i, or rename -o"
             yield f"-o {self.output}: a document is made of a document only; {advice}"
-        needs = "name them with -i and -o" + (" and --prefix-file" if self.prefix_file else "")
         if self.cluster is not None:
             yield "--cluster translates many files; name a directory or a pattern with -i"
-        if tables.format_of(self.output) == "parquet":
+        if (written := tables.format_of(self.output)) == "parquet":
             yield "writes text, TSV and JSONL, not Parquet; rename -o"
+        if written and self.table is None and (written == "tsv" or self.n_best_written is None):
+            yield f"-o {self.output}: lines of text are no table; rename -o"
+        if self.prefix_file is not None and self.line_offset:
+            yield "--prefix-file and a header that only one side has; give -o the format of -i"
         if self.writes_scored_tsv:
             yield "--n-best and --scores write JSON, not TSV; give -o a name that ends with .jsonl"
         for name, path in self._further_outputs.items():
             if str(path) != "-" and path.resolve() == self.output.resolve():
                 yield f"-o and {name} are both {self.output}"
-        if self.resume and self.alignments is not None:
-            yield "--resume does not go on with --alignments; leave one of them out"
         if str(self.input_) == str(self.prefix_file) == "-":
             yield "-i and --prefix-file are both standard input; name a file"
-        if self.resume and isinstance(self.output, objects.ObjectPath):
-            yield "--resume does not go on with an object, which is written whole; leave it out"
-        if self.resume and not self.are_files:
-            yield f"--resume needs files; {needs}"
         if ranks.size > 1 and not self.are_files:
-            yield f"several processes need files; {needs}"
+            names = "-i and -o" + (" and --prefix-file" if self.prefix_file else "")
+            yield f"several processes need files; name them with {names}"
 
     def _find_problems_of_document(self) -> Iterator[str]:
         for_lines = {
@@ -277,7 +272,6 @@ class TranslateOptions:
             "--scores": self.scores,
             "--prefix-file": self.prefix_file is not None,
             "--alignments": self.alignments is not None,
-            "--resume": self.resume,
             "--errors": self.errors != "strict",
             "--src-column": self.src_column is not None,
             "--src-field": self.src_field is not None,
@@ -294,8 +288,6 @@ class TranslateOptions:
             yield f"--alignments {of_one}"
         if self.report is not None:
             yield f"--report {of_one}"
-        if self.resume:
-            yield "many files are resumed without --resume; leave it out"
         if ranks.size > 1:
             yield "torchrun's processes share one file; give many files to --cluster"
 
@@ -323,8 +315,9 @@ def translate(given: TranslateOptions) -> None:
     """Translate text, one sentence a line; line N in is line N out.
 
     Reads standard input and writes standard output unless told otherwise (- means these too).
-    FILE.partial has the translations until FILE is complete. Of DIR or a 'pattern*', each file is
-    translated into DIR; --cluster gives each worker a file (split -l cuts); run again to resume.
+    FILE.partial has the translations until FILE is complete; run the same command again to resume.
+    Of DIR or a 'pattern*', each file is translated into DIR; --cluster gives each worker a file
+    (split -l cuts).
     A document (.po, .xlf, .tmx, .html) gets what translations it lacks; all else stays as it is.
     A doubtful translation (repetitive, far too long or short) is searched again, with a wider beam.
 

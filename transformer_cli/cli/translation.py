@@ -1,6 +1,7 @@
 """What ``translate`` does: read lines, translate them, write to a stream or a file."""
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
@@ -148,32 +149,42 @@ def _run(job: Translating) -> None:
             # A bar and translations on one terminal would get in each other's way.
             _write(job, lambda _, text: print_line(text), alignments, hidden=stdout.isatty())
         return
-    # --alignments cannot be resumed, so the translations are not kept for it either.
-    keep = options.are_files and options.alignments is None
-    chunk_lines = job.chunk_lines * ranks.size
-    is_object = isinstance(options.output, ObjectPath)
-    with (
-        _open_alignments(options.alignments) as alignments,
-        output.shared_file(options.output, chunk_lines)
-        if is_object
-        else output.output_file(options.output, fingerprint(job), chunk_lines, keep) as file,
-    ):
+    with _open_alignments(options.alignments) as alignments, open_output(job) as file:
         try:
-            if options.resume:
-                with prefix_errors("--resume: ", "; start anew without --resume"):
-                    file.resume(row.source for row in job.rows)
-            else:
-                file.begin()
             ranks.sum([file.kept])
             _write(job, file.write, alignments, file.kept)
         except BaseException as error:
             if not file.kept:
                 raise
-            hint = f"{file.kept:,} lines are kept; to go on, add --resume to the same command"
+            hint = f"{file.kept:,} lines are kept; run the same command again to resume"
             if isinstance(error, TransformerCliError):
                 raise type(error)(f"{error}; {hint}") from error
             log(hint)
             raise
+
+
+@contextmanager
+def open_output(job: Translating, is_shared: bool = False) -> Iterator[output.Output]:
+    """Open the file of translations; take from ``job`` the rows that are translated already.
+
+    ``is_shared`` says whether another process may be writing it at the same time.
+    """
+    options, chunk_lines = job.options, job.chunk_lines * job.ranks.size
+    if is_shared or isinstance(options.output, ObjectPath):
+        with output.shared_file(options.output, chunk_lines) as file:
+            yield file
+        return
+    # Alignments are not kept, so neither are the translations that they belong to.
+    keep = options.are_files and options.alignments is None
+    with output.output_file(options.output, fingerprint(job), chunk_lines, keep) as file:
+        if keep:
+            with open_rows(options) as (rows, _):
+                if change := file.resume(row.source for row in rows):
+                    log(f"{change}; starting anew")
+            deque(islice(job.rows, file.kept), maxlen=0)
+        else:
+            file.begin()
+        yield file
 
 
 def _write(

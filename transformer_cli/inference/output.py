@@ -17,16 +17,14 @@ from io import FileIO
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
-from uuid import uuid4
 
 from filelock import lock_descriptor
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli import fence
 from transformer_cli.compression import compressor
-from transformer_cli.errors import OutputError, UsageError
+from transformer_cli.errors import OutputError
 from transformer_cli.files import is_at, open_checked, read_small, sync, whole_file
-from transformer_cli.objects import ObjectPath, whole_object
 
 _READ_BYTES = 1 << 20
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -45,6 +43,10 @@ class _Journal(BaseModel):
     output: str
     """SHA-256 of the translations' bytes."""
     terms: dict[str, str]
+
+
+class _UnfitError(Exception):
+    """Says why what an earlier process has left cannot be resumed."""
 
 
 class Output:
@@ -87,34 +89,41 @@ class Output:
         self._file.seek(0)
         self._file.truncate()
 
-    def resume(self, lines: Iterator[str]) -> None:
+    def resume(self, lines: Iterator[str]) -> str | None:
         """Start where an earlier process stopped, taking what it has translated from ``lines``.
 
-        Raises:
-            UsageError: what is there is of something else.
+        Where what it has left is of something else, start with nothing, and return why.
         """
-        if not self._file.seek(0, os.SEEK_END):
-            self.begin()
-            return
+        change = None
+        if self._file.seek(0, os.SEEK_END):
+            try:
+                self._resume(lines)
+                return None
+            except _UnfitError as error:
+                change = f"{self._partial}: {error}"
+        self.begin()
+        return change
+
+    def _resume(self, lines: Iterator[str]) -> None:
         journal = self._read_journal()
         for key in sorted({*journal.terms, *self._terms}):
             was, now = journal.terms.get(key, "none"), self._terms.get(key, "none")
             if was != now:
-                raise self._unfit(f"{key} was {was[:12]}, now {now[:12]}")
+                raise _UnfitError(f"{key} was {was[:12]}, now {now[:12]}")
         done = 0
         for line in islice(lines, journal.lines):
             self._input.update(line.encode() + b"\n")
             done += 1
         if done < journal.lines:
-            raise self._unfit(f"{journal.lines:,} lines are done, but the input has {done:,}")
+            raise _UnfitError(f"{journal.lines:,} lines are done, but the input has {done:,}")
         if self._input.hexdigest() != journal.input:
-            raise self._unfit(f"the input's first {done:,} lines are not what they were")
+            raise _UnfitError(f"the input's first {done:,} lines are not what they were")
         self._file.seek(0)
         while data := self._file.read(min(_READ_BYTES, journal.bytes - self._bytes)):
             self._output.update(data)
             self._bytes += len(data)
         if self._output.hexdigest() != journal.output:
-            raise self._unfit("the translations are not as they were written")
+            raise _UnfitError("the translations are not as they were written")
         self._file.truncate()
         self.kept = done
         self.begun = True
@@ -167,13 +176,10 @@ class Output:
         try:
             journal = _Journal.model_validate_json(read_small(path))
         except (OSError, ValidationError) as error:
-            raise self._unfit(f"{path} cannot be read") from error
+            raise _UnfitError(f"{path.name} cannot be read") from error
         if journal.format != 1:
-            raise self._unfit(f"{path} is of another version of transformer-cli")
+            raise _UnfitError(f"{path.name} is of another version of transformer-cli")
         return journal
-
-    def _unfit(self, reason: str) -> UsageError:
-        return UsageError(f"{self._partial}: {reason}")
 
 
 @contextmanager
@@ -211,7 +217,6 @@ def output_file(
                 partial.replace(path)
         except BaseException:
             fence.check()
-            # What this process was not fit to resume is another's.
             if not keep or (output.begun and not output.kept):
                 _close_to_move(file)
                 _remove_journal(partial)
@@ -229,27 +234,13 @@ def shared_file(path: Path, chunk_lines: int) -> Iterator[Output]:
     and the last to rename it, or to upload it, wins. Otherwise as ``output_file``; there is nothing
     to resume.
     """
-    with whole_object(path) if isinstance(path, ObjectPath) else _own_file(path) as partial:
+    with whole_file(path, is_named=True) as partial:
         with _naming_errors(path):
             file = FileIO(partial, "x+")
         with file:
             output = Output(file, partial, {}, chunk_lines, keep=False, compress=compressor(path))
             yield output
             output.commit()
-
-
-@contextmanager
-def _own_file(path: Path) -> Iterator[Path]:
-    """Give a file to write that no other process has; it becomes ``path`` at a good end."""
-    partial = path.with_name(f"{path.name}.partial-{uuid4().hex}")
-    try:
-        yield partial
-        with _naming_errors(path):
-            partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
-    sync(path.parent)
 
 
 @contextmanager

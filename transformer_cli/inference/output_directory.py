@@ -27,8 +27,8 @@ _MAX_WRITING = 0.05
 """Share of the time that may be spent on it."""
 _MAX_RECORD_BYTES = 1 << 28
 """Of some 700,000 files; the directory is the user's own."""
-# Names of ``output.shared_file`` and ``output.output_file``.
-_BEGUN = re.compile(r"(?P<name>.+)\.partial((?P<unique>-[0-9a-f]{32})|\.json(\.new)?)?", re.DOTALL)
+# Names of ``output.output_file``.
+_BEGUN = re.compile(r"(?P<name>.+)\.partial(\.json(\.new)?)?", re.DOTALL)
 
 
 class FileState(BaseModel):
@@ -194,14 +194,13 @@ class OutputDirectory:
         """
         if isinstance(self._path, ObjectPath):  # nothing is begun in a store
             return
-        remove_leftovers(self._path, ours=[RECORD], others=[])
+        with suppress(PermissionError):  # Windows: a lost worker has it open
+            remove_leftovers(self._path, ours=["*"])
+        known = self._record.files
         for path in self._path.iterdir():
             begun = _BEGUN.fullmatch(path.name)
-            if begun is None or path.name in self._record.files:
-                continue
-            if begun["unique"] or begun["name"] in self._record.files:
-                with suppress(PermissionError):  # Windows: a lost worker has it open
-                    path.unlink(missing_ok=True)
+            if begun and begun["name"] in known and path.name not in known:
+                path.unlink(missing_ok=True)
 
 
 @contextmanager

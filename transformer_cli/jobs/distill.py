@@ -184,7 +184,7 @@ class DistillPlan(Plan):
         options = [
             part for key, value in search.items() if value is not None for part in (key, str(value))
         ]
-        files = ["-i", str(text), "-o", str(output), "--resume"]
+        files = ["-i", str(text), "-o", str(output)]
         compute = [*self.binding, *self.threads]
 
         def inputs() -> dict[str, str]:

@@ -75,6 +75,7 @@ def test_broken_html_is_translated_as_far_as_it_is_text(
         ("<p>{% if b < c %}a{% endif %} {# e #}f", "<p>{# e #}f {% if b < c %}a{% endif %}"),
         ('{% x %}<p {{ y > 1 }}><a href="{% u "z" %}">a b</a><%= d %>', None),
         ("{% block x %}\n<p>a b</p>\n{{ c('d') }}\n", None),
+        ('<?php if ($a > 1): ?><p>a b</p><?= $x->y > 1 ? "c d" : "e" ?>', None),
         ('<script{{ x }}>"c d"</script><a{% if y %} z{% endif %}>a b</a>', None),
     ],
 )

@@ -142,6 +142,13 @@ def test_without_a_plural_rule_plurals_are_left(tmp_path: Path) -> None:
     assert result.told()[-1].endswith("x.pot:8: no Plural-Forms in the header")
 
 
+def test_a_plural_with_some_of_its_forms_is_told(tmp_path: Path) -> None:
+    text = HEADER + 'msgid "a"\nmsgid_plural "b"\nmsgstr[0] "x"\nmsgstr[1] ""\n'
+    data, result = filled(tmp_path / "x.po", text)
+    assert data == text.encode()
+    assert result.told()[-1].endswith("x.po:8: some forms of its plural are empty")
+
+
 def test_a_language_with_three_forms_gets_three(tmp_path: Path) -> None:
     rule = "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && n%10<=4 ? 1 : 2);"
     header = HEADER.replace("nplurals=2; plural=(n != 1);", rule)

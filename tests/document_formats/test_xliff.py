@@ -246,3 +246,21 @@ def test_attributes_are_found_by_name_and_line_ends_read(tmp_path: Path) -> None
     written = """<target x=" state='q' " state="needs-review-translation" """
     written += """state-qualifier="mt-suggestion">A B</target>"""
     assert data.decode() == text % written
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<xliff version="1.2"><file source-language="en" target-language="de"{}><body>'
+        '<trans-unit id="a"><source>one\n two</source></trans-unit></body></file></xliff>',
+        '<xliff version="1.2"><file source-language="en" target-language="de"><body>'
+        '<trans-unit id="a"><source{}>one\n two</source></trans-unit></body></file></xliff>',
+        '<xliff version="2.0" srcLang="en" trgLang="de"{}><file id="f"><unit id="u"><segment>'
+        "<source>one\n two</source></segment></unit></file></xliff>",
+        '<xliff version="2.0" srcLang="en" trgLang="de"><file id="f"><unit id="u"><segment>'
+        "<source{}>one\n two</source></segment></unit></file></xliff>",
+    ],
+)
+def test_line_breaks_stay_where_space_is_preserved(tmp_path: Path, text: str) -> None:
+    assert ">ONE TWO</target>" in fill_xliff(tmp_path, text.format(""))
+    assert "ONE\n" in fill_xliff(tmp_path, text.format(' xml:space="preserve"'))

@@ -45,12 +45,12 @@ TEMPLATE = re.compile(
         rf"{start}(?:(?!</).){{0,500}}?{end}"
         for start, end in (
             *((r"\{%", r"%\}"), (r"\{\{</?", r">\}\}"), (r"\{\{", r"\}\}+")),
-            *((r"\{#", r"#\}"), ("<%", "%>")),
+            *((r"\{#", r"#\}"), ("<%", "%>"), (r"<\?", r"\?>")),
         )
     ),
     re.DOTALL,
 )
-"""What a template engine reads in HTML or Markdown, as Jinja, Liquid, Hugo or ERB."""
+"""What a template engine reads in HTML or Markdown, as Jinja, Liquid, Hugo, ERB or PHP."""
 _ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:-]*+)(?![^>]*/>)|\{%[-+]?\s*+(end)?(\w++)")
 _SPACES = re.compile(r"[ \t\r\n\f\v]+")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")

@@ -13,7 +13,7 @@ from transformer_cli.text.scripts import MARKS, is_of_word
 Span = tuple[int, int]
 """Of a word in a text, or of words in a list of them."""
 
-_WORD = re.compile(rf"([^\w\s{MARKS}]*)(\S*?)([^\w\s{MARKS}]*)")
+_LETTERS = re.compile(rf"[\w{MARKS}]+")
 _MOST_SIGNS = 4  # around a word, that go each for itself
 _CLINGING = ".,;:!?…)"
 
@@ -170,12 +170,12 @@ class _Pieces(NamedTuple):
     def of(cls, text: str, words: Sequence[Span]) -> "_Pieces":
         pieces = cls([], [])
         for start, end in words:
-            match = _WORD.fullmatch(text, start, end)
-            assert match
-            spans = [match.span(group) for group in (1, 2, 3)]
-            if not match[2]:  # signs only, as of '(<x/>,'; a single one may stand for a word
+            letters = [match.span() for match in _LETTERS.finditer(text, start, end)]
+            if letters:
+                inner = letters[0][0], letters[-1][1]
+            else:  # signs only, as of '(<x/>,'; a single one may stand for a word
                 inner = (start, end) if end - start == 1 else (start + 1, end - 1)
-                spans = [(start, inner[0]), inner, (inner[1], end)]
+            spans = [(start, inner[0]), inner, (inner[1], end)]
             numbers = []
             for number, (first, last) in enumerate(spans):
                 width = 1 if number != 1 and last - first <= _MOST_SIGNS else max(1, last - first)

@@ -52,6 +52,8 @@ class PoDocument(Document):
                 self._read_header(entry.texts.get("msgstr", ""))
             elif entry.texts["msgid"] and (entry.is_fuzzy or not is_translated):
                 self._add(entry)
+            elif entry.texts["msgid"] and not all(entry.texts[form] for form in entry.forms):
+                self.left.append(f"{self._place(entry.line)}: some forms of its plural are empty")
 
     # --- reading ----------------------------------------------------------------------------------
 

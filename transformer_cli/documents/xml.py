@@ -320,10 +320,10 @@ class XliffDocument(XmlDocument):
         if version[0] == "1":
             for file in self.root.all("file"):
                 self._check_languages(file, "source-language", "target-language")
-                self._add_units(file, ("trans-unit",), self._add_unit_of_1)
+                self._add_units(file, ("trans-unit",), self._add_unit_of_1, _keeps_space(file))
         else:
             self._check_languages(self.root, "srcLang", "trgLang")
-            self._add_units(self.root, ("unit",), self._add_unit_of_2)
+            self._add_units(self.root, ("unit",), self._add_unit_of_2, _keeps_space(self.root))
 
     def _check_languages(self, element: Element, *attributes: str) -> None:
         whats = ("translates from", "translates into")
@@ -340,14 +340,13 @@ class XliffDocument(XmlDocument):
         parent: Element,
         names: Sequence[str],
         add: Callable[[Element, bool], None],
-        keeps_space: bool = False,
+        keeps_space: bool,
     ) -> None:
         """Add all units below an element that are to be translated."""
         for child in parent.all("body", "group", "file", *names):
             if child.attributes.get("translate") == "no":
                 continue
-            space = child.attributes.get("xml:space")
-            keeps = space == "preserve" if space else keeps_space
+            keeps = _keeps_space(child, keeps_space)
             if child.name.removeprefix(child.prefix) in names:
                 add(child, keeps)
             else:
@@ -393,6 +392,7 @@ class XliffDocument(XmlDocument):
             raise self.error(unit, "a trans-unit without a source")
         is_new = target is not None and target.attributes.get("state") in _UNTRANSLATED_STATES
         is_open = unit.attributes.get("approved") != "yes" and (is_new or self._needs_text(target))
+        keeps_space = _keeps_space(source, keeps_space)
         base = cut if cut is not None and next(_segments_of(cut), None) else source
         elements = list(_segments_of(base)) if base is cut else [source]
         segments = [self.segment(each, _kind_of_1, keeps_space) for each in elements]
@@ -427,7 +427,7 @@ class XliffDocument(XmlDocument):
         if source is None:
             raise self.error(element, "a segment without a source")
         is_initial = element.attributes.get("state") == "initial"
-        segment = self.segment(source, _kind_of_2, keeps_space)
+        segment = self.segment(source, _kind_of_2, _keeps_space(source, keeps_space))
         if not segment.text.strip() or not (is_initial or self._needs_text(target)):
             return
 
@@ -443,6 +443,11 @@ class XliffDocument(XmlDocument):
             ]
 
         self.add_unit([segment], write)
+
+
+def _keeps_space(element: Element, inherited: bool = False) -> bool:
+    space = element.attributes.get("xml:space")
+    return space == "preserve" if space else inherited
 
 
 def _segments_of(element: Element) -> Iterator[Element]:

@@ -284,6 +284,6 @@ def _code(text: str) -> str:
 
 
 def _cell(value: object) -> str:
-    if isinstance(value, str) and value.startswith("/"):
+    if isinstance(value, str) and Path(value).is_absolute():
         value = Path(value).name  # absolute paths are private
     return _code(json.dumps(value, ensure_ascii=False)).replace("|", r"\|")

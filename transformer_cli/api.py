@@ -25,6 +25,7 @@ from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import ComputeOptions, choose_engine, load_translator
 from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.runs.checkpoint import find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.protocol import Translation
 
@@ -38,9 +39,12 @@ class Translator:
     """
 
     def __init__(self, run: RunDirectory, checkpoint: str, options: ComputeOptions) -> None:
-        self._run, self._checkpoint, self._options = run, checkpoint, options
         self._engine = choose_engine(run, options)
         self._scoring_engine = choose_engine(run, options, prefers_torch=True)
+        if not (run.is_hub_model or run.is_for_ctranslate2):
+            # One for both engines, whatever training makes the best one meanwhile.
+            checkpoint = str(find_checkpoint(run.checkpoints, checkpoint).absolute())
+        self._run, self._checkpoint, self._options = run, checkpoint, options
         self._loaded: dict[str, TextTranslator[SearchEngine]] = {}
         self._turn = threading.Lock()
         self._config = self._get(self._engine).config

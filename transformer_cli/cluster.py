@@ -37,6 +37,8 @@ from transformer_cli.packages import __version__, import_extra
 from transformer_cli.ranks import count_cores
 
 T = TypeVar("T")
+SEEN_MARK = ".transformer-cli-"
+"""Names of files begin so that workers are asked for, whether they see them."""
 _CONNECT_SECONDS = 10
 _RECONNECT_SECONDS = 600
 """How long a scheduler that was reached may be away before a command gives up."""
@@ -118,7 +120,7 @@ class ClusterExecutor(Executor):
 
     def check_shared(self, directory: Path) -> None:
         """Check that all workers see a directory of this machine; ClusterError: one does not."""
-        mark = directory.absolute() / f".transformer-cli-{uuid.uuid4().hex}"
+        mark = directory.absolute() / f"{SEEN_MARK}{uuid.uuid4().hex}"
         mark.touch()
         try:
             blind = [name for name, sees in self.run_everywhere(mark.exists).items() if not sees]

@@ -125,6 +125,14 @@ def test_nothing_is_written(files: Path) -> None:
     assert sorted(files.parent.rglob("*")) == before
 
 
+def test_a_test_file_that_is_gone_is_told_beside_the_rest(files: Path) -> None:
+    test = "  test: {news: {src: gone.de, tgt: gone.en}}\ntokenizer:"
+    files.write_text(FILES.replace("tokenizer:", test))
+    finished = run("check", files, cwd=files.parent)
+    assert finished.code == 0
+    assert "note: news: not checked: " in finished.out
+
+
 def test_misaligned_sides_are_an_error(files: Path) -> None:
     with (files.parent / "val.en").open("a") as file:
         file.write("one more\n")

@@ -266,6 +266,15 @@ def test_text_that_is_mostly_shifted_is_refused(small: Path) -> None:
     assert (insisted.code, [told in line for line in warnings(insisted)]) == (0, [True])
 
 
+def test_vocab_refuses_what_train_does(small: Path) -> None:
+    shutil.copy(small.parent / "train.de", small.parent / "train.en")
+    refused = run("vocab", small, cwd=small.parent)
+    assert_refused(refused, 2, "train: each target is its source", INSIST)
+    insisted = run("vocab", small, INSIST, cwd=small.parent)
+    assert insisted.code == 0
+    assert warnings(insisted)[0].startswith("warning: train: each target is its source")
+
+
 def test_vocab_tells_what_train_will_not_read_again(small: Path) -> None:
     lines = (small.parent / "train.de").read_text().splitlines(keepends=True)
     (small.parent / "train.de").write_text("".join([*lines[:240], *lines[241:], "ein Hund\n"]))

@@ -496,6 +496,12 @@ def test_a_key_of_another_section_is_found_there(settings: str, hint: str) -> No
     assert hint in _refusal(f"{_REQUIRED}{settings}\n")
 
 
+def test_a_key_of_another_kind_of_data_is_no_hint() -> None:
+    refusal = _refusal("data: {kind: copy, split: {val: 3}}\ntokenizer: {kind: words}\n")
+    assert "data.split: unknown key for kind 'copy'" in refusal
+    assert "did you mean" not in refusal
+
+
 @pytest.mark.parametrize("key", ["filters: [length]", "weight: 2", "split: false"])
 def test_splits_that_are_given_are_whole(key: str) -> None:
     source = "{{tsv: a.tsv, src_column: 1, tgt_column: 2{}}}"

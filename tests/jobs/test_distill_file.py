@@ -162,6 +162,22 @@ def test_settings_are_the_same_wherever_the_project_lies(
     assert _describe(directory, f"{text}training: {{accumulate: 2}}\n") != here
 
 
+def test_sources_are_the_same_wherever_they_lie(directory: Path) -> None:
+    def describe(source: str) -> dict[str, str]:
+        own = f"{{tsv: {source}, src_column: 1, tgt_column: 2}}"
+        return _describe(
+            directory,
+            "data: {kind: corpus, src_lang: de, tgt_lang: en, split: {val: 2}, "
+            f"sources: [{own}], replay: {{sources: [{own}], share: 0.1}}}}\n"
+            "tokenizer: {kind: words}\n",
+        )
+
+    (directory / "sub" / "x.tsv").write_text("a\tb\n")
+    plain = describe("here/x.tsv")
+    assert describe("there/x.tsv") == plain
+    assert describe("there/x.tsv, weight: 2") != plain
+
+
 def test_of_added_text_weights_and_tags_count_beside_the_text(directory: Path) -> None:
     def describe(more: str) -> dict[str, str]:
         text = CONFIG.format(src="de", tgt="en")
@@ -199,6 +215,11 @@ def test_two_files_with_one_run_are_refused(directory: Path) -> None:
 
 
 def test_what_would_fail_after_hours_is_told_at_once(directory: Path) -> None:
+    (directory / "imported.yaml").write_text(
+        "data: {kind: imported, src_lang: de, tgt_lang: en}\ntokenizer: {kind: words}\n"
+    )
+    no_text = "teachers: [../de_en.yaml]\nstudent: ../imported.yaml\n"
+    assert "data.kind imported has no text to train on" in _refusal(directory, no_text)
     missing = "teachers: [../de_en.yaml]\nstudent: ../de_en.yaml\nback:\n"
     missing += "  teachers: [../en_de.yaml]\n  monolingual: [nowhere.txt]\n"
     assert _refusal(directory, missing).startswith(":5: back.monolingual[0]: there is no file ")

@@ -134,6 +134,10 @@ def test_a_point_changes_the_base(tmp_path: Path) -> None:
         ),
         ("base: ''\n", "sweep.yaml:1: base: expected the path of a YAML file"),
         (
+            "base: base.yaml\nsearch: {model.d_ff: {uniform: [8, 16]}}\n",
+            "sweep.yaml:2: model.d_ff: ",
+        ),
+        (
             "base: base.yaml\ngrid: {model.d_ff: []}\n",
             "sweep.yaml:2: grid.'model.d_ff': expected a list of at least 1, found a list of 0",
         ),

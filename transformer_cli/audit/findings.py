@@ -198,6 +198,7 @@ def _sources(
     for name in tests:
         try:
             source = open_split(data, name, prepared)
+            next(source.pairs())
         except CorpusError as error:
             unavailable.append(f"{name}: not checked: {error}")
         else:

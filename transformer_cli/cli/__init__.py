@@ -236,7 +236,7 @@ def _say(error: typer.TyperException) -> str:
     # typer repeats the name of the exception that its reader of values ended with.
     said = error.format_message().replace(": Value error, ", ": ")
     # pydantic says what it expects; our own readers of values, what they found, too.
-    details = getattr(error.__cause__, "errors", list)()
+    details: list[Any] = getattr(error.__cause__, "errors", list)()
     found = [each["input"] for each in details[:1] if each["type"] != "value_error"]
     return f"{said}, not {setting_tree.shorten(str(found[0]))}" if found else said
 

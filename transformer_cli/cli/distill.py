@@ -11,7 +11,6 @@ from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, log, print_error, say
 from transformer_cli.cli.evaluate import format_score, format_search
 from transformer_cli.cli.options import argument, flag, option
-from transformer_cli.cli.train import AllowSuspectData
 from transformer_cli.metrics import METRICS
 from transformer_cli.packages import lazy_imports
 
@@ -35,7 +34,7 @@ def distill(
     dir_: Annotated[Path | None, option("DIR", _ABOUT_DIR, "--dir")] = None,
     cluster: options.Cluster = None,
     dry_run: Annotated[bool, flag(_ABOUT_DRY_RUN, "--dry-run")] = False,
-    allow_suspect_data: AllowSuspectData = False,
+    allow_suspect_data: options.AllowSuspectData = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,

@@ -58,12 +58,19 @@ def open_document(options: TranslateOptions) -> Document:
     return read_document(options.input_, (data.src_lang, data.tgt_lang), not options.no_fuzzy)
 
 
-def read_memory(options: TranslateOptions, document: Document) -> Memory | None:
-    """Read the translation memory, in the document's languages; None: there is none."""
-    return _read_memory(tuple(options.memory), *document.languages) if options.memory else None
+def read_memory(options: TranslateOptions, document: Document, version: str = "") -> Memory | None:
+    """Read the translation memory, in the document's languages; None: there is none.
+
+    That of an earlier call is kept, if it is of the same ``version``.
+    """
+    if not options.memory:
+        return None
+    return _read_memory(version, tuple(options.memory), *document.languages)
 
 
-_read_memory = lru_cache(maxsize=1)(Memory.read)  # of many files, once
+@lru_cache(maxsize=1)  # of many files, once
+def _read_memory(_: str, paths: tuple[Path, ...], src_lang: str, tgt_lang: str) -> Memory:
+    return Memory.read(paths, src_lang, tgt_lang)
 
 
 def fill_document(

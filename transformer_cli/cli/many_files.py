@@ -56,6 +56,7 @@ class Task:
     settings: dict[str, str]  # of the translator, as ``describe_translator`` returns them
     known: FileState | None  # what is recorded of an earlier translation
     is_shared: bool  # whether another process may have this task at the same time
+    memory: str = ""  # the sums of the memory's files
 
 
 @dataclass(frozen=True)
@@ -77,14 +78,16 @@ def translate_files(options: TranslateOptions) -> None:
     inputs = find_inputs(options.input_)
     options.check_many(Ranks.from_env(), inputs)
     options = _with_absolute_paths(options)
+    is_open = options.engine == "auto"
     if any(map(format_of, inputs)):
         options = prefer_alignments(options)
     of_all: dict[str, str] = {"errors": options.errors}
     for name in ("n_best_written", "src_column", "src_field", "no_fuzzy", "fallback"):
         if (value := getattr(options, name)) not in (None, False):
             of_all[name.removesuffix("_written")] = str(value)
-    if options.memory:
-        of_all["memory"] = _sum_memory(options.memory)
+    if memory := _sum_memory(options.memory or ()):
+        of_all["memory"] = memory
+    is_shared = options.cluster is not None
     with ExitStack() as stack:
         executor: Executor = SerialExecutor()
         if options.cluster is not None:
@@ -92,13 +95,15 @@ def translate_files(options: TranslateOptions) -> None:
             executor = cluster
             options = replace(options, threads=options.threads or cluster.threads)
         settings = executor.submit(describe_translator, options).result()
-        directory = stack.enter_context(open_directory(options.output, {**settings, **of_all}))
+        # What is chosen here writes what the other one would, and a document more would change it.
+        of_all |= {key: settings[key] for key in settings if not (is_open and key == "engine")}
+        directory = stack.enter_context(open_directory(options.output, of_all))
         if isinstance(executor, ClusterExecutor) and not isinstance(options.output, ObjectPath):
             executor.check_shared(options.output)
         of_files = [options.of_file(path.absolute()) for path in inputs]
         whole = directory.find_whole([(each.input_, each.output) for each in of_files])
         tasks = [
-            Task(each, settings, directory.state(each.output.name), options.cluster is not None)
+            Task(each, settings, directory.state(each.output.name), is_shared, memory)
             for each in of_files
             if each.output not in whole
         ]
@@ -270,7 +275,7 @@ def _translate(
             return replace(result(known.output_sha256), is_new=False)
         if options.document is not None:
             document = open_document(options)
-            memory = read_memory(options, document)
+            memory = read_memory(options, document, task.memory)
             filled = fill_document(options, document, translator, memory, progress)
             check_unchanged()
             write_document(options, document, filled)

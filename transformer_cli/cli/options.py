@@ -96,6 +96,14 @@ Set = Annotated[
 Overwrite = Annotated[
     bool, flag("Start anew; an earlier run is renamed to its name and the date.", "--overwrite")
 ]
+AllowSuspectData = Annotated[
+    bool,
+    flag(
+        "Go on even where files can only be named by mistake: test text that is the training "
+        "text, one file for source and target, sides shifted, or in each other's script.",
+        "--allow-suspect-data",
+    ),
+]
 Cluster = Annotated[
     str | None,
     option("ADDRESS|FILE", "Dask cluster: tcp://HOST:8786, or a YAML file that names one."),

@@ -61,6 +61,7 @@ def sweep(
     jobs: Annotated[int, option("N", "Runs that are trained side by side.", min=1, max=1000)] = 1,
     cluster: options.Cluster = None,
     dry_run: Annotated[bool, flag(_ABOUT_DRY_RUN, "--dry-run")] = False,
+    allow_suspect_data: options.AllowSuspectData = False,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",
     threads: options.Threads = None,
@@ -92,7 +93,8 @@ def sweep(
             ("--device", device, "--precision", each, "--threads", str(threads or share))
             for each in (precision, training_precision or precision)
         )
-        return plans.SweepPlan(loaded, directory, evaluation, num_jobs, training)
+        suspect = ("--allow-suspect-data",) if allow_suspect_data else ()
+        return plans.SweepPlan(loaded, directory, evaluation, num_jobs, training, suspect)
 
     if dry_run:
         share = max(1, count_cores() // jobs)

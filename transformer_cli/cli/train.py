@@ -48,14 +48,6 @@ if TYPE_CHECKING:
 DryRun = Annotated[
     bool, flag("Print a summary and a forecast, then exit without training.", "--dry-run")
 ]
-AllowSuspectData = Annotated[
-    bool,
-    flag(
-        "Train even where files can only be named by mistake: test text that is the training "
-        "text, one file for source and target, sides shifted, or in each other's script.",
-        "--allow-suspect-data",
-    ),
-]
 From = Annotated[
     Path | None,
     option(
@@ -98,7 +90,7 @@ def train(
     overwrite: options.Overwrite = False,
     dry_run: DryRun = False,
     json: options.Json = False,
-    allow_suspect_data: AllowSuspectData = False,
+    allow_suspect_data: options.AllowSuspectData = False,
     cluster: Annotated[str | None, option("ADDRESS|FILE", _ABOUT_CLUSTER)] = None,
     device: options.Device = "auto",
     precision: options.TrainingPrecision = "auto",

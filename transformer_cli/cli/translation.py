@@ -196,7 +196,7 @@ def _write(
 ) -> None:
     """Write each remaining row under a bar, and tell what the user should know of them."""
     warn_of_long = partial(_warn_of_long_line, job.options)
-    with bar(None, "translating", " lines", done, hidden) as lines_bar:
+    with bar(None, "translating", " lines", done, hidden or job.interactive) as lines_bar:
         written = write_rows(job, write, lines_bar.update, warn_of_long, done, alignments)
     if not job.interactive:
         for message in written.told():

@@ -17,6 +17,7 @@ def vocab(
     run_dir: options.RunDir = None,
     set_: options.Set = None,
     overwrite: options.Overwrite = False,
+    allow_suspect_data: options.AllowSuspectData = False,
     cluster: options.Cluster = None,
 ) -> None:
     """Build the vocabularies or subword models of an experiment.
@@ -34,13 +35,12 @@ def vocab(
     sources.check_has_text(settings.data, config)
     directory.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
     directory.check_config_files(run.path, yaml.list_base_files(config))
-    # Training will reuse the encoded text without reading the corpus, so it is audited here.
     request = texts.TrainRequest(
         settings,
         origins,
         run,
         overwrite,
-        allow_suspect_data=True,
+        allow_suspect_data,
         open_executor=options.choose_executor(cluster, run.path),
     )
     report = texts.Callbacks(line_bar, warn, pair_bar, log)

@@ -129,7 +129,9 @@ def _explain_unknown(schema: type[Section], loc: tree.Keys) -> str:
     place = tree.join_keys(above)
     settings = {key for key, _ in iter_settings()} if schema is Config else set()
     own = [key for key in settings if key.endswith(f".{name}")]
-    if len(own) == 1 and own[0] != f"{place}.{name}":  # ours, in another section
+    # Ours, in another section; those of data are of some of its kinds only.
+    is_elsewhere = len(own) == 1 and own[0] != f"{place}.{name}"
+    if is_elsewhere and not (place.startswith("data") and own[0].startswith("data.")):
         known: str | None = own[0]
     else:
         ours = our_key(name) if schema is Config else None

@@ -518,7 +518,7 @@ class TsvReader(UnitReader):
         for number, row in table.rows:
             if isinstance(row, CorpusError):
                 yield row
-            elif row != [""]:
+            elif len(row) > 1 or row[0].strip():
                 try:
                     yield one_line(row[src], src_what), one_line(row[tgt], tgt_what)
                 except IndexError:

@@ -165,9 +165,10 @@ def _find_fonts(text: str) -> tuple[list[str], list[str]]:
             break
         # Last Resort has a box for every character there is.
         if font.style == "normal" and not font.name.startswith("Last Resort"):
-            found = missing & _characters(font.fname)
-            families += [font.name] if found else []
-            missing -= found
+            with suppress(OSError, RuntimeError):  # it was listed before it was removed
+                found = missing & _characters(font.fname)
+                families += [font.name] if found else []
+                missing -= found
     scripts = {unicodedata.name(each).split()[0] for each in missing if each.isalnum()}
     return families, sorted(scripts)
 

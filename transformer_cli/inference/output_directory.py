@@ -4,6 +4,7 @@ Its record says how all of them are made, and of each one which bytes it is made
 record is there before the first translation. Inputs are found, and what is whole is told, here.
 """
 
+import os
 import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,8 @@ _ADVICE = "name a new or an empty directory"
 _SECONDS_BETWEEN_WRITES = 2.0
 _MAX_WRITING = 0.05
 """Share of the time that may be spent on it."""
+_LONGEST_NAME = 255 - len(".partial.json.new")
+"""In bytes: most file systems have names of 255."""
 _MAX_RECORD_BYTES = 1 << 28
 """Of some 700,000 files; the directory is the user's own."""
 # Names of ``output.output_file``.
@@ -123,6 +126,9 @@ def check_directory(path: Path, inputs: Collection[Path]) -> None:
     """Check, before long work, that translations of these files can be written into ``path``."""
     if str(path) == "-":
         raise UsageError("-i names many files; name the directory of their translations with -o")
+    for each in inputs:
+        if len(os.fsencode(each.name)) > _LONGEST_NAME and not isinstance(path, ObjectPath):
+            raise UsageError(f"{each}: its name is too long to add .partial.json to; shorten it")
     parents = {each.parent for each in inputs}
     if isinstance(path, ObjectPath):
         check_store(path)

@@ -144,7 +144,7 @@ class DistillPlan(Plan):
     ) -> list[str]:
         options = begun_with or self.training
         suspect = ["--allow-suspect-data"] if self.allow_suspect_data else []
-        return ["train", str(file), "--run-dir", str(run.path), *options, *self.threads, *suspect]
+        return ["train", str(file), *suspect, "--run-dir", str(run.path), *options, *self.threads]
 
     def _text_job(self) -> Job:
         student = self.distillation.student

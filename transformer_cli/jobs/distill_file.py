@@ -22,6 +22,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import FilePath, Section
 from transformer_cli.config.setting_tree import Keys, Node, find_place, setting_error
 from transformer_cli.config.validation import validate_as
+from transformer_cli.data.sources import check_has_text
 from transformer_cli.errors import ConfigError
 from transformer_cli.jobs.job import weights_record
 from transformer_cli.runs.directory import RunDirectory
@@ -169,6 +170,7 @@ def load_distillation(path: Path) -> Distillation:
     student_file = yaml.find_beside(path, root, ("student",), "this file's")
     student_root = yaml.read_settings(student_file)
     student = yaml.check_settings(student_root)
+    check_has_text(student.data, student_file)
     is_translated = settings.forward.corpus or (settings.back is not None and settings.back.corpus)
     _check_sources(student_root, student.data, is_translated)
     languages = [student.data.src_lang, student.data.tgt_lang]

@@ -155,7 +155,9 @@ class DistillForecaster:
             run = RunDirectory(self._directory.path / "student-to-be")
         if config.init is not None and not list_checkpoints(RunDirectory(config.init).checkpoints):
             config = config.model_copy(update={"init": None})
-            command += ["--set", "init=null"]
+            # The last two need init.
+            for without in ("init=null", "training.init_share=null", "training.freeze=[]"):
+                command += ["--set", without]
         return replace(job, command=command, config=config, run=run)
 
     def _forecast_text(self, job: Job) -> JobForecast:

@@ -11,9 +11,10 @@ from typing import Any, ClassVar, Literal
 
 from transformer_cli import fence, files
 from transformer_cli.artifact import Artifact, FileRecord, sum_json, write_record
+from transformer_cli.cluster import SEEN_MARK
 from transformer_cli.compression import write_text
 from transformer_cli.config.choices import PrecisionName
-from transformer_cli.config.data_schema import CorpusData
+from transformer_cli.config.data_schema import PATH_KEYS, CorpusData
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import PairSource
@@ -109,7 +110,7 @@ class JobDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise self._refusal("cannot be made (File exists);")
         # What another process, or a killed one, has just begun.
-        beginning = (LOCK, f"{self.mark.name}{files.TEMPORARY_MARK}")
+        beginning = (LOCK, SEEN_MARK, f"{self.mark.name}{files.TEMPORARY_MARK}")
         is_foreign = self.path.is_dir() and any(
             not path.name.startswith(beginning) for path in self.path.iterdir()
         )
@@ -284,9 +285,13 @@ TRAINED_ON = ("train", "val")
 """The splits that decide a run's weights, and which of them is the best."""
 
 # Whose bytes count, and not where they lie: a project may be moved.
-_PATHS: dict[str, bool | set[str]] = {
+_PATHS: dict[str, Any] = {
     "init": True,
-    "data": {"train", "val", "test", "more"},
+    "data": {
+        **dict.fromkeys(("train", "val", "test", "more"), True),
+        "sources": {"__all__": set(PATH_KEYS)},
+        "replay": {"sources": {"__all__": set(PATH_KEYS)}},
+    },
     "tokenizer": {f"{side}{key}" for side in ("", "src_", "tgt_") for key in ("model", "file")},
 }
 

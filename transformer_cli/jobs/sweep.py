@@ -40,6 +40,7 @@ from transformer_cli.metrics import METRICS
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import MARK, SWEEP_PLAN, RunDirectory
 from transformer_cli.runs.groups import read_run_state, read_sweep_plan, run_name
+from transformer_cli.runs.initialize import has_moved
 from transformer_cli.runs.metrics_log import number, read_records, validations
 
 TRANSLATIONS, SCORES = "translations.txt", "scores.json"  # the files of a scored run
@@ -136,6 +137,7 @@ class SweepPlan(Plan):
     num_jobs: int = 1  # how many run at a time, among which a search's budget is divided
     training: Sequence[str] = ()
     """The same of trainings, of which all have one precision; none: as the others."""
+    suspect: Sequence[str] = ()  # the option that has suspect text be trained on
     _runs: dict[str, Run] = field(default_factory=dict)
     _finished: dict[str, Progress] = field(default_factory=dict)
     _sums: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -197,7 +199,8 @@ class SweepPlan(Plan):
             config = self.sweep.config_of(point).model_copy(update={SEED: seed})
             directory = self.directory.run(point.name, seed)
             data = self._data_job(point, config)
-            train = ("train", str(self.sweep.base), *point.options, "--set", f"seed={seed}")
+            varied = (str(self.sweep.base), *point.options, *self.suspect)
+            train = ("train", *varied, "--set", f"seed={seed}")
             options = self.training or self.options
             job = Job(
                 name,
@@ -217,7 +220,7 @@ class SweepPlan(Plan):
         key = sum_json(config.model_dump(mode="json", include={"data", "tokenizer", "init"}))
         name = f"data/{key[:12]}"
         run = RunDirectory(self.directory.path / name)
-        vocab = ("vocab", str(self.sweep.base), *point.options)
+        vocab = ("vocab", str(self.sweep.base), *point.options, *self.suspect)
         return Job(
             name,
             lambda: {"settings": key},
@@ -260,8 +263,8 @@ class SweepPlan(Plan):
                     f"{self.directory.path}: {what.get(names[0], of_split)} has changed since the "
                     "sweep began; sweep into another directory with --sweep-dir"
                 )
-            changed = differences(run.directory.load_config(), run.config)
-            if changed:
+            differing = differences(run.directory.load_config(), run.config)
+            if changed := [change for change in differing if not has_moved(change)]:
                 listed = "; ".join(map(str, changed))
                 raise ConfigError(
                     f"{run.directory.path}: trained with other settings ({listed}); sweep into "

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -219,7 +220,7 @@ class Dimension:
     place: Place
     kind: str  # 'choices', or a key of ``_RANGES``
     limits: tuple[Any, ...]
-    """The choices, or both ends of the range: what has to be valid for all values to be."""
+    """The choices, or both ends of the range."""
 
     @property
     def labels(self) -> list[str]:
@@ -232,6 +233,14 @@ class Dimension:
         if self.kind == _CHOICES:
             return self.labels
         return range(self.limits[0], self.limits[1] + 1) if _RANGES[self.kind][0] else None
+
+    @property
+    def samples(self) -> tuple[Any, ...]:
+        """Its limits, and what lies between them if that is nearly always a fraction."""
+        if self.records is not None:
+            return self.limits
+        low, high = self.limits
+        return (*self.limits, low + (high - low) / math.pi)
 
     def describe(self) -> str:
         """Return it as a sweep file has it."""
@@ -351,12 +360,13 @@ class Sweep:
     def samples(self) -> list[Point]:
         """The points of the grid; of a search, points that have each choice and end of a range.
 
-        Those have to be valid for all of the search to be.
+        Those have to be valid for all of the search to be. Of a range that is not of whole numbers
+        there is one that is none, too.
         """
         if self.space is None:
             return self.points
         limits = {
-            key: [as_node(value, dimension.place) for value in dimension.limits]
+            key: [as_node(value, dimension.place) for value in dimension.samples]
             for key, dimension in self.space.items()
         }
         points = [{key: nodes[0] for key, nodes in limits.items()}]

@@ -151,9 +151,10 @@ def _score_by_rarity(
 def _attend(subject: Subject, lengths: Sequence[int]) -> list[dict[str, Any]]:
     """Return the attention of random sentences, if possible of a length that fits a screen."""
     translator, text = subject.translator, subject.text
-    fit = [number for number, length in enumerate(lengths) if length in _FITTING_TOKENS]
-    if not fit:
-        fit = [number for number, length in enumerate(lengths) if 0 < length <= _MAX_TOKENS]
+    # Longer ones are translated in pieces; a tag needs room, too.
+    most = min(_MAX_TOKENS, translator.longest_source - 1)
+    whole = [number for number, length in enumerate(lengths) if 0 < length <= most]
+    fit = [number for number in whole if lengths[number] in _FITTING_TOKENS] or whole
     maps = []
     for number in sorted(random.Random(SEED).sample(fit, min(ATTENTION_SENTENCES, len(fit)))):
         tagged = translator.with_tag(text.tags[number]) if text.tags else translator

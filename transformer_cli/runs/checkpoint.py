@@ -367,8 +367,9 @@ def find_checkpoint(directory: Path, which: str) -> Path:
 
 
 def prune_checkpoints(directory: Path, keep: int) -> None:
-    """Delete all but the newest ``keep`` checkpoints and the best one."""
-    best = find_checkpoint(directory, "best")
-    for path in list_checkpoints(directory)[:-keep]:
-        if path != best:
+    """Delete all but the newest ``keep`` checkpoints and the best one, if that is still there."""
+    checkpoints = list_checkpoints(directory)
+    best_step = Checkpoint.open(checkpoints[-1]).load_state().best_step
+    for path in checkpoints[:-keep]:
+        if best_step is None or path != checkpoint_path(directory, best_step):
             remove_directory(path)

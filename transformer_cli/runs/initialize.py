@@ -200,7 +200,7 @@ def check_resumable(run: RunDirectory, config: Config) -> None:
     """Check that training can resume from the run's checkpoints, if it has any, with ``config``."""
     if not list_checkpoints(run.checkpoints):
         return
-    if changed := [str(diff) for diff in _fixed_differences(run, config) if not _has_moved(diff)]:
+    if changed := [str(diff) for diff in _fixed_differences(run, config) if not has_moved(diff)]:
         raise ConfigError(
             f"{run.path}: trained with other settings ({'; '.join(changed)}); "
             "go on with the old ones, choose another --run-dir, or start anew with --overwrite"
@@ -240,7 +240,7 @@ def _is_but_for_a_sum(old: object, new: object) -> bool:
     return old == new
 
 
-def _has_moved(difference: Difference) -> bool:
+def has_moved(difference: Difference) -> bool:
     """Return whether paths differ only because no file is left at the old ones."""
     key = difference.key
     is_path = key in _FILES or (key.startswith(_SPLITS) and key.rpartition(".")[2] in PATH_KEYS)

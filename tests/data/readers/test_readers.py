@@ -106,8 +106,8 @@ def test_a_few_bad_units_are_counted_and_left_out(tmp_path: Path) -> None:
         SourceConfig(jsonl=path, src_field="de", tgt_field="en"), "de", "en", 0.001
     )
     assert error_of(strict) == (
-        f"{path}:8: no field 'en'; there is 'de'; of 600 units 4 are damaged, 0.67%, where "
-        "data.max_bad_units allows 0.10%"
+        f"{path}:8: no field 'en'; there is 'de'; of 600 units 4 are damaged, 0.67%, and "
+        "at most 0.10% may be (kind corpus: data.max_bad_units)"
     )
 
 

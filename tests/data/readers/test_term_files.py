@@ -11,11 +11,13 @@ from transformer_cli.errors import CorpusError
 def read(path: Path, text: str) -> list[tuple[str, str, int]]:
     """The source, the target and the number of translations of each term."""
     path.write_text(text, encoding="utf-8")
-    listed = read_terms(path, "de", "en").terms
+    listed = read_terms(path, "de", "pt-BR" if text.startswith("pt") else "en").terms
     return [(" ".join(term.source), term.target, len(term.accepted)) for term in listed]
 
 
-@pytest.mark.parametrize("header", ["", "source\ttarget\tnote\n", "\ufeffDE\tEN\n", "# mine\n\n"])
+@pytest.mark.parametrize(
+    "header", ["", "source\ttarget\tnote\n", "\ufeffDE\tEN\n", "pt-br\tDE\n", "# mine\n\n"]
+)
 def test_rows_are_terms(header: str, tmp_path: Path) -> None:
     rows = "Paket*\tpackage|packages\ta note\nDatei\tfile\n Datei \tdocument\n"
     assert read(tmp_path / "x.tsv", header + rows) == [
@@ -42,6 +44,7 @@ TBX_3 = """<tbx type="TBX-Basic" xml:lang="en" xmlns="urn:iso:std:iso:30042:ed-2
 
 def test_tbx_of_both_versions(tmp_path: Path) -> None:
     assert read(tmp_path / "x.tbx", TBX) == [("paket", "package", 2)]
+    assert read(tmp_path / "x.TBX", TBX) == [("paket", "package", 2)]
     assert read(tmp_path / "y.tbx", TBX_3) == [("datei", "file", 1)]
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from transformer_cli.compression import is_compressed
 from transformer_cli.data.corpus import stream_lines
 from transformer_cli.data.readers.tmx import TBX, TmxReader
 from transformer_cli.errors import CorpusError
@@ -37,11 +38,12 @@ def read_terms(path: Path, src_lang: str, tgt_lang: str) -> TermList:
 
 def _read_rows(path: Path, languages: tuple[str, str]) -> Iterator[tuple[str, str, list[str]]]:
     """Yield where a term is, its source and its translations."""
-    if {".tbx", ".xml"} & set(path.suffixes):
+    plain = path.with_suffix("") if is_compressed(path) else path
+    if plain.suffix.lower() in (".tbx", ".xml"):
         for src, tgt in TmxReader(path, (path,), 0.0, languages, form=TBX).pairs():
             yield str(path), src, [tgt]
         return
-    names = _HEADER | set(languages)
+    names = _HEADER | {language.casefold() for language in languages}
     for number, line in enumerate(stream_lines(path, once=True), start=1):
         fields = [field.strip() for field in line.split("\t")]
         is_header = number == 1 and {field.casefold() for field in fields[:2]} <= names

@@ -77,7 +77,8 @@ class BadUnits:
         if self.count > max_share * self.units:
             raise CorpusError(
                 f"{self.why}; of {self.units:,} units {self.count:,} are damaged, "
-                f"{self.count / self.units:.2%}, where data.max_bad_units allows {max_share:.2%}"
+                f"{self.count / self.units:.2%}, and at most {max_share:.2%} may be (kind corpus: "
+                "data.max_bad_units)"
             )
 
 

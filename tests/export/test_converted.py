@@ -18,7 +18,7 @@ from export.test_ctranslate2 import TEXT, subword_run
 from transformer_cli.artifact import Record, record_files, write_record
 from transformer_cli.errors import CheckpointError
 from transformer_cli.export.hub import write_hub
-from transformer_cli.files import cache_directory
+from transformer_cli.files import cache_directory, open_cache
 from transformer_cli.inference import ctranslate2_engine, ctranslate2_spec
 from transformer_cli.inference.ctranslate2_engine import verified_sums
 from transformer_cli.inference.loading import ComputeOptions, load_translator
@@ -217,9 +217,17 @@ def test_without_a_home_it_is_temporary(tmp_path: Path, monkeypatch: pytest.Monk
     run = subword_run(tmp_path / "run", joint=True)
     expected = texts(run, ComputeOptions("torch", "cpu"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TRANSFORMER_CLI_CACHE", "relative")
+    monkeypatch.setattr("transformer_cli.files.cache_directory", lambda name: Path("~") / name)
     assert texts(run) == expected
     assert not list(tmp_path.rglob("model.bin"))
+
+
+def test_a_relative_cache_lies_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRANSFORMER_CLI_CACHE", "relative")
+    assert open_cache("converted") == tmp_path / "relative" / "converted"
 
 
 @pytest.mark.posix

@@ -204,8 +204,13 @@ def _configure(given: InitOptions, name: str, corpus_name: str) -> "own_text.New
     train = given.pair("training")
     assert train is not None
     languages = given.languages(own_text.guess_languages(train.src, train.tgt))
-    val, test = given.pair("validation", "val_"), given.pair("test", "test_")
-    return own_text.configure_own(own_text.OwnText(languages, train, val, test), given.directory)
+    given_texts = {
+        "train": train,
+        "val": given.pair("validation", "val_"),
+        "test": given.pair("test", "test_"),
+    }
+    texts = {split: pair for split, pair in given_texts.items() if pair is not None}
+    return own_text.configure_own(languages, texts, given.directory)
 
 
 def _list_opus(src_lang: str, tgt_lang: str) -> None:

@@ -83,34 +83,27 @@ def _find_base(path: Path, node: tree.Node, seen: set[Path]) -> Path:
     if not isinstance(node.value, str) or not node.value:
         problem = f"expected the path of a YAML file, found {tree.describe_value(node.value)}"
         raise tree.setting_error(node.place, (tree.BASE,), problem)
-    base = _find_beside(path, node, (tree.BASE,), "a base's path starts from its file's directory")
+    base = find_beside(path, node, (tree.BASE,))
     if base.resolve() in seen:
         problem = f"{base} is this file, or one that builds on it; take another, or none"
         raise tree.setting_error(node.place, (tree.BASE,), problem)
     return base
 
 
-def find_beside(path: Path, root: tree.Node, keys: tree.Keys, owner: str) -> Path:
-    """Return the file that a setting names, whose path starts from its own file's directory."""
-    node = tree.find_node(root, keys)
-    assert node is not None
-    rule = f"its path starts from {owner} directory"
-    file = _find_beside(path, node, keys, rule)
-    plain = Path(os.path.normpath(file))
-    with suppress(OSError):
-        if plain.samefile(file):
-            return plain
-    return file  # behind a link, .. leads elsewhere
-
-
-def _find_beside(path: Path, node: tree.Node, keys: tree.Keys, rule: str) -> Path:
+def find_beside(path: Path, node: tree.Node, keys: tree.Keys) -> Path:
+    """Return the file that a setting of ``path`` names, which starts from that one's directory."""
     # Not Path.expanduser, which raises where there is no such user.
     file = path.parent / os.path.expanduser(str(node.value))  # noqa: PTH111
     # Not Path.is_file, which raises where a name is too long.
     if not os.path.isfile(file):  # noqa: PTH113
         missing = tree.shorten(str(file), 300)
+        rule = f"its path starts from the directory of {path.name}"
         raise tree.setting_error(node.place, keys, f"there is no file {missing}; {rule}")
-    return file
+    plain = Path(os.path.normpath(file))
+    with suppress(OSError):
+        if plain.samefile(file):
+            return plain
+    return file  # behind a link, .. leads elsewhere
 
 
 def read_mapping(path: Path, keys: str) -> tree.Node:

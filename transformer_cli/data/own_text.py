@@ -3,7 +3,7 @@
 import os.path
 import re
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,23 +22,6 @@ _SHARE_HELD_OUT = 20
 """One pair in so many, of each split, as long as these are fewer than the maximum."""
 _TATOEBA = "Everyday sentences of tatoeba.org and www.manythings.org/anki (CC-BY 2.0 France)"
 """With what its licence asks for: to be named."""
-
-
-@dataclass(frozen=True)
-class OwnText:
-    """A user's text; without ``val``, some of ``train`` is held out for what is missing."""
-
-    languages: tuple[str, str]
-    train: ParallelFiles
-    val: ParallelFiles | None = None
-    test: ParallelFiles | None = None
-
-    @property
-    def held_out(self) -> list[str]:
-        """The splits to hold out."""
-        if self.val is not None:
-            return []
-        return ["val"] if self.test is not None else ["val", "test"]
 
 
 class NewConfig(NamedTuple):
@@ -89,20 +72,25 @@ def guess_languages(src: Path, tgt: Path) -> tuple[str, str]:
     return (of_src[1:], of_tgt[1:]) if are_codes else ("", "")
 
 
-def configure_own(text: OwnText, directory: Path) -> NewConfig:
-    """Return the configuration for ``directory``; it has splits drawn where the user has none.
+def configure_own(
+    languages: tuple[str, str], texts: Mapping[str, ParallelFiles], directory: Path
+) -> NewConfig:
+    """Return the configuration for ``directory``.
+
+    ``texts`` has 'train', and perhaps 'val' and 'test'; without 'val', pairs of 'train' are held
+    out for what is missing.
 
     Raises:
         CorpusError: a file cannot be read, or has too few lines.
     """
-    counts = [_count(split) for split in (text.val, text.test, text.train) if split is not None]
+    counts = {split: _count(texts[split]) for split in ("val", "test", "train") if split in texts}
     sources = {
         split: f"{{src: {_quote(directory, pair.src)}, tgt: {_quote(directory, pair.tgt)}}}"
-        for split, pair in (("train", text.train), ("val", text.val), ("test", text.test))
-        if pair is not None
+        for split, pair in texts.items()
     }
-    held_out = _hold_out(text.train.src, counts[-1], text.held_out)
-    filled = fill_template("Your own text", text.languages, counts[-1], sources, held_out)
+    missing = [] if "val" in texts else [name for name in ("val", "test") if name not in texts]
+    held_out = _hold_out(texts["train"].src, counts["train"], missing)
+    filled = fill_template("Your own text", languages, counts["train"], sources, held_out)
     return NewConfig(Path("configs/own.yaml"), filled)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,7 +23,7 @@ from transformer_cli.data.corpus import (
     without_byte_order_mark,
 )
 from transformer_cli.data.readers.opening import SourceReader, TextReader
-from transformer_cli.data.readers.units import OddFileError, Unit, UnitReader
+from transformer_cli.data.readers.units import BadUnits, OddFileError, Unit, UnitReader
 from transformer_cli.errors import CorpusError
 from transformer_cli.objects import ObjectPath, object_sizes
 
@@ -55,22 +55,6 @@ _Whole = ParallelFiles | _UnitFile
 _Item = _Whole | PairRange
 
 
-@dataclass
-class UnitCounts:
-    """What was read of a piece beside pairs."""
-
-    units: int = 0
-    bad_places: list[int] = field(default_factory=list)
-    """Of damaged units among all of the piece, from 1."""
-    why: str = ""
-    """The message of the first of them."""
-
-    def note(self, error: CorpusError) -> None:
-        """Count the last unit as damaged."""
-        self.bad_places.append(self.units)
-        self.why = self.why or str(error)
-
-
 @dataclass(frozen=True)
 class Piece:
     """A part of a source that one worker reads."""
@@ -79,21 +63,21 @@ class Piece:
     is_of_only_file: bool
     """Whether the source has no other file, so that it may not be odd."""
 
-    def pairs(self, counts: UnitCounts) -> Iterator[tuple[str, str]]:
+    def pairs(self, counts: BadUnits) -> Iterator[tuple[str, str]]:
         """Yield the pairs, and count all units; raise CorpusError if one cannot be read on."""
         for item in self.items:
             try:
                 for unit in item.units() if isinstance(item, _UnitFile) else item.pairs():
                     counts.units += 1
                     if isinstance(unit, CorpusError):
-                        counts.note(unit)
+                        counts.note(str(unit))
                     else:
                         yield unit
             except OddFileError as error:
                 if self.is_of_only_file:
                     raise
                 counts.units += 1
-                counts.note(error)
+                counts.note(str(error))
 
 
 def count_bytes(reader: SourceReader) -> int:

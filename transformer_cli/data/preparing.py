@@ -32,8 +32,9 @@ from transformer_cli.data import prepared
 from transformer_cli.data.corpus import ConcatenatedSources, PairProgress
 from transformer_cli.data.filters.deciding import Filtering, decide, write_part
 from transformer_cli.data.filters.rules import Filter, build_filters
-from transformer_cli.data.pieces import Piece, UnitCounts, count_bytes, cut_source
+from transformer_cli.data.pieces import Piece, count_bytes, cut_source
 from transformer_cli.data.readers.opening import SourceReader
+from transformer_cli.data.readers.units import BadUnits
 from transformer_cli.data.sorting import (
     DROPPED,
     HELD_OUT,
@@ -268,8 +269,8 @@ def _read(
 
 def _read_piece(
     filtering: Filtering, part_pairs: int, source: int, number: int, piece: Piece
-) -> tuple[list[Part], UnitCounts]:
-    units = UnitCounts()
+) -> tuple[list[Part], BadUnits]:
+    units = BadUnits()
     parts: list[Part] = []
     pairs = prepared.readable_pairs(piece.pairs(units))
     for first in pairs:
@@ -279,7 +280,7 @@ def _read_piece(
 
 
 def _collect(
-    source: _Source, results: Iterable[tuple[list[Part], UnitCounts]], parts: list[Part]
+    source: _Source, results: Iterable[tuple[list[Part], BadUnits]], parts: list[Part]
 ) -> Iterator[tuple[str, str]]:
     """Append the parts of a source; yield something for each pair, for those who count them.
 
@@ -289,7 +290,7 @@ def _collect(
     bad, max_share = source.reader.bad, getattr(source.reader, "max_bad_units", 0.0)
     bad.units, bad.count, bad.why = 0, 0, None
     for found, units in results:
-        bad.extend(units.units, units.bad_places, units.why, max_share)
+        bad.extend(units, max_share)
         for part in found:
             first = parts[-1].first + parts[-1].count if parts else 0
             parts.append(replace(part, place=len(parts), first=first))

@@ -210,11 +210,9 @@ def choose_samples(pairs: ParallelText, hypotheses: Sequence[str]) -> list[dict[
 def build_validator(
     config: Config, data: PreparedData, trainer: Trainer, metrics: Metrics, select: str
 ) -> Validator:
-    """Build the validator of a training; raise InputError if one of its sentences is too long."""
+    """Build the validator of a training."""
     engine = TorchEngine(trainer.eval_model, trainer.precision)
     translator = TextTranslator(engine, data.tokenizers, config, config.decoding)
     num_unscored = len(data.val) - len(find_measurable_pairs(translator, data.val))
     translator = translator.with_search(beam_size=1)
-    translator.check_lengths(data.val.src.lengths, "validation source sentence")
-    translator.check_lengths(data.val.tgt.lengths, "validation target sentence")
     return Validator(trainer, translator, data.texts.val, num_unscored, metrics, select)

@@ -14,7 +14,6 @@ from transformer_cli.compression import write_text
 from transformer_cli.config.choices import ExportFormat, Quantization
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import UsageError
-from transformer_cli.inference.ctranslate2_engine import SUPPORTED
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizers
@@ -45,7 +44,6 @@ FORMATS: dict[ExportFormat, Format] = {
         writer=f"{_HERE}.ctranslate2:write_ctranslate2",
         package="ctranslate2",
         quantization="float32",
-        values=SUPPORTED,
     ),
     "onnx": Format(
         reader="ONNX Runtime",
@@ -71,7 +69,6 @@ FORMATS: dict[ExportFormat, Format] = {
         package="ctranslate2",
         suffix=".argosmodel",
         quantization="int8",
-        values=SUPPORTED,
         check=f"{_HERE}.ctranslate2:check_argos",
     ),
     "hub": Format(reader="transformer-cli", writer=f"{_HERE}.hub:write_hub"),

@@ -62,8 +62,6 @@ ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH", "swiglu": "SWIS
 """CTranslate2's names of the activations that it supports; it gates with any of them."""
 RMS_NORM = {"layernorm": False, "rmsnorm": True}
 """The norms that it supports, and whether each is what it calls ``rms_norm``."""
-SUPPORTED = {"norm_kind": tuple(RMS_NORM), "activation": tuple(ACTIVATIONS)}
-"""By keys of ``model``: the settings that it can compute with, where not all."""
 _Content = TypeVar("_Content", dict[str, Any], list[Any])
 # Source tokens in a batch. More of them are no faster, and cores get less even shares.
 _BATCH_TOKENS = 2048
@@ -237,14 +235,6 @@ class CTranslate2Engine:
     ) -> list[list[int]]:
         """Raise: there are no alignments."""
         raise NotImplementedError("CTranslate2 aligns nothing; use torch")
-
-
-def find_obstacle(model: ModelConfig) -> str | None:
-    """Return the setting of a model that CTranslate2 does not support, or None."""
-    for key, values in SUPPORTED.items():
-        if getattr(model, key) not in values:
-            return f"model.{key}: {getattr(model, key)}"
-    return None
 
 
 def _cut_batches(

@@ -28,7 +28,6 @@ from transformer_cli.inference.ctranslate2_engine import (
     SUMS,
     CTranslate2Engine,
     check_usable,
-    find_obstacle,
     open_converted,
     verified_sums,
 )
@@ -152,7 +151,7 @@ def _is_as_good(run: RunDirectory, options: ComputeOptions) -> bool:
     if options.precision == "bfloat16":
         return False  # the engines round at other places
     config = run.load_config()
-    if find_obstacle(config.model) or not _writes_same_text(config, options.beam_size):
+    if not _writes_same_text(config, options.beam_size):
         return False
     # Its wheels compute on a GPU by CUDA 12's libraries, and torch may bring CUDA 13's.
     if _device_name(options.device) != "cpu":
@@ -232,8 +231,6 @@ def load_ctranslate2_translator(
         return _load_exported(run, options, ranks)
     opened = open_trained_model(run, checkpoint)
     config, tokenizers = opened.config, opened.tokenizers
-    if obstacle := find_obstacle(config.model):
-        raise UsageError(f"{obstacle}: CTranslate2 has no such model; use --engine torch")
     precision = _choose_precision(options)
     settings = config.model, tokenizers, *_choose_device(options, ranks)
     with ThreadPoolExecutor(max_workers=1) as beside:

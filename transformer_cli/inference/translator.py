@@ -517,27 +517,17 @@ class TextTranslator(Generic[EngineT]):
             if tokens > self.longest_source:
                 yield LongLine(line, int(tokens), int(-(-tokens // self.longest_source)))
 
-    def check_lengths(self, lengths: Iterable[int], what: str) -> None:
-        """Make sure that there are positions enough for lines, which messages call ``what``."""
-        for line, tokens in enumerate(lengths if self.max_positions else (), start=1):
-            self._check_positions(
-                tokens, f"{what} {line}", "split it, or train with more positions"
-            )
-
     def check_prefix(self, src: str, prefix: str, line: int) -> None:
         """Make sure that there are positions enough for the prefix of line ``line``, ``src``."""
         if self.max_positions is not None:
             values = self.tokenizers.encode_source(src, self.terms).values
             tokens = len(self.tokenizers.encode_target(prefix, values))
-            self._check_positions(tokens, f"prefix of line {line:,}", "give a shorter one")
-
-    def _check_positions(self, tokens: int, what: str, remedy: str) -> None:
-        limit = self.max_positions
-        if limit is not None and tokens >= limit:
-            raise InputError(
-                f"{what}: {tokens:,} tokens, but this model's learned positions take {limit - 1:,} "
-                f"(model.max_positions); {remedy}"
-            )
+            if tokens >= self.max_positions:
+                raise InputError(
+                    f"prefix of line {line:,}: {tokens:,} tokens, but this model's learned "
+                    f"positions take {self.max_positions - 1:,} (model.max_positions); give a "
+                    "shorter one"
+                )
 
 
 # --- ids to text ----------------------------------------------------------------------------------

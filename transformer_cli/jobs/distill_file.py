@@ -20,7 +20,7 @@ from transformer_cli.config.data_schema import (
 )
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import FilePath, Section
-from transformer_cli.config.setting_tree import Keys, Node, find_place, setting_error
+from transformer_cli.config.setting_tree import Keys, Node, find_node, find_place, setting_error
 from transformer_cli.config.validation import validate_as
 from transformer_cli.data.sources import check_has_text
 from transformer_cli.errors import ConfigError
@@ -167,7 +167,7 @@ def load_distillation(path: Path) -> Distillation:
         problem = f"write a file with student: {path.name}, and teachers: a list"
         raise setting_error(root.place, (), f"is a configuration; {problem}")
     settings = validate_as(DistillSettings, root)
-    student_file = yaml.find_beside(path, root, ("student",), "this file's")
+    student_file = _find_beside(path, root, ("student",))
     student_root = yaml.read_settings(student_file)
     student = yaml.check_settings(student_root)
     check_has_text(student.data, student_file)
@@ -188,6 +188,12 @@ def load_distillation(path: Path) -> Distillation:
                 key: Keys = (direction.name, "monolingual", number)
                 raise _setting_error(root, key, f"there is no file {text}")
     return Distillation(settings, student_file, student, directions)
+
+
+def _find_beside(path: Path, root: Node, keys: Keys) -> Path:
+    node = find_node(root, keys)
+    assert node is not None
+    return yaml.find_beside(path, node, keys)
 
 
 def _setting_error(root: Node, keys: Keys, problem: str) -> ConfigError:
@@ -232,7 +238,7 @@ def _find_teachers(
         # Not Path.expanduser, which raises where there is no such user.
         teacher = Teacher(RunDirectory(Path(os.path.expanduser(name))), None)  # noqa: PTH111
         if name.endswith((".yaml", ".yml")):
-            file = yaml.find_beside(path, root, (*keys, number), "this file's")
+            file = _find_beside(path, root, (*keys, number))
             teacher = Teacher(RunDirectory(Path("runs") / file.stem), file)
         if problem := _find_problem(teacher, teachers, languages, files):
             raise _setting_error(root, (*keys, number), f"{name} {problem}")

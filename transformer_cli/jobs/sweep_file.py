@@ -395,7 +395,7 @@ def load_sweep(path: Path) -> Sweep:
         problem = f"write a file with base: {path.name}, and grid: settings' values"
         raise setting_error(root.place, (), f"is a configuration; {problem}")
     settings = validate_as(SweepSettings, root)
-    base = yaml.find_beside(path, root, (BASE,), "the sweep file's")
+    base = yaml.find_beside(path, root.value[BASE], (BASE,))
     grid = root.value.get("grid")
     search = root.value["search"] if settings.search else None
     for section in (grid, search):

@@ -48,27 +48,26 @@ class BadUnits:
     why: str | None = None
     """Message of the first one, with file, line or unit, and field; None: there is none."""
 
-    def add(self, message: str, max_share: float) -> None:
-        """Count a damaged unit, the last one of ``units``; raise what ``check`` does if it can."""
+    def note(self, message: str) -> None:
+        """Count a damaged unit, the last one of ``units``."""
         self.count += 1
         self.why = self.why or message
+
+    def add(self, message: str, max_share: float) -> None:
+        """Count a damaged unit, the last one of ``units``; raise what ``check`` does if it can."""
+        self.note(message)
+        self._check_early(max_share)
+
+    def extend(self, others: "BadUnits", max_share: float) -> None:
+        """Count units that were read elsewhere, behind these; see ``add``."""
+        self.units += others.units
+        self.count += others.count
+        self.why = self.why or others.why
+        self._check_early(max_share)
+
+    def _check_early(self, max_share: float) -> None:
         if self.units >= (_ENOUGH_FOR_ALL if self.count == self.units else _ENOUGH_UNITS):
             self.check(max_share)
-
-    def extend(self, units: int, places: Iterable[int], why: str, max_share: float) -> None:
-        """Count units that were read elsewhere, in order; see ``add``.
-
-        Args:
-            units: how many.
-            places: of damaged ones among them, from 1.
-            why: message of the first of these.
-            max_share: of damaged units.
-        """
-        before = self.units
-        for place in places:
-            self.units = before + place
-            self.add(why, max_share)
-        self.units = before + units
 
     def check(self, max_share: float) -> None:
         """Raise a CorpusError if all units are damaged, or a larger share than ``max_share``."""

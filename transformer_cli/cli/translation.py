@@ -16,7 +16,6 @@ from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.compression import is_compressed, open_text, text_writer
 from transformer_cli.data.corpus import bounded_lines, decode_lines
-from transformer_cli.data.readers.terms import read_terms
 from transformer_cli.errors import (
     CorpusError,
     InputError,
@@ -30,9 +29,13 @@ from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.rows import Row, read_rows
 from transformer_cli.inference.translator import LongLine, TextTranslator
 from transformer_cli.objects import ObjectPath
+from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.terms import describe_kept
+
+with lazy_imports():
+    from transformer_cli.data.readers import terms
 
 _SHOWN = 10  # numbers of lines that are told
 
@@ -124,7 +127,7 @@ def load_translator(
         data = translator.config.data
         with prefix_errors("--terms: "):
             translator = translator.with_terms(
-                read_terms(options.terms, data.src_lang, data.tgt_lang)
+                terms.read_terms(options.terms, data.src_lang, data.tgt_lang)
             )
     with prefix_errors("--replace-unk: ", "; leave it out"):
         return translator.with_unk_replacement() if options.replace_unk else translator

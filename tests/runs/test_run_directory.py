@@ -10,12 +10,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import ConfigError, RunError, UsageError
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import (
-    check_resumable,
-    initialize_run,
-    is_data_outdated,
-    record_settings,
-)
+from transformer_cli.runs.initialize import check_resumable, initialize_run, is_data_outdated
 
 
 def settings(**sections: Any) -> Config:
@@ -130,16 +125,16 @@ def test_a_file_in_its_place_is_an_error(
     assert (tmp_path / "file").read_text() == "text"
 
 
-def test_a_full_disk_is_a_run_error(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = contents(run)
+def test_a_full_disk_is_a_run_error(trained: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = contents(trained)
 
     def no_room(*arguments: object, **options: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "write_bytes", no_room)
     with pytest.raises(RunError, match="cannot be written: No space left on device"):
-        initialize_run(run, settings(decoding={"beam_size": 4}))
-    assert contents(run) == before
+        initialize_run(trained, settings(decoding={"beam_size": 4}))
+    assert contents(trained) == before
 
 
 # --- changed settings -----------------------------------------------------------------------------
@@ -187,9 +182,10 @@ def test_a_trained_run_refuses_other_settings(
 def test_a_trained_run_may_change_its_end(trained: RunDirectory, changes: dict[str, Any]) -> None:
     before = contents(trained)
     initialize_run(trained, settings(**changes))
-    assert contents(trained) == before  # nothing is trained with them yet
-    record_settings(trained, settings(**changes))
     assert trained.load_config() == settings(**changes)
+    after = contents(trained)
+    assert after.pop("config.yaml") != before.pop("config.yaml")
+    assert after == before
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from transformer_cli.errors import (
 )
 from transformer_cli.files import TEMPORARY_MARK, read_json, read_small, remove_leftovers
 from transformer_cli.objects import ObjectPath, object_keys, split_web_url, text_path
-from transformer_cli.runs.checkpoint import list_checkpoints
+from transformer_cli.runs.checkpoint import list_checkpoints, newest_step
 from transformer_cli.runs.directory import (
     ALL,
     CORPUS,
@@ -71,6 +71,7 @@ def begin_run(
         log(f"{run.path}: the earlier run is now {moved}")
     is_new = not run.path.exists()
     with lock_run(run):
+        begun = _read_begun(run)
         try:
             initialize_run(run, config, overwrite, origins)
             yield
@@ -79,7 +80,24 @@ def begin_run(
             is_impossible = isinstance(error, (ConfigError, CorpusError, TokenizerError))
             if is_new and is_impossible and not isinstance(error, SuspectTextError):
                 _remove_beginning(run)
+            _restore_begun(run, *begun)
             raise
+
+
+def _read_begun(run: RunDirectory) -> tuple[int, bytes | None]:
+    """Return the newest step of a run, and the settings that it was trained with up to there."""
+    step = newest_step(run.checkpoints)
+    with suppress(OSError):
+        return step, read_small(run.config) if step else None
+    return step, None
+
+
+def _restore_begun(run: RunDirectory, step: int, settings: bytes | None) -> None:
+    """Restore a run's settings if nothing was trained with those that it has got since."""
+    with suppress(OSError):
+        has_trained = newest_step(run.checkpoints) != step
+        if settings and not has_trained and settings != read_small(run.config):
+            write_text(run.config, settings.decode())
 
 
 def _remove_beginning(run: RunDirectory) -> None:
@@ -138,8 +156,7 @@ def initialize_run(
         run.path.mkdir(parents=True, exist_ok=True)
         write_mark(run.path)
         text = dump_config(config)
-        # Those of a run with checkpoints are those that it was trained with: ``record_settings``.
-        if not (run.config.is_file() and list_checkpoints(run.checkpoints)):
+        if not run.config.is_file() or read_small(run.config) != text.encode():
             write_text(run.config, text)
         # The first session's origins are kept.
         if origins and not load_origins(run.origins):
@@ -156,19 +173,12 @@ def initialize_run(
         raise RunError(f"{where}: cannot be written: {error.strerror or error}") from error
 
 
-def record_settings(run: RunDirectory, config: Config) -> None:
-    """Record the settings that a run is trained with, once it has a checkpoint of them."""
-    text = dump_config(config)
-    if read_small(run.config) != text.encode():
-        write_text(run.config, text)
-
-
 def record_finished(run: RunDirectory, config: Config, trained: Config) -> Config:
     """Record and return a finished run's settings: as it was trained, else those of ``config``."""
     # Or the record, and a model card, would tell of a training that never was.
     as_trained = {name: getattr(trained, name) for name in ("seed", "init", "model", "training")}
     recorded = config.model_copy(update=as_trained)
-    record_settings(run, recorded)
+    write_text(run.config, dump_config(recorded))
     return recorded
 
 

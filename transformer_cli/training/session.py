@@ -21,7 +21,6 @@ from transformer_cli.runs.checkpoint import (
     save_checkpoint,
 )
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import record_settings
 from transformer_cli.training.curves import EventLog
 from transformer_cli.training.trainer import StepResult, Trainer
 
@@ -217,7 +216,6 @@ class Session:
         if self._ranks.is_main:
             optimizer, state = self.trainer.optimizer.state(), self._current_state()
             save_checkpoint(self.run.checkpoints, weights, optimizer, state, self._tokenizer)
-            record_settings(self.run, self.config)
             if not self.state.unvalidated:  # else pruned once it is known whether it is the best
                 prune_checkpoints(self.run.checkpoints, self.config.training.keep_last)
 

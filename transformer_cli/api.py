@@ -20,10 +20,15 @@ from transformer_cli.config.choices import (
     DeviceName,
     SearchPrecisionName,
 )
-from transformer_cli.errors import InputError, UsageError
+from transformer_cli.errors import InputError, MissingCheckpointError, UsageError
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.loading import ComputeOptions, choose_engine, load_translator
+from transformer_cli.inference.loading import (
+    ComputeOptions,
+    choose_engine,
+    load_settings,
+    load_translator,
+)
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.checkpoint import find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
@@ -41,13 +46,14 @@ class Translator:
     def __init__(self, run: RunDirectory, checkpoint: str, options: ComputeOptions) -> None:
         self._engine = choose_engine(run, options)
         self._scoring_engine = choose_engine(run, options, prefers_torch=True)
+        self._config = load_settings(run)
         if not (run.is_hub_model or run.is_for_ctranslate2):
             # One for both engines, whatever training makes the best one meanwhile.
             checkpoint = str(find_checkpoint(run.checkpoints, checkpoint).absolute())
         self._run, self._checkpoint, self._options = run, checkpoint, options
         self._loaded: dict[str, TextTranslator[SearchEngine]] = {}
         self._turn = threading.Lock()
-        self._config = self._get(self._engine).config
+        self._get(self._engine)
         _LOADED.add(self)
 
     @classmethod
@@ -214,7 +220,13 @@ class Translator:
         if _FORKED and engine == "torch":
             options = _use_torch_in_fork(options)
         if engine not in self._loaded:
-            self._loaded[engine] = load_translator(self._run, self._checkpoint, options)
+            try:
+                self._loaded[engine] = load_translator(self._run, self._checkpoint, options)
+            except MissingCheckpointError as error:
+                raise MissingCheckpointError(
+                    f"{self._checkpoint}: was removed since this model was loaded, by a training "
+                    "that goes on; load it anew"
+                ) from error
         return self._loaded[engine]
 
     def _leave_to_parent(self) -> None:

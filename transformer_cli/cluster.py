@@ -38,7 +38,7 @@ from transformer_cli.ranks import count_cores
 
 T = TypeVar("T")
 SEEN_MARK = ".transformer-cli-"
-"""Names of files begin so that workers are asked for, whether they see them."""
+"""How the names of files begin that workers are asked whether they see."""
 _CONNECT_SECONDS = 10
 _RECONNECT_SECONDS = 600
 """How long a scheduler that was reached may be away before a command gives up."""

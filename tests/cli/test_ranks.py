@@ -246,7 +246,9 @@ def test_ranks_go_on_with_an_interrupted_translation(training: Training, tmp_pat
     assert not (tmp_path / "out").exists()
     kept = json.loads((tmp_path / "out.partial.json").read_text())["lines"]
     assert kept == 3 * 2 * 8
-    assert_all(run_ranks(2, *command, before=partial(small_chunks, None)), 0)
+    finished = run_ranks(2, *command, before=partial(small_chunks, None))
+    assert_all(finished, 0)
+    assert "starting anew" not in finished[0].err
     assert run(*command[:-1], tmp_path / "alone").code == 0
     assert (tmp_path / "out").read_text() == (tmp_path / "alone").read_text()
     assert {path.name for path in tmp_path.iterdir()} == {"in", "alone", "out"}

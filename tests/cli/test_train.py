@@ -186,6 +186,8 @@ def test_settings_that_could_not_be_trained_with_are_not_recorded(
     before = (own_run / "config.yaml").read_text()
     refused = run("train", training.config, "--run-dir", own_run, "--set", "training.accumulate=2")
     assert_refused(refused, 2, "training.accumulate: 2 batches x 1 process(es) = 2 per step")
+    longer = ("--set", "training.epochs=50")
+    assert run("vocab", training.config, "--run-dir", own_run, *longer).code == 0
     assert (own_run / "config.yaml").read_text() == before
 
 

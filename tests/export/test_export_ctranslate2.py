@@ -66,20 +66,27 @@ def test_an_existing_empty_directory_is_filled(training: Training, tmp_path: Pat
     assert sum(map(str.__eq__, ours, theirs)) >= 0.8 * len(ours)
 
 
+def killed_at_the_second_line() -> None:
+    from transformer_cli.inference import stream
+
+    stream.CHUNK_LINES = 1
+    signal_at("transformer_cli.inference.output:Output", "write", 2)
+
+
 @pytest.mark.posix
 def test_a_translation_goes_on_with_its_own_engine_only(
     training: Training, directory: Path, tmp_path: Path
 ) -> None:
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_bytes(TEXT)
-    stop = partial(signal_at, "transformer_cli.inference.output:Output", "write", 3)
-    files = ("-i", source, "-o", target)
-    engine = ("--engine", "ctranslate2")
-    killed = run("translate", training.run, *files, *engine, before=stop)
-    assert killed.code == -signal.SIGKILL
-    again = run("translate", training.run, *files, *engine)
-    assert again.code == 0
+    command = ("translate", training.run, "-i", source, "-o", target, "--engine")
+    assert run(*command, "ctranslate2", before=killed_at_the_second_line).code == -signal.SIGKILL
+    again = run(*command, "ctranslate2")
+    assert (again.code, again.err) == (0, "")
     assert target.read_text() == translated(directory)
+    target.unlink()
+    assert run(*command, "ctranslate2", before=killed_at_the_second_line).code == -signal.SIGKILL
+    assert "engine was ctranslate2, now none; starting anew" in run(*command, "torch").err
 
 
 @pytest.mark.posix

@@ -190,7 +190,7 @@ def test_a_signal_says_how_to_go_on(
     assert stopped.code == code
     assert stopped.err.strip() == "8 lines are kept; run the same command again to resume"
     assert (here / "out.txt").read_text() == "older\n"
-    assert translate(training, here).code == 0
+    assert translate(training, here).err == ""
     assert (here / "out.txt").read_bytes() == expected
 
 
@@ -214,7 +214,7 @@ def test_an_error_midway_keeps_what_is_done(
     )
     assert "out.txt" not in names(here)
     (here / "in.txt").write_bytes(TEXT)
-    assert translate(training, here).code == 0
+    assert translate(training, here).err == ""
     assert (here / "out.txt").read_bytes() == expected
 
 
@@ -222,7 +222,7 @@ def test_a_full_disk_keeps_what_is_done(training: Training, here: Path) -> None:
     (here / "in.txt").write_bytes(b"\n" * 1600)
     refused = translate(training, here, before=partial(in_chunks_of_500, 1200))
     assert_refused(refused, 1, "out.txt.partial: cannot be written: File too large", "1,000 lines")
-    assert translate(training, here, before=in_chunks_of_500).code == 0
+    assert "starting anew" not in translate(training, here, before=in_chunks_of_500).err
     assert (here / "out.txt").read_bytes() == b"\n" * 1600
     assert names(here) == ["in.txt", "out.txt"]
 
@@ -294,11 +294,20 @@ def test_with_other_settings_it_starts_anew(
     assert (here / "out.txt").read_bytes() == whole
 
 
+def test_with_alignments_it_starts_anew(training: Training, here: Path, expected: bytes) -> None:
+    interrupt(training, here)
+    finished = translate(training, here, "--alignments", here / "links")
+    told = "out.txt.partial: neither pipes nor --alignments can be resumed; starting anew"
+    assert told in finished.err
+    assert (here / "out.txt").read_bytes() == expected
+
+
 def test_other_batches_are_no_other_settings(
     training: Training, here: Path, expected: bytes
 ) -> None:
     interrupt(training, here)
-    assert translate(training, here, "--batch-tokens", "9").code == 0
+    finished = translate(training, here, "--batch-tokens", "9")
+    assert (finished.code, finished.err) == (0, "")
     assert (here / "out.txt").read_bytes() == expected
 
 

@@ -1,6 +1,5 @@
 """Searches by workers: trials are points, whose runs' validations are told to Optuna."""
 
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -156,37 +155,6 @@ def test_text_that_has_changed_since_the_sweep_began_is_refused(directory: Path)
     (directory / "test.en").write_text("1 2\n2 1\n5\n")
     with pytest.raises(ConfigError, match="out: the text of split 'test' has changed since"):
         make_plan().check_trained_alike()
-
-
-def test_a_sweep_of_a_project_that_has_moved_goes_on(directory: Path) -> None:
-    def write_base(where: Path) -> None:
-        where.mkdir()
-        pairs = {
-            name: f"{{src: '{where}/{name}.de', tgt: '{where}/{name}.en'}}"
-            for name in ("train", "val")
-        }
-        for name in ("train.de", "train.en", "val.de", "val.en"):
-            (where / name).write_text("1 2\n2 1\n")
-        (directory / "base.yaml").write_text(
-            f"data: {{kind: files, src_lang: de, tgt_lang: en, train: {pairs['train']}, "
-            f"val: {pairs['val']}}}\ntokenizer: {{kind: words}}\n"
-        )
-
-    (directory / "sweep.yaml").write_text("base: base.yaml\nseeds: 1\n")
-    out = SweepDirectory(directory / "out")
-    out.create()
-    write_base(directory / "a")
-    plan = SweepPlan(load_sweep(directory / "sweep.yaml"), out, ())
-    plan.record()
-    run = plan.runs()[0]
-    (run.directory.checkpoints / "step-00000001").mkdir(parents=True)
-    run.directory.config.write_text(dump_config(run.config))
-    write_base(directory / "b")
-    moved = SweepPlan(load_sweep(directory / "sweep.yaml"), out, ())
-    with pytest.raises(ConfigError, match="trained with other settings"):
-        moved.check_trained_alike()
-    shutil.rmtree(directory / "a")
-    moved.check_trained_alike()
 
 
 @pytest.mark.parametrize("changed", ["a.tsv", "more.tsv"])

@@ -275,8 +275,8 @@ def check_new(path: Path, option: str, suffix: str | None = None) -> None:
     With a ``suffix`` it is a file that ends with it.
     """
     if suffix is None and path.is_dir() and not any(path.iterdir()):
-        # One that is filled elsewhere takes its place, which neither of these leaves.
-        if path.is_mount() or path.samefile("."):
+        # It is replaced by one that is filled elsewhere, and neither of these can be replaced.
+        if os.path.ismount(path.resolve()) or path.samefile("."):  # Path.is_mount: not on Windows
             raise UsageError(f"{path}: cannot be replaced; give the name of a new directory in it")
         return
     if suffix is not None and path.suffix != suffix:

@@ -320,7 +320,8 @@ class XliffDocument(XmlDocument):
         if version[0] == "1":
             for file in self.root.all("file"):
                 self._check_languages(file, "source-language", "target-language")
-                self._add_units(file, ("trans-unit",), self._add_unit_of_1, _keeps_space(file))
+                keeps_space = _keeps_space(file, _keeps_space(self.root))
+                self._add_units(file, ("trans-unit",), self._add_unit_of_1, keeps_space)
         else:
             self._check_languages(self.root, "srcLang", "trgLang")
             self._add_units(self.root, ("unit",), self._add_unit_of_2, _keeps_space(self.root))

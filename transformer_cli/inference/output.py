@@ -17,6 +17,7 @@ from io import FileIO
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
+from uuid import uuid4
 
 from filelock import lock_descriptor
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -25,6 +26,7 @@ from transformer_cli import fence
 from transformer_cli.compression import compressor
 from transformer_cli.errors import OutputError
 from transformer_cli.files import is_at, open_checked, read_small, sync, whole_file
+from transformer_cli.objects import ObjectPath, whole_object
 
 _READ_BYTES = 1 << 20
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -89,14 +91,17 @@ class Output:
         self._file.seek(0)
         self._file.truncate()
 
-    def resume(self, lines: Iterator[str]) -> str | None:
+    def resume(self, lines: Iterator[str] | None) -> str | None:
         """Start where an earlier process stopped, taking what it has translated from ``lines``.
 
-        Where what it has left is of something else, start with nothing, and return why.
+        Where what it has left is of something else, or ``lines`` cannot be read again, start with
+        nothing, and return why.
         """
         change = None
         if self._file.seek(0, os.SEEK_END):
             try:
+                if lines is None:
+                    raise _UnfitError("neither pipes nor --alignments can be resumed")
                 self._resume(lines)
                 return None
             except _UnfitError as error:
@@ -234,13 +239,27 @@ def shared_file(path: Path, chunk_lines: int) -> Iterator[Output]:
     and the last to rename it, or to upload it, wins. Otherwise as ``output_file``; there is nothing
     to resume.
     """
-    with whole_file(path, is_named=True) as partial:
+    with whole_object(path) if isinstance(path, ObjectPath) else _own_file(path) as partial:
         with _naming_errors(path):
             file = FileIO(partial, "x+")
         with file:
             output = Output(file, partial, {}, chunk_lines, keep=False, compress=compressor(path))
             yield output
             output.commit()
+
+
+@contextmanager
+def _own_file(path: Path) -> Iterator[Path]:
+    """Give a file to write that no other process has; it becomes ``path`` at a good end."""
+    partial = path.with_name(f"{path.name}.partial-{uuid4().hex}")
+    try:
+        yield partial
+        with _naming_errors(path):
+            partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
 
 
 @contextmanager

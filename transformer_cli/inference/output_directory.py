@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict
 from transformer_cli.artifact import mtime_keys, read_record, write_record
 from transformer_cli.data.tables import format_of
 from transformer_cli.errors import UsageError
-from transformer_cli.files import remove_leftovers, sha256
+from transformer_cli.files import TEMPORARY_END, sha256, temporary_path
 from transformer_cli.objects import ObjectPath, check_store, match_objects, object_keys
 from transformer_cli.runs.directory import lock_directory
 
@@ -26,12 +26,15 @@ _ADVICE = "name a new or an empty directory"
 _SECONDS_BETWEEN_WRITES = 2.0
 _MAX_WRITING = 0.05
 """Share of the time that may be spent on it."""
-_LONGEST_NAME = 255 - len(".partial.json.new")
-"""In bytes: most file systems have names of 255."""
+_LONGEST_NAME = 255
+"""In bytes, on most file systems."""
 _MAX_RECORD_BYTES = 1 << 28
 """Of some 700,000 files; the directory is the user's own."""
-# Names of ``output.output_file``.
-_BEGUN = re.compile(r"(?P<name>.+)\.partial(\.json(\.new)?)?", re.DOTALL)
+# Names of ``output.output_file``, ``output.shared_file`` and ``files.temporary_path``.
+_BEGUN = re.compile(
+    rf"(?P<name>.+)(\.partial(?P<unique>-[0-9a-f]{{32}}|\.json(\.new)?)?|{TEMPORARY_END})",
+    re.DOTALL,
+)
 
 
 class FileState(BaseModel):
@@ -126,8 +129,9 @@ def check_directory(path: Path, inputs: Collection[Path]) -> None:
     """Check, before long work, that translations of these files can be written into ``path``."""
     if str(path) == "-":
         raise UsageError("-i names many files; name the directory of their translations with -o")
+    added = max(len(".partial.json.new"), len(os.fsencode(temporary_path(Path("a")).name)) + 9)
     for each in inputs:
-        if len(os.fsencode(each.name)) > _LONGEST_NAME and not isinstance(path, ObjectPath):
+        if len(os.fsencode(each.name)) > _LONGEST_NAME - added and not isinstance(path, ObjectPath):
             raise UsageError(f"{each}: its name is too long to add .partial.json to; shorten it")
     parents = {each.parent for each in inputs}
     if isinstance(path, ObjectPath):
@@ -200,13 +204,14 @@ class OutputDirectory:
         """
         if isinstance(self._path, ObjectPath):  # nothing is begun in a store
             return
-        with suppress(PermissionError):  # Windows: a lost worker has it open
-            remove_leftovers(self._path, ours=["*"])
         known = self._record.files
         for path in self._path.iterdir():
             begun = _BEGUN.fullmatch(path.name)
-            if begun and begun["name"] in known and path.name not in known:
-                path.unlink(missing_ok=True)
+            if begun is None or path.name in known or not path.is_file():
+                continue
+            if begun["unique"] or begun["process"] or begun["name"] in known:
+                with suppress(PermissionError):  # Windows: a lost worker has it open
+                    path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -180,7 +180,7 @@ class Growth:
         is_better = gained.after > gained.before and lost.before - lost.after < max_loss
         record = {"old": self.old.path.absolute().as_posix(), "max_loss": max_loss}
         texts = {"new_text": asdict(gained), "old_text": asdict(lost), "taken_over": is_better}
-        path = self.new.path.resolve()  # '.' has no name to add to
+        path = self.new.path if self.new.path.name.strip(".") else self.new.path.resolve()
         write_text(path / GROWTH_RECORD, json.dumps(record | texts, indent=1) + "\n")
         if is_better:
             return None

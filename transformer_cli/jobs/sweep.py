@@ -40,7 +40,6 @@ from transformer_cli.metrics import METRICS
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import MARK, SWEEP_PLAN, RunDirectory
 from transformer_cli.runs.groups import read_run_state, read_sweep_plan, run_name
-from transformer_cli.runs.initialize import has_moved
 from transformer_cli.runs.metrics_log import number, read_records, validations
 
 TRANSLATIONS, SCORES = "translations.txt", "scores.json"  # the files of a scored run
@@ -137,7 +136,7 @@ class SweepPlan(Plan):
     num_jobs: int = 1  # how many run at a time, among which a search's budget is divided
     training: Sequence[str] = ()
     """The same of trainings, of which all have one precision; none: as the others."""
-    suspect: Sequence[str] = ()  # the option that has suspect text be trained on
+    suspect: Sequence[str] = ()  # the option by which suspect text is trained on
     _runs: dict[str, Run] = field(default_factory=dict)
     _finished: dict[str, Progress] = field(default_factory=dict)
     _sums: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -263,8 +262,7 @@ class SweepPlan(Plan):
                     f"{self.directory.path}: {what.get(names[0], of_split)} has changed since the "
                     "sweep began; sweep into another directory with --sweep-dir"
                 )
-            differing = differences(run.directory.load_config(), run.config)
-            if changed := [change for change in differing if not has_moved(change)]:
+            if changed := differences(run.directory.load_config(), run.config):
                 listed = "; ".join(map(str, changed))
                 raise ConfigError(
                     f"{run.directory.path}: trained with other settings ({listed}); sweep into "

@@ -236,7 +236,7 @@ class Dimension:
 
     @property
     def samples(self) -> tuple[Any, ...]:
-        """Its limits, and what lies between them if that is nearly always a fraction."""
+        """Its limits and, of a range of fractions, a value between them."""
         if self.records is not None:
             return self.limits
         low, high = self.limits
@@ -360,8 +360,8 @@ class Sweep:
     def samples(self) -> list[Point]:
         """The points of the grid; of a search, points that have each choice and end of a range.
 
-        Those have to be valid for all of the search to be. Of a range that is not of whole numbers
-        there is one that is none, too.
+        Those have to be valid for all of the search to be. A range of fractions has one between
+        its ends, too.
         """
         if self.space is None:
             return self.points

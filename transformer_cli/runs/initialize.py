@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import date
 from itertools import count
@@ -26,7 +26,6 @@ from transformer_cli.errors import (
     RunError,
     SuspectTextError,
     TokenizerError,
-    TransformerCliError,
 )
 from transformer_cli.files import TEMPORARY_MARK, read_json, read_small, remove_leftovers
 from transformer_cli.objects import ObjectPath, object_keys, split_web_url, text_path
@@ -71,33 +70,35 @@ def begin_run(
         log(f"{run.path}: the earlier run is now {moved}")
     is_new = not run.path.exists()
     with lock_run(run):
-        begun = _read_begun(run)
+        step, begun = newest_step(run.checkpoints), _read_begun(run)
         try:
             initialize_run(run, config, overwrite, origins)
             yield
-        except TransformerCliError as error:
+        except BaseException as error:
             # Text that is insisted on later is not to be prepared again.
             is_impossible = isinstance(error, (ConfigError, CorpusError, TokenizerError))
             if is_new and is_impossible and not isinstance(error, SuspectTextError):
                 _remove_beginning(run)
-            _restore_begun(run, *begun)
+            if newest_step(run.checkpoints) == step:  # nothing was trained with new settings
+                _restore_begun(begun)
             raise
 
 
-def _read_begun(run: RunDirectory) -> tuple[int, bytes | None]:
-    """Return the newest step of a run, and the settings that it was trained with up to there."""
-    step = newest_step(run.checkpoints)
-    with suppress(OSError):
-        return step, read_small(run.config) if step else None
-    return step, None
+def _read_begun(run: RunDirectory) -> dict[Path, bytes]:
+    """Return the settings that a run was trained with, and where they come from, by their files."""
+    begun: dict[Path, bytes] = {}
+    if list_checkpoints(run.checkpoints):
+        for path in (run.config, run.origins):
+            with suppress(OSError):
+                begun[path] = read_small(path)
+    return begun
 
 
-def _restore_begun(run: RunDirectory, step: int, settings: bytes | None) -> None:
-    """Restore a run's settings if nothing was trained with those that it has got since."""
+def _restore_begun(begun: Mapping[Path, bytes]) -> None:
     with suppress(OSError):
-        has_trained = newest_step(run.checkpoints) != step
-        if settings and not has_trained and settings != read_small(run.config):
-            write_text(run.config, settings.decode())
+        for path, data in begun.items():
+            if read_small(path) != data:
+                write_text(path, data.decode())
 
 
 def _remove_beginning(run: RunDirectory) -> None:
@@ -173,6 +174,20 @@ def initialize_run(
         raise RunError(f"{where}: cannot be written: {error.strerror or error}") from error
 
 
+def settings_of_training(run: RunDirectory, config: Config) -> Config | None:
+    """Return ``config`` as a run with checkpoints was trained; None: it has none.
+
+    Raises:
+        ConfigError: the run cannot be resumed with ``config``.
+    """
+    if not list_checkpoints(run.checkpoints):
+        return None
+    check_resumable(run, config)
+    trained = run.load_config()
+    kept = {name: getattr(trained, name) for name in ("training", "decoding")}
+    return config.model_copy(update=kept)
+
+
 def record_finished(run: RunDirectory, config: Config, trained: Config) -> Config:
     """Record and return a finished run's settings: as it was trained, else those of ``config``."""
     # Or the record, and a model card, would tell of a training that never was.
@@ -200,7 +215,7 @@ def check_resumable(run: RunDirectory, config: Config) -> None:
     """Check that training can resume from the run's checkpoints, if it has any, with ``config``."""
     if not list_checkpoints(run.checkpoints):
         return
-    if changed := [str(diff) for diff in _fixed_differences(run, config) if not has_moved(diff)]:
+    if changed := [str(diff) for diff in _fixed_differences(run, config) if not _has_moved(diff)]:
         raise ConfigError(
             f"{run.path}: trained with other settings ({'; '.join(changed)}); "
             "go on with the old ones, choose another --run-dir, or start anew with --overwrite"
@@ -240,7 +255,7 @@ def _is_but_for_a_sum(old: object, new: object) -> bool:
     return old == new
 
 
-def has_moved(difference: Difference) -> bool:
+def _has_moved(difference: Difference) -> bool:
     """Return whether paths differ only because no file is left at the old ones."""
     key = difference.key
     is_path = key in _FILES or (key.startswith(_SPLITS) and key.rpartition(".")[2] in PATH_KEYS)

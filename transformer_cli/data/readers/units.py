@@ -59,7 +59,7 @@ class BadUnits:
         self._check_early(max_share)
 
     def extend(self, others: "BadUnits", max_share: float) -> None:
-        """Count units that were read elsewhere, behind these; see ``add``."""
+        """Count units that were read elsewhere, behind these; they are judged together."""
         self.units += others.units
         self.count += others.count
         self.why = self.why or others.why

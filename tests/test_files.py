@@ -14,6 +14,7 @@ from transformer_cli.compression import write_text
 from transformer_cli.errors import RunError, UsageError
 from transformer_cli.files import (
     add_files,
+    is_stream,
     remove_directory,
     remove_leftovers,
     sha256,
@@ -116,6 +117,13 @@ def test_a_device_stays_a_device() -> None:
         write_text(Path("/dev/null"), "text")
     write_text(Path("/dev/null"), "text", is_named=True)
     assert Path("/dev/null").is_char_device()
+
+
+@pytest.mark.posix
+def test_memory_that_is_a_directory_has_files() -> None:
+    assert not is_stream(Path("/dev/shm/x.txt"))
+    assert is_stream(Path("/dev/stdout"))
+    assert is_stream(Path("/proc/self/fd/1"))
 
 
 @pytest.mark.posix

@@ -204,3 +204,30 @@ def test_a_loss_that_is_no_number(config: Path) -> None:
     assert refused.out == ""
     assert refused.code == 1
     assert list((config.parent / "runs" / "tiny" / "checkpoints").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["-i", "in.txt", "-o", "out.tsv"], "-o out.tsv: lines of text are no table"),
+        (["-i", "in.txt", "-o", "out.jsonl"], "-o out.jsonl: lines of text are no table"),
+        (
+            ["-i", "in.jsonl", "--src-field", "t", "-o", "out.tsv", "--prefix-file", "p.txt"],
+            "--prefix-file: the header is in one of both tables",
+        ),
+    ],
+)
+def test_text_and_tables_are_told_apart(tmp_path: Path, options: list[str], told: str) -> None:
+    for name in ("in.txt", "in.jsonl", "p.txt"):
+        (tmp_path / name).write_text('{"t": "1"}\n')
+    assert_refused(run("translate", "run", *options, cwd=tmp_path), 2, told)
+
+
+def test_the_working_directory_cannot_be_replaced(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    (tmp_path / "my.yaml").write_text(
+        "data: {kind: corpus, src_lang: de, tgt_lang: en, split: {val: 1}, sources: "
+        "[{tsv: x.tsv, src_column: 1, tgt_column: 2}]}\ntokenizer: {kind: words}\n"
+    )
+    refused = run("clean", "../my.yaml", "-o", ".", cwd=tmp_path / "here")
+    assert_refused(refused, 2, ".: cannot be replaced; give the name of a new directory in it")

@@ -17,7 +17,9 @@ import pytest
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run, run_ranks, signal_at
 from transformer_cli.cli import many_files, translation
+from transformer_cli.cli.documents import read_memory
 from transformer_cli.cli.translate import TranslateOptions
+from transformer_cli.documents.document import read_document
 from transformer_cli.errors import InputError, MissingTextError, UsageError, WorkerError
 from transformer_cli.files import MAX_SMALL_BYTES
 from transformer_cli.inference.output_directory import (
@@ -466,3 +468,20 @@ def test_a_file_that_changes_while_it_is_translated_has_failed(
     assert result.state is None
     assert result.messages == (f"error: {path}: has changed meanwhile; translate it again",)
     assert not (here / "out" / "c.txt").exists()
+
+
+def test_a_memory_that_has_changed_is_read_anew(tmp_path: Path) -> None:
+    here = tmp_path
+    (here / "x.po").write_text('msgid "a"\nmsgstr ""\n')
+    document = read_document(here / "x.po", ("de", "en"), True)
+    memory = here / "tm.tsv"
+    options = TranslateOptions(Path("run"), here / "x.po", here / "y.po", memory=[memory])
+    found = []
+    for number, version in enumerate(("1", "1", "2")):
+        memory.write_text(f"a\t{number}\n")
+        kept = read_memory(options, document, version)
+        assert kept is not None
+        match = kept.find("a")
+        assert match is not None
+        found.append(match.tgt)
+    assert found == ["0", "0", "2"]

@@ -21,6 +21,7 @@ from transformer_cli.runs.checkpoint import (
     Checkpoint,
     CheckpointManifest,
     State,
+    checkpoint_path,
     find_checkpoint,
     list_checkpoints,
     prune_checkpoints,
@@ -460,6 +461,14 @@ def test_pruning_keeps_the_newest_and_the_best(
         save(tmp_path, step, best_step)
     prune_checkpoints(tmp_path, keep)
     assert [int(path.name[5:]) for path in list_checkpoints(tmp_path)] == left
+
+
+def test_pruning_does_not_need_the_best_one(tmp_path: Path) -> None:
+    for step in range(1, 6):
+        save(tmp_path, step, best_step=2)
+    shutil.rmtree(checkpoint_path(tmp_path, 2))
+    prune_checkpoints(tmp_path, keep=1)
+    assert [int(path.name[5:]) for path in list_checkpoints(tmp_path)] == [5]
 
 
 # --- no room --------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager

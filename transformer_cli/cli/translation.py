@@ -180,9 +180,13 @@ def open_output(job: Translating, is_shared: bool = False) -> Iterator[output.Ou
     # Alignments are not kept, so neither are the translations that they belong to.
     keep = options.are_files and options.alignments is None
     with output.output_file(options.output, fingerprint(job), chunk_lines, keep) as file:
-        with open_rows(options) if keep else nullcontext((None, False)) as (rows, _):
-            if change := file.resume(rows and (row.source for row in rows)):
-                log(f"{change}; starting anew")
+        if keep:
+            with open_rows(options) as (rows, _):
+                change = file.resume(row.source for row in rows)
+        else:
+            change = file.resume(None)
+        if change:
+            log(f"{change}; starting anew")
         deque(islice(job.rows, file.kept), maxlen=0)
         yield file
 

@@ -32,7 +32,7 @@ _MAX_RECORD_BYTES = 1 << 28
 """Of some 700,000 files; the directory is the user's own."""
 # Names of ``output.output_file``, ``output.shared_file`` and ``files.temporary_path``.
 _BEGUN = re.compile(
-    rf"(?P<name>.+)(\.partial(?P<unique>-[0-9a-f]{{32}}|\.json(\.new)?)?|{TEMPORARY_END})",
+    rf"(?P<name>.+)(\.partial((?P<unique>-[0-9a-f]{{32}})|\.json(\.new)?)?|{TEMPORARY_END})",
     re.DOTALL,
 )
 

@@ -22,14 +22,11 @@ from dask_cluster import DaskCluster, wait_until
 from cli import process
 from cli.conftest import TINY
 from cli.forked_commands import do_not_wait, fork_commands
-from transformer_cli.cli.distill import report_failure
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.yaml import load_config
 from transformer_cli.files import temporary_path
 from transformer_cli.jobs import runner
 from transformer_cli.jobs.distill import DistillDirectory
-from transformer_cli.jobs.job import Job
-from transformer_cli.jobs.runner import Event
 from transformer_cli.runs.directory import lock_directory
 
 FILE = """\
@@ -196,18 +193,6 @@ def test_a_linked_student_is_refused(tmp_path: Path) -> None:
     DistillDirectory(out).create()
     (out / "student").symlink_to(tmp_path)
     process.assert_refused(_distill(tmp_path), 1, "runs/distill/file/student: is a link")
-
-
-def test_a_half_done_translation_that_is_refused_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    output = tmp_path / "train.tgt"
-    (tmp_path / "train.tgt.partial").touch()
-    job = Job("translate forward train", dict, lambda: [output], text=tmp_path / "train.src")
-    report_failure(Event("failed", job, code=2))
-    assert f"; if {output.as_posix()}.partial cannot be resumed" in capsys.readouterr().err
-    report_failure(Event("failed", job, code=1))
-    assert "partial" not in capsys.readouterr().err
 
 
 @pytest.mark.posix

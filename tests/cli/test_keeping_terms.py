@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,8 @@ def test_files_of_terms_that_cannot_be_used_are_refused(
         1,
         f"{directory / 'text.de'}:1: expected a term, a tab and its translation, found 'das rot x'",
     )
-    again = ("--terms", directory / "list.tsv")
+    again = ("--terms", tmp_path / "list.txt")
+    shutil.copy(directory / "list.tsv", again[1])
     assert_refused(
         run("translate", trained, *again, "-i", directory / "text.de", "-o", again[1]),
         2,

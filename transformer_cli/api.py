@@ -20,7 +20,12 @@ from transformer_cli.config.choices import (
     DeviceName,
     SearchPrecisionName,
 )
-from transformer_cli.errors import InputError, MissingCheckpointError, UsageError
+from transformer_cli.errors import (
+    CheckpointError,
+    InputError,
+    MissingCheckpointError,
+    UsageError,
+)
 from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import (
@@ -51,6 +56,7 @@ class Translator:
             # One for both engines, whatever training makes the best one meanwhile.
             checkpoint = str(find_checkpoint(run.checkpoints, checkpoint).absolute())
         self._run, self._checkpoint, self._options = run, checkpoint, options
+        self._weights = ""  # their sum, once they are loaded
         self._loaded: dict[str, TextTranslator[SearchEngine]] = {}
         self._turn = threading.Lock()
         self._get(self._engine)
@@ -221,12 +227,17 @@ class Translator:
             options = _use_torch_in_fork(options)
         if engine not in self._loaded:
             try:
-                self._loaded[engine] = load_translator(self._run, self._checkpoint, options)
+                loaded = load_translator(self._run, self._checkpoint, options)
             except MissingCheckpointError as error:
                 raise MissingCheckpointError(
-                    f"{self._checkpoint}: was removed since this model was loaded, by a training "
-                    "that goes on; load it anew"
+                    f"{self._checkpoint}: is gone, perhaps by a training that goes on; load the "
+                    "model anew"
                 ) from error
+            if loaded.checkpoint != (self._weights or loaded.checkpoint):
+                raise CheckpointError(
+                    f"{self._checkpoint}: has other weights than before; load the model anew"
+                )
+            self._loaded[engine], self._weights = loaded, loaded.checkpoint
         return self._loaded[engine]
 
     def _leave_to_parent(self) -> None:

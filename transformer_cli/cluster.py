@@ -38,7 +38,7 @@ from transformer_cli.ranks import count_cores
 
 T = TypeVar("T")
 SEEN_MARK = ".transformer-cli-"
-"""How the names of files begin that workers are asked whether they see."""
+"""How names of files begin that show whether workers see a directory."""
 _CONNECT_SECONDS = 10
 _RECONNECT_SECONDS = 600
 """How long a scheduler that was reached may be away before a command gives up."""

@@ -213,7 +213,7 @@ def test_a_loss_that_is_no_number(config: Path) -> None:
         (["-i", "in.txt", "-o", "out.jsonl"], "-o out.jsonl: lines of text are no table"),
         (
             ["-i", "in.jsonl", "--src-field", "t", "-o", "out.tsv", "--prefix-file", "p.txt"],
-            "--prefix-file: the header is in one of both tables",
+            "--prefix-file: only one of the tables has a header",
         ),
     ],
 )

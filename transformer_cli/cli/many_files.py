@@ -95,7 +95,7 @@ def translate_files(options: TranslateOptions) -> None:
             executor = cluster
             options = replace(options, threads=options.threads or cluster.threads)
         settings = executor.submit(describe_translator, options).result()
-        # Either engine writes the same text here, and one more document may change which it is.
+        # Either engine writes the same text here, and adding a document may change the choice.
         of_all |= {key: settings[key] for key in settings if not (is_open and key == "engine")}
         directory = stack.enter_context(open_directory(options.output, of_all))
         if isinstance(executor, ClusterExecutor) and not isinstance(options.output, ObjectPath):

@@ -254,7 +254,7 @@ class TranslateOptions:
         if written and self.table is None and (written == "tsv" or self.n_best_written is None):
             yield f"-o {self.output}: lines of text are no table; rename -o"
         if self.prefix_file is not None and self.line_offset:
-            yield "--prefix-file: the header is in one of both tables; give -o the format of -i"
+            yield "--prefix-file: only one of the tables has a header; give -o the format of -i"
         if self.writes_scored_tsv:
             yield "--n-best and --scores write JSON, not TSV; give -o a name that ends with .jsonl"
         for name, path in self._further_outputs.items():

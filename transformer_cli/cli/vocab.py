@@ -8,7 +8,7 @@ from transformer_cli.ranks import SINGLE_PROCESS
 with lazy_imports():
     from transformer_cli.config import yaml
     from transformer_cli.data import sources
-    from transformer_cli.runs import directory, initialize
+    from transformer_cli.runs import directory
     from transformer_cli.training import preparation, summary, texts
 
 
@@ -35,8 +35,6 @@ def vocab(
     sources.check_has_text(settings.data, config)
     directory.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
     directory.check_config_files(run.path, yaml.list_base_files(config))
-    if not overwrite and (kept := initialize.settings_of_training(run, settings)):
-        settings = kept
     request = texts.TrainRequest(
         settings,
         origins,
@@ -44,6 +42,7 @@ def vocab(
         overwrite,
         allow_suspect_data,
         open_executor=options.choose_executor(cluster, run.path),
+        is_training=False,
     )
     report = texts.Callbacks(line_bar, warn, pair_bar, log)
     with preparation.open_data(request, SINGLE_PROCESS, report) as data:

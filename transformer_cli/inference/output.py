@@ -55,7 +55,7 @@ class Output:
     """Translations on their way into a file; ``output_file`` makes it.
 
     Attributes:
-        begun: whether ``begin`` or ``resume`` has made the file this process' own.
+        begun: whether ``resume`` has made the file this process' own.
         kept: lines that are safely on disk, and that a later process can go on from.
     """
 
@@ -83,8 +83,7 @@ class Output:
         """SHA-256 of what has been brought to disk."""
         return self._output.hexdigest()
 
-    def begin(self) -> None:
-        """Start with nothing."""
+    def _begin(self) -> None:
         self.begun = True
         self._input, self._output, self._bytes = hashlib.sha256(), hashlib.sha256(), 0
         self._write_journal()
@@ -101,12 +100,14 @@ class Output:
         if self._file.seek(0, os.SEEK_END):
             try:
                 if lines is None:
-                    raise _UnfitError("neither pipes nor --alignments can be resumed")
+                    raise _UnfitError(
+                        "what has --alignments, or comes through a pipe, cannot be resumed"
+                    )
                 self._resume(lines)
                 return None
             except _UnfitError as error:
                 change = f"{self._partial}: {error}"
-        self.begin()
+        self._begin()
         return change
 
     def _resume(self, lines: Iterator[str]) -> None:
@@ -191,7 +192,7 @@ class Output:
 def output_file(
     path: Path, terms: Mapping[str, str], chunk_lines: int, keep: bool
 ) -> Iterator[Output]:
-    """Write ``path``, which appears when the block ends well; call ``begin`` or ``resume``.
+    """Write ``path``, which appears when the block ends well; call ``resume``.
 
     If the block raises, an older ``path`` is as it was.
 
@@ -251,13 +252,15 @@ def shared_file(path: Path, chunk_lines: int) -> Iterator[Output]:
 @contextmanager
 def _own_file(path: Path) -> Iterator[Path]:
     """Give a file to write that no other process has; it becomes ``path`` at a good end."""
+    path = path.resolve()
     partial = path.with_name(f"{path.name}.partial-{uuid4().hex}")
     try:
         yield partial
         with _naming_errors(path):
             partial.replace(path)
     except BaseException:
-        partial.unlink(missing_ok=True)
+        with suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise
     sync(path.parent)
 

@@ -28,6 +28,8 @@ _MAX_WRITING = 0.05
 """Share of the time that may be spent on it."""
 _LONGEST_NAME = 255
 """In bytes, on most file systems."""
+_LONGEST_ADDED = len(".partial-") + 32
+"""That of ``output.shared_file``."""
 _MAX_RECORD_BYTES = 1 << 28
 """Of some 700,000 files; the directory is the user's own."""
 # Names of ``output.output_file``, ``output.shared_file`` and ``files.temporary_path``.
@@ -129,10 +131,11 @@ def check_directory(path: Path, inputs: Collection[Path]) -> None:
     """Check, before long work, that translations of these files can be written into ``path``."""
     if str(path) == "-":
         raise UsageError("-i names many files; name the directory of their translations with -o")
-    added = max(len(".partial.json.new"), len(os.fsencode(temporary_path(Path("a")).name)) + 9)
+    # A worker's process may have more digits, and its host a longer name.
+    added = max(_LONGEST_ADDED, len(os.fsencode(temporary_path(Path("a")).name)) + 20)
     for each in inputs:
         if len(os.fsencode(each.name)) > _LONGEST_NAME - added and not isinstance(path, ObjectPath):
-            raise UsageError(f"{each}: its name is too long to add .partial.json to; shorten it")
+            raise UsageError(f"{each}: its name is too long for that of a part of it; shorten it")
     parents = {each.parent for each in inputs}
     if isinstance(path, ObjectPath):
         check_store(path)
@@ -198,7 +201,7 @@ class OutputDirectory:
         self._write_at = end + max(_SECONDS_BETWEEN_WRITES, (end - begin) / _MAX_WRITING)
 
     def remove_leftovers(self) -> None:
-        """Remove what lost workers have begun, and of what is whole what was begun before.
+        """Remove what lost workers have begun, by its name, and of what is whole what was begun.
 
         A lost worker that goes on finds no file to rename.
         """

@@ -236,7 +236,7 @@ class Dimension:
 
     @property
     def samples(self) -> tuple[Any, ...]:
-        """Its limits and, of a range of fractions, a value between them."""
+        """Its limits and, for a range of fractions, a value between them."""
         if self.records is not None:
             return self.limits
         low, high = self.limits

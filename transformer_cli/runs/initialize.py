@@ -29,7 +29,7 @@ from transformer_cli.errors import (
 )
 from transformer_cli.files import TEMPORARY_MARK, read_json, read_small, remove_leftovers
 from transformer_cli.objects import ObjectPath, object_keys, split_web_url, text_path
-from transformer_cli.runs.checkpoint import list_checkpoints, newest_step
+from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import (
     ALL,
     CORPUS,
@@ -58,11 +58,13 @@ def begin_run(
     overwrite: bool,
     origins: Origins,
     log: Callable[[str], object],
+    is_training: bool = True,
 ) -> Iterator[None]:
     """Lock and initialize a run while the block runs.
 
     With ``overwrite``, a run that has checkpoints is renamed, which ``log`` is told, and the data
-    of one without is made anew.
+    of one without is made anew. Where the block fails, or ``is_training`` is false, a run's
+    settings stay those that its checkpoints were trained with, unless it has new ones.
     """
     # Before an earlier run is renamed: a new one may be started from its config.yaml.
     origins = trace_origins(origins, run.config, load_origins(run.origins))
@@ -70,18 +72,21 @@ def begin_run(
         log(f"{run.path}: the earlier run is now {moved}")
     is_new = not run.path.exists()
     with lock_run(run):
-        step, begun = newest_step(run.checkpoints), _read_begun(run)
+        before, begun = set(list_checkpoints(run.checkpoints)), _read_begun(run)
+        is_recorded = False
         try:
             initialize_run(run, config, overwrite, origins)
             yield
+            is_recorded = is_training
         except BaseException as error:
             # Text that is insisted on later is not to be prepared again.
             is_impossible = isinstance(error, (ConfigError, CorpusError, TokenizerError))
             if is_new and is_impossible and not isinstance(error, SuspectTextError):
                 _remove_beginning(run)
-            if newest_step(run.checkpoints) == step:  # nothing was trained with new settings
-                _restore_begun(begun)
             raise
+        finally:
+            if not is_recorded and not set(list_checkpoints(run.checkpoints)) - before:
+                _restore_begun(begun)
 
 
 def _read_begun(run: RunDirectory) -> dict[Path, bytes]:
@@ -172,20 +177,6 @@ def initialize_run(
         named = named.parent if TEMPORARY_MARK in named.name else named
         where = named if named.is_relative_to(run.path) else run.path
         raise RunError(f"{where}: cannot be written: {error.strerror or error}") from error
-
-
-def settings_of_training(run: RunDirectory, config: Config) -> Config | None:
-    """Return ``config`` as a run with checkpoints was trained; None: it has none.
-
-    Raises:
-        ConfigError: the run cannot be resumed with ``config``.
-    """
-    if not list_checkpoints(run.checkpoints):
-        return None
-    check_resumable(run, config)
-    trained = run.load_config()
-    kept = {name: getattr(trained, name) for name in ("training", "decoding")}
-    return config.model_copy(update=kept)
 
 
 def record_finished(run: RunDirectory, config: Config, trained: Config) -> Config:

@@ -248,7 +248,8 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterato
     with ExitStack() as workers:
         executor = workers.enter_context(request.open_executor())
         texts = None if is_of_sources else audit_texts(request, run, report, executor)
-        with initialize.begin_run(run, config, overwrite, origins, report.log):
+        beginning = (run, config, overwrite, origins, report.log, request.is_training)
+        with initialize.begin_run(*beginning):
             initialize.record_corpus_directory(run, config.data)
             if texts is None:
                 prepare_sources(config.data, run, report.pairs, report.log, executor)

@@ -59,6 +59,7 @@ class TrainRequest(NamedTuple):
     overwrite: bool  # whether to rename an earlier run, and begin anew
     allow_suspect_data: bool
     open_executor: OpenExecutor  # what its text is read and encoded by
+    is_training: bool = True  # or else its data is prepared only
 
 
 class Callbacks(NamedTuple):

@@ -179,6 +179,24 @@ def test_what_cannot_be_renamed_is_named(
         begin(run)
 
 
+def test_settings_that_nothing_was_trained_with_are_not_kept(run: RunDirectory) -> None:
+    def begin_with_a_beam(is_training: bool, fail: bool = False) -> None:
+        changed = settings(decoding={"beam_size": 4})
+        with begin_run(run, changed, False, {}, lambda _: None, is_training):
+            assert run.load_config() == changed
+            if fail:
+                raise KeyboardInterrupt
+
+    before = contents(run)
+    with suppress(KeyboardInterrupt):
+        begin_with_a_beam(is_training=True, fail=True)
+    assert contents(run) == before
+    begin_with_a_beam(is_training=False)
+    assert contents(run) == before
+    begin_with_a_beam(is_training=True)
+    assert contents(run) != before
+
+
 @pytest.mark.parametrize(
     "name", [None, "notes.txt", "tokenizer/notes.txt", "checkpoints/notes.txt"]
 )

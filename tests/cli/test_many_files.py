@@ -25,6 +25,7 @@ from transformer_cli.files import MAX_SMALL_BYTES
 from transformer_cli.inference.output_directory import (
     RECORD,
     FileState,
+    check_directory,
     find_inputs,
     open_directory,
 )
@@ -485,3 +486,9 @@ def test_a_memory_that_has_changed_is_read_anew(tmp_path: Path) -> None:
         assert match is not None
         found.append(match.tgt)
     assert found == ["0", "0", "2"]
+
+
+def test_a_name_that_leaves_no_room_for_an_ending_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"its name is too long to add \.partial"):
+        check_directory(tmp_path / "out", [tmp_path / "a.txt", tmp_path / ("b" * 230)])
+    check_directory(tmp_path / "out", [tmp_path / "a.txt"])

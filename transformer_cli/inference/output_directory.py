@@ -135,7 +135,7 @@ def check_directory(path: Path, inputs: Collection[Path]) -> None:
     added = max(_LONGEST_ADDED, len(os.fsencode(temporary_path(Path("a")).name)) + 20)
     for each in inputs:
         if len(os.fsencode(each.name)) > _LONGEST_NAME - added and not isinstance(path, ObjectPath):
-            raise UsageError(f"{each}: its name is too long for that of a part of it; shorten it")
+            raise UsageError(f"{each}: its name is too long to add .partial and more; shorten it")
     parents = {each.parent for each in inputs}
     if isinstance(path, ObjectPath):
         check_store(path)

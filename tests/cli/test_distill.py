@@ -270,6 +270,44 @@ def test_a_dry_run_tells_the_stages_and_writes_nothing(tmp_path: Path) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def _write_corpus(directory: Path) -> None:
+    lines = (f"das {number} wort\t{number} word the\n" for number in range(100))
+    (directory / "text.tsv").write_text("".join(lines))
+    corpus = (
+        "{kind: corpus, src_lang: de, tgt_lang: en, filters: [], split: {val: 9, test: 9}, "
+        "sources: [{tsv: text.tsv, src_column: 1, tgt_column: 2}]}"
+    )
+    _write(directory)
+    for name in MODELS:
+        path = directory / f"{name}.yaml"
+        _, rest = path.read_text().split("\n", 1)
+        path.write_text(f"data: {corpus}\n{rest}")
+
+
+def _count_preparations() -> None:
+    """Append a character to a file for each corpus that this process or its forks prepare."""
+    from transformer_cli.data import preparing
+
+    fork_commands()
+    write = preparing.write_corpus
+
+    def counted(*args: Any) -> Any:
+        with Path("count").open("a") as file:
+            file.write(".")
+        return write(*args)
+
+    vars(preparing)["write_corpus"] = counted
+
+
+@pytest.mark.posix
+def test_a_dry_run_prepares_a_corpus_once(tmp_path: Path) -> None:
+    _write_corpus(tmp_path)
+    dry = _distill(tmp_path, "--dry-run", before=_count_preparations)
+    assert dry.code == 0, dry.err
+    assert re.search(r"^translate forward train +to do +82 ", dry.out, flags=re.M)
+    assert (tmp_path / "count").read_text() == "."
+
+
 STUBBORN = """\
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))

@@ -2,19 +2,26 @@
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from transformer_cli.cli.sweep import settle_precision
-from transformer_cli.config.data_schema import FilePair, FilesData
+from transformer_cli.config.data_schema import CorpusData, FilePair, FilesData
 from transformer_cli.config.yaml import load_config
+from transformer_cli.data import preparing
+from transformer_cli.data.prepared import CorpusRecord
+from transformer_cli.data.preparing import write_corpus
 from transformer_cli.errors import CheckpointError, ConfigError, RunError
 from transformer_cli.jobs.distill import (
+    SIDES,
     DistillDirectory,
     DistillPlan,
     compose_student,
     name_models,
+    text_splits,
+    write_texts,
 )
 from transformer_cli.jobs.distill_file import load_distillation
 from transformer_cli.jobs.job import describe_training, set_aside
@@ -339,3 +346,32 @@ def test_several_teachers_translate_as_an_ensemble() -> None:
     runs = [RunDirectory(Path(name)) for name in ("a", "b", "c")]
     assert name_models(runs) == ["a", "--ensemble", "b", "--ensemble", "c"]
     assert name_models(runs[:1]) == ["a"]
+
+
+def test_a_corpus_is_prepared_once_for_all_splits(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (directory / "text.tsv").write_text("".join(f"w {n}\tv {n}\n" for n in range(20)))
+    source = f"{{tsv: {directory / 'text.tsv'}, src_column: 1, tgt_column: 2}}"
+    text = f"data: {{kind: corpus, src_lang: de, tgt_lang: en, sources: [{source}], "
+    (directory / "corpus.yaml").write_text(
+        f"{text}split: {{val: 2, test: 3}}}}\ntokenizer: {{kind: words}}\n"
+    )
+    prepared: list[Path] = []
+
+    def count(data: CorpusData, made: Path, *args: Any) -> CorpusRecord:
+        prepared.append(made)
+        return write_corpus(data, made, *args)
+
+    monkeypatch.setattr(preparing, "write_corpus", count)
+    config = load_config(directory / "corpus.yaml")
+    paths = {
+        (split, side): directory / f"text/{split}.{side}"
+        for split in text_splits(config)
+        for side in SIDES
+    }
+    write_texts(config, paths)
+    counts = {place: len(path.read_text().splitlines()) for place, path in paths.items()}
+    of_splits = {"train": 15, "val": 2, "test": 3}
+    assert counts == {(split, side): of_splits[split] for split, side in paths}
+    assert len(prepared) == 1

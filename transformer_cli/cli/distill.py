@@ -1,6 +1,7 @@
 """``transformer-cli distill``."""
 
 import json
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -132,7 +133,8 @@ def format_scores(plan: "plans.DistillPlan") -> list[str]:
 
 def preview_distillation(plan: "plans.DistillPlan") -> Iterator[str]:
     """Yield the lines of a table of the jobs, and what those that are left take."""
-    forecasts = forecast.DistillForecaster(plan, log).forecast()
+    with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
+        forecasts = forecast.DistillForecaster(plan, Path(directory), log).forecast()
     rows = [["stage", "", "lines", "time", "disk"]]
     for name, job in forecasts.items():
         lines = f"{job.lines:,}" if job and job.lines is not None else ""

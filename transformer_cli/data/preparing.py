@@ -10,7 +10,6 @@ Cleaning writes what is left out as well, and says how much that is.
 
 import hashlib
 import shutil
-import tempfile
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -117,26 +116,16 @@ def has_changed(data: CorpusData, directory: Path) -> bool:
 
 @dataclass(frozen=True)
 class UnpreparedSplit:
-    """A split of a corpus that is prepared anew, in a temporary directory, by each pass over it."""
+    """A split of a corpus that is known by its settings and sources, without preparing it."""
 
     data: CorpusData
     split: str
-
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield each pair, in order; raise what ``prepare_corpus`` does."""
-        with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
-            corpus = Path(directory) / "corpus"
-            prepare_corpus(self.data, corpus, lambda pairs, _: pairs)
-            yield from prepared.split_path(corpus, self.split).pairs()
 
     def source_sha256(self) -> str:
         """Return a SHA-256 of the settings and the sources."""
         sums = "".join(reader.source_sha256() for reader in _open_all(self.data))
         settings = self.data.model_dump_json()
         return hashlib.sha256(f"{self.split} {settings} {sums}".encode()).hexdigest()
-
-    def mtime_key(self) -> None:
-        """Return None: settings decide too."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import json
 import os.path
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +15,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import ParallelFiles, stream_lines
 from transformer_cli.data.prepared import open_writer
+from transformer_cli.data.preparing import prepare_corpus
 from transformer_cli.data.sources import is_on_disk, split_names
 from transformer_cli.errors import InputError, UsageError
 from transformer_cli.files import sha256, whole_file
@@ -325,13 +327,17 @@ def text_splits(config: Config) -> list[str]:
 
 
 def write_texts(config: Config, paths: Mapping[tuple[str, str], Path]) -> None:
-    """Write splits as plain text to files by split and side."""
-    for split in dict.fromkeys(split for split, _ in paths):
-        src, tgt = (paths[split, side] for side in SIDES)
-        src.parent.mkdir(exist_ok=True)
-        with open_writer(ParallelFiles(src, tgt)) as write:
-            for pair in open_text(config, split).pairs():
-                write(*pair)
+    """Write splits as plain text to files by split and side; a corpus is prepared once for all."""
+    with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
+        corpus = Path(directory) / "corpus"
+        if isinstance(config.data, CorpusData):
+            prepare_corpus(config.data, corpus, lambda pairs, _: pairs)
+        for split in dict.fromkeys(split for split, _ in paths):
+            src, tgt = (paths[split, side] for side in SIDES)
+            src.parent.mkdir(exist_ok=True)
+            with open_writer(ParallelFiles(src, tgt)) as write:
+                for pair in open_text(config, split, corpus).pairs():
+                    write(*pair)
 
 
 def compose_student(
@@ -351,10 +357,11 @@ def compose_student(
         return FilePair(src=text_path(split, "src"), tgt=text_path(split, "tgt"))
 
     def test_pair(split: str) -> FilePair:
+        if isinstance(config.data, CopyData | CorpusData):  # as ``text_splits`` has it
+            return text_pair(split)
         source = open_text(config, split)
-        if isinstance(source, ParallelFiles):
-            return FilePair(src=source.src, tgt=source.tgt)
-        return text_pair(split)
+        assert isinstance(source, ParallelFiles)
+        return FilePair(src=source.src, tgt=source.tgt)
 
     data: dict[str, object] = {}
     pairs = list(synthetic)

@@ -2,13 +2,13 @@
 
 import json
 import statistics
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import stream_lines
 from transformer_cli.errors import ConfigError, RunError
@@ -55,7 +55,7 @@ class Forecaster:
         assert run is not None
         settings = _describe_step(config)
         if settings not in self._tried:
-            path = run.path if run.config.is_file() else self._prepare(training.command, config)
+            path = run.path if run.config.is_file() else self.prepare(training)
             # Of two directories, the last one counts.
             said = self._run([*training.command, _RUN_DIR, str(path), "--dry-run", "--json"])
             tried = json.loads(said)
@@ -72,14 +72,19 @@ class Forecaster:
             seconds = tried["seconds"] / max(1, tried["steps"] - tried["steps_done"]) * left
         return JobForecast(seconds, tried["disk"], tried["memory"])
 
-    def _prepare(self, command: Sequence[str], config: Config) -> Path:
-        """Return a run directory with the data that several trainings share, or a new one."""
+    def prepare(self, training: Job) -> Path:
+        """Return a run directory with the data that several trainings share, or a new one.
+
+        The sources of a corpus are always prepared in it, so that nothing has to do it again.
+        """
+        command, config = training.command, training.config
+        assert config is not None
         key = _describe_data(config)
         if key not in self._prepared:
             run = self.directory / f"run-{len(self._prepared)}"
             configs = [training.config for training in self.trainings if training.config]
             sharing = {_describe_step(each) for each in configs if _describe_data(each) == key}
-            if len(sharing) > 1:
+            if len(sharing) > 1 or isinstance(config.data, CorpusData):
                 settings = command[1 : command.index(_RUN_DIR)]
                 self._run(["vocab", *settings, _RUN_DIR, str(run)])
             self._prepared[key] = run
@@ -118,33 +123,31 @@ class _Size(NamedTuple):
 class DistillForecaster:
     """Forecasts the jobs of a distillation."""
 
-    def __init__(self, plan: DistillPlan, log: Callable[[str], object]) -> None:
+    def __init__(self, plan: DistillPlan, temporary: Path, log: Callable[[str], object]) -> None:
         self._plan = plan
         self._directory = plan.directory
         self._jobs = list(plan.jobs())
-        self._log = log
+        self._undone: dict[str, Job] = {}
+        for job in self._jobs:
+            is_behind = any(need in self._undone for need in job.needs)
+            if is_behind or not self._directory.seems_done(job):
+                self._undone[job.name] = job
+        self._trainings = {
+            name: self._make_training(job, job.config)
+            for name, job in self._undone.items()
+            if job.config is not None
+        }
+        self._forecaster = Forecaster(temporary, [*self._trainings.values()], log)
 
     def forecast(self) -> dict[str, JobForecast | None]:
         """Return the forecast of each job by its name; None: it is done."""
-        undone: dict[str, Job] = {}
-        for job in self._jobs:
-            is_behind = any(need in undone for need in job.needs)
-            if is_behind or not self._directory.seems_done(job):
-                undone[job.name] = job
-        trainings = {
-            name: self._make_training(job, job.config)
-            for name, job in undone.items()
-            if job.config is not None
-        }
         forecasts: dict[str, JobForecast | None] = dict.fromkeys(job.name for job in self._jobs)
-        with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
-            forecaster = Forecaster(Path(directory), [*trainings.values()], self._log)
-            for name in undone:
-                if name in trainings:
-                    growth = self._growth if name == STUDENT_JOB else 1.0
-                    forecasts[name] = forecaster.forecast(trainings[name], growth)
-                else:
-                    forecasts[name] = self._forecast_text(undone[name])
+        for name, job in self._undone.items():
+            if name in self._trainings:
+                growth = self._growth if name == STUDENT_JOB else 1.0
+                forecasts[name] = self._forecaster.forecast(self._trainings[name], growth)
+            else:
+                forecasts[name] = self._forecast_text(job)
         return forecasts
 
     def _make_training(self, job: Job, config: Config) -> Job:
@@ -175,7 +178,7 @@ class DistillForecaster:
     def _growth(self) -> float:
         """How much longer the student's training is with all its text than on the corpus."""
         lines = sum(self._measure(job.text).lines for job in self._jobs if job.text is not None)
-        corpus = self._corpus["src"].lines
+        corpus = self._measure(self._directory.text("train", "src")).lines
         kept = corpus if self._plan.distillation.settings.keep_reference else 0
         return (kept + lines) / corpus
 
@@ -191,17 +194,21 @@ class DistillForecaster:
 
     @cached_property
     def _corpus(self) -> dict[str, _Size]:
-        """The student's training text, by side."""
+        """The student's training text, by side, before it is written."""
         lines = 0
         sizes = [0, 0]
-        for pair in open_text(self._plan.distillation.student, "train").pairs():
+        student, corpus = self._plan.distillation.student, None
+        if isinstance(student.data, CorpusData):
+            training = self._trainings[STUDENT_JOB]  # to do, as its text is
+            corpus = RunDirectory(self._forecaster.prepare(training)).corpus
+        for pair in open_text(student, "train", corpus).pairs():
             lines += 1
             for side, line in enumerate(pair):
                 sizes[side] += len(line.encode()) + 1
         return {side: _Size(lines, size) for side, size in zip(SIDES, sizes, strict=True)}
 
     def _measure(self, text: Path) -> _Size:
-        for side in SIDES:  # which may not be written yet
+        for side in SIDES if TEXT_JOB in self._undone else ():
             if text == self._directory.text("train", side):
                 return self._corpus[side]
         lengths = [len(line.encode()) + 1 for line in stream_lines(text)]

@@ -296,17 +296,21 @@ _PATHS: dict[str, Any] = {
 }
 
 
-def open_text(config: Config, split: str) -> PairSource:
-    """Return the text of a split; that of ``train`` is all that is trained on."""
-    if isinstance(config.data, CorpusData):
-        return UnpreparedSplit(config.data, split)
+def open_text(config: Config, split: str, corpus: Path | None = None) -> PairSource:
+    """Return the text of a split; ``train`` is all text that is trained on.
+
+    ``corpus`` is the directory of the prepared corpus, which data of kind corpus needs.
+    """
     if split == "train":
-        return open_training_text(config.data)
-    return open_split(config.data, split)
+        return open_training_text(config.data, corpus)
+    return open_split(config.data, split, corpus)
 
 
 def sum_texts(config: Config, splits: Iterable[str]) -> dict[str, str]:
     """Return the SHA-256 of the text of each split."""
+    data = config.data
+    if isinstance(data, CorpusData):
+        return {split: UnpreparedSplit(data, split).source_sha256() for split in splits}
     return {split: open_text(config, split).source_sha256() for split in splits}
 
 

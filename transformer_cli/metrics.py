@@ -17,6 +17,12 @@ TokenizerName = Literal["none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mec
 # BLEU where translations are lowercased. evaluation/best_checkpoint.py chooses.
 SelectName = Literal["bleu", "chrf", "loss"]
 RankName = Literal["bleu", "bleu_lc", "chrf", "loss"]
+# Below this, BLEU is noise: the model has learned next to nothing.
+_ABOUT_ZERO = 1.0
+TRAIN_LONGER = (
+    "all score about 0, which says nothing about what is better; train longer (training.epochs, "
+    "training.max_steps)"
+)
 References = Sequence[Sequence[str]] | None
 
 
@@ -54,6 +60,14 @@ class Metric:
     def rank(self, score: float) -> float:
         """Return a number that is the higher, the better."""
         return score if self.higher_is_better else -score
+
+    def rank_with_loss(self, score: float, loss: float | None) -> tuple[float, float]:
+        """Return what to rank by: the score as tables show it, then the validation loss."""
+        return round(self.rank(score), 2), float("-inf") if loss is None else -loss
+
+    def says_nothing(self, scores: Iterable[float]) -> bool:
+        """Return whether scores are all about 0, so that none is better than another."""
+        return self.higher_is_better and max(scores, default=100.0) < _ABOUT_ZERO
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from browser import narrow_to_phone, open_page
 
 from cli.conftest import Training
 from cli.process import assert_refused, run
@@ -25,7 +26,7 @@ def test_a_po_file_is_filled_in_its_place(training: Training, tmp_path: Path) ->
     finished = run("translate", training.run, "-i", "de.po", "-o", "de.po", cwd=tmp_path)
     assert finished.code == 0
     assert finished.out == ""
-    assert finished.err == "filled 1 of 1 segments (1 with tags placed by alignments)\n"
+    assert finished.err == "filled 1 of 1 segments\n"
     start, end = PO.replace("#, c-format", "#, fuzzy, c-format").split('msgstr ""\n', 1)
     written = (tmp_path / "de.po").read_text()
     assert written.startswith(start)
@@ -49,8 +50,7 @@ def test_of_many_files_documents_are_filled(training: Training, tmp_path: Path) 
     finished = run(*command, cwd=tmp_path)
     assert finished.code == 0
     assert finished.err == (
-        f"{tmp_path}/in/de.po: filled 1 of 1 segments (1 with tags placed by alignments)\n"
-        "translated 2 of 2 files\n"
+        f"{tmp_path}/in/de.po: filled 1 of 1 segments\ntranslated 2 of 2 files\n"
     )
     run("translate", training.run, "-i", "in/de.po", "-o", "alone.po", cwd=tmp_path)
     assert (tmp_path / "out" / "de.po").read_bytes() == (tmp_path / "alone.po").read_bytes()
@@ -94,8 +94,52 @@ def test_a_memory_is_asked_first_and_a_page_written(training: Training, tmp_path
     assert 'msgstr "7 < %d & 8"' in (tmp_path / "x.po").read_text()
     page = (tmp_path / "page.html").read_text()
     assert "7 &lt; %d &amp; 8" in page
-    assert page.index("5 5 &lt;b&gt;") < page.index("1 2 x %d")  # the memory's are the surest
+    # The memory's are the surest; and tags look unlike text.
+    assert page.index("5 5 &lt;b&gt;") < page.index("1 2 x %d")
     assert "confidence" in page
+
+
+SRT = """\
+1
+00:00:01,000 --> 00:00:04,000
+<i>x 2</i> {\\an8}y
+
+2
+00:00:05,000 --> 00:00:08,000
+zzz yyy xxx zzz yyy xxx
+"""
+
+
+@pytest.fixture(scope="module")
+def page(training: Training, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page about subtitles with a long name."""
+    directory = tmp_path_factory.mktemp("review")
+    name = "a_file_whose_name_is_rather_long_season_1_episode_2.srt"
+    (directory / name).write_text(SRT)
+    files = ("-i", name, "-o", "out.srt", "--report", "page.html")
+    finished = run("translate", training.run, *files, cwd=directory)
+    assert finished.code == 0, finished.err
+    return directory / "page.html"
+
+
+def test_a_page_shows_tags_as_tags(page: Path) -> None:
+    text = page.read_text()
+    for tag in ("&lt;i&gt;", "&lt;/i&gt;", "{\\an8}"):
+        assert text.count(f'<code class="tag">{tag}</code>') == 2
+    assert '<span class="line">3</span>' in text
+
+
+@pytest.mark.browser
+def test_columns_of_a_page_do_not_overlap(page: Path, tmp_path: Path) -> None:
+    with open_page(page, tmp_path / "profile") as shown:
+        too_wide = (
+            "() => [...document.querySelectorAll('th, td')]"
+            ".filter((cell) => cell.scrollWidth > cell.clientWidth + 1)"
+            ".map((cell) => cell.textContent)"
+        )
+        assert shown.evaluate(too_wide) == []
+        narrow_to_phone(shown)
+        assert shown.evaluate(too_wide) == []
 
 
 def test_a_memory_is_for_documents(training: Training, tmp_path: Path) -> None:

@@ -280,6 +280,28 @@ def test_a_dry_run_tells_runs_time_and_disk_and_writes_nothing(tmp_path: Path) -
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grid.yaml", "tiny.yaml"]
 
 
+def _count_measurements() -> None:
+    """Append a character to a file each time that this process or a fork measures precisions."""
+    from transformer_cli.training import execution
+
+    def measure() -> float:
+        with Path("count").open("a") as file:
+            file.write(".")
+        return 1.0
+
+    vars(execution)["measure_gain"] = measure
+    fork_commands()
+
+
+@pytest.mark.posix
+def test_a_dry_run_measures_the_precision_once(tmp_path: Path) -> None:
+    _write(tmp_path, SMALL.text)
+    command = ("sweep", "grid.yaml", "--precision", "auto", "--dry-run")
+    finished = process.run(*command, cwd=tmp_path, before=_count_measurements)
+    assert finished.code == 0, finished.err
+    assert (tmp_path / "count").read_text() == "."
+
+
 @pytest.mark.long
 @pytest.mark.posix
 def test_ctrl_c_stops_it_with_its_code(tmp_path: Path) -> None:

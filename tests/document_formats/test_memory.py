@@ -1,5 +1,6 @@
 """A translation memory: exact matches are taken, fuzzy ones told, by a fake translator."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from document_formats.fakes import Line, filled, shout, translating
-from transformer_cli.documents.document import Match
+from transformer_cli.documents.document import Filling, Match
 from transformer_cli.documents.memory import Memory
 from transformer_cli.documents.sentences import LineTranslator
 from transformer_cli.errors import UsageError
@@ -50,7 +51,7 @@ def test_an_exact_match_is_taken_and_a_fuzzy_one_told(tmp_path: Path) -> None:
     text = po("Open the file", "Open the files", "Quit")
     written, result = filled(tmp_path / "x.po", text, recalling())
     assert written.decode() == HEAD + (
-        '#, fuzzy\nmsgid "Open the file"\nmsgstr "Datei öffnen"\n\n'
+        'msgid "Open the file"\nmsgstr "Datei öffnen"\n\n'
         "# 96 %: Open the file = Datei öffnen\n"
         '#, fuzzy\nmsgid "Open the files"\nmsgstr "OPEN THE FILES"\n\n'
         '#, fuzzy\nmsgid "Quit"\nmsgstr "QUIT"\n'
@@ -58,6 +59,48 @@ def test_an_exact_match_is_taken_and_a_fuzzy_one_told(tmp_path: Path) -> None:
     assert result.told() == ["filled 3 of 3 segments (1 from the memory)"]
     origins = [filling and filling.origin for filling in result.fillings]
     assert origins == ["memory", "model", "model"]
+
+
+def test_an_exact_match_ends_fuzziness_only_if_msgfmt_accepts_it(tmp_path: Path) -> None:
+    find = finder(Memory([("Copy %s to %d", "%d ab %s"), ("Quit", "Beenden")]))
+    how = replace(translating(), find_matches=find)
+    entries = '#, fuzzy\nmsgid "Quit"\nmsgstr ""\n\n#, c-format\nmsgid "Copy %s to %d"\nmsgstr ""\n'
+    written, result = filled(tmp_path / "x.po", HEAD + entries, how)
+    assert result.recalled == 2
+    assert written.decode() == HEAD + (
+        'msgid "Quit"\nmsgstr "Beenden"\n\n'
+        '#, fuzzy, c-format\nmsgid "Copy %s to %d"\nmsgstr "%d ab %s"\n'
+    )
+
+
+def test_an_exact_match_needs_no_review_in_xliff(tmp_path: Path) -> None:
+    units = "".join(
+        f'<trans-unit id="{text}"><source>{text}</source></trans-unit>'
+        for text in ("Open the file", "Quit")
+    )
+    text = (
+        '<xliff version="1.2"><file original="x" source-language="en" target-language="de" '
+        f'datatype="plaintext"><body>{units}</body></file></xliff>'
+    )
+    written = filled(tmp_path / "x.xlf", text, recalling())[0].decode()
+    exact, machine = re.findall(r"<target ([^>]*)>", written)
+    assert exact == 'state="translated" state-qualifier="exact-match"'
+    assert machine == 'state="needs-review-translation" state-qualifier="mt-suggestion"'
+
+
+def test_placeholders_are_not_counted_as_tags(tmp_path: Path) -> None:
+    entries = 'msgid "x %d y"\nmsgstr ""\n\nmsgid "<b>2</b> %d x"\nmsgstr ""\n'
+    _, result = filled(tmp_path / "x.po", HEAD + entries)
+    assert result.told() == ["filled 2 of 2 segments"]
+    text = "1\n00:00:01,000 --> 00:00:02,000\nx <b>2</b> y %d\n"
+    _, result = filled(tmp_path / "x.srt", text)
+    assert result.told() == ["filled 1 of 1 segments (1 with tags placed by alignments)"]
+
+
+def test_low_confidence_needs_review() -> None:
+    assert Filling("x", confidence=0.15).has_to_be_read
+    assert not Filling("x", confidence=0.6).has_to_be_read
+    assert not Filling("x", origin="memory").has_to_be_read
 
 
 def test_a_comment_is_not_in_an_obsolete_entry_before(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from transformer_cli.cli.compare import format_reports, report_score
+from transformer_cli.cli.compare import format_reports, group_notes, report_score
 from transformer_cli.config.schema import Config
 from transformer_cli.errors import ConfigError, MissingExtraError
 from transformer_cli.evaluation.best_checkpoint import (
@@ -19,7 +19,13 @@ from transformer_cli.evaluation.best_checkpoint import (
 )
 from transformer_cli.evaluation.scores import describe_signatures, score, score_systems
 from transformer_cli.evaluation.seed_statistics import compare_groups, summarize
-from transformer_cli.jobs.sweep import PointStatus, SweepDirectory, SweepPlan, best_point
+from transformer_cli.jobs.sweep import (
+    PointStatus,
+    SweepDirectory,
+    SweepPlan,
+    are_all_low,
+    best_point,
+)
 from transformer_cli.jobs.sweep_file import load_sweep
 from transformer_cli.metrics import METRICS, Metric, Metrics
 from transformer_cli.report.charts import score_by_length
@@ -245,6 +251,28 @@ def test_a_sweep_goes_by_what_its_base_selects(
     runs = [RunResult("seed-1", [], point.mean, 1.0, None) for point in points]
     groups = [GroupResult(run.name, [run]) for run in runs]
     assert groups[rank_groups(groups, metric)[0]].mean == best
+
+
+def test_equal_scores_are_ranked_by_loss() -> None:
+    points = [PointStatus(f"{loss}", [2.0], losses=[loss]) for loss in (5.0, 4.0, 6.0)]
+    found = best_point(points, "bleu")
+    assert found is points[1]
+    validations = [[{"loss": loss}] for loss in (5.0, 4.0, 6.0)]
+    runs = [RunResult("seed-1", each, 2.0, 1.0, None) for each in validations]
+    groups = [GroupResult(str(place), [run]) for place, run in enumerate(runs)]
+    assert rank_groups(groups, "bleu") == [1, 0, 2]
+
+
+def test_where_all_score_about_0_nothing_is_best() -> None:
+    points = [PointStatus("a", [0.0]), PointStatus("b", [0.5, 0.1])]
+    assert best_point(points, "bleu") is None
+    assert are_all_low(points, "bleu")
+    assert not are_all_low(points, "loss")
+    assert not are_all_low([*points, PointStatus("c", [7.0])], "bleu")
+    assert not are_all_low([], "bleu")
+    notes = group_notes("a", 2, {"bleu": [0.0, 0.3], "chrf": [9.0, 12.0]})
+    assert notes[0].startswith("all score about 0")
+    assert group_notes("a", 2, {"bleu": [0.0, 3.0]}) == notes[1:]
 
 
 def test_a_sweep_that_lowercases_goes_by_lowercased_bleu(tmp_path: Path) -> None:

@@ -216,6 +216,11 @@ def test_pages_of_little_can_be_rendered(tmp_path: Path) -> None:
     assert "it is the reference group" in shown
     shown = render_groups(describe_groups("less", groups[1:], {}, "bleu"), "")
     assert shown.count("No run was validated yet.") == 2
+    untrained = make_groups(tmp_path / "untrained", {"one": [[0.0, 0.1]], "two": [[0.0]]})
+    shown = render_groups(describe_groups("untrained", untrained, {}, "bleu"), "")
+    assert "All score about 0, which says nothing about what is better; train longer" in shown
+    assert "is best" not in shown
+    assert "best by validation" not in shown
     many = make_groups(tmp_path / "many", {f"g{n}": [[float(n)]] for n in range(30)})
     report = describe_groups("many", many, {RATE: [10**-n for n in range(30)]}, "bleu", reference=3)
     assert report["legend"][:12] == [*range(29, 18, -1), 3]

@@ -1,7 +1,7 @@
 """``transformer-cli compare``, and its tables: of runs, and of groups of runs."""
 
 import json as json_format
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
@@ -13,7 +13,7 @@ from transformer_cli.cli.completion import complete_run, complete_run_split
 from transformer_cli.cli.display import align_columns, bar, log, pair_bar, plus_minus, say, warn
 from transformer_cli.cli.options import argument, option
 from transformer_cli.errors import UsageError
-from transformer_cli.metrics import METRICS, Metrics
+from transformer_cli.metrics import METRICS, TRAIN_LONGER, Metrics
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
@@ -242,7 +242,12 @@ def format_reports(reports: Sequence[Mapping[str, Any]], kind: str) -> str:
             lines.append("")
     entries, settings = reports[0][kind], reports[0]["settings"]
     names = [entry["name"] for entry in entries]
-    lines += group_notes(names[0], len(names)) if kind == "groups" else _run_notes(names[0])
+    if kind == "groups":
+        scored = entries[0]["scores"]
+        means = {key: [each["scores"][key]["mean"] for each in entries] for key in scored}
+        lines += group_notes(names[0], len(names), means)
+    else:
+        lines += _run_notes(names[0])
     lines += ["", *(_format_differences("setting", names, settings) or ["no setting differs"])]
     trainings = [_merge_trainings(entry.get("runs", [entry])) for entry in entries]
     keys = dict.fromkeys(chain.from_iterable(trainings))
@@ -364,13 +369,15 @@ def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> li
     return align_columns(table)
 
 
-def group_notes(reference: str, groups: int) -> list[str]:
-    """Return lines about the columns of a table of so many groups."""
-    mean = "mean: over seeds, ± their standard deviation. interval: of the mean, by Student's t."
+def group_notes(reference: str, groups: int, means: Mapping[str, Iterable[float]]) -> list[str]:
+    """Return lines about the columns of a table of so many groups, given the means by metric."""
+    notes = ["mean: over seeds, ± their standard deviation. interval: of the mean, by Student's t."]
+    if any(METRICS[name].says_nothing(each) for name, each in means.items()):
+        notes.insert(0, TRAIN_LONGER)
     if groups == 1:
-        return [mean]
+        return notes
     return [
-        mean,
+        *notes,
         f"difference: from {reference}, ± half of its 95 % interval. p: how likely chance makes "
         "such a one,",
         "by a test over seeds and sentences together (Clark 1973)."

@@ -72,7 +72,8 @@ def distill(
         return plan
 
     if dry_run:
-        say("\n".join(preview_distillation(make_plan(directory.training_precision))))
+        training = sweep.measure_precision(directory, device, precision, threads)
+        say("\n".join(preview_distillation(make_plan(training))))
         return
     with sweep.open_engine(path, settings) as engine:
         if settings is not None:

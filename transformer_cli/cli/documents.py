@@ -11,7 +11,14 @@ from transformer_cli.cli.display import bar, log
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import load_translator
 from transformer_cli.compression import compressor, write_text
-from transformer_cli.documents.document import Document, Filling, Match, Segment, read_document
+from transformer_cli.documents.document import (
+    LOW_CONFIDENCE,
+    Document,
+    Filling,
+    Match,
+    Segment,
+    read_document,
+)
 from transformer_cli.documents.filling import Filled, fill
 from transformer_cli.documents.memory import Memory
 from transformer_cli.documents.sentences import LineTranslator
@@ -129,7 +136,7 @@ def write_document(options: TranslateOptions, document: Document, filled: Filled
 def write_report(options: TranslateOptions, path: Path, document: Document, filled: Filled) -> None:
     """Write a page of all that was filled, what is most doubtful first."""
     found = zip(document.segments, filled.fillings, strict=True)
-    rows = [_row(segment, filling) for segment, filling in found if filling is not None]
+    rows = [_row(document.name, segment, one) for segment, one in found if one is not None]
     rows.sort(key=lambda row: _assurance(row["filling"]))
     page = render_page(
         "translations",
@@ -137,6 +144,7 @@ def write_report(options: TranslateOptions, path: Path, document: Document, fill
         {},
         rows=rows,
         left=filled.left,
+        low_confidence=LOW_CONFIDENCE,
         title=options.input_.name,
         run=str(options.run),
         src_lang=document.languages[0],
@@ -145,11 +153,12 @@ def write_report(options: TranslateOptions, path: Path, document: Document, fill
     write_text(path, page, is_named=True)
 
 
-def _row(segment: Segment, filling: Filling) -> dict[str, Any]:
+def _row(name: str, segment: Segment, filling: Filling) -> dict[str, Any]:
     match = filling.match
     return {
-        "place": segment.place,
-        "src": segment.text,
+        "place": segment.place.removeprefix(f"{name}:"),
+        "src": segment.split(segment.text),
+        "tgt": segment.split(filling.text),
         "filling": filling,
         "differences": match and mark_differences(segment.text, match.src)[1],
     }

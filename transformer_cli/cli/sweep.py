@@ -19,7 +19,7 @@ from transformer_cli.cli.display import align_columns, bar, log, say
 from transformer_cli.cli.options import argument, flag, option
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.errors import MissingExtraError, RunError, UsageError, make_visible
-from transformer_cli.metrics import METRICS
+from transformer_cli.metrics import METRICS, TRAIN_LONGER
 from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import SINGLE_PROCESS, count_cores
 
@@ -96,16 +96,17 @@ def sweep(
         suspect = ("--allow-suspect-data",) if allow_suspect_data else ()
         return plans.SweepPlan(loaded, directory, evaluation, num_jobs, training, suspect)
 
+    # One that was begun without goes on as it was: each of its runs keeps its precision.
+    is_alike = directory.read_mark() is None or directory.training_precision is not None
     if dry_run:
         share = max(1, count_cores() // jobs)
-        say("\n".join(preview_sweep(make_plan(share, jobs, directory.training_precision))))
+        compute = (directory, device, precision, threads or share)
+        training = measure_precision(*compute) if is_alike else None
+        say("\n".join(preview_sweep(make_plan(share, jobs, training))))
         return
     with open_engine(path, settings, device, jobs) as engine:
-        # One that was begun without goes on as it was: each of its runs keeps its precision.
-        if directory.read_mark() is None or directory.training_precision is not None:
-            training = settle_precision(directory, device, precision, threads or engine.threads)
-        else:
-            training = None
+        compute = (directory, device, precision, threads or engine.threads)
+        training = settle_precision(*compute) if is_alike else None
         raise typer.Exit(
             run_sweep(make_plan(engine.threads, len(engine.places()), training), engine)
         )
@@ -134,20 +135,35 @@ def settle_precision(
     threads: int | None,
     **values: object,
 ) -> "PrecisionName | None":
+    """Return what ``measure_precision`` does.
+
+    The directory is made, and marked with it, ``precision`` and ``values``.
+    """
+    measured = measure_precision(directory, device, precision, threads)
+    known = measured or directory.training_precision
+    directory.create(training_precision=known, precision=precision, **values)
+    return measured
+
+
+def measure_precision(
+    directory: "job.JobDirectory",
+    device: "DeviceName",
+    precision: "PrecisionName",
+    threads: int | None,
+) -> "PrecisionName | None":
     """Return what ``--precision auto`` stands for in new trainings, which is measured once.
 
-    The directory is made, and marked with it, ``precision`` and ``values``. None: each training has
-    the precision as it is given.
+    None: each training has the precision as it is given.
     """
-    is_measured = precision == "auto" and options.open_device(device).type == "cpu"
-    measured = directory.training_precision
-    if is_measured and measured is None:
+    if precision != "auto":
+        return None
+    known = directory.training_precision
+    if known is None and options.open_device(device).type == "cpu":
         devices.use_threads(threads)
         cpu = devices.choose_device("cpu")
         chosen = execution.choose_training_precision("auto", cpu, SINGLE_PROCESS, say=log)
-        measured = "bfloat16" if str(chosen) == "torch.bfloat16" else "float32"
-    directory.create(training_precision=measured, precision=precision, **values)
-    return measured if precision == "auto" else None
+        known = "bfloat16" if str(chosen) == "torch.bfloat16" else "float32"
+    return known
 
 
 class Engine(NamedTuple):
@@ -194,7 +210,8 @@ def run_sweep(plan: "plans.SweepPlan", engine: Engine) -> int:
     status = plan.read_status()
     rows = [[point.name, point.count_runs(), point.format_score()] for point in status]
     title = f"{METRICS[plan.metric].label} of the best validation"
-    say("\n".join([title, *align_columns([["point", "seeds", "mean"], *rows])]))
+    note = [TRAIN_LONGER] if plans.are_all_low(status, plan.metric) else []
+    say("\n".join([title, *align_columns([["point", "seeds", "mean"], *rows]), *note]))
     if any(point.scores for point in status):
         try:
             results = read_results(directory)
@@ -451,7 +468,12 @@ def format_splits(results: SweepResults) -> list[str]:
         for name, metric in split.comparisons.items():
             lines += ["", *compare.format_group_scores(METRICS[name].label, split.groups, metric)]
     reference = results.groups[results.reference].name
-    return [*lines, "", *compare.group_notes(reference, len(results.groups))]
+    means = {
+        name: [group.mean for group in metric.groups]
+        for split in results.splits
+        for name, metric in split.comparisons.items()
+    }
+    return [*lines, "", *compare.group_notes(reference, len(results.groups), means)]
 
 
 def render_sweep(results: SweepResults) -> str:

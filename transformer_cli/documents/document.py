@@ -21,6 +21,9 @@ with lazy_imports():
 MAX_BYTES = 1 << 26
 """Of a document, which is held in memory as a whole."""
 
+LOW_CONFIDENCE = 0.5
+"""Below this a person should review a translation: its tokens are less likely than not."""
+
 LETTER = re.compile(r"[^\W\d_]")
 """What makes a text one to translate."""
 
@@ -131,9 +134,14 @@ class Filling:
     doubts: tuple[str, ...] = ()
 
     @property
+    def is_unsure(self) -> bool:
+        """True if the model gives its tokens a low probability."""
+        return self.confidence is not None and self.confidence < LOW_CONFIDENCE
+
+    @property
     def has_to_be_read(self) -> bool:
         """True if something is known to be doubtful about it."""
-        return bool(self.problem or self.doubts)
+        return bool(self.problem or self.doubts or self.is_unsure)
 
 
 class Match(NamedTuple):

@@ -42,7 +42,7 @@ class Filled:
     Attributes:
         fillings: one a segment; None: it is left as it was.
         left: why, each with its place.
-        aligned: how many have tags or placeholders that were placed by alignments.
+        aligned: how many have tags that were placed by alignments.
         recalled: how many were taken from the translation memory.
         terms: how many are in the segments.
         lost: those that the translations have not, each with its place.
@@ -159,7 +159,7 @@ def _translate_cores(
         for place, one, joined in zip(rest, plain, translated, strict=True):
             placed = place_tags(one, joined.src_words, joined.text, joined.tgt_words, joined.links)
             done[place] = replace(joined, text=placed)
-        filled.aligned = len(rest)
+        filled.aligned = sum(bool(cores[place].segment.tags) for place in rest)
     return {place: done.get(place, drafts.get(place, JoinedTranslation(""))) for place in cores}
 
 

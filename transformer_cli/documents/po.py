@@ -110,8 +110,10 @@ class PoDocument(Document):
         lines[first : last + 1] = [written, *[""] * (last - first)]
         for line in entry.previous:
             lines[line] = ""
-        is_fuzzy = self._marks_fuzzy or any(
-            filling.problem or (entry.is_format and _may_not_fit(source, filling.text))
+        is_fuzzy = any(
+            (self._marks_fuzzy and filling.origin == "model")
+            or filling.problem
+            or (entry.is_format and _may_not_fit(source, filling.text))
             for source, filling in zip(entry.sources, fillings, strict=True)
         )
         if entry.is_fuzzy and not is_fuzzy:

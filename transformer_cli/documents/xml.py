@@ -34,7 +34,10 @@ _INNER = re.compile(r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[(?P<literal>.*?)\]\]>", re
 _MAX_ELEMENTS = 1_000_000
 _MAX_DEPTH = 100
 _UNTRANSLATED_STATES = ("new", "needs-translation")  # of XLIFF
-_QUALIFIERS = {"model": "mt-suggestion", "memory": "exact-match"}
+_STATES = {
+    "model": {"state": "needs-review-translation", "state-qualifier": "mt-suggestion"},
+    "memory": {"state": "translated", "state-qualifier": "exact-match"},
+}
 
 Kind = tuple[Literal["pair", "open", "close", "alone"], str]
 """What an inline element is, and the key that it shares with its other half."""
@@ -407,8 +410,7 @@ class XliffDocument(XmlDocument):
                 place = element.content_end
             content += self.text[place : base.content_end]
             origins = {filling.origin for filling in fillings}
-            qualifier = _QUALIFIERS["model" if "model" in origins else "memory"]
-            new = {"state": "needs-review-translation", "state-qualifier": qualifier}
+            new = _STATES["model" if "model" in origins else "memory"]
             start, end, text = self._target(cut or source, target, new)
             notes = (escape(filling.comment) for filling in fillings if filling.comment)
             name = f"{unit.prefix}note"

@@ -73,6 +73,7 @@ class Progress(NamedTuple):
 
     scores: list[float]  # the metric at each validation, in their order
     best: float | None  # None: it was not validated
+    loss: float | None  # the lowest validation loss
     seconds: float  # time of its training
 
 
@@ -84,6 +85,13 @@ class PointStatus:
     scores: list[float | None]  # of its finished runs; None: it was not validated
     num_failed: int = 0
     is_pruned: bool = False
+    losses: list[float | None] = field(default_factory=list)  # lowest validation losses, likewise
+
+    @property
+    def loss(self) -> float | None:
+        """The mean loss over seeds; None: no run was validated yet."""
+        losses = [loss for loss in self.losses if loss is not None]
+        return statistics.fmean(losses) if losses else None
 
     @property
     def mean(self) -> float | None:
@@ -106,11 +114,19 @@ class PointStatus:
 
 
 def best_point(points: Sequence[PointStatus], metric: str) -> PointStatus | None:
-    """Return the point with the best mean of a metric; None if no run was validated yet."""
-    scored = [
-        (METRICS[metric].rank(point.mean), point) for point in points if point.mean is not None
-    ]
-    return max(scored, key=lambda pair: pair[0])[1] if scored else None
+    """Return the point with the best mean of a metric, of equal ones that with the lowest loss.
+
+    None: no run was validated yet, or all score about 0.
+    """
+    scored = [(point.mean, point) for point in points if point.mean is not None]
+    if not scored or METRICS[metric].says_nothing(mean for mean, _ in scored):
+        return None
+    return max(scored, key=lambda pair: METRICS[metric].rank_with_loss(pair[0], pair[1].loss))[1]
+
+
+def are_all_low(points: Sequence[PointStatus], metric: str) -> bool:
+    """Return whether all points that have a score have one of about 0."""
+    return METRICS[metric].says_nothing(point.mean for point in points if point.mean is not None)
 
 
 @dataclass(frozen=True)
@@ -348,10 +364,14 @@ class SweepPlan(Plan):
         name = run.job.name
         if name not in self._finished:
             records = read_records(run.directory.metrics)
-            found = [validation[self.metric] for validation in validations(records)]
-            scores = [score for score in found if score is not None]
+            validated = validations(records)
+            scores, losses = (
+                [found for validation in validated if (found := validation[key]) is not None]
+                for key in (self.metric, "loss")
+            )
             seconds = max((number(record, "seconds") or 0.0 for record in records), default=0.0)
-            progress = Progress(scores, METRICS[self.metric].best(scores), seconds)
+            best = METRICS[self.metric].best(scores)
+            progress = Progress(scores, best, min(losses, default=None), seconds)
             if name not in self.directory.done:
                 return progress
             self._finished[name] = progress
@@ -369,6 +389,7 @@ class SweepPlan(Plan):
                     [self._read_progress(run).best for run in done],
                     sum(run.job.name in self.directory.failed for run in runs),
                     self.trials.state(point) == "pruned",
+                    [self._read_progress(run).loss for run in done],
                 )
             )
         return status

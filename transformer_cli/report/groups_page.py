@@ -16,7 +16,7 @@ from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.errors import duration
 from transformer_cli.evaluation.seed_statistics import MetricComparison
-from transformer_cli.metrics import METRICS
+from transformer_cli.metrics import METRICS, TRAIN_LONGER
 from transformer_cli.report.charts import STEP, Chart, Series
 from transformer_cli.report.examples import choose_differing
 from transformer_cli.report.rendering import render_page
@@ -40,6 +40,12 @@ class RunResult:
     seconds: float | None  # time spent training; None: there is no record
     state: str | None  # why it has not finished: 'failed', say; None: it has
 
+    @property
+    def loss(self) -> float | None:
+        """The lowest validation loss; None: there is none yet."""
+        losses = (record["loss"] for record in self.validations)
+        return min((loss for loss in losses if loss is not None), default=None)
+
 
 @dataclass
 class GroupResult:
@@ -56,6 +62,8 @@ class GroupResult:
         self.scores = [run.score for run in scored if run.score is not None]
         self.mean = fmean(self.scores) if self.scores else None
         self.deviation = stdev(self.scores) if len(self.scores) > 1 else None
+        losses = [run.loss for run in scored if run.loss is not None]
+        self.loss = fmean(losses) if losses else None
         times = [run.seconds for run in scored if run.seconds is not None]
         self.seconds = fmean(times) if times else None  # a run
 
@@ -75,11 +83,15 @@ def read_group(group: RunGroup, metric: str, unfinished: Mapping[Path, str]) -> 
 
 
 def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
-    """Return the indices of the groups by mean, the best first: scored ones, then finished ones."""
+    """Return the indices of the groups, the best first: scored ones, then finished ones.
 
-    def key(index: int) -> tuple[bool, bool, float, int]:
-        mean = groups[index].mean
-        return mean is None, not groups[index].finished, -METRICS[metric].rank(mean or 0.0), index
+    They are ranked by the mean, and where it is equal, by the loss.
+    """
+
+    def key(index: int) -> tuple[bool, bool, float, float]:
+        group = groups[index]
+        score, loss = METRICS[metric].rank_with_loss(group.mean or 0.0, group.loss)
+        return group.mean is None, not group.finished, -score, -loss
 
     return sorted(range(len(groups)), key=key)
 
@@ -113,6 +125,7 @@ def describe_groups(
     results = [read_group(group, metric, unfinished or {}) for group in groups]
     order = rank_groups(results, metric)
     best = results[order[0]]
+    is_low = METRICS[metric].says_nothing(each.mean for each in results if each.mean is not None)
     legend = [index for index in order if index != reference]
     legend.insert(min(order.index(reference), DRAWN - 1), reference)
     columns = [column for split in evaluated for column in _columns(split, results)]
@@ -131,7 +144,8 @@ def describe_groups(
         "order": order,
         "legend": legend,  # the same, with the reference among the first ``DRAWN``
         "reference": results[reference],
-        "best": best if best.scores else None,  # None: nothing was validated yet
+        "best": best if best.scores and not is_low else None,
+        "why_none": TRAIN_LONGER if is_low else "no run was validated yet",
         "best_difference": next(iter(differences), None),  # from the reference, by the metric
         "metric": METRICS[metric].label,
         "settings": settings,

@@ -10,7 +10,7 @@ from typing import Any
 from transformer_cli.config.data_schema import TAG_PATTERN
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.json_schema import BASE_MEANS, Schema, inline_schema
-from transformer_cli.config.sections import LANGUAGE_PATTERN
+from transformer_cli.config.languages import PATTERN as LANGUAGE_PATTERN
 
 PAGE = Path(__file__).with_name("configuration.md")
 _BEGINS = "\n## Settings\n"
@@ -137,7 +137,7 @@ def _type(part: Schema) -> str:
         case _ if part.get("format") == "path":
             return "path"
         case _ if part.get("pattern") == LANGUAGE_PATTERN:
-            return "language code, as `de` or `pt-BR`"
+            return "language code, as `de`, `pt-BR` or `zh_TW`"
         case _ if part.get("pattern") == TAG_PATTERN:
             return "letters, digits, `-` and `_`"
         case name:

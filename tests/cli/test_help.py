@@ -49,6 +49,7 @@ OPTIONS = {
         "--test-tgt",
         "--src-lang",
         "--tgt-lang",
+        "--name",
         "--version",
     ],
     "check": ["CONFIG", "--run-dir", "--set", "--ignore", "--strict", "--json", "--version"],

@@ -1,5 +1,6 @@
 """``init`` writes configurations that work from an empty directory."""
 
+import gzip
 import os
 import subprocess
 from pathlib import Path
@@ -124,7 +125,7 @@ def test_the_printed_commands_train_on_own_text(here: Path) -> None:
             file.writelines(lines)  # a warning of `check`
     finished = run("init", *OWN, cwd=here)
     assert finished.code == 0, finished.err
-    assert finished.out.splitlines() == ["configs/own.yaml", "configs/schema.json"]
+    assert finished.out.splitlines() == ["configs/own_de_en.yaml", "configs/schema.json"]
     commands = finished.err.removeprefix("next: ").rstrip("\n").split(" && ")
     for command in commands:
         short = ("--set", "training.max_steps=1")
@@ -132,7 +133,7 @@ def test_the_printed_commands_train_on_own_text(here: Path) -> None:
         assert done.code == 0, done.err
         assert ("warning: " in done.out) == ("check" in command)
     splits = {
-        split: list(split_path(here / "runs" / "own" / "corpus", split).pairs())
+        split: list(split_path(here / "runs" / "own_de_en" / "corpus", split).pairs())
         for split in ("train", "val", "test")
     }
     assert [len(splits["val"]), len(splits["test"])] == [26, 26]
@@ -149,7 +150,7 @@ def test_no_side_of_what_is_held_out_is_trained_on(tmp_path: Path) -> None:
             "".join(f"{side} {n % different}\n" for n in range(200))
         )
     assert run("init", *OWN, cwd=tmp_path).code == 0
-    data = load_config(tmp_path / "configs" / "own.yaml").data
+    data = load_config(tmp_path / "configs" / "own_de_en.yaml").data
     assert isinstance(data, CorpusData)
     source = data.sources[0].model_copy(update={"src": tmp_path / "a.de", "tgt": tmp_path / "a.en"})
     corpus = tmp_path / "corpus"
@@ -171,27 +172,52 @@ def test_named_splits_stay_where_they_are(here: Path) -> None:
     val = ("--val-src", "a.de", "--val-tgt", odd)
     finished = run("init", "below", *named, *languages, *val, cwd=here)
     assert finished.code == 0, finished.err
-    assert set(tree(here / "below")) == {"configs/own.yaml", "configs/schema.json"}
-    text = (here / "below" / "configs" / "own.yaml").read_text(encoding="utf-8")
+    assert set(tree(here / "below")) == {"configs/own_de_pt-BR.yaml", "configs/schema.json"}
+    text = (here / "below" / "configs" / "own_de_pt-BR.yaml").read_text(encoding="utf-8")
     assert "  # test:\n" in text
-    shown = run("config", "show", "configs/own.yaml", cwd=here / "below")
+    shown = run("config", "show", "configs/own_de_pt-BR.yaml", cwd=here / "below")
     assert shown.code == 0, shown.err
     assert f'"../{odd}"' in text
     for side in (here / "a.de", here / odd):  # a filter leaves the repetition out
         side.write_text(side.read_text() + side.read_text().splitlines(keepends=True)[0])
-    checked = run("check", "configs/own.yaml", cwd=here / "below")
+    checked = run("check", "configs/own_de_pt-BR.yaml", cwd=here / "below")
     assert checked.code == 1
     assert "\nmistake: val: " in checked.out
     assert "a.de is trained on, as part of data.sources[0]\n" in checked.out
-    trained = run("train", "configs/own.yaml", cwd=here / "below")
+    trained = run("train", "configs/own_de_pt-BR.yaml", cwd=here / "below")
     assert trained.code == 2
     assert "a.de is trained on, as part of data.sources[0]; that can only be" in trained.err
+
+
+@pytest.mark.parametrize(
+    ("src", "tgt", "languages"),
+    [
+        ("zh.en", "zh.zh_TW", ("en", "zh-TW")),
+        ("a.sr@latin", "a.sr@cyrillic", ("sr-Latn", "sr-Cyrl")),
+        ("a.zh-Hant-TW.gz", "a.pt_BR", ("zh-Hant-TW", "pt-BR")),
+    ],
+)
+def test_languages_are_read_from_endings_in_any_form(
+    src: str, tgt: str, languages: tuple[str, str], here: Path
+) -> None:
+    text = (here / "a.de").read_bytes()
+    (here / src).write_bytes(gzip.compress(text) if src.endswith(".gz") else text)
+    (here / tgt).write_bytes(text)
+    files = ("--from", "own", "--src", src, "--tgt", tgt)
+    finished = run("init", *files, cwd=here)
+    assert finished.code == 0, finished.err
+    path = f"configs/own_{'_'.join(languages)}.yaml"
+    assert finished.out.splitlines()[0] == path
+    data = load_config(here / path).data
+    assert (data.src_lang, data.tgt_lang) == languages
+    named = run("init", *files, "--name", "mine", cwd=here)
+    assert named.out.splitlines() == ["configs/mine.yaml"]
 
 
 def test_test_text_alone_leaves_validation_to_be_held_out(here: Path) -> None:
     finished = run("init", *OWN, "--test-src", "a.de", "--test-tgt", "a.en", cwd=here)
     assert finished.code == 0, finished.err
-    text = (here / "configs" / "own.yaml").read_text()
+    text = (here / "configs" / "own_de_en.yaml").read_text()
     assert "split: {val: 25, test: 0}" in text
     assert 'test: {src: "a.de", tgt: "a.en"}' in text
 
@@ -211,6 +237,10 @@ def test_test_text_alone_leaves_validation_to_be_held_out(here: Path) -> None:
         ((*OWN, "--src-lang", "en", "--tgt-lang", "de"), 2, ("--src ends in .de", "swap")),
         ((*OWN, "--src-lang", "german"), 2, ("--src-lang german: is no language code",)),
         ((*OWN, "--src-lang", "en"), 2, ("--tgt-lang en: is --src-lang too",)),
+        ((*OWN, "--src-lang", "d", "--tgt-lang", "e"), 2, ("--src-lang d: is no language code",)),
+        ((*OWN, "--name", "a/b"), 2, ("--name a/b: is a path; give a name",)),
+        (("--from", "toy", "--name", "mine"), 2, ("--name: goes with --from own and opus and",)),
+        ((*OWN[:2], "--src", "a.de", "--tgt", "short.1"), 2, ("--tgt-lang: is missing",)),
         (("--from", "toy", "--src", "a.de"), 2, ("--src: goes with --from own and tatoeba only",)),
         (("--tgt-lang", "de"), 2, ("--tgt-lang: goes with --from own and opus and",)),
     ],
@@ -243,7 +273,7 @@ def test_on_a_terminal_it_asks(here: Path) -> None:
     assert b"start from [toy]: " in err
     assert b"b.de: there is no such file\n" in err
     assert b"such as de [de]: " in err
-    text = (here / "configs" / "own.yaml").read_text(encoding="utf-8")
+    text = (here / "configs" / "own_de_nl.yaml").read_text(encoding="utf-8")
     assert "src_lang: de\n  tgt_lang: nl\n" in text
     assert "split: {val: 25, test: 0}" in text
 
@@ -254,7 +284,7 @@ def test_relative_paths_hold_where_the_directory_is_a_link(here: Path) -> None:
     (here / "link").symlink_to(here / "far" / "away")
     src = ("--src", "a.de", "--tgt", "a.en", "--val-src", "a.de", "--val-tgt", "a.en")
     assert run("init", "link", "--from", "own", *src, cwd=here).code == 0
-    written = (here / "far" / "away" / "configs" / "own.yaml").read_text(encoding="utf-8")
+    written = (here / "far" / "away" / "configs" / "own_de_en.yaml").read_text(encoding="utf-8")
     assert written.count("../../a.de") == written.count("a.de") > 0
 
 
@@ -270,5 +300,5 @@ def test_equal_pairs_cannot_be_held_out(here: Path) -> None:
     for side in ("de", "en"):
         (here / f"a.{side}").write_text("Hallo\n" * 30, encoding="utf-8")
     assert run("init", *OWN, cwd=here).code == 0
-    checked = run("check", "configs/own.yaml", cwd=here)
+    checked = run("check", "configs/own_de_en.yaml", cwd=here)
     assert_refused(checked, 2, "data.split: 1 pairs for val and 1 for test are asked for, but of 1")

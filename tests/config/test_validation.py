@@ -133,8 +133,10 @@ def test_wrong_values(text: str, message: str) -> None:
     ("tokenizer", "message"),
     [
         ("lowercase: no", "lowercase: expected true or false, found the text 'no'"),
-        ("src_rules: German", "src_rules: expected a language code such as 'de' or 'pt-BR', "),
-        ("src_rules: DE", "src_rules: expected a language code such as 'de' or 'pt-BR', "),
+        (
+            "src_rules: German",
+            "src_rules: expected a language code such as 'de', 'pt-BR' or 'zh_TW', ",
+        ),
         ("src_rules: 3", "src_rules: expected text, found 3"),
         ("max_size: 4", "max_size: expected at least 5, found 4"),
     ],

@@ -66,6 +66,7 @@ def test_forms_of_icu_are_left(tmp_path: Path) -> None:
         ("en", "Use e.g. this one. Dr. Smith left at 5 p.m. and slept.", 2),
         ("en", "Usage: x [OPTION]\n  -a  all of it\n  -b  nothing\n", 3),
         ("en", "This is a line that was wrapped at some seventy columns, and\ngoes on. End.", 2),
+        ("pt-BR", "O Sr. Silva viu a Dra. Ana. Fim.", 2),
         ("xx", " \n ", 0),
     ],
 )

@@ -28,11 +28,11 @@ def test_the_tutorial_leads_to_a_translated_file(tmp_path: Path) -> None:
     for block in _blocks("Your own text"):
         if block.language == "yaml":
             shown = "\n".join(block.lines) + "\n"
-            assert shown == (here / "configs" / "own.yaml").read_text(encoding="utf-8")
+            assert shown == (here / "configs" / "own_de_en.yaml").read_text(encoding="utf-8")
         elif block.language == "sh":
             here = _follow(block.lines, here)
     assert here.name == "translator"
-    source, translated = here / "runs/own/corpus/test.src", here / "translated.en"
+    source, translated = here / "runs/own_de_en/corpus/test.src", here / "translated.en"
     assert translated.read_bytes().count(b"\n") == source.read_bytes().count(b"\n") == 200
 
 

@@ -58,6 +58,7 @@ def config(language: str, tokenize: str | None = None, **training: Any) -> Confi
         ("xx", "13a", "bleu"),
         ("zh", "zh", "chrf"),
         ("zh-TW", "zh", "chrf"),
+        ("zh_Hant_TW", "zh", "chrf"),
         ("zh-Hans", "zh", "chrf"),
         ("cmn", "zh", "chrf"),
         ("yue", "zh", "chrf"),

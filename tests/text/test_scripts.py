@@ -1,5 +1,6 @@
 import pytest
 
+from transformer_cli.text.kinds.words import SpacyWords
 from transformer_cli.text.scripts import has_case, has_spaces, script_of, scripts_of
 
 
@@ -58,3 +59,16 @@ def test_which_languages_have_spaces_and_case() -> None:
     assert all(map(has_spaces, ("ko", "kor", "de", "ar", "hi", "vi", "xx")))
     assert not any(map(has_case, ("zh", "ja-JP", "ko", "ar", "arb", "he", "hi", "th", "ka")))
     assert all(map(has_case, ("de", "ru", "el", "hy", "sr-Latn", "xx")))
+
+
+def test_a_script_in_a_name_counts() -> None:
+    assert scripts_of("sr") == frozenset({"CYRILLIC", "LATIN"})
+    assert scripts_of("sr@latin") == scripts_of("sr-Latn-RS") == frozenset({"LATIN"})
+    assert scripts_of("zh-Hant-TW") == scripts_of("zh")
+    assert not has_case("kk-Arab")
+
+
+def test_spacy_has_rules_of_any_form() -> None:
+    for name in ("pt-BR", "sr-Latn", "de-AT"):
+        words = SpacyWords(name, name, lowercase=False)
+        assert words.split("Hallo Welt.") == ["Hallo", "Welt", "."]

@@ -26,7 +26,7 @@ _OF_TEXT = {
     "tatoeba": "Everyday sentences in English and another language, a zip of manythings.org/anki.",
 }
 _LANGUAGES = ("src_lang", "tgt_lang")
-_OPTIONS = {"opus": _LANGUAGES, "tatoeba": ("src", *_LANGUAGES)}
+_OPTIONS = {"opus": (*_LANGUAGES, "name"), "tatoeba": ("src", *_LANGUAGES, "name")}
 """Those that go with them; all go with own."""
 
 TargetSide = Annotated[Path | None, option("FILE", "own: its target side.")]
@@ -58,6 +58,11 @@ class InitOptions:
     ] = None
     tgt_lang: Annotated[
         str | None, option("CODE", "Target language.  [default: the files' ending]")
+    ] = None
+
+    name: Annotated[
+        str | None,
+        option("NAME", "Name of the configuration.  [default: of the text and its languages]"),
     ] = None
 
     def check_options(self, name: str) -> None:
@@ -96,8 +101,9 @@ class InitOptions:
 
     def languages(self, guesses: tuple[str, str] = ("", "")) -> tuple[str, str]:
         """Return both languages; raise UsageError if one is missing, none, or the other side's."""
-        languages = self.language("source", guesses[0]), self.language("target", guesses[1])
-        own_text.check_languages(*languages)
+        languages = own_text.read_languages(
+            self.language("source", guesses[0]), self.language("target", guesses[1])
+        )
         if languages == guesses[::-1]:
             raise UsageError(
                 f"--src-lang {languages[0]}: --src ends in .{guesses[0]}, and --tgt in "
@@ -193,14 +199,19 @@ def _show_next(directory: Path, *commands: str) -> None:
 
 def _configure(given: InitOptions, name: str, corpus_name: str) -> "own_text.NewConfig":
     """Return a configuration that fits text of the user's, or of OPUS."""
+    if given.name is not None:
+        options.check_name(Path(given.name), "--name")
+        if Path(given.name).name != given.name:
+            raise UsageError(f"--name {given.name}: is a path; give a name, as in mine")
     if name == "opus":
         languages = given.languages()
-        return own_text.configure_release(opus.find_release(corpus_name, *languages), languages)
+        release = opus.find_release(corpus_name, *languages)
+        return own_text.configure_release(release, languages, given.name)
     if name == "tatoeba":
         if given.src is None:
             problem = "is missing; name a zip of https://www.manythings.org/anki, as in deu-eng.zip"
             raise UsageError(f"--src: {problem}")
-        return own_text.configure_tatoeba(given.src, given.languages(), given.directory)
+        return own_text.configure_tatoeba(given.src, given.languages(), given.directory, given.name)
     train = given.pair("training")
     assert train is not None
     languages = given.languages(own_text.guess_languages(train.src, train.tgt))
@@ -210,7 +221,7 @@ def _configure(given: InitOptions, name: str, corpus_name: str) -> "own_text.New
         "test": given.pair("test", "test_"),
     }
     texts = {split: pair for split, pair in given_texts.items() if pair is not None}
-    return own_text.configure_own(languages, texts, given.directory)
+    return own_text.configure_own(languages, texts, given.directory, given.name)
 
 
 def _list_opus(src_lang: str, tgt_lang: str) -> None:

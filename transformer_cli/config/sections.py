@@ -1,14 +1,14 @@
 """What all sections of the settings share: their base class, and the types of their values."""
 
 import os.path
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WrapValidator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, WrapValidator
 from pydantic_core import PydanticCustomError
 
+from transformer_cli.config import languages
 from transformer_cli.objects import ObjectPath, text_path
 
 # Bounds far beyond what can be computed with, below those of the numbers that libraries take.
@@ -18,16 +18,11 @@ Width = Annotated[int, Field(gt=0, le=2**20)]
 Layers = Annotated[int, Field(gt=0, le=1000)]
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 DropoutRate = Annotated[float, Field(ge=0.0, le=0.9)]
-LANGUAGE_PATTERN = r"^[a-z]{2,3}(-[A-Za-z]+)?$"
-_LONGEST_LANGUAGE = 8
-Language = Annotated[str, Field(max_length=_LONGEST_LANGUAGE, pattern=LANGUAGE_PATTERN)]
-
-
-def is_language(code: object) -> bool:
-    """Return whether this is a language code that settings accept."""
-    if not isinstance(code, str) or len(code) > _LONGEST_LANGUAGE:
-        return False
-    return re.fullmatch(LANGUAGE_PATTERN, code) is not None
+Language = Annotated[
+    str,
+    Field(max_length=languages.LONGEST, pattern=languages.PATTERN),
+    AfterValidator(lambda name: languages.normalize_language(name) or name),
+]
 
 
 def setting(default: Any, description: str) -> Any:

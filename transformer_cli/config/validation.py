@@ -52,7 +52,7 @@ _EXPECTED = {
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "keys and values"),
     **dict.fromkeys(
         ("string_too_long", "string_pattern_mismatch"),
-        "a language code such as 'de' or 'pt-BR'",
+        "a language code such as 'de', 'pt-BR' or 'zh_TW'",
     ),
 }
 # What the schema's own validators say: a key, and what is wrong with it.

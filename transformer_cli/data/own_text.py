@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transformer_cli.compression import is_compressed, match_members, open_text, split_archive
-from transformer_cli.config.sections import is_language
+from transformer_cli.config.languages import normalize_language
 from transformer_cli.config.shipped import SCHEMA, fill_template, quote_path, shipped_directory
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.opus import Release
@@ -16,7 +16,9 @@ from transformer_cli.data.readers.opening import MAX_BAD_UNITS
 from transformer_cli.data.tables import TsvReader
 from transformer_cli.errors import CorpusError, UsageError
 from transformer_cli.files import is_same_file
+from transformer_cli.text.scripts import scripts_of
 
+_LANGUAGE_OPTIONS = ("--src-lang", "--tgt-lang")
 _MAX_HELD_OUT = 1000
 _SHARE_HELD_OUT = 20
 """One pair in so many, of each split, as long as these are fewer than the maximum."""
@@ -37,13 +39,16 @@ class NewConfig(NamedTuple):
         shutil.copyfile(shipped_directory() / SCHEMA, made / SCHEMA)
 
 
-def check_languages(src_lang: str, tgt_lang: str) -> None:
-    """Raise UsageError if these are no two languages."""
-    for option, language in (("--src-lang", src_lang), ("--tgt-lang", tgt_lang)):
-        if not is_language(language):
-            raise UsageError(f"{option} {language}: is no language code such as de or pt-BR")
-    if src_lang == tgt_lang:
+def read_languages(src_lang: str, tgt_lang: str) -> tuple[str, str]:
+    """Return the names of two languages in their usual form; raise UsageError if they aren't."""
+    names = normalize_language(src_lang), normalize_language(tgt_lang)
+    for option, given, name in zip(_LANGUAGE_OPTIONS, (src_lang, tgt_lang), names, strict=True):
+        if name is None:
+            raise UsageError(f"{option} {given}: is no language code such as de, pt-BR or zh_TW")
+    src, tgt = map(str, names)
+    if src == tgt:
         raise UsageError(f"--tgt-lang {tgt_lang}: is --src-lang too; they must differ")
+    return src, tgt
 
 
 def check_files(files: ParallelFiles) -> None:
@@ -65,17 +70,27 @@ def check_files(files: ParallelFiles) -> None:
 
 
 def guess_languages(src: Path, tgt: Path) -> tuple[str, str]:
-    """Return two languages by the endings of files, as in train.de and train.en; '' for unknown."""
-    plain = [Path(path.stem) if is_compressed(path) else path for path in (src, tgt)]
-    of_src, of_tgt = (path.suffix for path in plain)
-    are_codes = re.fullmatch("(\\.[a-z]{2}){2}", of_src + of_tgt) and of_src != of_tgt
-    return (of_src[1:], of_tgt[1:]) if are_codes else ("", "")
+    """Return languages by the endings of files, as in train.de and train.zh_TW; '' for unknown."""
+    of_src, of_tgt = (
+        _guess_language((Path(path.stem) if is_compressed(path) else path).suffix[1:])
+        for path in (src, tgt)
+    )
+    return (of_src, of_tgt) if of_src != of_tgt else ("", "")
+
+
+def _guess_language(ending: str) -> str:
+    # Three letters may be a language, or 'txt'.
+    is_likely = re.match("[a-z]{2}(?![A-Za-z])", ending) or scripts_of(ending) is not None
+    return (normalize_language(ending) or "") if is_likely else ""
 
 
 def configure_own(
-    languages: tuple[str, str], texts: Mapping[str, ParallelFiles], directory: Path
+    languages: tuple[str, str],
+    texts: Mapping[str, ParallelFiles],
+    directory: Path,
+    name: str | None = None,
 ) -> NewConfig:
-    """Return the configuration for ``directory``.
+    """Return the configuration for ``directory``; it is named after the languages by default.
 
     ``texts`` has 'train', and perhaps 'val' and 'test'; without 'val', pairs of 'train' are held
     out for what is missing.
@@ -91,10 +106,16 @@ def configure_own(
     missing = [] if "val" in texts else [name for name in ("val", "test") if name not in texts]
     held_out = _hold_out(texts["train"].src, counts["train"], missing)
     filled = fill_template("Your own text", languages, counts["train"], sources, held_out)
-    return NewConfig(Path("configs/own.yaml"), filled)
+    return _name_config(name, "own", languages, filled)
 
 
-def configure_release(release: Release, languages: tuple[str, str]) -> NewConfig:
+def _name_config(name: str | None, kind: str, languages: tuple[str, str], text: str) -> NewConfig:
+    return NewConfig(Path(f"configs/{name or '_'.join((kind, *languages))}.yaml"), text)
+
+
+def configure_release(
+    release: Release, languages: tuple[str, str], name: str | None = None
+) -> NewConfig:
     """Return the configuration for a corpus of OPUS, by the size that OPUS gives.
 
     Raises:
@@ -108,11 +129,12 @@ def configure_release(release: Release, languages: tuple[str, str]) -> NewConfig
         )
     held_out = _hold_out(release.name, pairs, ["val", "test"])
     filled = fill_template(f"{release.name} of OPUS", languages, pairs, source, held_out)
-    name = "_".join(("opus", release.corpus.lower(), *languages))
-    return NewConfig(Path(f"configs/{name}.yaml"), filled)
+    return _name_config(name, f"opus_{release.corpus.lower()}", languages, filled)
 
 
-def configure_tatoeba(file: Path, languages: tuple[str, str], directory: Path) -> NewConfig:
+def configure_tatoeba(
+    file: Path, languages: tuple[str, str], directory: Path, name: str | None = None
+) -> NewConfig:
     """Return the configuration for ``directory`` for a zip of manythings.org/anki.
 
     Raises:
@@ -139,7 +161,7 @@ def configure_tatoeba(file: Path, languages: tuple[str, str], directory: Path) -
     held_out = _hold_out(tables[0], pairs, ["val", "test"])
     sources = {"train": source}
     filled = fill_template(_TATOEBA, languages, pairs, sources, held_out, has_families=True)
-    return NewConfig(Path(f"configs/own_tatoeba_{'_'.join(languages)}.yaml"), filled)
+    return _name_config(name, "own_tatoeba", languages, filled)
 
 
 def _hold_out(where: Path | str, pairs: int, splits: list[str]) -> dict[str, int]:

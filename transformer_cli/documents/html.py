@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from typing import NamedTuple
 
-from transformer_cli.data.readers.units import primary_language
+from transformer_cli.config.languages import base_language
 from transformer_cli.documents.document import (
     TEMPLATE,
     Edit,
@@ -132,7 +132,7 @@ class HtmlDocument(TextDocument):
         return f"{self.name}:{bisect_right(self._lines, start)}"
 
     def _find_language(self, start: int, end: int) -> None:
-        src, tgt = primary_language(self.languages[0]), self.languages[1]
+        src, tgt = base_language(self.languages[0]), self.languages[1]
         tag = self.text[start:end]
         new = _LANGUAGE.sub(
             lambda found: found[1] + tgt if found[2].lower() == src else found[0], tag

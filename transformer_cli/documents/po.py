@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from transformer_cli.config.languages import base_language
 from transformer_cli.data.readers.po import (
     ESCAPES,
     PluralForms,
@@ -15,7 +16,6 @@ from transformer_cli.data.readers.po import (
     read_header,
     read_plural_forms,
 )
-from transformer_cli.data.readers.units import primary_language
 from transformer_cli.documents.document import (
     Document,
     Filling,
@@ -65,7 +65,7 @@ class PoDocument(Document):
 
     def _read_header(self, text: str) -> None:
         header, target = read_header(text), self.languages[1]
-        if language_code(header.get("language", "")) not in ("", primary_language(target)):
+        if language_code(header.get("language", "")) not in ("", base_language(target)):
             raise InputError(
                 f"{self.name}: the header says 'Language: {header['language'][:40]}', but the run "
                 f"translates into '{target}'"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
+from transformer_cli.config.languages import base_language
 from transformer_cli.config.protection import Protected, Protection
 from transformer_cli.documents.document import Match, join_lines, without_controls
 from transformer_cli.documents.inline import Span
@@ -82,7 +83,7 @@ def cut_sentences(text: str, language: str) -> list[Span]:
     spans, start = [], 0
     for end in [*(match.start() for match in _HARD_BREAK.finditer(text)), len(text)]:
         line = text[start:end]
-        for found in sentencex.get_sentence_boundaries(language, line):
+        for found in sentencex.get_sentence_boundaries(base_language(language), line):
             part = line[found["start_index"] : found["end_index"]]
             first = start + found["start_index"] + len(part) - len(part.lstrip())
             if part := part.strip():

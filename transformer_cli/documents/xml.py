@@ -13,7 +13,8 @@ from typing import Literal
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
-from transformer_cli.data.readers.units import comparable_code, primary_language
+from transformer_cli.config.languages import base_language
+from transformer_cli.data.readers.units import comparable_code
 from transformer_cli.documents.document import (
     Edit,
     Filling,
@@ -335,7 +336,7 @@ class XliffDocument(XmlDocument):
             theirs = element.attributes.get(name)
             if theirs is None and name == attributes[1]:
                 self._without_language.append((element, name))
-            elif primary_language(theirs or ours) != primary_language(ours):
+            elif base_language(theirs or ours) != base_language(ours):
                 problem = f"{name} is '{(theirs or '')[:40]}', but the run {what} '{ours}'"
                 raise self.error(element, problem)
 

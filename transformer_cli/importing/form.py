@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from transformer_cli.config.choices import HIGHEST_PENALTY, LARGEST_BEAM
+from transformer_cli.config.languages import normalize_language
 from transformer_cli.config.schema import DecodingConfig, ModelConfig
-from transformer_cli.config.sections import DropoutRate, Layers, Width, is_language
+from transformer_cli.config.sections import DropoutRate, Layers, Width
 from transformer_cli.config.setting_tree import describe_value, shorten
 from transformer_cli.errors import ImportedModelError, UsageError
 from transformer_cli.files import open_regular
@@ -279,10 +280,11 @@ def find_languages(
         (1, "--src-lang", src, tokenizer.source_lang),
         (2, "--tgt-lang", tgt, tokenizer.target_lang),
     ):
-        if given is not None and not is_language(given):
+        if given is not None and normalize_language(given) is None:
             raise UsageError(f"{option} {given}: is no language's code; give one as in 'de'")
         of_name = opus[side] if opus else None
-        languages[option] = given or (told if is_language(told) else of_name)
+        names = (normalize_language(str(name)) for name in (given, told, of_name) if name)
+        languages[option] = next(filter(None, names), None)
     if missing := [f"{option} CODE" for option, code in languages.items() if code is None]:
         raise UsageError(f"{name}: does not tell its languages; give them: {' '.join(missing)}")
     src_lang, tgt_lang = map(str, languages.values())

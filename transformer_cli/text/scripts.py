@@ -1,7 +1,10 @@
 """The scripts of languages and letters: whether words have spaces between them, letters a case."""
 
+import re
 import unicodedata
 from itertools import chain
+
+from transformer_cli.config.languages import base_language, script_code
 
 _LATIN, _CYRILLIC, _ARABIC, _DEVANAGARI = ("LATIN",), ("CYRILLIC",), ("ARABIC",), ("DEVANAGARI",)
 _BY_SCRIPTS = {
@@ -34,14 +37,6 @@ _BY_SCRIPTS = {
     ("CJK", "HIRAGANA", "KATAKANA"): "ja",
     ("HANGUL", "CJK"): "ko",
 }
-# ISO 639-2 and 639-3 of languages whose translations are scored in a way of their own.
-_SHORT_CODES = {
-    **dict.fromkeys(("zho", "chi", "cmn"), "zh"),
-    **dict.fromkeys(("bod", "tib"), "bo"),
-    **dict.fromkeys(("mya", "bur"), "my"),
-    **{"jpn": "ja", "kor": "ko", "khm": "km", "lao": "lo", "tha": "th", "dzo": "dz"},
-    **{"ara": "ar", "arb": "ar", "fas": "fa", "per": "fa", "heb": "he", "hin": "hi", "urd": "ur"},
-}
 _NO_SPACES = frozenset({"CJK", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"})
 # Unicode has capital letters of the Georgian script, which no text begins a sentence with.
 _HAVE_CASE = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN"})
@@ -50,6 +45,14 @@ _SCRIPTS = {
     for scripts, languages in _BY_SCRIPTS.items()
     for language in languages.split()
 }
+# By the codes of ISO 15924, as in 'sr-Latn'; a Chinese one says no more than the language.
+_CODES = (
+    "Latn LATIN Cyrl CYRILLIC Arab ARABIC Deva DEVANAGARI Grek GREEK Hebr HEBREW Armn ARMENIAN "
+    "Geor GEORGIAN Ethi ETHIOPIC Beng BENGALI Guru GURMUKHI Gujr GUJARATI Orya ORIYA Taml TAMIL "
+    "Telu TELUGU Knda KANNADA Mlym MALAYALAM Sinh SINHALA Thai THAI Laoo LAO Khmr KHMER "
+    "Mymr MYANMAR Tibt TIBETAN"
+)
+_BY_CODE = dict(re.findall(r"(\w+) (\w+)", _CODES))
 # The Unicode name of a letter starts with its script, with exceptions such as 'MICRO SIGN'.
 _NAMES = frozenset(name for scripts in _BY_SCRIPTS for name in scripts)
 _WIDTHS = ("FULLWIDTH ", "HALFWIDTH ")
@@ -71,14 +74,9 @@ MARKS = _JOINERS + "".join(
 
 
 def scripts_of(language: str) -> frozenset[str] | None:
-    """Return a language's scripts ('de', 'pt-BR'), as Unicode names them; None: unknown."""
-    return _SCRIPTS.get(base_language(language))
-
-
-def base_language(language: str) -> str:
-    """Return a language's code without region and script: 'zh' of 'zh-TW', 'zh_Hans' and 'cmn'."""
-    code = language.replace("_", "-").partition("-")[0].lower()
-    return _SHORT_CODES.get(code, code)
+    """Return a language's scripts ('de', 'sr-Latn'), as Unicode names them; None: unknown."""
+    script = _BY_CODE.get(script_code(language) or "")
+    return _SCRIPTS.get(base_language(language)) if script is None else frozenset({script})
 
 
 def has_spaces(language: str) -> bool:

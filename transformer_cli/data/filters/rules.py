@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from transformer_cli.config.data_schema import FilterName
+from transformer_cli.config.languages import base_language
 from transformer_cli.config.protection import GROUPS
 from transformer_cli.data.corpus import NO_DIGEST, Digests, Dropping, find_repeated, is_among
 from transformer_cli.packages import import_extra
 from transformer_cli.text.reserved import Placeholder, find_placeholders
-from transformer_cli.text.scripts import base_language, script_of, scripts_of
+from transformer_cli.text.scripts import script_of, scripts_of
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from transformer_cli.compression import open_text
+from transformer_cli.config.languages import base_language
 from transformer_cli.data.corpus import bounded_lines, without_byte_order_mark
 from transformer_cli.data.readers.units import (
     InvalidTextError,
@@ -21,7 +22,6 @@ from transformer_cli.data.readers.units import (
     UnitReader,
     comparable_code,
     one_line,
-    primary_language,
 )
 from transformer_cli.errors import CorpusError
 
@@ -91,7 +91,7 @@ class PoReader(UnitReader):
 
     def _is_swapped(self, language: str, name: str) -> bool:
         """Return whether the messages are in the target language, given that of the header."""
-        src, tgt = map(primary_language, self.languages)
+        src, tgt = map(base_language, self.languages)
         code = language_code(language)
         if code not in ("", src, tgt):
             raise OddFileError(
@@ -371,7 +371,7 @@ def _match_forms(texts: Texts, plural: PluralForms | None) -> list[tuple[str, st
 
 def language_code(language: str) -> str:
     """Return the code of the language that a header names; nothing if it is not known."""
-    code = primary_language(language)
+    code = base_language(language)
     if len(code) > 3:  # as 'Portuguese' or 'Brazilian Portuguese (pt)'
         words = re.split(r"[(,;/]", language)[0].lower().split()
         code = _CODES.get(words[-1], "") if words else ""

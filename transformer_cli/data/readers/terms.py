@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from transformer_cli.compression import is_compressed
+from transformer_cli.config.languages import normalize_language
 from transformer_cli.data.corpus import stream_lines
 from transformer_cli.data.readers.tmx import TBX, TmxReader
 from transformer_cli.errors import CorpusError
@@ -43,10 +44,10 @@ def _read_rows(path: Path, languages: tuple[str, str]) -> Iterator[tuple[str, st
         for src, tgt in TmxReader(path, (path,), 0.0, languages, form=TBX).pairs():
             yield str(path), src, [tgt]
         return
-    names = _HEADER | {language.casefold() for language in languages}
+    names = _HEADER | set(languages)
     for number, line in enumerate(stream_lines(path, once=True), start=1):
         fields = [field.strip() for field in line.split("\t")]
-        is_header = number == 1 and {field.casefold() for field in fields[:2]} <= names
+        is_header = number == 1 and {_read_head(field) for field in fields[:2]} <= names
         if is_header or not line.strip() or line.startswith("#"):
             continue
         if len(fields) < 2 or not all(fields[:2]):
@@ -55,3 +56,8 @@ def _read_rows(path: Path, languages: tuple[str, str]) -> Iterator[tuple[str, st
                 f"'{line.strip()[:60]}'"
             )
         yield f"{path}:{number}", fields[0], [each.strip() for each in fields[1].split("|")]
+
+
+def _read_head(field: str) -> str:
+    """Return a column's head as it is compared: in lower case, or a language's name."""
+    return field.casefold() if field.casefold() in _HEADER else normalize_language(field) or field

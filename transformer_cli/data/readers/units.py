@@ -11,6 +11,7 @@ from typing import TypeVar
 from transformer_cli.artifact import hash_files, mtime_key_of
 from transformer_cli.compression import match_members, split_archive
 from transformer_cli.config.choices import DecodingErrors
+from transformer_cli.config.languages import base_language, normalize_language
 from transformer_cli.data.corpus import LineRange, decode_line, without_byte_order_mark
 from transformer_cli.data.fetching import local_path
 from transformer_cli.errors import CorpusError, did_you_mean
@@ -170,19 +171,14 @@ def one_line(text: str, what: str) -> str:
     return text
 
 
-def primary_language(code: str) -> str:
-    """Return a language code's primary subtag: 'de' of 'DE-AT' and of 'de_DE.UTF-8'."""
-    return re.split(r"[-_.@]", code.strip(), maxsplit=1)[0].lower()
-
-
 def comparable_code(languages: Sequence[str]) -> Callable[[str], str]:
     """Return what tells text's languages apart, given a pair of them.
 
-    It is the primary subtag, or all of a code where that is the same in both: pt-BR and pt-PT.
+    It is the base language, or all of a name where that is the same in both: pt-BR and pt-PT.
     """
-    if len(set(map(primary_language, languages))) == len(languages):
-        return primary_language
-    return lambda code: re.split("[.@]", code.strip())[0].replace("_", "-").lower()
+    if len(set(map(base_language, languages))) == len(languages):
+        return base_language
+    return lambda name: normalize_language(name.strip()) or name
 
 
 def matching_files(path: Path, sha256: str | None = None) -> tuple[Path, ...]:

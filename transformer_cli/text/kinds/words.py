@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from transformer_cli.config.languages import base_language
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.errors import ConfigError
 from transformer_cli.files import sha256
@@ -78,7 +79,7 @@ class SpacyWords:
     def __init__(self, rules: str, language: str, lowercase: bool) -> None:
         self._rules = rules
         self._pipeline = _create_pipeline(rules)
-        self._language = language.partition("-")[0]
+        self._language = base_language(language)
         self._lowercase = lowercase
         self._moses: Any = None
 
@@ -151,7 +152,7 @@ def _create_pipeline(language: str) -> "Language":
     import spacy
 
     try:
-        return spacy.blank(language)
+        return spacy.blank(base_language(language))
     except (ImportError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise ConfigError(

@@ -1,0 +1,57 @@
+"""Names of languages, in BCP 47 (zh-Hant-TW) or POSIX form (zh_TW, sr@latin): one form for all."""
+
+import re
+
+PATTERN = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8}){0,3}(\.[A-Za-z0-9-]+)?(@[A-Za-z]{2,8})?$"
+LONGEST = 35
+"""Characters; enough for a language, a script, a region and variants."""
+
+# ISO 639-2 and 639-3 of languages whose translations are scored in a way of their own.
+_SHORT_CODES = {
+    **dict.fromkeys(("zho", "chi", "cmn"), "zh"),
+    **dict.fromkeys(("bod", "tib"), "bo"),
+    **dict.fromkeys(("mya", "bur"), "my"),
+    **{"jpn": "ja", "kor": "ko", "khm": "km", "lao": "lo", "tha": "th", "dzo": "dz"},
+    **{"ara": "ar", "arb": "ar", "fas": "fa", "per": "fa", "heb": "he", "hin": "hi", "urd": "ur"},
+}
+_SCRIPT_MODIFIERS = {"latin": "Latn", "cyrillic": "Cyrl", "devanagari": "Deva", "arabic": "Arab"}
+_IGNORED_MODIFIERS = {"euro"}
+
+
+def normalize_language(name: str) -> str | None:
+    """Return a language's name in BCP 47's usual form, as in 'sr-Latn'; None: it is no such name.
+
+    A character set ('.UTF-8') is dropped.
+    """
+    if len(name) > LONGEST or re.fullmatch(PATTERN, name) is None:
+        return None
+    name, _, modifier = name.partition("@")
+    language, *parts = re.split("[-_]", name.partition(".")[0])
+    parts = [_normalize_subtag(part) for part in parts]
+    modifier = modifier.lower()
+    if modifier in _SCRIPT_MODIFIERS:
+        parts.insert(0, _SCRIPT_MODIFIERS[modifier])
+    elif modifier and modifier not in _IGNORED_MODIFIERS:
+        parts.append(modifier)
+    return "-".join((language.lower(), *parts))
+
+
+def _normalize_subtag(part: str) -> str:
+    if len(part) == 2:
+        return part.upper()  # a region
+    return part.title() if len(part) == 4 and part.isalpha() else part.lower()
+
+
+def base_language(name: str) -> str:
+    """Return a language's code without script and region: 'zh' of 'zh-TW', 'zh_Hans' and 'cmn'."""
+    code = re.split(r"[-_.@]", name.strip(), maxsplit=1)[0].lower()
+    return _SHORT_CODES.get(code, code)
+
+
+def script_code(name: str) -> str | None:
+    """Return the script that a language's name has, as in 'Latn' of 'sr@latin'; None: it has none.
+
+    Scripts are those of ISO 15924.
+    """
+    _, *parts = (normalize_language(name) or "").split("-")
+    return next((part for part in parts if len(part) == 4 and part.isalpha()), None)

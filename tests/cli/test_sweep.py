@@ -19,7 +19,12 @@ import sacrebleu
 from cli import process
 from cli.conftest import TINY
 from cli.forked_commands import do_not_wait, fork_commands
+from transformer_cli.cli.sweep import preview_sweep
+from transformer_cli.jobs import forecast
 from transformer_cli.jobs.job import FORMAT
+from transformer_cli.jobs.runner import Command, Ended
+from transformer_cli.jobs.sweep import SweepDirectory, SweepPlan
+from transformer_cli.jobs.sweep_file import load_sweep
 from transformer_cli.runs.directory import lock_directory
 from transformer_cli.runs.groups import read_run_state
 
@@ -278,6 +283,28 @@ def test_a_dry_run_tells_runs_time_and_disk_and_writes_nothing(tmp_path: Path) -
     assert finished.out.startswith("0 of 4 runs have ended\n")
     assert "4 runs, 2 at a time: about " in finished.out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["grid.yaml", "tiny.yaml"]
+
+
+def test_a_forecast_has_validations_and_scoring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(tmp_path, SMALL.text)
+    monkeypatch.chdir(tmp_path)
+    plan = SweepPlan(load_sweep(Path("grid.yaml")), SweepDirectory(Path("out")), [])
+    report = {"steps": 40, "steps_done": 0, "steps_per_epoch": 5, "seconds": 60.0, "memory": 1}
+    report |= {"disk": 1, "start_seconds": 4.0, "pair_seconds": 0.5}
+
+    def run_command(command: Command) -> Ended:
+        assert command.stdout is not None
+        command.stdout.write_text(json.dumps(report))
+        assert command.log is not None
+        command.log.touch()
+        return Ended(0)
+
+    monkeypatch.setattr(forecast, "run_command", run_command)
+    *_, total = preview_sweep(plan)
+    # Four runs of 64 s, and four times 20 sentences of the split test.
+    assert total.startswith("4 runs, 1 at a time: about 5 min, of which scoring 56 s; ")
 
 
 def _count_measurements() -> None:

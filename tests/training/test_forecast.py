@@ -148,6 +148,23 @@ def test_time_is_that_of_steps_and_of_tokens(costs: Costs, accumulate: int, rank
     assert found.memory > 1e6
 
 
+@pytest.mark.parametrize(
+    ("validate_every", "done", "validations"), [(None, 0, 5), (None, 3, 2), (10, 0, None)]
+)
+def test_validations_are_counted(
+    costs: Costs, validate_every: int | None, done: int, validations: int | None
+) -> None:
+    trained = trainer(epochs=5, validate_every=validate_every)
+    trained.step = done * trained.steps_per_epoch
+    without = forecast(trained, trained.epochs.sample(PROBED))
+    found = forecast(trained, trained.epochs.sample(PROBED), lambda: 100.0)
+    assert without is not None
+    assert found is not None
+    if validations is None:  # one more at the end
+        validations = -(-trained.total_steps // 10)
+    assert found.seconds == pytest.approx(without.seconds + 100.0 * validations)
+
+
 @pytest.mark.parametrize(("computing", "alone"), [(1.0, 1.0), (0.85, 1.0), (0.4, 0.4)])
 def test_load_is_told_from_work(costs: Costs, computing: float, alone: float) -> None:
     costs.computing = computing
@@ -169,8 +186,8 @@ def test_a_thread_that_waits_is_not_computing(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("idle_seconds", "said"),
     [
-        (12_240.0, "about 3.4 h, validations"),
-        (660.0, "about 11 min on an idle machine, 3.4 h at the present load, validations"),
+        (12_240.0, "about 3.4 h with validations"),
+        (660.0, "about 11 min on an idle machine, 3.4 h at the present load with validations"),
     ],
 )
 def test_both_are_said(idle_seconds: float, said: str) -> None:

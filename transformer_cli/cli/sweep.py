@@ -328,20 +328,21 @@ def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
     yield f"{num_runs - num_left} of {num_runs} runs have ended"
     if not num_left:
         return
-    forecasts = _forecast_points(plan, [point for point, number in left.items() if number])
+    forecasts, pairs = _forecast_points(plan, [point for point, number in left.items() if number])
     rows = [["point", "runs", "time of each", "disk of each"]]
-    seconds = disk = 0.0
+    seconds = disk = scoring = 0.0
     for point, run in forecasts.items():
         time_of_each = "?" if run.seconds is None else errors.duration(run.seconds)
         rows.append([point, f"{left[point]:.3g}", time_of_each, errors.size(run.disk)])
         seconds += (run.seconds or 0.0) * left[point] / plan.num_jobs
+        scoring += run.time_scoring(pairs[point]) * left[point] / plan.num_jobs
         disk += run.disk * left[point]
     memory = plan.num_jobs * max(run.memory or 0 for run in forecasts.values())
     yield from ["", *align_columns(rows), ""]
     yield (
-        f"{num_left} runs, {plan.num_jobs} at a time: about {errors.duration(seconds)}, "
-        f"validations and scoring not counted; {errors.size(round(disk))} of disk for checkpoints, "
-        f"at least {errors.size(memory)} of memory"
+        f"{num_left} runs, {plan.num_jobs} at a time: about {errors.duration(seconds + scoring)}, "
+        f"of which scoring {errors.duration(scoring)}; {errors.size(round(disk))} of disk for "
+        f"checkpoints, at least {errors.size(memory)} of memory"
     )
     unknown = [point for point, run in forecasts.items() if run.seconds is None]
     if unknown:
@@ -350,13 +351,13 @@ def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
 
 def _forecast_points(
     plan: "plans.SweepPlan", points: Sequence[str]
-) -> "dict[str, forecast.JobForecast]":
-    """Forecast the first run of each point that is not done."""
+) -> "tuple[dict[str, forecast.JobForecast], dict[str, int]]":
+    """Forecast the first run of each point that is not done; count the pairs it is scored on."""
     trainings: dict[str, Job] = {}
     for run in plan.runs():
         if run.point.name in points and not plan.directory.seems_done(run.job):
             trainings.setdefault(run.point.name, run.job)
-    forecasts = {}
+    forecasts, pairs = {}, {}
     with (
         tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory,
         bar(len(trainings), "forecast", " points") as done,
@@ -364,8 +365,9 @@ def _forecast_points(
         forecaster = forecast.Forecaster(Path(directory), [*trainings.values()], log)
         for point, training in trainings.items():
             forecasts[point] = forecaster.forecast(training)
+            pairs[point] = forecaster.count_pairs(training, plan.sweep.settings.evaluate)
             done.update()
-    return forecasts
+    return forecasts, pairs
 
 
 # --- its results ----------------------------------------------------------------------------------

@@ -210,7 +210,8 @@ class _Training(NamedTuple):
     def summarize(self, always_probe: bool = False) -> list[str]:
         """Return the lines of the summary, with a forecast."""
         config, run = self.request.config, self.request.run
-        about = (self.validator.num_unscored, run, self.previous, always_probe)
+        validator = self.validator
+        about = (validator.num_unscored, run, self.previous, always_probe, validator.estimate)
         rows = [*summary.summarize_training(config, self.data, self.trainer, *about)]
         if limits := formats.describe_limits(config, self.data.tokenizers):
             rows.insert(-1, ("export", limits))  # the run directory comes last
@@ -255,7 +256,9 @@ def _preview(training: _Training, as_json: bool) -> str:
     request, trainer = training.request, training.trainer
     trainer.step = 0 if request.overwrite else checkpoint.newest_step(request.run.checkpoints)
     if as_json:
-        return json_format.dumps(summary.report_forecast(request.config, trainer))
+        validator = training.validator
+        timers = (validator.estimate, validator.measure)
+        return json_format.dumps(summary.report_forecast(request.config, trainer, *timers))
     lines = training.summarize(always_probe=True)
     for note in training.notes:
         log(note)

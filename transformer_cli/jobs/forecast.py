@@ -2,7 +2,7 @@
 
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import stream_lines
+from transformer_cli.data.sources import is_on_disk
 from transformer_cli.errors import ConfigError, RunError
 from transformer_cli.files import read_small
 from transformer_cli.jobs.distill import SIDES, STUDENT_JOB, TEXT_JOB, DistillPlan
@@ -27,11 +28,17 @@ class JobForecast(NamedTuple):
     """What a job takes."""
 
     seconds: float | None = 0.0
-    """On an idle machine, without validations; 0: nothing to speak of; None: unknown, or a step of
-    a training does not fit into memory or is not finite."""
+    """On an idle machine, with validations; 0: nothing to speak of; None: unknown, or a step of a
+    training does not fit into memory or is not finite."""
     disk: int = 0  # bytes of what it makes, of a training its checkpoints
     memory: int | None = None  # bytes that a training needs at least; None where ``seconds`` is
     lines: int | None = None  # lines to translate
+    start: float = 0.0  # seconds that a process needs until it trains or scores
+    pair_seconds: float = 0.0  # of evaluating the trained model
+
+    def time_scoring(self, pairs: int) -> float:
+        """Return the seconds that scoring a trained model on so many pairs takes."""
+        return self.start + self.pair_seconds * pairs if pairs else 0.0
 
 
 @dataclass
@@ -60,7 +67,7 @@ class Forecaster:
             said = self._run([*training.command, _RUN_DIR, str(path), "--dry-run", "--json"])
             tried = json.loads(said)
             if tried["steps_done"] >= tried["steps"]:  # nothing is tried of what is finished
-                return JobForecast(0.0, tried["disk"], tried["memory"])
+                return _describe(0.0, tried)
             self._tried[settings] = tried
         tried = self._tried[settings]
         steps = last_step(config.training, round(tried["steps_per_epoch"] * growth))
@@ -70,7 +77,19 @@ class Forecaster:
             seconds = 0.0
         elif tried["seconds"] is not None:  # of the steps that were left there
             seconds = tried["seconds"] / max(1, tried["steps"] - tried["steps_done"]) * left
-        return JobForecast(seconds, tried["disk"], tried["memory"])
+            seconds += tried["start_seconds"]
+        return _describe(seconds, tried)
+
+    def count_pairs(self, training: Job, splits: Sequence[str]) -> int:
+        """Return the pairs of splits; one that would have to be fetched counts as large as val."""
+        config, run = training.config, training.run
+        assert config is not None
+        assert run is not None
+        corpus = None
+        if isinstance(config.data, CorpusData):
+            corpus = (run if run.config.is_file() else RunDirectory(self.prepare(training))).corpus
+        here = (split if is_on_disk(config.data, split) else "val" for split in splits)
+        return sum(1 for split in here for _ in open_text(config, split, corpus).pairs())
 
     def prepare(self, training: Job) -> Path:
         """Return a run directory with the data that several trainings share, or a new one.
@@ -103,6 +122,11 @@ class Forecaster:
         if ended.code:
             raise (ConfigError if ended.code == 2 else RunError)(ended.message)
         return read_small(stdout)
+
+
+def _describe(seconds: float | None, tried: Mapping[str, Any]) -> JobForecast:
+    scoring = {"start": tried["start_seconds"], "pair_seconds": tried["pair_seconds"]}
+    return JobForecast(seconds, tried["disk"], tried["memory"], **scoring)
 
 
 def _describe_step(config: Config) -> str:
@@ -146,9 +170,31 @@ class DistillForecaster:
             if name in self._trainings:
                 growth = self._growth if name == STUDENT_JOB else 1.0
                 forecasts[name] = self._forecaster.forecast(self._trainings[name], growth)
+            elif name.startswith("score "):
+                forecasts[name] = self._forecast_score(name, forecasts)
             else:
                 forecasts[name] = self._forecast_text(job)
         return forecasts
+
+    def _forecast_score(
+        self, name: str, forecasts: Mapping[str, JobForecast | None]
+    ) -> JobForecast:
+        """Forecast the scoring of models by the trials of their trainings, if there are any."""
+        tried = {
+            job.run.path: forecasts[job.name]
+            for job in self._undone.values()
+            if job.run is not None
+        }
+        runs = self._plan.models()[name.removeprefix("score ")]
+        models = [model for run in runs if (model := tried.get(run.path)) is not None]
+        if len(models) < len(runs):  # one was trained before
+            return JobForecast(None)
+        return JobForecast(sum(model.time_scoring(self._val_pairs) for model in models))
+
+    @cached_property
+    def _val_pairs(self) -> int:
+        training = next(iter(self._trainings.values()))
+        return self._forecaster.count_pairs(training, ["val"])
 
     def _make_training(self, job: Job, config: Config) -> Job:
         """Return a job's training; a new one of the student, whose text is not there yet."""

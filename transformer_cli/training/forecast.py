@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -35,22 +35,25 @@ _LOADED = 0.75
 class Forecast:
     """Expected cost of the steps that are left."""
 
-    seconds: float  # training time at the present load, without validations and checkpoints
+    seconds: float  # at the present load, with validations, without checkpoints
     idle_seconds: float
     """The same on an idle machine; equals ``seconds`` if the machine is idle now."""
     memory: int  # bytes: peak of the tensors on a GPU, else of the process
 
 
-def forecast(trainer: Trainer, sample: EpochSample) -> Forecast | None:
+def forecast(
+    trainer: Trainer, sample: EpochSample, time_validation: Callable[[], float] = lambda: 0.0
+) -> Forecast | None:
     """Forecast from a few trial batches, the largest first, on a copy of the trainer.
 
+    ``time_validation`` returns the seconds that a validation takes.
     Neither the trainer nor the random state changes. Each rank tries by itself, so communication is
     not in the forecast. None: a batch does not fit into memory or its gradient is not finite.
     """
     on_gpu = trainer.device.type == "cuda"
     with torch.random.fork_rng(devices=[trainer.device] if on_gpu else []):
         try:
-            return _forecast(trainer, sample)
+            return _forecast(trainer, sample, time_validation)
         except TrainingError:
             return None
         except (MemoryError, RuntimeError) as error:
@@ -61,7 +64,9 @@ def forecast(trainer: Trainer, sample: EpochSample) -> Forecast | None:
             empty_cache()
 
 
-def _forecast(trainer: Trainer, sample: EpochSample) -> Forecast:
+def _forecast(
+    trainer: Trainer, sample: EpochSample, time_validation: Callable[[], float]
+) -> Forecast:
     began = time.monotonic()
     allocated = 0
     if trainer.device.type == "cuda":
@@ -97,9 +102,16 @@ def _forecast(trainer: Trainer, sample: EpochSample) -> Forecast:
     tokens_per_step = sum(sample.padded_tokens) / (trainer.ranks.size * trainer.steps_per_epoch)
     steps_left = trainer.total_steps - trainer.step
     at_this_load = steps_left * (overhead_per_step + tokens_per_step * per_token)
+    at_this_load += count_validations(trainer) * time_validation()
     cpu_share = sum(times.cpu for _, times in measured) / seconds
     alone = at_this_load * (cpu_share if cpu_share < _LOADED else 1.0)
     return Forecast(at_this_load, alone, memory)
+
+
+def count_validations(trainer: Trainer) -> int:
+    """Return how many validations are left, unless patience ends the training."""
+    every = trainer.config.validate_every or trainer.steps_per_epoch
+    return -(-trainer.total_steps // every) - trainer.step // every
 
 
 class _StepTimes(NamedTuple):

@@ -1,6 +1,7 @@
 """What is shown before a training starts, and what ``vocab`` shows of each side."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, repeat
 from pathlib import Path
 
@@ -40,6 +41,7 @@ def summarize_training(
     run: RunDirectory,
     previous: Config | None,
     always_probe: bool = False,
+    time_validation: Callable[[], float] = lambda: 0.0,
 ) -> Iterator[Row]:
     """Yield the summary, with a forecast of the steps that are left.
 
@@ -51,7 +53,9 @@ def summarize_training(
     batches_left = (trainer.total_steps - trainer.step) * config.training.accumulate
     probing = batches_left > 0 and (always_probe or batches_left >= forecasts.WORTHWHILE)
     fits = forecasts.trial_fits(trainer, config)
-    expected = forecasts.forecast(trainer, sample) if probing and fits else None
+    expected = None
+    if probing and fits:
+        expected = forecasts.forecast(trainer, sample, time_validation)
     yield from _summarize_data(config, data, sample, num_unscored)
     yield from _summarize_model(config, data, trainer)
     yield _describe_device(trainer)
@@ -162,21 +166,30 @@ def summarize_forecast(expected: forecasts.Forecast | None, run: Path) -> Iterat
         is_long = expected.seconds > _LONG
         yield (
             "forecast",
-            f"about {seconds}, validations not counted, and at least {size(expected.memory)} of "
+            f"about {seconds} with validations, and at least {size(expected.memory)} of "
             f"memory{'; fewer training.epochs or training.max_steps shorten it' * is_long}",
         )
     yield "run", str(run)
 
 
-def report_forecast(config: Config, trainer: Trainer) -> dict[str, float | None]:
+def report_forecast(
+    config: Config,
+    trainer: Trainer,
+    time_validation: Callable[[], float],
+    time_pair: Callable[[int, bool], float],
+) -> dict[str, float | None]:
     """Return what the steps that are left take, as jobs/forecast.py reads it.
 
-    Seconds and bytes of memory are None if a step does not fit into memory.
+    Seconds and bytes of memory are None if a step does not fit into memory. ``time_pair`` returns
+    the seconds that ``evaluate`` takes for a pair, given the beam size and whether it is thorough.
     """
+    start = time.process_time()  # what an idle machine takes to load torch and the data
     fits = trainer.step < trainer.total_steps and forecasts.trial_fits(trainer, config)
     sample = trainer.epochs.sample(forecasts.PROBED)
-    expected = forecasts.forecast(trainer, sample) if fits else None
+    expected = forecasts.forecast(trainer, sample, time_validation) if fits else None
     return {
+        "start_seconds": start,
+        "pair_seconds": time_pair(config.decoding.beam_size, True),
         "steps": trainer.total_steps,
         "steps_done": trainer.step,
         "steps_per_epoch": trainer.steps_per_epoch,

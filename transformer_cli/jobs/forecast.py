@@ -193,8 +193,7 @@ class DistillForecaster:
 
     @cached_property
     def _val_pairs(self) -> int:
-        training = next(iter(self._trainings.values()))
-        return self._forecaster.count_pairs(training, ["val"])
+        return self._forecaster.count_pairs(self._trainings[STUDENT_JOB], ["val"])
 
     def _make_training(self, job: Job, config: Config) -> Job:
         """Return a job's training; a new one of the student, whose text is not there yet."""

@@ -342,7 +342,8 @@ def test_an_evaluation_is_timed_on_translations_as_long_as_the_references(
     trainer: Any = SimpleNamespace(eval_model=translator.engine.model, ranks=SINGLE_PROCESS)
     pairs = load_split(data, "val")
     validator = Validator(trainer, translator, pairs, 0, Metrics(), "bleu")
-    search, found = TorchEngine.search, []
+    search = TorchEngine.search
+    found: list[tuple[list[int], list[int]]] = []
 
     def record(engine: TorchEngine, sources: Any, prefixes: Any, *others: Any) -> Any:
         outputs = search(engine, sources, prefixes, *others)

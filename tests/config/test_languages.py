@@ -21,6 +21,7 @@ from transformer_cli.config.sections import Language
         ("uz_UZ.UTF-8@cyrillic", "uz-Cyrl-UZ"),
         ("de_AT@euro", "de-AT"),
         ("ca@valencia", "ca-valencia"),
+        ("sr@ijekavianlatin", "sr-Latn"),
         ("de-1996", "de-1996"),
         ("es-419", "es-419"),
         ("DE", "de"),

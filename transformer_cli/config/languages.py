@@ -2,7 +2,7 @@
 
 import re
 
-PATTERN = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8}){0,3}(\.[A-Za-z0-9-]+)?(@[A-Za-z]{2,8})?$"
+PATTERN = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8}){0,3}(\.[A-Za-z0-9-]+)?(@[A-Za-z]{2,16})?$"
 LONGEST = 35
 """Characters; enough for a language, a script, a region and variants."""
 
@@ -15,7 +15,7 @@ _SHORT_CODES = {
     **{"ara": "ar", "arb": "ar", "fas": "fa", "per": "fa", "heb": "he", "hin": "hi", "urd": "ur"},
 }
 _SCRIPT_MODIFIERS = {"latin": "Latn", "cyrillic": "Cyrl", "devanagari": "Deva", "arabic": "Arab"}
-_IGNORED_MODIFIERS = {"euro"}
+_SCRIPT_MODIFIERS |= {"latn": "Latn", "ijekavianlatin": "Latn"}
 
 
 def normalize_language(name: str) -> str | None:
@@ -31,7 +31,7 @@ def normalize_language(name: str) -> str | None:
     modifier = modifier.lower()
     if modifier in _SCRIPT_MODIFIERS:
         parts.insert(0, _SCRIPT_MODIFIERS[modifier])
-    elif modifier and modifier not in _IGNORED_MODIFIERS:
+    elif 5 <= len(modifier) <= 8:  # as variants have, so not 'euro'
         parts.append(modifier)
     return "-".join((language.lower(), *parts))
 

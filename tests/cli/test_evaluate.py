@@ -5,6 +5,7 @@ import lzma
 import os
 import sys
 import tempfile
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -358,3 +359,5 @@ def test_an_evaluation_is_timed_on_translations_as_long_as_the_references(
     assert len(found) == 10
     assert all(written == reference for written, reference in found)
     assert validator.estimate() == 0.5 * len(pairs)
+    long = replace(pairs, src=[" ".join(["1"] * 10_000)] * len(pairs))
+    assert replace(validator, pairs=long).estimate() == 0.0

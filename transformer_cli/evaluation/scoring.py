@@ -210,7 +210,10 @@ class Validator:
         src, tgt = ([side[place] for place in places] for side in (self.pairs.src, self.pairs.tgt))
         translator = self.translator.with_search(beam_size=beam_size)
         encoded = encode_text(ParallelText(src, tgt), translator.tokenizers, lambda lines, _: lines)
-        short = find_measurable_pairs(translator, encoded)
+        try:
+            short = find_measurable_pairs(translator, encoded)
+        except CorpusError:  # by chance, as other pairs are short enough
+            return 0.0
         encoded = encoded.take(short)
         sources = [[*encoded.src[place].tolist(), EOS_ID] for place in range(len(short))]
         references = [encoded.tgt[place].tolist() for place in range(len(short))]

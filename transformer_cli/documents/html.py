@@ -160,7 +160,7 @@ class HtmlDocument(TextDocument):
         raw = "".join(text if one.is_text else " " for text, one in zip(texts, run, strict=True))
         if segment.has_words and _BROKEN_TAG.search(raw):
             self.left.append(f"{self._place(start)}: has a < that begins no tag")
-        elif segment.has_words:
+        else:
             self.add_span(segment, start, end)
         return []
 

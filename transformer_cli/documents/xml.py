@@ -17,6 +17,7 @@ from transformer_cli.data.readers.units import comparable_code, primary_language
 from transformer_cli.documents.document import (
     Edit,
     Filling,
+    Part,
     Segment,
     Source,
     Tag,
@@ -64,6 +65,12 @@ class Element:
         """Prefix of its name, with the colon."""
         return self.name[: self.name.rfind(":") + 1]
 
+    def inner_elements(self) -> Iterator["Element"]:
+        """Yield all elements in it."""
+        for child in self.children:
+            yield child
+            yield from child.inner_elements()
+
     def find(self, local: str) -> "Element | None":
         """Return the first child of a name, in the same name space."""
         return next(self.all(local), None)
@@ -83,6 +90,23 @@ class XmlDocument(TextDocument):
         super().__init__(source, named)
         self.root = _Parser(self.text, self.name).root
 
+    def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
+        """Return the tags of targets, and the text around them without white space, by turns."""
+        parts, around, place = list[Part](), list[str](), 0
+        for start, end, shape, segments in sorted(self._runs, key=lambda run: run[:2]):
+            around.append(self.text[place:start])
+            if shape is not None:
+                parts.append(Part((len(parts), "".join("".join(around).split()))))
+                parts.append(Part((len(parts), shape), segments))
+                around = []
+            place = end
+        around.append(self.text[place:])
+        return [*parts, Part((len(parts), "".join("".join(around).split())))]
+
+    def add_changing(self, start: int, end: int) -> None:
+        """Add a span that filling may change."""
+        self.add_run(start, end, None, range(0))
+
     def error(self, element: Element, problem: str) -> InputError:
         """Return an error about an element."""
         return InputError(f"{self.name}:{element.line}: {problem}")
@@ -101,6 +125,15 @@ class XmlDocument(TextDocument):
             start, end = match.span() if match else (len(tag), len(tag))
             tag = tag[:start] + written + tag[end:]
         return f"{tag}>"
+
+    def add_target(self, place: int, target: Element | None, text: Element, first: int) -> None:
+        """Add ``target``, or a place where one is put in, into which segments are filled.
+
+        They are those from ``first`` on; the tags in it are those of ``text``.
+        """
+        start, end = (target.start, target.end) if target else (place, place)
+        tags = sorted(self.text[each.start : each.content] for each in text.inner_elements())
+        self.add_run(start, end, tuple(tags), range(first, len(self.segments)))
 
     def indent(self, element: Element) -> str:
         """Return the white space before an element."""
@@ -268,8 +301,8 @@ class TmxDocument(XmlDocument):
         source, there = variant.find("seg"), target and target.find("seg")
         if source is None or (target is not None and there is None):
             raise self.error(variant, "a tuv without its seg")
-        if there is not None and (there.children or self.inner(there).strip()):
-            return
+        is_open = there is None or not (there.children or self.inner(there).strip())
+        last, first = list(unit.all("tuv"))[-1], len(self.segments)
         segment = self.segment(source, _kind_of_tmx)
 
         def write(fillings: Sequence[Filling]) -> list[Edit]:
@@ -280,12 +313,12 @@ class TmxDocument(XmlDocument):
             if there is not None:
                 return [Edit(there.start, there.end, written)]
             attribute = "lang" if "lang" in variant.attributes else "xml:lang"
-            last = list(unit.all("tuv"))[-1]
             tag = f'<tuv {attribute}={quoteattr(self._code)} creationtool="transformer-cli">'
             return [Edit(last.end, last.end, f"{self.indent(last)}{tag}{written}</tuv>")]
 
-        if segment.text.strip():
+        if is_open and segment.text.strip():
             self.add_unit([segment], write)
+        self.add_target(last.end, target, source if is_open else there or source, first)
 
 
 def _language(variant: Element) -> str:
@@ -327,6 +360,7 @@ class XliffDocument(XmlDocument):
             self._add_units(self.root, ("unit",), self._add_unit_of_2, _keeps_space(self.root))
 
     def _check_languages(self, element: Element, *attributes: str) -> None:
+        self.add_changing(element.start, element.content)
         whats = ("translates from", "translates into")
         for name, ours, what in zip(attributes, self.languages, whats, strict=True):
             theirs = element.attributes.get(name)
@@ -397,8 +431,7 @@ class XliffDocument(XmlDocument):
         base = cut if cut is not None and next(_segments_of(cut), None) else source
         elements = list(_segments_of(base)) if base is cut else [source]
         segments = [self.segment(each, _kind_of_1, keeps_space) for each in elements]
-        if not is_open or not any(segment.text.strip() for segment in segments):
-            return
+        first = len(self.segments)
 
         def write(fillings: Sequence[Filling]) -> list[Edit]:
             content, place = "", base.content
@@ -415,11 +448,18 @@ class XliffDocument(XmlDocument):
             text = text.replace("\0", content) + "".join(f"<{name}>{n}</{name}>" for n in notes)
             return [Edit(start, end, text)]
 
-        self.add_unit(segments, write)
+        if is_open and any(segment.text.strip() for segment in segments):
+            self.add_unit(segments, write)
+        text = base if is_open else target or base
+        self.add_target((cut or source).end, target, text, first)
+        for note in unit.all("note"):
+            self.add_changing(note.start, note.end)
 
     # --- 2.x --------------------------------------------------------------------------------------
 
     def _add_unit_of_2(self, unit: Element, keeps_space: bool) -> None:
+        for notes in unit.all("notes"):
+            self.add_changing(notes.start, notes.end)
         for element in unit.all("segment"):
             self._add_segment_of_2(unit, element, keeps_space)
 
@@ -428,9 +468,9 @@ class XliffDocument(XmlDocument):
         if source is None:
             raise self.error(element, "a segment without a source")
         is_initial = element.attributes.get("state") == "initial"
+        is_open = is_initial or self._needs_text(target)
+        first = len(self.segments)
         segment = self.segment(source, _kind_of_2, _keeps_space(source, keeps_space))
-        if not segment.text.strip() or not (is_initial or self._needs_text(target)):
-            return
 
         def write(fillings: Sequence[Filling]) -> list[Edit]:
             (filling,) = fillings
@@ -443,7 +483,10 @@ class XliffDocument(XmlDocument):
                 Edit(start, end, text.replace("\0", write_text(segment, filling.text))),
             ]
 
-        self.add_unit([segment], write)
+        if is_open and segment.text.strip():
+            self.add_unit([segment], write)
+        self.add_changing(element.start, element.content)
+        self.add_target(source.end, target, source if is_open else target or source, first)
 
 
 def _keeps_space(element: Element, inherited: bool = False) -> bool:

@@ -54,6 +54,7 @@ TEMPLATE = re.compile(
 )
 """What a template engine reads in HTML or Markdown, as Jinja, Liquid, Hugo, ERB or PHP."""
 _ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:-]*+)(?![^>]*/>)|\{%[-+]?\s*+(end)?(\w++)")
+_SOFT_HYPHEN = "\xad"
 _SPACES = re.compile(r"[ \t\r\n\f\v]+")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
@@ -101,6 +102,19 @@ class Segment:
         starts = [0, *(tag.end for tag in self.tags)]
         ends = [*(tag.start for tag in self.tags), len(self.text)]
         return any(map(LETTER.search, map(self.text.__getitem__, map(slice, starts, ends))))
+
+    def without_soft_hyphens(self) -> "Segment":
+        """Return the segment without soft hyphens in its words, which few models know so."""
+        if _SOFT_HYPHEN not in self.text:
+            return self
+        text, place, tags = "", 0, []
+        for tag in self.tags:
+            text += self.text[place : tag.start].replace(_SOFT_HYPHEN, "")
+            written, place = self.text[tag.start : tag.end], tag.end
+            tags.append(tag._replace(start=len(text), end=len(text) + len(written)))
+            text += written
+        text += self.text[place:].replace(_SOFT_HYPHEN, "")
+        return replace(self, text=text, tags=tuple(tags))
 
     @property
     def is_ambiguous(self) -> bool:
@@ -431,4 +445,7 @@ def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = Tr
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise InputError(f"{path}: a document of more than {MAX_BYTES >> 20} MiB; split it")
-    return readers[format_of(path) or "lines"](Source(str(path), data, languages, marks_fuzzy))
+    source = Source(str(path), data, languages, marks_fuzzy)
+    document = readers[format_of(path) or "lines"](source)
+    document.segments = [segment.without_soft_hyphens() for segment in document.segments]
+    return document

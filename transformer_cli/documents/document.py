@@ -18,7 +18,7 @@ from transformer_cli.errors import InputError
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli.documents import html, markdown, po, subtitles, xml
+    from transformer_cli.documents import html, markdown, po, subtitles, tmx, xliff
 
 MAX_BYTES = 1 << 26
 """Of a document, which is held in memory as a whole."""
@@ -97,11 +97,16 @@ class Segment:
         return self._pattern.split(text) if self._pattern else [text]
 
     @property
-    def has_words(self) -> bool:
-        """True if there is anything to translate between the tags."""
+    def plain(self) -> str:
+        """The text without its tags."""
         starts = [0, *(tag.end for tag in self.tags)]
         ends = [*(tag.start for tag in self.tags), len(self.text)]
-        return any(map(LETTER.search, map(self.text.__getitem__, map(slice, starts, ends))))
+        return "".join(map(self.text.__getitem__, map(slice, starts, ends)))
+
+    @property
+    def has_words(self) -> bool:
+        """True if there is anything to translate between the tags."""
+        return LETTER.search(self.plain) is not None
 
     def without_soft_hyphens(self) -> "Segment":
         """Return the segment without soft hyphens in its words, which few models know so."""
@@ -433,8 +438,8 @@ def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = Tr
     """
     readers: Mapping[DocumentFormat, Callable[[Source], Document]] = {
         "po": po.PoDocument,
-        "xliff": xml.XliffDocument,
-        "tmx": xml.TmxDocument,
+        "xliff": xliff.XliffDocument,
+        "tmx": tmx.TmxDocument,
         "html": html.HtmlDocument,
         "markdown": markdown.MarkdownDocument,
         "srt": subtitles.SrtDocument,

@@ -266,8 +266,11 @@ class _Core:
         partners = find_partners(tags) or {}
         first, last = 0, len(tags) - 1
         while len(tags) <= _MAX_TAGS:
-            start = end - len(text[start:end].lstrip())
-            end = start + len(text[start:end].rstrip())
+            # A tag may begin or end with white space.
+            before = text[start : tags[first].start if first <= last else end]
+            start += len(before) - len(before.lstrip())
+            after = text[tags[last].end if first <= last else start : end]
+            end -= len(after) - len(after.rstrip())
             at_start = first <= last and tags[first].start == start
             at_end = first <= last and tags[last].end == end
             if at_start and at_end and partners.get(first) == last:

@@ -13,6 +13,13 @@ from transformer_cli.text.scripts import MARKS, is_of_word
 Span = tuple[int, int]
 """Of a word in a text, or of words in a list of them."""
 
+# Each alternative ends at the next sign that could begin it, so that time grows linearly.
+MATH = re.compile(
+    r"\$\$(?:(?!\$\$).)++\$\$|\\\[(?:(?!\\[\[\]]).)++\\\]|\\\((?:(?!\\[()]).)++\\\)"
+    r"|(?<![\\$\w])\$(?![\s$]|\d[\d.,]*\s+[^\W\d_]{2})(?:\\.|[^$\\])++(?<!\s)\$(?![\d$])",
+    re.DOTALL,
+)
+"""Formulas of TeX, as MathJax, KaTeX and Pandoc read them; not amounts, as in '$5 or $6'."""
 _LETTERS = re.compile(rf"[\w{MARKS}]+")
 _MOST_SIGNS = 4  # around a word, that go each for itself
 _UNSEEN = re.compile(r"<(?:wbr\b|\d)", re.IGNORECASE)  # the latter in WebVTT, a time

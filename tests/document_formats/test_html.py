@@ -57,6 +57,10 @@ def test_runs_of_text_are_translated(tmp_path: Path) -> None:
         ("a &lt;b&gt; c", "c &lt;b&gt; a"),
         ("<a>a b</a><a>c</a><br><i>d</i>", "<a>c</a> <a>b a</a><br><i>d</i>"),
         ("<p>one<p>two three", "<p>one<p>three two"),
+        (
+            "<p>&#13;&Tab;a b&#32;<i> c</i>&#10;&nbsp;</p>",
+            "<p>&#13;&#9;<i>c</i> b a&#32;&#160;</p>",
+        ),
         ("<p>a b<code>never closed", "<p>b a<code>never closed"),
         ("a<", "a&lt;"),
         ("<p title='x>y'>a b", "<p title='x>y'>b a"),
@@ -224,7 +228,9 @@ def test_formulas_stay(tmp_path: Path, formula: str) -> None:
     assert data.decode() == f"<p>{formula} b a</p>"
 
 
-@pytest.mark.parametrize("text", ["a $5 and $6", "a $5, or 6$ b", r"a \$b\$", "US$5 or A$6"])
+@pytest.mark.parametrize(
+    "text", ["a $5 and $6", "a $5, or 6$ b", r"a \$b\$", "US$5 or A$6", "$PATH:$HOME/b"]
+)
 def test_amounts_are_no_formulas(tmp_path: Path, text: str) -> None:
     data, _ = filled(tmp_path / "x.html", f"<p>{text}</p>")
     assert data.decode() == f"<p>{text.upper()}</p>"

@@ -31,6 +31,8 @@ _NOT_CP1252 = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _LANGUAGE = re.compile(
     r"""(\s(?:xml:)?lang\s*=\s*["']?)([A-Za-z]{2,3})(?:-\w+)*(?=["'\s>])""", re.IGNORECASE
 )
+_SPACES_BY_REFERENCE = re.compile(r"[\xa0\r]")
+_SPACES_BEFORE, _SPACES_BEHIND = re.compile(r"^\s+"), re.compile(r"(?<!\s)\s+$")
 _BROKEN_TAG = re.compile(r"<(?=\S)")
 _MOST_UNCLOSED = 100  # for each of which html.parser reads all that follows
 # All other elements stand within a line of text, as browsers have those that they do not know.
@@ -106,7 +108,10 @@ class HtmlDocument(TextDocument):
         """Return a translation with references for what would read as markup."""
         parts = segment.split(text)
         parts[::2] = [html.escape(part, quote=False) for part in parts[::2]]
-        parts[::2] = [part.replace("\xa0", "&#160;") for part in parts[::2]]
+        # Spaces at the ends were references, as a run ends at other ones.
+        parts[0] = _SPACES_BEFORE.sub(_write_reference, parts[0])
+        parts[-1] = _SPACES_BEHIND.sub(_write_reference, parts[-1])
+        parts[::2] = [_SPACES_BY_REFERENCE.sub(_write_reference, part) for part in parts[::2]]
         return "".join(parts)
 
     def shape(self, segment: Segment) -> Hashable:
@@ -226,6 +231,10 @@ class HtmlDocument(TextDocument):
         else:
             self.add_span(segment, start, end)
         return []
+
+
+def _write_reference(signs: re.Match[str]) -> str:
+    return "".join(f"&#{ord(sign)};" for sign in signs[0])
 
 
 class _Parser(HTMLParser):

@@ -16,7 +16,7 @@ Span = tuple[int, int]
 # Each alternative ends at the next sign that could begin it, so that time grows linearly.
 MATH = re.compile(
     r"\$\$(?:(?!\$\$).)++\$\$|\\\[(?:(?!\\[\[\]]).)++\\\]|\\\((?:(?!\\[()]).)++\\\)"
-    r"|(?<![\\$\w])\$(?![\s$]|\d[\d.,]*\s+[^\W\d_]{2})(?:\\.|[^$\\])++(?<!\s)\$(?![\d$])",
+    r"|(?<![\\$\w])\$(?![\s$]|\d[\d.,]*\s+[^\W\d_]{2})(?:\\.|[^$\\])++(?<!\s)\$(?![\w$])",
     re.DOTALL,
 )
 """Formulas of TeX, as MathJax, KaTeX and Pandoc read them; not amounts, as in '$5 or $6'."""

@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from transformer_cli.data.readers.units import comparable_code
 from transformer_cli.documents.document import Edit, Filling, Source
-from transformer_cli.documents.xml import Element, Kind, XmlDocument, write_text
+from transformer_cli.documents.xml import UNIT, Element, Kind, XmlDocument, write_text
 from transformer_cli.errors import InputError
 
 
@@ -40,8 +40,8 @@ class TmxDocument(XmlDocument):
         source, there = variant.find("seg"), target and target.find("seg")
         if source is None or (target is not None and there is None):
             raise self.error(variant, "a tuv without its seg")
-        segment = self.segment(source, {"": True})
-        is_open = self.lacks_text(segment, there, {"": True})
+        segment = self.segment(source, {UNIT: True})
+        is_open = self.lacks_text(segment, there, {UNIT: True})
         last, first = list(unit.all("tuv"))[-1], len(self.segments)
 
         def write(fillings: Sequence[Filling]) -> list[Edit]:

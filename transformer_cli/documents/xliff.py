@@ -10,6 +10,7 @@ from xml.sax.saxutils import escape
 from transformer_cli.data.readers.units import primary_language
 from transformer_cli.documents.document import Edit, Filling, Segment, Source
 from transformer_cli.documents.xml import (
+    UNIT,
     Element,
     Kind,
     Scopes,
@@ -129,7 +130,7 @@ class XliffDocument(XmlDocument):
         there: list[Element | None] = _find_segments(target, elements) if elements else [target]
         holder = cut if cut and elements else source
         elements = elements or [source]
-        keeps_space, scopes = _keeps_space(source, keeps_space), {"": translates}
+        keeps_space, scopes = _keeps_space(source, keeps_space), {UNIT: translates}
         segments = [self.segment(each, dict(scopes), keeps_space) for each in elements]
         lacking = list(map(self.lacks_text, segments, there, repeat(scopes)))
         with_text = [n for n, one in enumerate(segments) if _has_text(one, translates)]
@@ -194,9 +195,12 @@ class XliffDocument(XmlDocument):
     def _add_unit_of_2(self, unit: Element, keeps_space: bool, translates: bool) -> None:
         for notes in unit.all("notes"):
             self.add_changing(notes.start, notes.end)
-        scopes = {"": translates}  # what an sm begins ends in a later segment, perhaps
+        scopes = {UNIT: translates}  # what an sm begins ends in a later segment, perhaps
         for element in unit.all("segment", "ignorable"):
-            self._add_segment_of_2(unit, element, keeps_space, scopes)
+            if element.name.endswith("segment"):
+                self._add_segment_of_2(unit, element, keeps_space, scopes)
+            elif source := element.find("source"):
+                self.segment(source, scopes)
 
     def _add_segment_of_2(
         self, unit: Element, element: Element, keeps_space: bool, scopes: Scopes
@@ -206,8 +210,6 @@ class XliffDocument(XmlDocument):
             raise self.error(element, "a segment without a source")
         before, first = dict(scopes), len(self.segments)
         segment = self.segment(source, scopes, _keeps_space(source, keeps_space))
-        if element.name.endswith("ignorable"):
-            return
         is_initial = element.attributes.get("state") == "initial"
         is_open = is_initial or self.lacks_text(segment, target, before)
 
@@ -222,7 +224,7 @@ class XliffDocument(XmlDocument):
                 Edit(start, end, text.replace("\0", write_text(segment, filling.text))),
             ]
 
-        if is_open and _has_text(segment, before[""]):
+        if is_open and _has_text(segment, before[UNIT]):
             self.add_unit([segment], write)
         self.add_changing(element.start, element.content)
         self.add_target(source.end, target, [source if is_open or not target else target], first)

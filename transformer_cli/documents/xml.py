@@ -39,6 +39,8 @@ What = Literal["text", "left"] | Kind
 """Text to translate, or not to, or a tag."""
 Scopes = dict[str, bool]
 """Whether text is translated, as the elements around it say; the last of these is right."""
+UNIT = "\0"
+"""The scope of a unit, whose key no element can have."""
 
 
 @dataclass(eq=False)

@@ -80,6 +80,22 @@ def test_sentences_are_cut(language: str, text: str, sentences: int) -> None:
     assert "".join("".join(found).split()) == "".join(text.split())
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("x.po", f'{HEADER}msgid "schl\xadäft"\nmsgstr ""\n', 'msgstr "SCHLÄFT"'),
+        ("x.xlf", XLIFF.replace("a <x", "schl&#xAD;äft <x"), '>SCHLÄFT <x id="9"/> B <g'),
+        ("x.vtt", "WEBVTT\n\n00:00.000 --> 00:01.000\nschl&shy;äft\n", "SCHLÄFT\n"),
+        ("x.md", "schl\xadäft\n", "SCHLÄFT\n"),
+        ("x.txt", "schl\xadäft\n", "SCHLÄFT\n"),
+    ],
+)
+def test_soft_hyphens_are_ignored(tmp_path: Path, name: str, text: str, expected: str) -> None:
+    data, result = filled(tmp_path / name, text, translating(shout))
+    assert expected in data.decode()
+    assert result.left == []
+
+
 class Careless(LinesDocument):
     """A format with faults: exclamation marks become line breaks."""
 

@@ -54,7 +54,7 @@ TEMPLATE = re.compile(
 )
 """What a template engine reads in HTML or Markdown, as Jinja, Liquid, Hugo, ERB or PHP."""
 _ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:-]*+)(?![^>]*/>)|\{%[-+]?\s*+(end)?(\w++)")
-_SOFT_HYPHEN = "\xad"
+SOFT_HYPHEN = "\xad"
 _SPACES = re.compile(r"[ \t\r\n\f\v]+")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
@@ -110,15 +110,15 @@ class Segment:
 
     def without_soft_hyphens(self) -> "Segment":
         """Return the segment without soft hyphens in its words, which few models know so."""
-        if _SOFT_HYPHEN not in self.text:
+        if SOFT_HYPHEN not in self.text:
             return self
         text, place, tags = "", 0, []
         for tag in self.tags:
-            text += self.text[place : tag.start].replace(_SOFT_HYPHEN, "")
+            text += self.text[place : tag.start].replace(SOFT_HYPHEN, "")
             written, place = self.text[tag.start : tag.end], tag.end
             tags.append(tag._replace(start=len(text), end=len(text) + len(written)))
             text += written
-        text += self.text[place:].replace(_SOFT_HYPHEN, "")
+        text += self.text[place:].replace(SOFT_HYPHEN, "")
         return replace(self, text=text, tags=tuple(tags))
 
     @property

@@ -208,7 +208,9 @@ class XliffDocument(XmlDocument):
         source, target = element.find("source"), element.find("target")
         if source is None:
             raise self.error(element, "a segment without a source")
-        before, first = dict(scopes), len(self.segments)
+        innermost = next(reversed(scopes))  # many may be open
+        before = {UNIT: scopes[UNIT], innermost: scopes[innermost]}
+        first = len(self.segments)
         segment = self.segment(source, scopes, _keeps_space(source, keeps_space))
         is_initial = element.attributes.get("state") == "initial"
         is_open = is_initial or self.lacks_text(segment, target, before)

@@ -176,7 +176,7 @@ class XmlDocument(TextDocument):
                 how, key = what
                 start, text, left = len(text), f"{text}{left}{piece}", ""
                 first = opened.pop(key, len(tags)) if how == "close" else len(tags)
-                inner = (tag.kind == "alone" for tag in tags[first + 1 :])
+                inner = (tags[n].kind == "alone" for n in range(first + 1, len(tags)))
                 if first <= left_at and tags[first].start >= text_end and all(inner):
                     # A pair with nothing to translate in it is one tag.
                     tags[first:], left_at = [Tag(tags[first].start, len(text))], first

@@ -254,6 +254,9 @@ class Document(ABC):
 class TextDocument(Document):
     """A document of which spans of text are replaced."""
 
+    needs_words = True
+    """Whether a run of text is a segment only if there are words in it."""
+
     def __init__(self, source: Source, declared: str | None = None) -> None:
         """Decode the text; of ``declared`` encodings are formats with character references."""
         super().__init__(source)
@@ -273,9 +276,9 @@ class TextDocument(Document):
         self._units.append((range(first, len(self.segments)), write))
 
     def add_span(self, segment: Segment, start: int, end: int) -> None:
-        """Add a run of text, whose translation takes its place if there are words in it."""
+        """Add a run of text, whose translation takes its place if it is a segment."""
         first = len(self.segments)
-        if segment.has_words:
+        if segment.has_words or not self.needs_words:
             unit = [segment]
             self.add_unit(unit, lambda to: [Edit(start, end, self.written(segment, to[0].text))])
         self.add_run(start, end, self.shape(segment), range(first, len(self.segments)))
@@ -330,6 +333,8 @@ class TextDocument(Document):
 
 class LinesDocument(TextDocument):
     """Plain text, a sentence a line: line N in is line N out, and what is not filled its source."""
+
+    needs_words = False  # as a memory may have numbers, too
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)

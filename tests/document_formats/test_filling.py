@@ -6,7 +6,10 @@ import pytest
 
 from document_formats.fakes import Line, filled, shout, translating
 from document_formats.test_po import HEADER
+from transformer_cli.documents.document import LinesDocument, Segment, Source
+from transformer_cli.documents.filling import fill
 from transformer_cli.documents.sentences import cut_sentences
+from transformer_cli.errors import InputError
 
 XLIFF = """\
 <xliff version="1.2"><file source-language="en" target-language="de"><body><trans-unit id="1">
@@ -76,3 +79,55 @@ def test_sentences_are_cut(language: str, text: str, sentences: int) -> None:
     found = [text[start:end] for start, end in spans]
     assert all(one == one.strip() for one in found)
     assert "".join("".join(found).split()) == "".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("x.po", f'{HEADER}msgid "schl\xadäft"\nmsgstr ""\n', 'msgstr "SCHLÄFT"'),
+        ("x.xlf", XLIFF.replace("a <x", "schl&#xAD;äft <x"), '>SCHLÄFT <x id="9"/> B <g'),
+        ("x.vtt", "WEBVTT\n\n00:00.000 --> 00:01.000\nschl&shy;äft\n", "SCHLÄFT\n"),
+        ("x.md", "schl\xadäft\n", "SCHLÄFT\n"),
+        ("x.txt", "schl\xadäft\n", "SCHLÄFT\n"),
+    ],
+)
+def test_soft_hyphens_are_ignored(tmp_path: Path, name: str, text: str, expected: str) -> None:
+    data, result = filled(tmp_path / name, text, translating(shout))
+    assert expected in data.decode()
+    assert result.left == []
+
+
+class Careless(LinesDocument):
+    """A format with faults: exclamation marks become line breaks."""
+
+    def written(self, segment: Segment, text: str) -> str:
+        return text.replace("!", "\n")
+
+
+class Unreadable(LinesDocument):
+    """A format that cannot read what it has written."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        if self.text.isupper():
+            raise InputError(f"{source.name}:1: damaged")
+
+
+@pytest.mark.parametrize("bad", [{3}, {0, 199}, set(range(0, 200, 3)), set(range(200))])
+def test_segments_that_change_the_structure_are_left(bad: set[int]) -> None:
+    lines = [f"bad x{n}! {n}\n" if n in bad else f"good {n}\n" for n in range(200)]
+    document = Careless(Source("a", "".join(lines).encode(), ("en", "de")))
+    result = fill(document, translating())
+    left = {n for n, filling in enumerate(result.fillings) if filling is None}
+    assert left == bad
+    assert len(result.left) == len(bad)
+    assert f"a:{min(bad) + 1}: its translation would change the file's structure" in result.left
+    expected = [line if n in left else line.upper() for n, line in enumerate(lines)]
+    assert document.write(result.fillings).decode() == "".join(expected)
+    assert result.told()[0] == f"filled {200 - len(left)} of 200 segments"
+
+
+def test_a_filled_document_that_cannot_be_read_is_an_error() -> None:
+    document = Unreadable(Source("a", b"b\nc\n", ("en", "de")))
+    with pytest.raises(InputError, match="a:1: damaged in the filled document, which is not"):
+        fill(document, translating())

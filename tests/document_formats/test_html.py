@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from document_formats.fakes import filled, read, reverse, translating
+from document_formats.fakes import filled, read, reverse, shout, translating
 from transformer_cli.errors import InputError
 
 PAGE = """\
@@ -57,6 +57,10 @@ def test_runs_of_text_are_translated(tmp_path: Path) -> None:
         ("a &lt;b&gt; c", "c &lt;b&gt; a"),
         ("<a>a b</a><a>c</a><br><i>d</i>", "<a>c</a> <a>b a</a><br><i>d</i>"),
         ("<p>one<p>two three", "<p>one<p>three two"),
+        (
+            "<p>&#13;&Tab;a b&#32;<i> c</i>&#10;&nbsp;</p>",
+            "<p>&#13;&#9;<i>c</i> b a&#32;&#160;</p>",
+        ),
         ("<p>a b<code>never closed", "<p>b a<code>never closed"),
         ("a<", "a&lt;"),
         ("<p title='x>y'>a b", "<p title='x>y'>b a"),
@@ -130,3 +134,110 @@ def test_a_reference_of_thousands_of_digits_stays(tmp_path: Path) -> None:
 def test_what_html_parser_would_take_hours_for_is_refused(tmp_path: Path, start: str) -> None:
     with pytest.raises(InputError, match=r"x\.html: no HTML: very many tags or comments without"):
         read(tmp_path / "x.html", start * 100_000)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        '<svg width="9"><title>x y</title><path d="M0"/></svg>',
+        '<picture><source srcset="a"><img src="b" alt="c d"></picture>',
+        '<fa-icon name="x"></fa-icon>',
+        "<nobr></nobr>",
+        "<script>a b</script>",
+        "<template><p>a b</p></template>",
+        "<object>a b</object>",
+        "<iframe>a b</iframe>",
+        "<textarea>a b</textarea>",
+        "<unknown/>",
+    ],
+)
+def test_what_stands_in_a_line_does_not_cut_a_sentence(tmp_path: Path, inner: str) -> None:
+    text = "<p>One {} two <nobr>three</nobr> <my-b>four</my-b>.</p>"
+    document = read(tmp_path / "x.html", text.format(inner))
+    assert len(document.segments) == 1
+    data, result = filled(tmp_path / "x.html", text.format(inner), translating(shout))
+    expected = "<p>ONE {} TWO <nobr>THREE</nobr> <my-b>FOUR</my-b>.</p>"
+    assert data.decode() == expected.format(inner)
+    assert result.left == []
+
+
+def test_words_stay_apart_where_tags_meet(tmp_path: Path) -> None:
+    text = "<p>a, b<wbr><b> c d</b><img><i> e</i>, f<wbr>g h.</p>"
+    data, _ = filled(tmp_path / "x.html", text)
+    assert data.decode() == "<p>A, B<wbr> <b>C D</b><img> <i>E</i>, FG<wbr> H.</p>"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "<div {no}>a b <p {yes}>c d</p> e</div> f g",
+            "<div {no}>a b <p {yes}>d c</p> e</div> g f",
+        ),
+        ("<div {no}>a b <b {yes}>c d</b> e f</div>", "<div {no}>a b <b {yes}>d c</b> e f</div>"),
+        ("a <i {no}>b <b {yes}>c d</b> e</i> f", "f <i {no}>b <b {yes}>d c</b> e</i> a"),
+        (
+            "<i {no}>a <p {yes}>b <i>c</i></p> d e</i> f g",
+            "<i {no}>a <p {yes}><i>c</i> b</p> d e</i> g f",
+        ),
+        (
+            "<p {no}>a <b {yes}>b <u {no}>c d</u> e</b></p>",
+            "<p {no}>a <b {yes}><u {no}>c d</u> e b</b></p>",
+        ),
+        ("<p {no}>a <code {yes}>b c</code></p>", "<p {no}>a <code {yes}>b c</code></p>"),
+        (
+            '<p class="x notranslate">a b <b translate>c d</b></p>',
+            '<p class="x notranslate">a b <b translate>d c</b></p>',
+        ),
+        ("<p {no}>a b<br {yes}>c d</p>", "<p {no}>a b<br {yes}>c d</p>"),
+        ("<b {yes}>a b</b>", "<b {yes}>b a</b>"),
+    ],
+)
+def test_translate_is_inherited_and_overridden(tmp_path: Path, text: str, expected: str) -> None:
+    no, yes = 'translate="no"', 'translate="YES"'
+    data, result = filled(tmp_path / "x.html", text.format(no=no, yes=yes), translating(reverse))
+    assert data.decode() == expected.format(no=no, yes=yes)
+    assert result.left == []
+
+
+def test_translated_parts_that_would_change_places_are_left(tmp_path: Path) -> None:
+    text = "<p><i translate=no>A <b translate=yes>c d</b> E <s translate=yes>f</s> H</i></p>"
+    data, result = filled(tmp_path / "x.html", text)
+    assert data.decode().split() == text.replace("c d", "C D").replace(">f<", ">F<").split()
+    data, result = filled(tmp_path / "x.html", text, translating(reverse))
+    assert data.decode() == text
+    assert result.left == [
+        f"{tmp_path}/x.html:1: its translation would change the file's structure"
+    ]
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "$a_b$",
+        "$x &lt; y + z$",
+        r"$$\sum_i x_i$$",
+        r"\(a b\)",
+        "\\[\na\nb\n\\]",
+        r"$\text{cost \$5 or so}$",
+        "$5 \\times 3$",
+    ],
+)
+def test_formulas_stay(tmp_path: Path, formula: str) -> None:
+    data, _ = filled(tmp_path / "x.html", f"<p>a {formula} b</p>", translating(reverse))
+    assert data.decode() == f"<p>{formula} b a</p>"
+
+
+@pytest.mark.parametrize(
+    "text", ["a $5 and $6", "a $5, or 6$ b", r"a \$b\$", "US$5 or A$6", "$PATH:$HOME/b"]
+)
+def test_amounts_are_no_formulas(tmp_path: Path, text: str) -> None:
+    data, _ = filled(tmp_path / "x.html", f"<p>{text}</p>")
+    assert data.decode() == f"<p>{text.upper()}</p>"
+
+
+def test_soft_hyphens_are_ignored(tmp_path: Path) -> None:
+    text = "<p>schl&shy;äft im H<b>au&#173;s</b><img alt='a&shy;b'></p>"
+    assert read(tmp_path / "x.html", text).segments[0].plain == "schläft im Haus"
+    data, _ = filled(tmp_path / "x.html", text)
+    assert data.decode() == "<p>SCHLÄFT IM <b>HAUS</b><img alt='a&shy;b'></p>"

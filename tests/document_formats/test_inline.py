@@ -1,6 +1,7 @@
 """Tags that are taken out of a text and put into its translation."""
 
 import re
+from itertools import accumulate
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -48,6 +49,12 @@ def translate(text: str, by: object = shout) -> str:
         ("<a><x/></a> b c", "<a><x/></a> B C", "c <a><x/></a> b"),
         ("<a>a <b>b</b></a> <i>c</i>", "<a>A <b>B</b></a> <i>C</i>", "<i>c</i> <a><b>b</b> a</a>"),
         ("a <b> b </b> c", "A <b>B</b> C", "c <b>b</b> a"),
+        (
+            "a<x/><b> b</b><y/><i> c</i>, d",
+            "A<x/> <b>B</b><y/> <i>C</i>, D",
+            "d <y/><i>c</i>,<x/> <b>b</b> a",
+        ),
+        ("a<wbr/>b<wbr/> c", "AB<wbr/><wbr/> C", "<wbr/>c ab<wbr/>"),
     ],
 )
 def test_tags_go_with_their_words(text: str, shouted: str, reversed_: str) -> None:
@@ -76,6 +83,10 @@ def write_tree(nodes: list[object], count: list[int]) -> str:
     return written
 
 
+def ends_of_words(text: str) -> set[int]:
+    return set(accumulate(map(len, text.split())))
+
+
 @settings(deadline=None)
 @given(trees(3), st.text("ab .,(", max_size=30), st.data())
 def test_no_tag_is_lost_doubled_or_badly_nested(
@@ -94,6 +105,10 @@ def test_no_tag_is_lost_doubled_or_badly_nested(
     assert TAG.sub("", written).split() == translation.split() or "".join(
         TAG.sub("", written).split()
     ) == "".join(translation.split())
+    # Words stay apart, but for a tag that parts two words of the source without a space.
+    separating = {one.text for one in plain.tags if one.separates}
+    shown = TAG.sub(lambda tag: " " * (tag[0] in separating), written)
+    assert ends_of_words(translation) <= ends_of_words(shown)
     waiting: list[str] = []
     for match in TAG.finditer(written):
         if match[1]:

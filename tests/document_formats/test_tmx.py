@@ -61,3 +61,13 @@ def test_variants_of_one_language_are_told_apart(tmp_path: Path) -> None:
     assert [segment.text for segment in document.segments] == ["O ônibus."]
     written = document.write([Filling("O autocarro.")]).decode()
     assert '<tuv xml:lang="pt-PT" creationtool="transformer-cli"><seg>O autocarro.' in written
+
+
+@pytest.mark.parametrize(
+    "seg", ['<bpt i="1"/><ept i="1"/>', "<![CDATA[]]>", "<!-- x -->", "&#160;", "<hi> </hi>"]
+)
+def test_a_variant_without_text_is_filled(tmp_path: Path, seg: str) -> None:
+    text = TMX.replace("<seg/>", f"<seg>{seg}</seg>")
+    data, result = filled(tmp_path / "x.tmx", text)
+    assert '<tuv xml:lang="de"><seg>A &amp; B</seg></tuv>' in data.decode()
+    assert result.left == []

@@ -264,3 +264,143 @@ def test_attributes_are_found_by_name_and_line_ends_read(tmp_path: Path) -> None
 def test_line_breaks_stay_where_space_is_preserved(tmp_path: Path, text: str) -> None:
     assert ">ONE TWO</target>" in fill_xliff(tmp_path, text.format(""))
     assert "ONE\n" in fill_xliff(tmp_path, text.format(' xml:space="preserve"'))
+
+
+FILE_1 = """<xliff version="1.2"><file source-language="en" target-language="de"><body>{}</body></file></xliff>"""
+FILE_2 = """<xliff version="2.0" srcLang="en" trgLang="de"><file id="f">{}</file></xliff>"""
+STATE = ' state="needs-review-translation" state-qualifier="mt-suggestion"'
+CUT = '<seg-source><mrk mtype="seg" mid="1">a b.</mrk> <mrk mtype="seg" mid="2">c <x id="1"/></mrk></seg-source>'
+
+
+def fill_unit(tmp_path: Path, unit: str, form: str = FILE_1) -> tuple[str, list[str]]:
+    """Return a unit as it is filled with words in reverse order, and what was left."""
+    data, result = filled(tmp_path / "x.xlf", form.format(unit), translating(reverse))
+    start, end = form.split("{}")
+    return data.decode().removeprefix(start).removesuffix(end), result.left
+
+
+@pytest.mark.parametrize(
+    "target", ["<![CDATA[]]>", "<!-- x -->", "&#160;", '<g id="1"/>', '<g id="1"> </g>', "<?x?>"]
+)
+def test_a_target_without_text_is_filled(tmp_path: Path, target: str) -> None:
+    unit = '<trans-unit id="a"><source><g id="1">a b</g></source><target{}>{}</target></trans-unit>'
+    expected = unit.format(STATE, '<g id="1">b a</g>')
+    assert fill_unit(tmp_path, unit.format("", target)) == (expected, [])
+    unit = '<unit id="u"><segment{}><source><pc id="1">a b</pc></source><target>{}</target></segment></unit>'
+    expected = unit.format(
+        ' state="translated" subState="transformer-cli:model"', '<pc id="1">b a</pc>'
+    )
+    assert fill_unit(tmp_path, unit.format("", target.replace("g", "pc")), FILE_2) == (expected, [])
+
+
+def test_a_target_with_the_tags_of_a_source_without_text_is_translated(tmp_path: Path) -> None:
+    unit = (
+        '<trans-unit id="a"><source><x id="1"/></source><target><x id="1"/></target></trans-unit>'
+    )
+    assert fill_unit(tmp_path, unit) == (unit, [])
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (
+            '<mrk mtype="seg" mid="1"/><mrk mtype="seg" mid="2"/>',
+            '<mrk mtype="seg" mid="1">b. a</mrk> <mrk mtype="seg" mid="2">c <x id="1"/></mrk>',
+        ),
+        (
+            '<mrk mtype="seg" mid="2">C<x id="1"/></mrk>-<mrk mtype="seg" mid="1"/>',
+            '<mrk mtype="seg" mid="2">C<x id="1"/></mrk>-<mrk mtype="seg" mid="1">b. a</mrk>',
+        ),
+        (
+            '<mrk mtype="seg" mid="1">A</mrk><mrk mtype="seg" mid="2"><x id="1"/></mrk>',
+            '<mrk mtype="seg" mid="1">A</mrk><mrk mtype="seg" mid="2">c <x id="1"/></mrk>',
+        ),
+    ],
+)
+def test_empty_segments_of_a_target_are_filled(tmp_path: Path, target: str, expected: str) -> None:
+    unit = f'<trans-unit id="a"><source>a</source>{CUT}<target{{}}>{{}}</target></trans-unit>'
+    assert fill_unit(tmp_path, unit.format("", target)) == (unit.format(STATE, expected), [])
+    # What people have translated stays even if they left the state as it was.
+    new = ' state="new"'
+    assert fill_unit(tmp_path, unit.format(new, target)) == (unit.format(STATE, expected), [])
+
+
+def test_a_segment_that_a_target_lacks_is_reported(tmp_path: Path) -> None:
+    target = '<target><mrk mtype="seg" mid="1">A</mrk></target>'
+    unit = f'<trans-unit id="a"><source>a</source>{CUT}{target}</trans-unit>'
+    written, left = fill_unit(tmp_path, unit)
+    assert written == unit
+    assert left == [f"{tmp_path}/x.xlf:1: its target has no mrk for some of its segments"]
+
+
+NO, YES = ' translate="no"', ' translate="yes"'
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ('a <sm id="1"{NO}/>b c<em startRef="1"/> d', '<sm id="1"{NO}/>b c<em startRef="1"/> d a'),
+        (
+            'a <mrk id="1"{NO}>b <mrk id="2"{YES}>c d</mrk> e</mrk>',
+            '<mrk id="1"{NO}>b <mrk id="2"{YES}>d c</mrk> e</mrk> a',
+        ),
+        (
+            'a <sm id="1"{NO}/>b <sm id="2"{YES}/>c d<em startRef="2"/> e<em startRef="1"/> f',
+            'f <sm id="1"{NO}/>b <sm id="2"{YES}/>d c<em startRef="2"/> e<em startRef="1"/> a',
+        ),
+        (
+            'a <mrk id="1"{NO}>b <pc id="2">c &amp; d</pc> e</mrk>',
+            'a <mrk id="1"{NO}>b <pc id="2">c &amp; d</pc> e</mrk>',
+        ),
+        (
+            'a <pc id="1"><sm id="2"{NO}/>b</pc>c d<em startRef="2"/> e f',
+            'f <pc id="1"> e a<sm id="2"{NO}/>b</pc>c d<em startRef="2"/>',
+        ),
+    ],
+)
+def test_parts_that_must_not_be_translated_stay(tmp_path: Path, source: str, target: str) -> None:
+    source, target = (text.format(NO=NO, YES=YES) for text in (source, target))
+    written, left = fill_unit(
+        tmp_path, f'<unit id="u"><segment><source>{source}</source></segment></unit>', FILE_2
+    )
+    assert f"<target>{target}</target>" in written
+    assert left == []
+
+
+@pytest.mark.parametrize("form", [FILE_1, FILE_2])
+def test_translate_is_inherited_and_overridden(tmp_path: Path, form: str) -> None:
+    unit = '<trans-unit id="{0}"{1}><source>a b</source></trans-unit>'
+    if form is FILE_2:
+        unit = '<unit id="{0}"{1}><segment><source>a b</source></segment></unit>'
+    inner = unit.format(1, NO) + unit.format(2, YES) + unit.format(3, "")
+    text = f'<group id="g"{NO}>{inner}<group id="h"{YES}>{unit.format(4, "")}</group></group>{unit.format(5, "")}'
+    written, left = fill_unit(tmp_path, text, form)
+    assert left == []
+    found = etree.fromstring(form.format(written)).iter("trans-unit", "unit")
+    assert [each.get("id") for each in found if each.find(".//target") is not None] == [
+        "2",
+        "4",
+        "5",
+    ]
+
+
+def test_a_part_of_a_unit_that_is_not_translated_may_be(tmp_path: Path) -> None:
+    source = 'a <mrk id="1" translate="yes">b c</mrk> d'
+    unit = f'<unit id="u"{NO}><segment{{}}><source>{source}</source>{{}}</segment></unit>'
+    target = '<target>a <mrk id="1" translate="yes">c b</mrk> d</target>'
+    state = ' state="translated" subState="transformer-cli:model"'
+    assert fill_unit(tmp_path, unit.format("", ""), FILE_2)[0] == unit.format(state, target)
+    source = '<g id="1">a <mrk mtype="protected">b <x id="2"/></mrk> c</g>'
+    target = '<g id="1"><mrk mtype="protected">b <x id="2"/></mrk> c a</g>'
+    unit = f'<trans-unit id="a"><source>{source}</source>{{}}</trans-unit>'
+    expected = unit.format(f"<target{STATE}>{target}</target>")
+    assert fill_unit(tmp_path, unit.format(""))[0] == expected
+
+
+def test_what_is_not_translated_may_span_segments(tmp_path: Path) -> None:
+    source = '<segment><source>a <sm id="1" translate="no"/>b</source>{}</segment><ignorable><source> </source></ignorable>'
+    unit = f'<unit id="u">{source}<segment><source> c d<em startRef="1"/> e f</source>{{}}</segment></unit>'
+    written, left = fill_unit(tmp_path, unit.format("", ""), FILE_2)
+    assert '<target>a <sm id="1" translate="no"/>b</target>' in written
+    assert '<target> c d<em startRef="1"/> f e</target>' in written
+    assert left == []

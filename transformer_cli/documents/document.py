@@ -4,19 +4,21 @@ import codecs
 import html as references
 import re
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 from transformer_cli.compression import is_compressed, open_text
 from transformer_cli.errors import InputError
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli.documents import html, markdown, po, subtitles, xml
+    from transformer_cli.documents import html, markdown, po, subtitles, tmx, xliff
 
 MAX_BYTES = 1 << 26
 """Of a document, which is held in memory as a whole."""
@@ -55,6 +57,7 @@ TEMPLATE = re.compile(
 )
 """What a template engine reads in HTML or Markdown, as Jinja, Liquid, Hugo, ERB or PHP."""
 _ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:-]*+)(?![^>]*/>)|\{%[-+]?\s*+(end)?(\w++)")
+SOFT_HYPHEN = "\xad"
 _SPACES = re.compile(r"[ \t\r\n\f\v]+")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
@@ -97,11 +100,29 @@ class Segment:
         return self._pattern.split(text) if self._pattern else [text]
 
     @property
-    def has_words(self) -> bool:
-        """True if there is anything to translate between the tags."""
+    def plain(self) -> str:
+        """The text without its tags."""
         starts = [0, *(tag.end for tag in self.tags)]
         ends = [*(tag.start for tag in self.tags), len(self.text)]
-        return any(map(LETTER.search, map(self.text.__getitem__, map(slice, starts, ends))))
+        return "".join(map(self.text.__getitem__, map(slice, starts, ends)))
+
+    @property
+    def has_words(self) -> bool:
+        """True if there is anything to translate between the tags."""
+        return LETTER.search(self.plain) is not None
+
+    def without_soft_hyphens(self) -> "Segment":
+        """Return the segment without soft hyphens in its words, which few models know so."""
+        if SOFT_HYPHEN not in self.text:
+            return self
+        text, place, tags = "", 0, []
+        for tag in self.tags:
+            text += self.text[place : tag.start].replace(SOFT_HYPHEN, "")
+            written, place = self.text[tag.start : tag.end], tag.end
+            tags.append(tag._replace(start=len(text), end=len(text) + len(written)))
+            text += written
+        text += self.text[place:].replace(SOFT_HYPHEN, "")
+        return replace(self, text=text, tags=tuple(tags))
 
     @property
     def is_ambiguous(self) -> bool:
@@ -122,6 +143,7 @@ class Filling:
         confidence: mean probability that the model gives its tokens, geometric; None: not its own.
         coverage: share of the source's words that its words are aligned to; None: not aligned.
         doubts: what is doubtful about its sentences.
+        is_aligned: whether alignments placed its tags or placeholders.
     """
 
     text: str
@@ -132,6 +154,7 @@ class Filling:
     confidence: float | None = None
     coverage: float | None = None
     doubts: tuple[str, ...] = ()
+    is_aligned: bool = False
 
     @property
     def is_unsure(self) -> bool:
@@ -158,6 +181,18 @@ class Edit(NamedTuple):
     start: int
     end: int
     text: str
+
+
+class Part(NamedTuple):
+    """A part of a document's structure, such as a run of text or an entry.
+
+    Attributes:
+        shape: what filling must not change, and where the part is, so that all shapes differ.
+        segments: the numbers of the segments whose translations stand in it.
+    """
+
+    shape: Hashable
+    segments: range = range(0)
 
 
 @dataclass(frozen=True)
@@ -201,6 +236,7 @@ class Document(ABC):
     """What translations have to be written in; formats with character references take any text."""
 
     def __init__(self, source: Source) -> None:
+        self._source = source
         self.name, self.languages = source.name, source.languages
         self.segments: list[Segment] = []
         """What is to be translated, in order."""
@@ -211,9 +247,23 @@ class Document(ABC):
     def write(self, fillings: Sequence[Filling | None]) -> bytes:
         """Return the document with each segment's translation; None leaves what was there."""
 
+    @abstractmethod
+    def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
+        """Return the parts that the document has, or will have with each segment's translation.
+
+        A document that ``write`` has written and ``read_again`` has read has parts of these shapes.
+        """
+
+    def read_again(self, data: bytes) -> Self:
+        """Read the document as ``write`` has written it."""
+        return type(self)(replace(self._source, data=data))
+
 
 class TextDocument(Document):
     """A document of which spans of text are replaced."""
+
+    needs_words = True
+    """Whether a run of text is a segment only if there are words in it."""
 
     def __init__(self, source: Source, declared: str | None = None) -> None:
         """Decode the text; of ``declared`` encodings are formats with character references."""
@@ -223,6 +273,7 @@ class TextDocument(Document):
             self.encoding = self._codec
         self.text = source.decode(self._codec)
         self._units: list[tuple[range, Callable[[Sequence[Filling]], list[Edit]]]] = []
+        self._runs: list[tuple[int, int, Hashable, range]] = []
 
     def add_unit(
         self, segments: Sequence[Segment], write: Callable[[Sequence[Filling]], list[Edit]]
@@ -233,21 +284,51 @@ class TextDocument(Document):
         self._units.append((range(first, len(self.segments)), write))
 
     def add_span(self, segment: Segment, start: int, end: int) -> None:
-        """Add a segment whose translation takes its place."""
-        self.add_unit([segment], lambda to: [Edit(start, end, self.written(segment, to[0].text))])
+        """Add a run of text, whose translation takes its place if it is a segment."""
+        first = len(self.segments)
+        if segment.has_words or not self.needs_words:
+            unit = [segment]
+            self.add_unit(unit, lambda to: [Edit(start, end, self.written(segment, to[0].text))])
+        self.add_run(start, end, self.shape(segment), range(first, len(self.segments)))
+
+    def add_run(self, start: int, end: int, shape: Hashable, segments: range) -> None:
+        """Add a span in which segments stand, and what filling must not change of it."""
+        self._runs.append((start, end, shape, segments))
+
+    def shape(self, segment: Segment) -> Hashable:
+        """Return what a segment's translation must have in common with it."""
+        return tuple(sorted(segment.tag_texts))
+
+    def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
+        """Return the runs of text, by their spans and shapes."""
+        edits = self._edits(fillings)
+        ends = [edit.end for edit in edits]
+        shifts = [0, *accumulate(len(new) - (end - start) for start, end, new in edits)]
+        parts = []
+        for start, end, shape, segments in self._runs:
+            span = (place + shifts[bisect_right(ends, place)] for place in (start, end))
+            parts.append(Part((*span, shape), segments))
+        return parts
 
     def write(self, fillings: Sequence[Filling | None]) -> bytes:
-        """Return the text with what is filled; characters that its encoding has not are references.
+        """Return the text with what is filled."""
+        return splice(self.text, self._edits(fillings)).encode(self._codec)
+
+    def _edits(self, fillings: Sequence[Filling | None]) -> list[Edit]:
+        """Return what is filled, in order; characters that the encoding lacks are references.
 
         Only formats that have references are asked to write such characters.
         """
         edits: list[Edit] = []
-        for places, write in self._units:
+        for places, write in self._units if fillings else ():
             filled = [filling for place in places if (filling := fillings[place]) is not None]
             if len(filled) == len(places):
                 edits += write(filled)
         edits += self.final_edits() if edits else []
-        return splice(self.text, edits).encode(self._codec, "xmlcharrefreplace")
+        return sorted(edit._replace(text=self._encodable(edit.text)) for edit in edits)
+
+    def _encodable(self, text: str) -> str:
+        return text.encode(self._codec, "xmlcharrefreplace").decode(self._codec)
 
     def written(self, segment: Segment, text: str) -> str:
         """Return a segment's translation as it stands in the document."""
@@ -260,6 +341,8 @@ class TextDocument(Document):
 
 class LinesDocument(TextDocument):
     """Plain text, a sentence a line: line N in is line N out, and what is not filled its source."""
+
+    needs_words = False  # as a memory may have numbers, too
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
@@ -345,9 +428,9 @@ def read_references(raw: str) -> str:
 
 
 def splice(text: str, edits: Iterable[Edit]) -> str:
-    """Return a text with spans of it replaced, which do not overlap."""
+    """Return a text with spans of it replaced, which are in order and do not overlap."""
     pieces, place = [], 0
-    for start, end, new in sorted(edits):
+    for start, end, new in edits:
         assert start >= place
         pieces += [text[place:start], new]
         place = end
@@ -368,8 +451,8 @@ def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = Tr
     """
     readers: Mapping[DocumentFormat, Callable[[Source], Document]] = {
         "po": po.PoDocument,
-        "xliff": xml.XliffDocument,
-        "tmx": xml.TmxDocument,
+        "xliff": xliff.XliffDocument,
+        "tmx": tmx.TmxDocument,
         "html": html.HtmlDocument,
         "markdown": markdown.MarkdownDocument,
         "srt": subtitles.SrtDocument,
@@ -380,4 +463,7 @@ def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = Tr
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise InputError(f"{path}: a document of more than {MAX_BYTES >> 20} MiB; split it")
-    return readers[format_of(path) or "lines"](Source(str(path), data, languages, marks_fuzzy))
+    source = Source(str(path), data, languages, marks_fuzzy)
+    document = readers[format_of(path) or "lines"](source)
+    document.segments = [segment.without_soft_hyphens() for segment in document.segments]
+    return document

@@ -1,6 +1,7 @@
 """Segments translated, with their tags and placeholders kept, and checked."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -9,6 +10,7 @@ from transformer_cli.documents.document import (
     Document,
     Filling,
     Match,
+    Part,
     Segment,
     Tag,
     element_name,
@@ -25,10 +27,12 @@ from transformer_cli.documents.sentences import (
     LineTranslator,
     translate_texts,
 )
+from transformer_cli.errors import InputError
 from transformer_cli.text.reserved import compare_placeholders, find_placeholders
 from transformer_cli.text.terms import describe_kept
 
 _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
+_MAX_ATTEMPTS = 30  # to fill a document without changing its structure
 _SHOWN = 300  # characters of what is told
 _FORMS = re.compile(r"\{\s*+\w++\s*+,\s*+(?:plural|select|selectordinal)\s*+,")
 _QUOTES = {'"': '"', "'": "'", "„": "“", "“": "”", "»": "«", "«": "»", "‘": "’", "`": "'"}
@@ -56,6 +60,10 @@ class Filled:
     recalled: int = 0
     terms: int = 0
     lost: list[str] = field(default_factory=list)
+
+    def has(self, number: int) -> bool:
+        """Return whether a segment is filled."""
+        return self.fillings[number] is not None
 
     def told(self) -> list[str]:
         """Return lines about what was filled, and what a person should look at."""
@@ -88,13 +96,12 @@ def fill(document: Document, how: LineTranslator) -> Filled:
     matches = how.find_matches([segment.text for segment in segments])
     for place, (segment, match) in enumerate(zip(segments, matches, strict=True)):
         filled.fillings[place] = match and _recall(segment, match, document.encoding, how)
-    filled.recalled = sum(filling is not None for filling in filled.fillings)
     cores = {
         place: _Core.of(segment, how)
         for place, segment in enumerate(segments)
         if filled.fillings[place] is None
     }
-    for place, translated in _translate_cores(cores, how, filled).items():
+    for place, translated in _translate_cores(cores, how).items():
         core, segment, text = cores[place], segments[place], translated.text
         problem = _find_problem(core, text, document.encoding, how)
         if translated.doubts and not how.fills_doubtful:
@@ -103,10 +110,6 @@ def fill(document: Document, how: LineTranslator) -> Filled:
             filled.left.append(f"{segment.place}: {problem}")
             continue
         difference = compare_placeholders(core.segment.text, text, how.placeholders)
-        if difference:
-            filled.differing.append(f"{segment.place}: {difference}")
-        elif translated.doubts:
-            filled.doubtful.append(f"{segment.place}: {translated.doubts[0]}")
         match = matches[place]
         filled.fillings[place] = Filling(
             f"{core.lead}{text}{core.trail}",
@@ -116,8 +119,63 @@ def fill(document: Document, how: LineTranslator) -> Filled:
             confidence=translated.confidence,
             coverage=translated.coverage if how.aligns_all else None,
             doubts=translated.doubts,
+            is_aligned=translated.is_aligned,
         )
+    _leave_what_breaks(document, filled)
+    _count(document, filled)
     return filled
+
+
+def _count(document: Document, filled: Filled) -> None:
+    """Note what there is to say about the fillings."""
+    for segment, filling in zip(document.segments, filled.fillings, strict=True):
+        if filling is None:
+            continue
+        filled.recalled += filling.origin == "memory"
+        filled.aligned += filling.is_aligned
+        if filling.problem:
+            filled.differing.append(f"{segment.place}: {filling.problem}")
+        elif filling.doubts:
+            filled.doubtful.append(f"{segment.place}: {filling.doubts[0]}")
+
+
+def _leave_what_breaks(document: Document, filled: Filled) -> None:
+    """Read the filled document again, and leave segments that change its structure."""
+    for attempt in range(_MAX_ATTEMPTS):
+        expected = document.structure(filled.fillings)
+        try:
+            found = document.read_again(document.write(filled.fillings)).structure()
+        except InputError as error:
+            raise InputError(f"{error} in the filled document, which is not written") from error
+        places = _places_of_new(expected, found) or _places_of_new(found, expected)
+        if not places:
+            return
+        parts = [n for n, part in enumerate(expected) if any(map(filled.has, part.segments))]
+        if not parts:
+            break
+        # One difference may hide all that follows, so we trust only the first ones.
+        for part in {near for place in places[: 1 << attempt] for near in _nearest(place, parts)}:
+            for number in filter(filled.has, expected[part].segments):
+                filled.fillings[number] = None
+                place = document.segments[number].place
+                filled.left.append(f"{place}: its translation would change the file's structure")
+    raise InputError(
+        f"{document.name}: filling it would change the file's structure, so nothing is written"
+    )
+
+
+def _places_of_new(parts: Sequence[Part], others: Sequence[Part]) -> list[int]:
+    """Return the places of parts that are not among others."""
+    shapes = {part.shape for part in others}
+    return [place for place, part in enumerate(parts) if part.shape not in shapes]
+
+
+def _nearest(place: int, places: Sequence[int]) -> list[int]:
+    """Return which of some sorted places are nearest to one: one, or two on both sides."""
+    at = bisect_left(places, place)
+    near = places[max(0, at - 1) : at + 1]
+    least = min(abs(one - place) for one in near)
+    return [one for one in near if abs(one - place) == least]
 
 
 def _recall(segment: Segment, match: Match, encoding: str, how: LineTranslator) -> Filling | None:
@@ -136,7 +194,7 @@ def _recall(segment: Segment, match: Match, encoding: str, how: LineTranslator) 
 
 
 def _translate_cores(
-    cores: Mapping[int, "_Core"], how: LineTranslator, filled: Filled
+    cores: Mapping[int, "_Core"], how: LineTranslator
 ) -> dict[int, "JoinedTranslation"]:
     """Translate what has words, with its tags or with those put in again; by place, in order."""
     done: dict[int, JoinedTranslation] = {}
@@ -158,8 +216,8 @@ def _translate_cores(
         translated = translate_texts(texts, how, True, how.placeholders)
         for place, one, joined in zip(rest, plain, translated, strict=True):
             placed = place_tags(one, joined.src_words, joined.text, joined.tgt_words, joined.links)
-            done[place] = replace(joined, text=placed)
-        filled.aligned = sum(bool(cores[place].segment.tags) for place in rest)
+            is_aligned = bool(cores[place].segment.tags)
+            done[place] = replace(joined, text=placed, is_aligned=is_aligned)
     return {place: done.get(place, drafts.get(place, JoinedTranslation(""))) for place in cores}
 
 
@@ -209,8 +267,11 @@ class _Core:
         partners = find_partners(tags) or {}
         first, last = 0, len(tags) - 1
         while len(tags) <= _MAX_TAGS:
-            start = end - len(text[start:end].lstrip())
-            end = start + len(text[start:end].rstrip())
+            # A tag may begin or end with white space.
+            before = text[start : tags[first].start if first <= last else end]
+            start += len(before) - len(before.lstrip())
+            after = text[tags[last].end if first <= last else start : end]
+            end -= len(after) - len(after.rstrip())
             at_start = first <= last and tags[first].start == start
             at_end = first <= last and tags[last].end == end
             if at_start and at_end and partners.get(first) == last:

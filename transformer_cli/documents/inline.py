@@ -13,8 +13,16 @@ from transformer_cli.text.scripts import MARKS, is_of_word
 Span = tuple[int, int]
 """Of a word in a text, or of words in a list of them."""
 
+# Each alternative ends at the next sign that could begin it, so that time grows linearly.
+MATH = re.compile(
+    r"\$\$(?:(?!\$\$).)++\$\$|\\\[(?:(?!\\[\[\]]).)++\\\]|\\\((?:(?!\\[()]).)++\\\)"
+    r"|(?<![\\$\w])\$(?![\s$]|\d[\d.,]*\s+[^\W\d_]{2})(?:\\.|[^$\\])++(?<!\s)\$(?![\w$])",
+    re.DOTALL,
+)
+"""Formulas of TeX, as MathJax, KaTeX and Pandoc read them; not amounts, as in '$5 or $6'."""
 _LETTERS = re.compile(rf"[\w{MARKS}]+")
 _MOST_SIGNS = 4  # around a word, that go each for itself
+_UNSEEN = re.compile(r"<(?:wbr\b|\d)", re.IGNORECASE)  # the latter in WebVTT, a time
 _CLINGING = ".,;:!?…)"
 
 
@@ -24,6 +32,7 @@ class _TakenTag(NamedTuple):
     at: int  # offset in the text without tags
     spaces: tuple[bool, bool]  # whether there is white space, or nothing, before and after it
     words: tuple[bool, bool]  # or a word
+    separates: bool = False  # two words that no white space separates
 
 
 @dataclass(frozen=True)
@@ -47,9 +56,12 @@ class PlainText:
             taken.append(_TakenTag(written, tag, len(plain), spaces, words))
             text = segment.text[tag.end : following]
             has_closed |= tag.kind == "close"
-            is_apart |= tag.kind == "alone" or (has_closed and tag.kind == "open")
+            is_apart |= tag.kind == "alone" and not _UNSEEN.match(written)
+            is_apart |= has_closed and tag.kind == "open"
             ends_word = is_of_word(plain[-1:]) or plain.endswith(tuple(_CLINGING))
             if is_apart and ends_word and is_of_word(text[:1]):
+                between = [one for one in taken if one.at == len(plain)]
+                taken[-len(between) :] = [one._replace(separates=True) for one in between]
                 plain += " "  # <br/> between words, or </a><a>
             elif is_of_word(plain[-2:-1]) and plain[-1] == " " and text and text[0] in _CLINGING:
                 plain = plain.rstrip(" ")
@@ -114,6 +126,7 @@ class _Item:
     spaces: tuple[bool, bool] = (False, False)  # before and after it
     words: tuple[bool, bool] = (False, False)
     clings_left: bool = False
+    separates: bool = False
     place: Span = (0, 0)  # among the target's pieces
 
 
@@ -124,6 +137,7 @@ class _Mark(NamedTuple):
     between_words: tuple[bool, bool]
     in_words: tuple[bool, bool]  # where the translation has no space
     clings: tuple[bool, bool] = (True, True)  # to words, or else to punctuation only
+    separates: bool = False  # words even without a space
 
 
 def place_tags(
@@ -190,13 +204,14 @@ def _build_items(plain: PlainText, pieces: Sequence[Span]) -> list[_Item]:
     """Return the tags as trees; pairs without words in them stand alone."""
     partners = find_partners([one.tag for one in plain.tags]) or {}
     stack: list[list[_Item]] = [[]]
-    for number, (text, _, at, spaces, words) in enumerate(plain.tags):
+    for number, (text, _, at, spaces, words, separates) in enumerate(plain.tags):
         begun = sum(start < at for start, _ in pieces)
         ended = sum(end <= at for _, end in pieces)
         partner = partners.get(number)
         if partner is None:
             clings_left = not spaces[0] and spaces[1]
             item = _Item(text, range(begun, begun), spaces=spaces, words=words)
+            item.separates = separates
             item.clings_left = clings_left and begun > 0
             stack[-1].append(item)
         elif partner > number:
@@ -305,7 +320,8 @@ def _marks(items: Sequence[_Item], room: Span) -> Iterator[tuple[int, _Mark]]:
     for item in order:
         start, end = item.place
         if item.closing is None:
-            yield start, _Mark(item.opening, item.spaces, item.spaces, item.words)
+            spaces, words = item.spaces, item.words
+            yield start, _Mark(item.opening, spaces, spaces, words, item.separates)
         else:
             yield start, _Mark(item.opening, (True, False), (False, False))
             yield from _marks(item.inner, item.place)
@@ -341,13 +357,14 @@ def _write_gap(before: str | None, space: str, after: str | None, marks: Sequenc
 
     if not marks:
         return space
-    written = marks[0].text
-    if before is not None and may_be_spaced(marks[0], 0, before):
-        written = (space or " ") + written
+    spaced = [before is not None and may_be_spaced(marks[0], 0, before)]
     for left, right in pairwise(marks):
-        if may_be_spaced(left, 1, "") and may_be_spaced(right, 0, ""):
-            written += space or " "
-        written += right.text
-    if after is not None and may_be_spaced(marks[-1], 1, after):
-        written += space or " "
-    return written
+        spaced.append(may_be_spaced(left, 1, "") and may_be_spaced(right, 0, ""))
+    spaced.append(after is not None and may_be_spaced(marks[-1], 1, after))
+    is_inside = space and before is not None and after is not None
+    if is_inside and not any(spaced) and not any(mark.separates for mark in marks):
+        # Words must not run together: before what opens, or else behind all.
+        opening = (n for n, mark in enumerate(marks) if mark.between_words == (True, False))
+        spaced[next(opening, len(marks))] = True
+    gaps = [(space or " ") if is_spaced else "" for is_spaced in spaced]
+    return gaps[0] + "".join(f"{mark.text}{gap}" for mark, gap in zip(marks, gaps[1:], strict=True))

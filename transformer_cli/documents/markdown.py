@@ -1,7 +1,7 @@
 """Markdown: paragraphs, headings, list items and cells of tables; markdown-it-py finds them."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -105,10 +105,13 @@ class MarkdownDocument(TextDocument):
             on_one_line = ((re.sub(r"\s", " ", piece), name) for piece, name in pieces)
             line = first + content.count("\n", 0, start) + 1
             segment = make_segment(on_one_line, f"{self.name}:{line}", str)
-            if segment.has_words:
-                self.add_span(segment, offsets[start], offsets[last])
-                if has_bars:
-                    self._escaping.add(segment)
+            self.add_span(segment, offsets[start], offsets[last])
+            if has_bars:
+                self._escaping.add(segment)
+
+    def shape(self, segment: Segment) -> Hashable:
+        """Return the tags, but not the escapes, which ``written`` may add."""
+        return tuple(sorted(tag for tag in segment.tag_texts if tag[0] != "\\"))
 
     def written(self, segment: Segment, text: str) -> str:
         """Return a translation with escapes for what would read as markup."""

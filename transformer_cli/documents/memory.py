@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from transformer_cli.data.readers.opening import open_source, source_of_file
-from transformer_cli.documents.document import Match, without_controls
+from transformer_cli.documents.document import SOFT_HYPHEN, Match, without_controls
 from transformer_cli.errors import UsageError
 from transformer_cli.packages import import_extra
 
@@ -58,4 +58,4 @@ class Memory:
 
 
 def _normalise(text: str) -> str:
-    return " ".join(without_controls(text).split())
+    return " ".join(without_controls(text).replace(SOFT_HYPHEN, "").split())

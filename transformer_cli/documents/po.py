@@ -19,6 +19,7 @@ from transformer_cli.data.readers.po import (
 from transformer_cli.documents.document import (
     Document,
     Filling,
+    Part,
     Segment,
     Source,
 )
@@ -45,8 +46,10 @@ class PoDocument(Document):
         self._lines = re.split(r"(?<=\n)", text.removeprefix(self._mark))
         self._plural: PluralForms | None = None
         self._entries: list[tuple[PoEntry, range]] = []  # with their segments
+        self._parts: list[Part] = []
         for entry in read_entries(self._lines, self.encoding, self._error):
             self._check_forms(entry)
+            first = len(self.segments)
             is_translated = any(entry.texts[form] for form in entry.forms)
             if is_header(entry.texts):
                 self._read_header(entry.texts.get("msgstr", ""))
@@ -54,6 +57,8 @@ class PoDocument(Document):
                 self._add(entry)
             elif entry.texts["msgid"] and not all(entry.texts[form] for form in entry.forms):
                 self.left.append(f"{self._place(entry.line)}: some forms of its plural are empty")
+            shape = (len(self._parts), entry.texts.get("msgctxt"), *entry.sources)
+            self._parts.append(Part(shape, range(first, len(self.segments))))
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -100,6 +105,10 @@ class PoDocument(Document):
         text = "".join((self._mark, *lines))
         # Only what comments say of a memory may be in other letters.
         return text.encode(self.encoding, "replace")
+
+    def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
+        """Return the entries, by their numbers, contexts and messages."""
+        return self._parts
 
     def _fill(self, lines: list[str], entry: PoEntry, fillings: Sequence[Filling]) -> None:
         """Put an entry's translations in; lines that go become empty."""

@@ -62,6 +62,7 @@ class JoinedTranslation:
     log_probability: float = 0.0
     tokens: int = 0
     doubts: tuple[str, ...] = ()
+    is_aligned: bool = False
 
     @property
     def confidence(self) -> float | None:

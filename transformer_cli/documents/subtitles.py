@@ -65,8 +65,7 @@ class SrtDocument(TextDocument):
             start += len(raw) - len(raw.lstrip())
             end -= len(raw) - len(raw.rstrip())
             segment = self._segment(number, self.text[start:end])
-            if segment.has_words:
-                self.add_span(segment, start, end)
+            self.add_span(segment, start, end)
 
     def _segment(self, line: int, raw: str) -> Segment:
         parts = _TAG.split(join_lines(raw))

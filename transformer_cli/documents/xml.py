@@ -1,29 +1,27 @@
-"""TMX and XLIFF: XML with the place of each element, so that what is filled goes between the bytes.
+"""XML with the place of each element, so that translations go between the same bytes.
 
-Expat reads it: no entities of a file's own, nothing from elsewhere, and bounds on all it keeps. In
-TMX, units in the source language get a translation where they have none; in XLIFF 1.2 and 2.x, also
-where there is one that is to be made anew.
+Expat reads it, without a file's own entities and without other files, and with limits on what is
+kept.
 """
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
-from transformer_cli.config.languages import base_language
-from transformer_cli.data.readers.units import comparable_code
 from transformer_cli.documents.document import (
-    Edit,
     Filling,
+    Part,
     Segment,
     Source,
     Tag,
     TextDocument,
     join_lines,
 )
+from transformer_cli.documents.inline import find_partners
 from transformer_cli.errors import InputError
 
 _DECLARED = re.compile(rb"""\s*<\?xml\s[^>]*?encoding\s*=\s*["']([\w.:-]+)["']""")
@@ -34,14 +32,15 @@ _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _INNER = re.compile(r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[(?P<literal>.*?)\]\]>", re.DOTALL)
 _MAX_ELEMENTS = 1_000_000
 _MAX_DEPTH = 100
-_UNTRANSLATED_STATES = ("new", "needs-translation")  # of XLIFF
-_STATES = {
-    "model": {"state": "needs-review-translation", "state-qualifier": "mt-suggestion"},
-    "memory": {"state": "translated", "state-qualifier": "exact-match"},
-}
 
-Kind = tuple[Literal["pair", "open", "close", "alone"], str]
-"""What an inline element is, and the key that it shares with its other half."""
+Kind = tuple[Literal["open", "close", "alone"], str]
+"""What an inline tag is, and the key that it shares with its other half."""
+What = Literal["text", "left"] | Kind
+"""Text to translate, or not to, or a tag."""
+Scopes = dict[str, bool]
+"""Whether text is translated, as the elements around it say; the last of these is right."""
+UNIT = "\0"
+"""The scope of a unit, whose key no element can have."""
 
 
 @dataclass(eq=False)
@@ -68,6 +67,12 @@ class Element:
         """Prefix of its name, with the colon."""
         return self.name[: self.name.rfind(":") + 1]
 
+    def inner_elements(self) -> Iterator["Element"]:
+        """Yield all elements in it."""
+        for child in self.children:
+            yield child
+            yield from child.inner_elements()
+
     def find(self, local: str) -> "Element | None":
         """Return the first child of a name, in the same name space."""
         return next(self.all(local), None)
@@ -87,13 +92,26 @@ class XmlDocument(TextDocument):
         super().__init__(source, named)
         self.root = _Parser(self.text, self.name).root
 
+    def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
+        """Return the tags of targets, and the text around them without white space, by turns."""
+        parts, around, place = list[Part](), list[str](), 0
+        for start, end, shape, segments in sorted(self._runs, key=lambda run: run[:2]):
+            around.append(self.text[place:start])
+            if shape is not None:
+                parts.append(Part((len(parts), "".join("".join(around).split()))))
+                parts.append(Part((len(parts), shape), segments))
+                around = []
+            place = end
+        around.append(self.text[place:])
+        return [*parts, Part((len(parts), "".join("".join(around).split())))]
+
+    def add_changing(self, start: int, end: int) -> None:
+        """Add a span that filling may change."""
+        self.add_run(start, end, None, range(0))
+
     def error(self, element: Element, problem: str) -> InputError:
         """Return an error about an element."""
         return InputError(f"{self.name}:{element.line}: {problem}")
-
-    def inner(self, element: Element) -> str:
-        """Return what is between an element's tags."""
-        return self.text[element.content : element.content_end]
 
     def start_tag(self, element: Element, attributes: Mapping[str, str]) -> str:
         """Return an element's start tag with attributes set, and not closed at once."""
@@ -106,6 +124,18 @@ class XmlDocument(TextDocument):
             tag = tag[:start] + written + tag[end:]
         return f"{tag}>"
 
+    def add_target(
+        self, place: int, target: Element | None, texts: Iterable[Element], first: int
+    ) -> None:
+        """Add ``target``, or a place where one is put in, into which segments are filled.
+
+        They are those from ``first`` on; the tags in it are those of ``texts``.
+        """
+        start, end = (target.start, target.end) if target else (place, place)
+        inner = (each for text in texts for each in text.inner_elements())
+        tags = sorted(self.text[each.start : each.content] for each in inner)
+        self.add_run(start, end, tuple(tags), range(first, len(self.segments)))
+
     def indent(self, element: Element) -> str:
         """Return the white space before an element."""
         start = element.start
@@ -113,38 +143,90 @@ class XmlDocument(TextDocument):
             start -= 1
         return self.text[start : element.start] if self.text[start - 1] == ">" else ""
 
-    def segment(
-        self, element: Element, kind: Callable[[Element], Kind], keeps_space: bool = False
-    ) -> Segment:
-        """Return an element's content as a segment; ``kind`` tells what its children are."""
-        text, tags = "", list[Tag]()
-        for piece, is_tag, (how, key) in self._pieces(element, kind):
-            if is_tag:
-                half = "open" if how == "pair" else how
-                tags.append(Tag(len(text), len(text) + len(piece), half, key))
-            elif not keeps_space:
-                piece = join_lines(piece)
-            text += piece
-        return Segment(text, f"{self.name}:{element.line}", tuple(tags))
+    @abstractmethod
+    def kind(self, element: Element) -> Kind | Literal["pair"]:
+        """Return what an element in a segment is: one tag, or a pair of them."""
 
-    def _pieces(
-        self, element: Element, kind: Callable[[Element], Kind]
-    ) -> Iterator[tuple[str, bool, Kind]]:
-        """Yield text without escapes, and tags as they stand."""
+    def lacks_text(self, segment: Segment, target: Element | None, scopes: Scopes) -> bool:
+        """Return whether there is no text in a target, although there is in its source."""
+        if target is None:
+            return True
+        there = self.segment(target, dict(scopes))
+        return not there.plain.strip() and (bool(segment.plain.strip()) or not there.tags)
+
+    def segment(self, element: Element, scopes: Scopes, keeps_space: bool = False) -> Segment:
+        """Return an element's content as a segment.
+
+        Text that must not be translated belongs to the tag before it. ``scopes`` are those in which
+        the element begins, and become those in which it ends.
+        """
+        text, tags, opened, joined = "", list[Tag](), dict[str, int](), set[int]()
+        left, left_at, text_end = "", -1, 0
+        for piece, what in self._pieces(element, scopes):
+            if what == "text":
+                text += piece if keeps_space else join_lines(piece)
+                text_end = len(text) if piece else text_end
+            elif what == "left" and tags:
+                text += piece
+                tags[-1], left_at = tags[-1]._replace(end=len(text)), len(tags) - 1
+                joined.add(len(text))
+            elif what == "left":
+                left += piece
+            else:
+                how, key = what
+                start, text, left = len(text), f"{text}{left}{piece}", ""
+                first = opened.pop(key, len(tags)) if how == "close" else len(tags)
+                inner = (tags[n].kind == "alone" for n in range(first + 1, len(tags)))
+                if first <= left_at and tags[first].start >= text_end and all(inner):
+                    # A pair with nothing to translate in it is one tag.
+                    tags[first:], left_at = [Tag(tags[first].start, len(text))], first
+                else:
+                    opened |= {key: len(tags)} if how == "open" else {}
+                    tags.append(Tag(start, len(text), how, key))
+        tags += [Tag(0, len(left))] if left else []
+        if find_partners(tags) is None:
+            tags = _join_tags(tags, joined)
+        return Segment(text + left, f"{self.name}:{element.line}", tuple(tags))
+
+    def _pieces(self, element: Element, scopes: Scopes) -> Iterator[tuple[str, What]]:
+        """Yield text without escapes, text that must not be translated, and tags as they stand."""
         place = element.content
         for child in element.children:
-            yield from _read_text(self.text[place : child.start])
-            how, key = kind(child)
-            if how == "pair" and not child.is_empty:
-                key = f"{child.name} {child.start}"
-                yield self.text[child.start : child.content], True, ("open", key)
-                yield from self._pieces(child, kind)
-                yield self.text[child.content_end : child.end], True, ("close", key)
-            else:
-                how = "alone" if how == "pair" else how
-                yield self.text[child.start : child.end], True, (how, key)
+            yield from self._texts(place, child.start, scopes)
             place = child.end
-        yield from _read_text(self.text[place : element.content_end])
+            kind, translates = self.kind(child), says_translate(child)
+            if kind == "pair" and not child.is_empty:
+                key = f"{child.name} {child.start}"
+                scopes |= {} if translates is None else {key: translates}
+                yield self.text[child.start : child.content], ("open", key)
+                yield from self._pieces(child, scopes)
+                yield self.text[child.content_end : child.end], ("close", key)
+                scopes.pop(key, None)
+                continue
+            tag: Kind = ("alone", "") if kind == "pair" else kind
+            if tag[0] == "open" and translates is not None:
+                scopes[tag[1]] = translates
+            elif tag[0] == "close":
+                scopes.pop(tag[1], None)
+            yield self.text[child.start : child.end], tag
+        yield from self._texts(place, element.content_end, scopes)
+
+    def _texts(self, start: int, end: int, scopes: Scopes) -> Iterator[tuple[str, What]]:
+        raw = self.text[start:end]
+        if raw and not next(reversed(scopes.values())):
+            yield raw, "left"
+        elif raw:
+            yield from _read_text(raw)
+
+
+def _join_tags(tags: Sequence[Tag], places: Container[int]) -> list[Tag]:
+    """Return tags of which those that meet at certain places are one."""
+    found: list[Tag] = []
+    for tag in tags:
+        if found and found[-1].end == tag.start and tag.start in places:
+            tag = Tag(found.pop().start, tag.end)
+        found.append(tag)
+    return found
 
 
 def write_text(segment: Segment, text: str) -> str:
@@ -154,18 +236,22 @@ def write_text(segment: Segment, text: str) -> str:
     return "".join(parts)
 
 
-def _read_text(raw: str) -> Iterator[tuple[str, bool, Kind]]:
+def _read_text(raw: str) -> Iterator[tuple[str, What]]:
     """Yield text, and comments and the like as tags."""
-    alone: Kind = ("alone", "")
     place = 0
     for match in _INNER.finditer(raw):
-        yield _unescape(raw[place : match.start()]), False, alone
+        yield _unescape(raw[place : match.start()]), "text"
         literal = match["literal"]
-        yield (
-            (match[0], True, alone) if literal is None else (_read_line_ends(literal), False, alone)
-        )
+        yield (match[0], ("alone", "")) if literal is None else (_read_line_ends(literal), "text")
         place = match.end()
-    yield _unescape(raw[place:]), False, alone
+    yield _unescape(raw[place:]), "text"
+
+
+def says_translate(element: Element) -> bool | None:
+    """Return whether an element says that its text is translated; None: it does not say."""
+    if element.attributes.get("mtype") == "protected":
+        return False
+    return {"yes": True, "no": False}.get(element.attributes.get("translate", ""))
 
 
 def _read_line_ends(raw: str) -> str:
@@ -238,256 +324,3 @@ class _Parser:
         else:
             element.content_end = self._offset()
             element.end = self._text.index(">", element.content_end) + 1
-
-
-# --- TMX ------------------------------------------------------------------------------------------
-
-
-class TmxDocument(XmlDocument):
-    """A translation memory."""
-
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
-        if self.root.name != "tmx":
-            problem = f"not TMX: the outermost element is '{self.root.name[:40]}'"
-            raise self.error(self.root, problem)
-        units = [unit for body in self.root.all("body") for unit in body.all("tu")]
-        comparable = comparable_code(source.languages)
-        src, tgt = map(comparable, source.languages)
-        codes = Counter(_language(variant) for unit in units for variant in unit.all("tuv"))
-        if codes and src not in map(comparable, codes):
-            told = (f"'{code[:20]}'" for code, _ in codes.most_common(5) if code)
-            found = ", ".join(told) or "no language (tuv elements without xml:lang)"
-            raise InputError(f"{self.name}: units in {found}, but the run translates from '{src}'")
-        ours = (code for code, _ in codes.most_common() if comparable(code) == tgt)
-        self._code = next(ours, source.languages[1])
-        for unit in units:
-            by_language: dict[str, Element] = {}
-            for variant in unit.all("tuv"):
-                by_language.setdefault(comparable(_language(variant)), variant)
-            if src in by_language:
-                self._add(unit, by_language[src], by_language.get(tgt))
-
-    def _add(self, unit: Element, variant: Element, target: Element | None) -> None:
-        source, there = variant.find("seg"), target and target.find("seg")
-        if source is None or (target is not None and there is None):
-            raise self.error(variant, "a tuv without its seg")
-        if there is not None and (there.children or self.inner(there).strip()):
-            return
-        segment = self.segment(source, _kind_of_tmx)
-
-        def write(fillings: Sequence[Filling]) -> list[Edit]:
-            (filling,) = fillings
-            written = f"<seg>{write_text(segment, filling.text)}</seg>"
-            if filling.comment:
-                written = f"<note>{escape(filling.comment)}</note>{written}"
-            if there is not None:
-                return [Edit(there.start, there.end, written)]
-            attribute = "lang" if "lang" in variant.attributes else "xml:lang"
-            last = list(unit.all("tuv"))[-1]
-            tag = f'<tuv {attribute}={quoteattr(self._code)} creationtool="transformer-cli">'
-            return [Edit(last.end, last.end, f"{self.indent(last)}{tag}{written}</tuv>")]
-
-        if segment.text.strip():
-            self.add_unit([segment], write)
-
-
-def _language(variant: Element) -> str:
-    return variant.attributes.get("xml:lang") or variant.attributes.get("lang", "")
-
-
-def _kind_of_tmx(element: Element) -> Kind:
-    match element.name:
-        case "hi":
-            return "pair", ""
-        case "bpt":
-            return "open", element.attributes.get("i", "")
-        case "ept":
-            return "close", element.attributes.get("i", "")
-    return "alone", ""
-
-
-# --- XLIFF ----------------------------------------------------------------------------------------
-
-
-class XliffDocument(XmlDocument):
-    """An XLIFF file, of the version that it says."""
-
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
-        version = self.root.attributes.get("version", "")
-        if self.root.name.rpartition(":")[2] != "xliff" or version[:2] not in ("1.", "2."):
-            what = f"'{self.root.name[:40]}' of version '{version[:20]}'"
-            raise self.error(self.root, f"not XLIFF 1.2 or 2.x: the outermost element is {what}")
-        self._notes: dict[Element, list[str]] = {}
-        self._without_language: list[tuple[Element, str]] = []
-        if version[0] == "1":
-            for file in self.root.all("file"):
-                self._check_languages(file, "source-language", "target-language")
-                keeps_space = _keeps_space(file, _keeps_space(self.root))
-                self._add_units(file, ("trans-unit",), self._add_unit_of_1, keeps_space)
-        else:
-            self._check_languages(self.root, "srcLang", "trgLang")
-            self._add_units(self.root, ("unit",), self._add_unit_of_2, _keeps_space(self.root))
-
-    def _check_languages(self, element: Element, *attributes: str) -> None:
-        whats = ("translates from", "translates into")
-        for name, ours, what in zip(attributes, self.languages, whats, strict=True):
-            theirs = element.attributes.get(name)
-            if theirs is None and name == attributes[1]:
-                self._without_language.append((element, name))
-            elif base_language(theirs or ours) != base_language(ours):
-                problem = f"{name} is '{(theirs or '')[:40]}', but the run {what} '{ours}'"
-                raise self.error(element, problem)
-
-    def _add_units(
-        self,
-        parent: Element,
-        names: Sequence[str],
-        add: Callable[[Element, bool], None],
-        keeps_space: bool,
-    ) -> None:
-        """Add all units below an element that are to be translated."""
-        for child in parent.all("body", "group", "file", *names):
-            if child.attributes.get("translate") == "no":
-                continue
-            keeps = _keeps_space(child, keeps_space)
-            if child.name.removeprefix(child.prefix) in names:
-                add(child, keeps)
-            else:
-                self._add_units(child, names, add, keeps)
-
-    def _needs_text(self, target: Element | None) -> bool:
-        return target is None or (not target.children and not self.inner(target).strip())
-
-    def final_edits(self) -> list[Edit]:
-        """Return the target's language where there is none, and notes."""
-        edits = [
-            Edit(element.start, element.content, self.start_tag(element, {name: self.languages[1]}))
-            for element, name in self._without_language
-        ]
-        for unit, notes in self._notes.items():
-            prefix, there = unit.prefix, unit.find("notes")
-            written = "".join(f"<{prefix}note>{escape(n)}</{prefix}note>" for n in notes)
-            if there is None or there.is_empty:
-                place = there or next(unit.all("originalData", "segment", "ignorable"))
-                end = there.end if there else place.start
-                written = f"<{prefix}notes>{written}</{prefix}notes>"
-                edits.append(Edit(place.start, end, written))
-            else:
-                edits.append(Edit(there.content, there.content, written))
-        self._notes = {}
-        return edits
-
-    def _target(self, source: Element, target: Element | None, new: dict[str, str]) -> Edit:
-        """Return where a translation goes and its element, with NUL for what is in it."""
-        name = f"{source.prefix}target"
-        if target is not None:
-            tag = self.start_tag(target, new)
-            return Edit(target.start, target.end, f"{tag}\0</{name}>")
-        attributes = "".join(f' {key}="{value}"' for key, value in new.items())
-        text = f"{self.indent(source)}<{name}{attributes}>\0</{name}>"
-        return Edit(source.end, source.end, text)
-
-    # --- 1.2 --------------------------------------------------------------------------------------
-
-    def _add_unit_of_1(self, unit: Element, keeps_space: bool) -> None:
-        source, target, cut = map(unit.find, ("source", "target", "seg-source"))
-        if source is None:
-            raise self.error(unit, "a trans-unit without a source")
-        is_new = target is not None and target.attributes.get("state") in _UNTRANSLATED_STATES
-        is_open = unit.attributes.get("approved") != "yes" and (is_new or self._needs_text(target))
-        keeps_space = _keeps_space(source, keeps_space)
-        base = cut if cut is not None and next(_segments_of(cut), None) else source
-        elements = list(_segments_of(base)) if base is cut else [source]
-        segments = [self.segment(each, _kind_of_1, keeps_space) for each in elements]
-        if not is_open or not any(segment.text.strip() for segment in segments):
-            return
-
-        def write(fillings: Sequence[Filling]) -> list[Edit]:
-            content, place = "", base.content
-            for element, segment, filling in zip(elements, segments, fillings, strict=True):
-                content += self.text[place : element.content] + write_text(segment, filling.text)
-                place = element.content_end
-            content += self.text[place : base.content_end]
-            origins = {filling.origin for filling in fillings}
-            new = _STATES["model" if "model" in origins else "memory"]
-            start, end, text = self._target(cut or source, target, new)
-            notes = (escape(filling.comment) for filling in fillings if filling.comment)
-            name = f"{unit.prefix}note"
-            text = text.replace("\0", content) + "".join(f"<{name}>{n}</{name}>" for n in notes)
-            return [Edit(start, end, text)]
-
-        self.add_unit(segments, write)
-
-    # --- 2.x --------------------------------------------------------------------------------------
-
-    def _add_unit_of_2(self, unit: Element, keeps_space: bool) -> None:
-        for element in unit.all("segment"):
-            self._add_segment_of_2(unit, element, keeps_space)
-
-    def _add_segment_of_2(self, unit: Element, element: Element, keeps_space: bool) -> None:
-        source, target = element.find("source"), element.find("target")
-        if source is None:
-            raise self.error(element, "a segment without a source")
-        is_initial = element.attributes.get("state") == "initial"
-        segment = self.segment(source, _kind_of_2, _keeps_space(source, keeps_space))
-        if not segment.text.strip() or not (is_initial or self._needs_text(target)):
-            return
-
-        def write(fillings: Sequence[Filling]) -> list[Edit]:
-            (filling,) = fillings
-            start, end, text = self._target(source, target, {})
-            new = {"state": "translated", "subState": f"transformer-cli:{filling.origin}"}
-            if filling.comment:
-                self._notes.setdefault(unit, []).append(filling.comment)
-            return [
-                Edit(element.start, element.content, self.start_tag(element, new)),
-                Edit(start, end, text.replace("\0", write_text(segment, filling.text))),
-            ]
-
-        self.add_unit([segment], write)
-
-
-def _keeps_space(element: Element, inherited: bool = False) -> bool:
-    space = element.attributes.get("xml:space")
-    return space == "preserve" if space else inherited
-
-
-def _segments_of(element: Element) -> Iterator[Element]:
-    """Yield the outermost segments of a seg-source."""
-    for child in element.children:
-        if child.attributes.get("mtype") == "seg":
-            yield child
-        else:
-            yield from _segments_of(child)
-
-
-def _kind_of_1(element: Element) -> Kind:
-    attributes = element.attributes
-    key = attributes.get("rid") or attributes.get("id", "")
-    match element.name.removeprefix(element.prefix):
-        case "mrk" if attributes.get("mtype") == "protected":
-            return "alone", ""
-        case "g" | "mrk":
-            return "pair", ""
-        case "bpt" | "bx":
-            return "open", key
-        case "ept" | "ex":
-            return "close", key
-    return "alone", ""
-
-
-def _kind_of_2(element: Element) -> Kind:
-    attributes = element.attributes
-    is_isolated = attributes.get("isolated") == "yes"
-    match element.name.removeprefix(element.prefix):
-        case "pc":
-            return "pair", ""
-        case "mrk" if attributes.get("translate") != "no":
-            return "pair", ""
-        case "sc" | "sm" if not is_isolated:
-            return "open", attributes.get("id", "")
-        case "ec" | "em" if not is_isolated:
-            return "close", attributes.get("startRef", "")
-    return "alone", ""

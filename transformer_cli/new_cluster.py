@@ -6,6 +6,7 @@ web servers ask for no certificate, so they are turned off.
 
 import os
 import shlex
+import sys
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -137,8 +138,11 @@ def _private_directory(settings: ClusterSettings) -> Iterator[Path]:
         where = Path(os.path.expandvars(shared)).expanduser().absolute()
     with TemporaryDirectory(prefix=SEEN_MARK, dir=where, ignore_cleanup_errors=True) as private:
         dask = import_extra("dask", "cluster", "--cluster")
-        with dask.config.set({"temporary-directory": private}):
-            yield Path(private)
+        try:
+            with dask.config.set({"temporary-directory": private}):
+                yield Path(private)
+        finally:  # once it is gone, another user might make it
+            sys.path[:] = [path for path in sys.path if not path.startswith(private)]
 
 
 async def _wait_until_submitted(cluster: Any) -> None:

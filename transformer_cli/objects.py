@@ -34,6 +34,8 @@ _VERSIONS = ("ETag", "etag", "blob_id", "mtime")
 _MAX_OBJECTS = 100_000
 _MAX_NAME = 2048
 _LOCAL = ("file", "local")
+# A scheme, which a Windows drive is too short for; or a login.
+_MISTYPED = re.compile(r"^[A-Za-z][\w+.-]+:|:[^/\s]*@")
 _WITH_BUCKETS = ("s3:", "s3a:", "gs:", "gcs:")
 
 
@@ -71,27 +73,28 @@ class ObjectPath(type(Path())):  # type: ignore[misc]
 
 def text_path(text: str) -> Path:
     """Return the path of a file or of an object; raise ValueError for a URL that cannot be one."""
-    if "://" not in text:
-        return Path(text)
-    scheme, _, name = text.partition("://")
-    parts = name.removesuffix("/").split("/")
-    if hide_credentials(text) != text:  # first, as no other message may show them
+    scheme, is_url, name = text.partition("://")
+    compact = "".join(text.split())
+    if is_url and len(compact) > _MAX_NAME:
+        raise ValueError(f"a URL of {len(compact):,} characters is too long")
+    # Before any message that shows it. A file's name may look like a query.
+    if (is_url or _MISTYPED.search(text)) and hide_credentials(compact) != compact:
         problem = "has a password or a key, which records would keep; leave it to the store's own "
         problem += "settings, such as ~/.aws or the environment"
-        if scheme in ("http", "https"):
-            problem = "has a login or a query (?…=…), which records would keep; "
+        if not is_url or scheme in ("http", "https"):
+            problem = "has a login or a query (?…, ;… or #…), which records would keep; "
             problem += "download the file, and name its path"
-        raise ValueError(f"a URL that begins with {scheme[:20]}:// {problem}")
+        begins = f"that begins with {scheme[:20]}://" if is_url else "without ://"
+        raise ValueError(f"a URL {begins} {problem}")
+    if not is_url:
+        return Path(text)
+    parts = name.removesuffix("/").split("/")
     if "::" in text or not re.fullmatch("[a-z][a-z0-9+.-]*", scheme):
         problem = "is no plain URL of an object, such as s3://bucket/name.zst"
     elif scheme in _LOCAL:
         problem = "is a file's; write its path alone"
-    elif (
-        len(text) > _MAX_NAME
-        or not set(parts).isdisjoint(("", ".", ".."))
-        or re.search(r"[\x00-\x1f\x7f]", text)
-    ):
-        problem = "has a part that is empty, . or .., a control character, or is too long"
+    elif not set(parts).isdisjoint(("", ".", "..")) or re.search(r"[\x00-\x1f\x7f]", text):
+        problem = "has a part that is empty, . or .., or a control character"
     else:
         return ObjectPath(text)
     raise ValueError(f"{shorten_middle(text, 200)}: {problem}")
@@ -273,7 +276,7 @@ def _naming_errors(
         if isinstance(error, ImportError) and missing:
             problem = f"needs the package {missing}, which is not installed; pip install {missing}"
             raise MissingExtraError(f"{path}: {problem}") from error
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = hide_credentials(" ".join(str(error).split()))[:200] or type(error).__name__
         done = "read" if kind is CorpusError else "written"
         raise kind(
             f"{path}: cannot be {done} ({reason}); check the URL, the network, and the credentials "

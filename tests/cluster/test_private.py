@@ -111,7 +111,9 @@ def test_nobody_else_can_put_modules_where_dask_imports_them(tmp_path: Path) -> 
     """Dask looks for modules in its directories, first of all."""
     with open_cluster(local_cluster(tmp_path, "{}"), print) as cluster:
         (scratch,) = {cluster.submit(_find_scratch).result(60).parent}
-        for path in map(Path, sys.path):
-            assert "dask-scratch-space" not in path.parts or path.is_relative_to(scratch)
+        imported = [path for path in sys.path if "dask-scratch-space" in path]
+        assert imported
+        assert all(Path(path).is_relative_to(scratch) for path in imported)
         assert stat.S_IMODE(scratch.parent.stat().st_mode) == 0o700
     assert not scratch.parent.exists()
+    assert not set(imported) & set(sys.path)

@@ -42,7 +42,7 @@ Say = Callable[[str], object]
 def tell(message: str) -> None:
     """Write a line to stderr."""
     with suppress(OSError):  # nobody reads it
-        print(make_visible(message), file=sys.stderr)
+        print(hide_credentials(make_visible(message)), file=sys.stderr)
 
 
 def fetch(url: str, sha256: str | None = None, say: Say = tell, advice: str = _CHECK_URL) -> Path:

@@ -10,10 +10,11 @@ import io
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from threading import Thread
+from typing import Any, BinaryIO, TypeVar
 
 from transformer_cli.errors import (
     CorpusError,
@@ -25,10 +26,14 @@ from transformer_cli.errors import (
 )
 from transformer_cli.packages import import_extra
 
+T = TypeVar("T")
 # What is asked for at a time: enough to outweigh the way to the store and back.
 _BLOCK_BYTES = 16 << 20
 _REQUESTS = 16
 """How many are under way at once, where each of many objects takes one."""
+_BLOCK_SECONDS = 600
+"""How long a read may take, of which each asks for a block or less: 28 KB/s."""
+_READ_BYTES = 1 << 20
 _VERSIONS = ("ETag", "etag", "blob_id", "mtime")
 """Of S3; of Google and Azure; of the Hub; of stores that are file systems."""
 _MAX_OBJECTS = 100_000
@@ -117,10 +122,36 @@ def open_object(path: ObjectPath) -> BinaryIO:
     """Open an object to read it; it raises CorpusError whenever it cannot be read."""
     with _naming_errors(path):
         store, name = _find_store(path)
-        file = store.open(name, "rb", block_size=_BLOCK_BYTES, cache_type="readahead")
+        how = {"block_size": _BLOCK_BYTES, "cache_type": "readahead"}
+        file = call_in_time(_BLOCK_SECONDS, store.open, name, "rb", **how)
     if getattr(file, "details", {}).get("type") == "directory":
         raise CorpusError(f"{path}: is no object, but has some below it; name them, as {path}/*")
-    return io.BufferedReader(_Reader(path, file))
+    return io.BufferedReader(_Reader(path, file), _READ_BYTES)
+
+
+def call_in_time(seconds: float, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Call what waits for a server; raise TimeoutError if that takes too long.
+
+    All downloads wait here, because the timeouts of their libraries begin again with each byte.
+    The call is made in a thread, which is left behind if it takes too long.
+    """
+    from concurrent.futures import Future  # with logging: 10 ms, which few need
+
+    result: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            result.set_result(call(*args, **kwargs))
+        except BaseException as error:
+            result.set_exception(error)
+
+    Thread(target=work, daemon=True).start()
+    try:
+        return result.result(seconds)
+    except TimeoutError:
+        if result.done():  # it is the call's own
+            raise
+        raise TimeoutError(f"the server is too slow: it took over {seconds:g} s") from None
 
 
 def match_objects(pattern: ObjectPath) -> tuple[ObjectPath, ...]:
@@ -306,7 +337,7 @@ class _Reader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         with _naming_errors(self._path):
-            data = self._file.read(len(buffer))
+            data = call_in_time(_BLOCK_SECONDS, self._file.read, len(buffer))
         buffer[: len(data)] = data
         return len(data)
 

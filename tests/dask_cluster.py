@@ -163,6 +163,13 @@ class DaskCluster:
                 worker.network.remove()
 
 
+def listening(process: psutil.Process) -> set[tuple[str, int]]:
+    """Return the addresses on which a process and those that it has started can be reached."""
+    family = [process, *process.children(recursive=True)]
+    sockets = [each for member in family for each in member.net_connections("inet")]
+    return {(each.laddr.ip, each.laddr.port) for each in sockets if each.laddr and not each.raddr}
+
+
 class _Network:
     """A network of one process, which reaches this machine as ``host``, and has a name there."""
 

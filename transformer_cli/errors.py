@@ -183,13 +183,37 @@ def make_visible(text: str, is_sentence: bool = False) -> str:
     return re.sub(f"[{hidden}]", lambda match: ascii(match[0])[1:-1], text)
 
 
-# A name alone is a token in a URL of the web, and only a name in others, as in sftp://me@host/x.
-_CREDENTIALS = re.compile(r"(https?://|://(?=[^/\s]*:[^/\s]*@))[^/\s]*@|([?&][\w-]+=)[^\s&]+")
+# Schemes, with typing mistakes: https:/, https:\\, htps://, ttps://.
+_WEB = r"(?<![a-z0-9])(?:h(?!dfs)[a-z]{0,6}|ttps?):[/\\]*"
+_ANY = r"(?:(?<![a-z0-9])[a-z][a-z0-9+.-]*:[/\\]*|//|(?<![^\s'\"(=/]))"
+_LOGIN = re.compile(
+    # A name alone is a token in a URL of the web, and only a name in others, as in sftp://me@host.
+    rf"({_WEB})[^/\s]*@"
+    rf"|({_ANY})[^/\s:@'\"]+:(?!\\)[^/\s]*@(?=[\w\[])"
+    # A password with a slash; a port has only digits.
+    r"|(:/+)[^/\s:@\[]+:(?!\d*/)[^\s@]+@",
+    re.IGNORECASE,
+)
+_PARAMETERS = re.compile(
+    # But in a zip archive, ? is a wildcard for names.
+    rf"({_WEB}(?:(?!\.zip/)[^\s?;#])*[?;#])\S*[^\s:'\"]|([?&;#][\w.%-]+=)[^\s&;#]*[^\s&;#:'\"]",
+    re.IGNORECASE,
+)
+
+
+# The patterns above take quadratic time. No URL is as long, and no message shows as much.
+_TOO_LONG = re.compile(r"\S{2049,}")
 
 
 def hide_credentials(text: str) -> str:
-    """Return text without the passwords and the values of queries in its URLs."""
-    return _CREDENTIALS.sub(lambda match: f"{match[1]}…@" if match[1] else f"{match[2]}…", text)
+    """Return text without logins, queries, parameters and fragments in its URLs.
+
+    All addresses that are shown go through here, and those that it changes are refused before they
+    are recorded. It knows mistyped URLs too.
+    """
+    text = _TOO_LONG.sub("…", text)
+    text = _LOGIN.sub(lambda match: f"{match[match.lastindex or 0]}…@", text)
+    return _PARAMETERS.sub(lambda match: f"{match[match.lastindex or 0]}…", text)
 
 
 def shorten_middle(text: str, max_length: int) -> str:

@@ -10,10 +10,11 @@ import io
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from threading import Thread
+from typing import Any, BinaryIO, TypeVar
 
 from transformer_cli.errors import (
     CorpusError,
@@ -25,15 +26,21 @@ from transformer_cli.errors import (
 )
 from transformer_cli.packages import import_extra
 
+T = TypeVar("T")
 # What is asked for at a time: enough to outweigh the way to the store and back.
 _BLOCK_BYTES = 16 << 20
 _REQUESTS = 16
 """How many are under way at once, where each of many objects takes one."""
+_BLOCK_SECONDS = 600
+"""How long a read may take, of which each asks for a block or less: 28 KB/s."""
+_READ_BYTES = 1 << 20
 _VERSIONS = ("ETag", "etag", "blob_id", "mtime")
 """Of S3; of Google and Azure; of the Hub; of stores that are file systems."""
 _MAX_OBJECTS = 100_000
 _MAX_NAME = 2048
 _LOCAL = ("file", "local")
+# A scheme, which a Windows drive is too short for; or a login.
+_MISTYPED = re.compile(r"^[A-Za-z][\w+.-]+:|:[^/\s]*@")
 _WITH_BUCKETS = ("s3:", "s3a:", "gs:", "gcs:")
 
 
@@ -71,27 +78,28 @@ class ObjectPath(type(Path())):  # type: ignore[misc]
 
 def text_path(text: str) -> Path:
     """Return the path of a file or of an object; raise ValueError for a URL that cannot be one."""
-    if "://" not in text:
-        return Path(text)
-    scheme, _, name = text.partition("://")
-    parts = name.removesuffix("/").split("/")
-    if hide_credentials(text) != text:  # first, as no other message may show them
+    scheme, is_url, name = text.partition("://")
+    compact = "".join(text.split())
+    if is_url and len(compact) > _MAX_NAME:
+        raise ValueError(f"a URL of {len(compact):,} characters is too long")
+    # Before any message that shows it. A file's name may look like a query.
+    if (is_url or _MISTYPED.search(text)) and hide_credentials(compact) != compact:
         problem = "has a password or a key, which records would keep; leave it to the store's own "
         problem += "settings, such as ~/.aws or the environment"
-        if scheme in ("http", "https"):
-            problem = "has a login or a query (?…=…), which records would keep; "
+        if not is_url or scheme in ("http", "https"):
+            problem = "has a login or a query (?…, ;… or #…), which records would keep; "
             problem += "download the file, and name its path"
-        raise ValueError(f"a URL that begins with {scheme[:20]}:// {problem}")
+        begins = f"that begins with {scheme[:20]}://" if is_url else "without ://"
+        raise ValueError(f"a URL {begins} {problem}")
+    if not is_url:
+        return Path(text)
+    parts = name.removesuffix("/").split("/")
     if "::" in text or not re.fullmatch("[a-z][a-z0-9+.-]*", scheme):
         problem = "is no plain URL of an object, such as s3://bucket/name.zst"
     elif scheme in _LOCAL:
         problem = "is a file's; write its path alone"
-    elif (
-        len(text) > _MAX_NAME
-        or not set(parts).isdisjoint(("", ".", ".."))
-        or re.search(r"[\x00-\x1f\x7f]", text)
-    ):
-        problem = "has a part that is empty, . or .., a control character, or is too long"
+    elif not set(parts).isdisjoint(("", ".", "..")) or re.search(r"[\x00-\x1f\x7f]", text):
+        problem = "has a part that is empty, . or .., or a control character"
     else:
         return ObjectPath(text)
     raise ValueError(f"{shorten_middle(text, 200)}: {problem}")
@@ -114,10 +122,36 @@ def open_object(path: ObjectPath) -> BinaryIO:
     """Open an object to read it; it raises CorpusError whenever it cannot be read."""
     with _naming_errors(path):
         store, name = _find_store(path)
-        file = store.open(name, "rb", block_size=_BLOCK_BYTES, cache_type="readahead")
+        how = {"block_size": _BLOCK_BYTES, "cache_type": "readahead"}
+        file = call_in_time(_BLOCK_SECONDS, store.open, name, "rb", **how)
     if getattr(file, "details", {}).get("type") == "directory":
         raise CorpusError(f"{path}: is no object, but has some below it; name them, as {path}/*")
-    return io.BufferedReader(_Reader(path, file))
+    return io.BufferedReader(_Reader(path, file), _READ_BYTES)
+
+
+def call_in_time(seconds: float, call: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Call what waits for a server; raise TimeoutError if that takes too long.
+
+    All downloads wait here, because the timeouts of their libraries begin again with each byte.
+    The call is made in a thread, which is left behind if it takes too long.
+    """
+    from concurrent.futures import Future  # with logging: 10 ms, which few need
+
+    result: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            result.set_result(call(*args, **kwargs))
+        except BaseException as error:
+            result.set_exception(error)
+
+    Thread(target=work, daemon=True).start()
+    try:
+        return result.result(seconds)
+    except TimeoutError:
+        if result.done():  # it is the call's own
+            raise
+        raise TimeoutError(f"the server is too slow: it took over {seconds:g} s") from None
 
 
 def match_objects(pattern: ObjectPath) -> tuple[ObjectPath, ...]:
@@ -273,7 +307,7 @@ def _naming_errors(
         if isinstance(error, ImportError) and missing:
             problem = f"needs the package {missing}, which is not installed; pip install {missing}"
             raise MissingExtraError(f"{path}: {problem}") from error
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = hide_credentials(" ".join(str(error).split()))[:200] or type(error).__name__
         done = "read" if kind is CorpusError else "written"
         raise kind(
             f"{path}: cannot be {done} ({reason}); check the URL, the network, and the credentials "
@@ -303,7 +337,7 @@ class _Reader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         with _naming_errors(self._path):
-            data = self._file.read(len(buffer))
+            data = call_in_time(_BLOCK_SECONDS, self._file.read, len(buffer))
         buffer[: len(data)] = data
         return len(data)
 

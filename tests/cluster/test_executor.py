@@ -2,11 +2,13 @@
 
 import os
 import socket
+import stat
 import time
 from pathlib import Path
 
+import psutil
 import pytest
-from dask_cluster import DaskCluster, wait_until
+from dask_cluster import DaskCluster, listening, wait_until
 
 from transformer_cli import cluster as clusters
 from transformer_cli.cluster import ClusterExecutor, open_cluster, read_cluster
@@ -58,7 +60,9 @@ def test_what_is_lost_is_done_again(tmp_path: Path) -> None:
             (tmp_path / "restarted").touch()
             assert call.result(60) == "restarted"
     assert len([*tmp_path.glob("killed-*")]) == len([*tmp_path.glob("restarted-*")]) == 2
-    assert said in ([], ["the cluster works again"]) or "waiting" in said[0]
+    trust, *waits = said
+    assert trust.startswith(f"{dask.address} uses no certificates: anyone who can connect to it")
+    assert waits in ([], ["the cluster works again"]) or "waiting" in waits[0]
 
 
 @pytest.mark.long
@@ -161,7 +165,9 @@ def test_jobs_of_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for command in commands.iterdir():
         command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{commands}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.chdir(tmp_path)
+    shared = tmp_path / "shared directory"
+    shared.mkdir()
+    monkeypatch.chdir(shared)
     file = tmp_path / "cluster.yaml"
     file.write_text(
         "slurm: {jobs: 1, cores: 2, memory: 2GB, gres: 'gpu:1', walltime: '01:00:00'}\n"
@@ -172,8 +178,16 @@ def test_jobs_of_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return cluster.submit(os.getpid).result(60)
 
     with open_cluster(read_cluster(str(file)), print) as cluster:
-        assert work(cluster) != os.getpid()
-        assert cluster.lasting().submit(os.getpid).result(60) == work(cluster)
+        assert (worker := work(cluster)) != os.getpid()
+        assert cluster.lasting().submit(os.getpid).result(60) == worker
+        assert len({port for _, port in listening(psutil.Process(worker))}) == 1  # no web server
+        (key,) = shared.rglob("key.pem")
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        assert stat.S_IMODE(key.parent.stat().st_mode) == 0o700
+        secret = key.read_text().splitlines()[1]
+    assert secret not in (tmp_path / "job.sh").read_text()
+    assert " tls://" in (tmp_path / "job.sh").read_text()
+    assert not [*shared.iterdir()]
     directives = log.read_text()
     for wanted in ("--gres=gpu:1", "-t 01:00:00", "--cpus-per-task=2", "--mem=2G"):
         assert wanted in directives

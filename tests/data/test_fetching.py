@@ -5,8 +5,10 @@ import hashlib
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from filelock import FileLock
 from web import Web, serve
 
 from transformer_cli import artifact
-from transformer_cli.data import fetching
+from transformer_cli.data import fetching, opus
 from transformer_cli.data.fetching import fetch, find
 from transformer_cli.errors import CorpusError
 
@@ -214,6 +216,56 @@ def test_a_server_that_is_silent_or_down_is_an_error(monkeypatch: pytest.MonkeyP
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/x"
         assert "it broke off (ReadTimeout)" in failure(url)
     assert "it broke off (ConnectionError)" in failure(url)
+
+
+_LENGTH = b"\r\nContent-Length: 500\r\n\r\n"
+_CHUNKED = b"\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@contextmanager
+def trickling(at_once: bytes, trickle: bytes) -> Iterator[str]:
+    """Yield the URL of a server that sends the end of its answer a byte at a time."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection, suppress(OSError):
+                connection.recv(1000)
+                connection.sendall(b"HTTP/1.1 200 OK" + at_once)
+                for byte in trickle:
+                    time.sleep(0.01)
+                    connection.sendall(bytes([byte]))
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/x"
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("at_once", "trickle"),
+    [
+        (b"\r\nX: ", b"x" * 500 + _LENGTH + b"x" * 500),
+        (_LENGTH, b"x" * 500),
+        (_CHUNKED, b"1; " + b"x" * 500 + b"\r\nx\r\n0\r\n\r\n"),
+        (_CHUNKED + b"1\r\nx\r\n0\r\n", b"Trailer: " + b"x" * 500 + b"\r\n\r\n"),
+    ],
+    ids=["headers", "body", "size of a chunk", "trailer"],
+)
+def test_a_server_that_sends_a_byte_at_a_time_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, at_once: bytes, trickle: bytes
+) -> None:
+    monkeypatch.setattr(fetching, "CHUNK_SECONDS", 0.5)
+    with trickling(at_once, trickle) as url:
+        assert "the server is too slow: it took over 0.5 s for 256 KB or less; run" in failure(url)
+
+
+def test_a_slow_answer_of_opus_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opus, "CHUNK_SECONDS", 0.5)
+    with trickling(_LENGTH, b"x" * 500) as url:
+        monkeypatch.setattr(opus, "API", url)
+        with pytest.raises(CorpusError, match="OPUS cannot be asked: the server is too slow"):
+            opus.list_releases("de", "en")
 
 
 def test_what_is_larger_than_the_disk_is_not_begun(

@@ -50,7 +50,8 @@ def _write(message: str) -> None:
 
 
 def _printable(line: str) -> str:
-    return shorten_middle(hide_credentials(make_visible(line)), _MAX_LINE)
+    line = shorten_middle(make_visible(line), 8 * _MAX_LINE)  # as the next step is slow
+    return shorten_middle(hide_credentials(line), _MAX_LINE)
 
 
 def bar(

@@ -39,9 +39,10 @@ class Section(BaseModel):
 
 
 def _read_path(value: object, as_path: Callable[[object], Path]) -> Path:
-    if isinstance(value, str) and "://" in value:
+    if isinstance(value, str):
         try:
-            return text_path(value)
+            if isinstance(path := text_path(value), ObjectPath):
+                return path
         except ValueError as error:
             # Not a ValueError, beside which the value would be shown, with its credentials.
             raise PydanticCustomError("url", "{problem}", {"problem": str(error)}) from None

@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 from yaml.reader import ReaderError
 
-from transformer_cli.errors import ConfigError
+from transformer_cli.errors import ConfigError, hide_credentials
 
 Scalar = str | int | float | bool | None
 Keys = tuple[str | int, ...]
@@ -295,7 +295,7 @@ def describe_value(value: object) -> str:
     """Return a value as an error message names it, in a few words."""
     match value:
         case str():
-            return f"the text {shorten(repr(value))}"
+            return f"the text {shorten(hide_credentials(repr(value)))}"
         case None:
             return "nothing (null)"
         case bool():

@@ -23,14 +23,16 @@ from transformer_cli.files import (
     remove_leftovers,
     sha256 as sum_of,
 )
-from transformer_cli.objects import split_web_url
+from transformer_cli.objects import call_in_time, split_web_url
 
 if TYPE_CHECKING:
     from requests import Response
 
 # Seconds to connect to one address, of which a server may have several, and to wait for bytes.
 TIMEOUT = (5.0, 30.0)
-_CHUNK_BYTES = 1 << 16
+_CHUNK_BYTES = 1 << 18
+CHUNK_SECONDS = 60.0
+"""How long a server may take to begin its answer, or for each chunk of it: 4 KB/s."""
 _SPARE_BYTES = 64 << 20
 """What is left free of a disk."""
 _CHECK_URL = "check the URL, and whether the file has moved"
@@ -42,7 +44,7 @@ Say = Callable[[str], object]
 def tell(message: str) -> None:
     """Write a line to stderr."""
     with suppress(OSError):  # nobody reads it
-        print(make_visible(message), file=sys.stderr)
+        print(hide_credentials(make_visible(message)), file=sys.stderr)
 
 
 def fetch(url: str, sha256: str | None = None, say: Say = tell, advice: str = _CHECK_URL) -> Path:
@@ -185,9 +187,9 @@ def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) 
     headers = {"Accept-Encoding": "identity"}
     if have:
         headers |= {"Range": f"bytes={have}-", "If-Range": known["version"]}
-    with requests.get(
-        url, headers=headers, stream=True, timeout=TIMEOUT, hooks={"response": check}
-    ) as response:
+    how = {"headers": headers, "stream": True, "timeout": TIMEOUT, "hooks": {"response": check}}
+    response = call_in_time(CHUNK_SECONDS, requests.get, url, **how)
+    with _closing(response):
         goes_on = bool(have) and _goes_on(response, known, have)
         if have and not goes_on and response.status_code in (206, 416):  # of another version
             part.unlink()
@@ -200,6 +202,18 @@ def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) 
             sent = "a web page" if is_page else "an empty file"
             raise CorpusError(f"{url}: could not be fetched: the server sent {sent}; {advice}")
         _write(response, url, place, have if goes_on else 0, say)
+
+
+@contextmanager
+def _closing(response: "Response") -> Iterator[None]:
+    """Close a response, unless a thread may still read it, as closing would wait for that."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, Exception) and not isinstance(error, TimeoutError):
+            response.close()
+        raise
+    response.close()
 
 
 def _goes_on(response: "Response", known: dict[str, str], have: int) -> bool:
@@ -248,7 +262,8 @@ def _write(response: "Response", url: str, place: Path, have: int, say: Say) -> 
             file=sys.stderr,
         ) as bar,
     ):
-        for chunk in response.iter_content(_CHUNK_BYTES):
+        chunks = response.iter_content(_CHUNK_BYTES)
+        while chunk := call_in_time(CHUNK_SECONDS, next, chunks, b""):
             bar.update(file.write(chunk))
             if file.tell() - have > room:
                 file.truncate(0)
@@ -311,6 +326,8 @@ def _naming_errors(url: str, cache: Path, advice: str) -> Iterator[None]:
     except requests.RequestException as error:
         problem = f"no connection, or it broke off ({type(error).__name__}); run the command again"
         problem += " to resume"
+    except TimeoutError as error:
+        problem = f"{error} for {_CHUNK_BYTES >> 10} KB or less; run the command again to resume"
     except OSError as error:
         reason = error.strerror or error
         problem = f"cannot be written to {cache} ({reason}); if its disk is full, {_OTHER_DISK}"

@@ -8,9 +8,10 @@ from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from transformer_cli.config.data_schema import TWO_NAMES
 from transformer_cli.data.by_name import archive_url, opus_code
-from transformer_cli.data.fetching import TIMEOUT
+from transformer_cli.data.fetching import CHUNK_SECONDS, TIMEOUT
 from transformer_cli.data.readers.units import no_such
 from transformer_cli.errors import CorpusError
+from transformer_cli.objects import call_in_time
 
 API = "https://opus.nlpl.eu/opusapi/"
 # None for unknown, where OPUS has ''.
@@ -48,13 +49,15 @@ def list_releases(src_lang: str, tgt_lang: str) -> list[Release]:
     source, target = sorted(map(opus_code, (src_lang, tgt_lang)))
     question = {"source": source, "target": target, "preprocessing": "moses", "version": "latest"}
     try:
-        answer = requests.get(API, params=question, timeout=TIMEOUT)
+        answer = call_in_time(CHUNK_SECONDS, requests.get, API, params=question, timeout=TIMEOUT)
         answer.raise_for_status()
         found = _Answer.model_validate_json(answer.content).corpora
     except requests.RequestException as error:
         status = None if error.response is None else error.response.status_code
         problem = f"the server answered {status}" if status else "no connection"
         raise CorpusError(f"{API}: OPUS cannot be asked: {problem}; try again later") from error
+    except TimeoutError as error:
+        raise CorpusError(f"{API}: OPUS cannot be asked: {error}; try again later") from error
     except ValidationError as error:
         raise CorpusError(f"{API}: what OPUS answers is of an unknown form") from error
 

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal
 
 from transformer_cli import fence, files
 from transformer_cli.artifact import Artifact, FileRecord, sum_json, write_record
-from transformer_cli.cluster import SEEN_MARK
 from transformer_cli.compression import write_text
 from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.data_schema import PATH_KEYS, CorpusData
@@ -21,6 +20,7 @@ from transformer_cli.data.corpus import PairSource
 from transformer_cli.data.preparing import UnpreparedSplit
 from transformer_cli.data.sources import open_split, open_training_text
 from transformer_cli.errors import TransformerCliError, UsageError
+from transformer_cli.new_cluster import SEEN_MARK
 from transformer_cli.packages import __version__
 from transformer_cli.runs.checkpoint import MANIFEST, find_checkpoint
 from transformer_cli.runs.directory import LOCK, RunDirectory, check_unlocked

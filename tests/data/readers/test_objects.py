@@ -4,11 +4,13 @@ import pickle
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 from format_files import FORMATS, PAIRS, reader, written
 
+from transformer_cli import objects
 from transformer_cli.artifact import mtime_key_of
 from transformer_cli.compression import compressor, open_text
 from transformer_cli.config.data_schema import CorpusData, FilePair
@@ -18,7 +20,7 @@ from transformer_cli.data.preparing import is_prepared, prepare_corpus
 from transformer_cli.data.readers.units import matching_files
 from transformer_cli.errors import CorpusError, MissingExtraError, TransformerCliError, UsageError
 from transformer_cli.files import whole_file
-from transformer_cli.objects import text_path
+from transformer_cli.objects import ObjectPath, open_object, text_path
 
 fsspec = pytest.importorskip("fsspec")
 memory = pytest.importorskip("fsspec.implementations.memory")
@@ -92,6 +94,21 @@ def test_pairs_are_those_of_a_file(form: str, store: Any) -> None:
         path = put(store, f"memory://bucket/text{ending}", written(form))
         read = reader(form, path)
         assert [pair[0] for pair in read.pairs()] == [pair[0] for pair in PAIRS]
+
+
+def test_a_store_that_sends_too_slowly_is_an_error(
+    store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ObjectPath("memory://bucket/text")
+    put(store, str(path), b"x\n")
+    monkeypatch.setattr(objects, "_BLOCK_SECONDS", 0.1)
+    file: Any
+    with open_object(path) as file:
+        waiting = Event()
+        monkeypatch.setattr(file.raw._file, "read", lambda _: waiting.wait() and b"")
+        with pytest.raises(CorpusError, match=r"bucket/text: cannot be read \(the server is too"):
+            file.read()
+        waiting.set()
 
 
 def test_wildcards_match_as_in_files(store: Any, tmp_path: Path) -> None:

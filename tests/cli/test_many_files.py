@@ -218,6 +218,18 @@ def test_what_has_changed_is_translated_again(
     assert visible(here / "out") == {**expected, "a.txt": expected["c.txt"]}
 
 
+def with_other_ctranslate2() -> None:
+    from transformer_cli.inference import engine
+
+    engine.version = lambda package: "9.9" if package == "ctranslate2" else "1"  # type: ignore[attr-defined, assignment]
+
+
+def test_another_version_does_not_add_to_a_directory(training: Training, here: Path) -> None:
+    assert translate(training, here, inputs="in/a.txt*").code == 0
+    refused = translate(training, here, before=with_other_ctranslate2)
+    assert_refused(refused, 2, "its translations have ctranslate2 ", ", not 9.9; name a new")
+
+
 @pytest.mark.long_cases
 @pytest.mark.parametrize(
     ("where", "attribute", "call"),

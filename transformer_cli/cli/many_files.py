@@ -34,7 +34,7 @@ from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.documents.document import format_of
 from transformer_cli.errors import CorpusError, InputError, UsageError, WorkerError
 from transformer_cli.files import sha256
-from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.engine import SearchEngine, describe_versions
 from transformer_cli.inference.output_directory import (
     FileState,
     OutputDirectory,
@@ -96,7 +96,10 @@ def translate_files(options: TranslateOptions) -> None:
             options = replace(options, threads=options.threads or cluster.threads)
         settings = executor.submit(describe_translator, options).result()
         # Either engine writes the same text here, and adding a document may change the choice.
-        of_all |= {key: settings[key] for key in settings if not (is_open and key == "engine")}
+        of_all |= settings
+        if is_open:
+            of_all |= describe_versions("ctranslate2", "torch")
+            of_all.pop("engine", None)
         directory = stack.enter_context(open_directory(options.output, of_all))
         if isinstance(executor, ClusterExecutor) and not isinstance(options.output, ObjectPath):
             executor.check_shared(options.output)

@@ -70,6 +70,7 @@ OPTIONS = {
         "--run-dir",
         "--set",
         "--overwrite",
+        "--extend",
         "--dry-run",
         "--json",
         "--allow-suspect-data",

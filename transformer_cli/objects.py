@@ -10,7 +10,7 @@ import io
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -215,10 +215,13 @@ def _find_infos(paths: Sequence[ObjectPath]) -> list[dict[str, Any] | None]:
 
 
 @contextmanager
-def whole_object(path: ObjectPath) -> Iterator[Path]:
+def whole_object(
+    path: ObjectPath, check: Callable[[Path], object] = lambda path: None
+) -> Iterator[Path]:
     """Give a temporary file to fill; it becomes the object when the block ends well.
 
-    If it cannot be uploaded, OutputError says where the file is: it may have taken hours.
+    If it cannot be uploaded, or ``check`` raises OutputError, that says where the file is: it may
+    have taken hours.
     """
     import tempfile
 
@@ -227,6 +230,7 @@ def whole_object(path: ObjectPath) -> Iterator[Path]:
     try:
         yield temporary
         try:
+            check(path)
             with _naming_errors(path, OutputError):
                 store, name = _find_store(path)
                 store.put_file(str(temporary), name)

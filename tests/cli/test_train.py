@@ -145,9 +145,9 @@ def test_more_epochs_go_on_where_it_stopped(training: Training, own_run: Path) -
 def test_a_complete_run_is_trained_further_only_with_extend(
     config: Path, trained: str, now: str, found: str | None
 ) -> None:
-    command = ("train", config, "--set", "training.validate_every=1", "--run-dir", "run")
     # At this rate no validation is better than the first one.
-    command = (*command, "--set", "training.schedule.peak=1e-30")
+    still = ("--set", "training.schedule.peak=1e-30", "--set", "training.validate_every=1")
+    command = ("train", config, "--run-dir", "run", *still)
     first = run(*command, "--set", f"training.{trained}", cwd=config.parent)
     assert first.code == 0, first.err
     before = contents(config.parent / "run")
@@ -204,9 +204,8 @@ def test_what_is_changed_is_said_and_that_the_learning_rate_jumps(tmp_path: Path
             "training.epochs was 12, now 16 (the learning rate jumps from 0 at step 60 to 0.000271 "
             "at step 61, as the linear schedule now ends at step 80); add --extend",
         )
-    longer = (*longer, "--extend")
-    dry = run(*command, *longer, "--dry-run")
-    gone_on = run(*command, *longer)
+    dry = run(*command, *longer, "--extend", "--dry-run")
+    gone_on = run(*command, *longer, "--extend")
     assert (dry.code, gone_on.code) == (0, 0), gone_on.err
     for said in (dry.out, gone_on.err):
         _, _, said = said.partition("\nchanged       ")

@@ -23,7 +23,7 @@ from transformer_cli.errors import (
     TransformerCliError,
     UsageError,
 )
-from transformer_cli.files import sha256, whole_file
+from transformer_cli.files import claim, sha256, whole_file
 from transformer_cli.inference import loading, output, stream
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.rows import Row, read_rows
@@ -325,7 +325,11 @@ def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
     if path is None:
         yield None
         return
-    with whole_file(path, is_named=True) as temporary, text_writer(temporary, path) as file:
+    with (
+        claim(path),
+        whole_file(path, is_named=True) as temporary,
+        text_writer(temporary, path) as file,
+    ):
         yield file
 
 

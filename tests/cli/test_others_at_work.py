@@ -61,6 +61,7 @@ def saving(path: Path, text: str) -> None:
     os.fsync = save
 
 
+@pytest.mark.long_cases
 @each_command
 @pytest.mark.parametrize("is_there", [True, False])
 def test_what_someone_saves_meanwhile_is_kept(
@@ -89,6 +90,7 @@ def test_what_someone_saves_meanwhile_is_kept(
     assert path.with_name(f"{path.name}.new-2").read_bytes() == new.read_bytes()
 
 
+@pytest.mark.long_cases
 @each_command
 def test_of_two_commands_that_write_one_file_the_second_is_refused(
     training: Training, here: Path, case: str
@@ -101,6 +103,7 @@ def test_of_two_commands_that_write_one_file_the_second_is_refused(
     assert start(training, here, case).code == 0
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     "command", [("clean", "corpus.yaml", "-o"), ("export", "RUN", "--format", "hub")]
 )
@@ -118,6 +121,7 @@ def test_directories_are_claimed_too(
 
 @pytest.mark.posix
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root gives files away")
+@pytest.mark.long_cases
 @each_command
 def test_what_is_replaced_keeps_its_owner_group_and_mode(
     training: Training, here: Path, case: str
@@ -133,6 +137,7 @@ def test_what_is_replaced_keeps_its_owner_group_and_mode(
     assert (after.st_uid, after.st_gid, after.st_mode) == (1234, 2345, before.st_mode)
 
 
+@pytest.mark.long_cases
 @pytest.mark.parametrize(
     "command",
     [

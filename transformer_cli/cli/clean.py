@@ -47,7 +47,9 @@ def clean(
         if place == new:
             raise UsageError(f"--report {report}: is the directory of -o; give the name of a file")
         if place.parent != new:
-            options.check_output(report, "--report")
+            sources, keys = data_schema.list_sources(data), data_schema.PATH_KEYS
+            texts = [("data.sources", getattr(each, key)) for each in sources for key in keys]
+            options.check_output(report, "--report", [("CONFIG", config), *texts])
         elif preparing.is_written(place.name):
             raise UsageError(f"--report {report}: clean writes text there; name it otherwise")
         import_extra("jinja2", "report", "--report")

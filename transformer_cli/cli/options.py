@@ -260,12 +260,12 @@ def check_output(
         compression.compressor(path)
         objects.check_store(path)
         return
-    if default is None or path.resolve() != default.resolve():
-        directory.check_outside_runs(path, option, runs)
     if path.is_dir():
         raise UsageError(f"{option} {path}: is a directory; give the name of a file")
     if not path.parent.is_dir():
         raise UsageError(f"{option} {path}: there is no directory {path.parent}; make it first")
+    if default is None or path.resolve() != default.resolve():
+        directory.check_outside_runs(path, option, runs)
     compression.compressor(path)  # or its package is missing
     if files.is_stream(path):
         return

@@ -247,7 +247,7 @@ def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
             they raise RunError.
     """
     if isinstance(path, ObjectPath):
-        with whole_object(path, _check_claim) as temporary:
+        with whole_object(path, check_claim) as temporary:
             yield temporary
         return
     if is_named and is_stream(path):
@@ -320,7 +320,8 @@ def _version(path: Path) -> str | None:
         return ""
 
 
-def _check_claim(path: Path) -> None:
+def check_claim(path: Path) -> None:
+    """Raise OutputError if ``path`` is claimed, and someone has changed it since."""
     if path in _claimed and _version(path) != _claimed[path]:
         raise OutputError(
             f"{path}: was changed by someone else while this command ran, and is left as it is"
@@ -334,7 +335,7 @@ def replace_file(new: Path, path: Path) -> None:
     new file is instead.
     """
     try:
-        _check_claim(path)
+        check_claim(path)
     except OutputError as error:
         names = (f"{path.name}.new{f'-{n}' if n > 1 else ''}" for n in count(1))
         kept = next(to for name in names if not os.path.lexists(to := path.with_name(name)))

@@ -174,7 +174,8 @@ def open_output(job: Translating, is_shared: bool = False) -> Iterator[output.Ou
     """
     options, chunk_lines = job.options, job.chunk_lines * job.ranks.size
     if is_shared or isinstance(options.output, ObjectPath):
-        with output.shared_file(options.output, chunk_lines) as file:
+        guard = nullcontext() if is_shared else claim(options.output)
+        with guard, output.shared_file(options.output, chunk_lines) as file:
             yield file
         return
     # Alignments are not kept, so neither are the translations that they belong to.

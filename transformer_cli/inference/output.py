@@ -23,6 +23,7 @@ from transformer_cli import fence
 from transformer_cli.compression import compressor
 from transformer_cli.errors import OutputError
 from transformer_cli.files import (
+    check_claim,
     close_to_move,
     expect,
     naming_output_errors,
@@ -246,7 +247,8 @@ def shared_file(path: Path, chunk_lines: int) -> Iterator[Output]:
     and the last to rename it, or to upload it, wins. Otherwise as ``output_file``; there is nothing
     to resume.
     """
-    with whole_object(path) if isinstance(path, ObjectPath) else _own_file(path) as partial:
+    opened = whole_object(path, check_claim) if isinstance(path, ObjectPath) else _own_file(path)
+    with opened as partial:
         with naming_output_errors(path):
             file = FileIO(partial, "x+")
         with file:

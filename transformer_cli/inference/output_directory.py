@@ -174,7 +174,7 @@ class _Record(BaseModel):
     settings: dict[str, str]
     files: dict[str, FileState] = {}
     begun: list[str] = []
-    """Names of translations that are made, or were when this was last written."""
+    """Names of translations that were begun: those not in ``files`` may be whole, or not there."""
 
 
 class OutputDirectory:
@@ -203,12 +203,14 @@ class OutputDirectory:
         """Record which translations will be made; UsageError: someone else has put one there."""
         earlier = {*self._record.files, *self._record.begun}
         others = [path for path in outputs if path.name not in earlier]
+        if not others:
+            return
         for path, key in zip(others, _file_keys(others), strict=True):
             if key:
                 raise UsageError(
                     f"{path}: is there, and is not of an earlier translation; move it away"
                 )
-        self._record.begun = [path.name for path in outputs]
+        self._record.begun = sorted({*self._record.begun, *(path.name for path in others)})
         self.write()
 
     def note(self, name: str, state: FileState) -> None:

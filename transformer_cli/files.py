@@ -3,6 +3,9 @@
 A directory from elsewhere may hold links to any place, pipes that block and devices without end.
 What reads below one uses ``open_regular`` or ``read_small``, and so does what writes to a file in
 place. What writes below one calls ``check_no_links`` first; ``whole_file`` follows no link, either.
+
+A command calls ``claim`` on the files that it will write before it reads anything: others may be at
+work on them, such as a person with an editor.
 """
 
 import errno
@@ -16,14 +19,16 @@ import shutil
 import stat
 import sys
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatchcase
+from io import FileIO
+from itertools import count
 from pathlib import Path, PurePath
 from typing import IO, Any, BinaryIO, Literal
 
 from transformer_cli import fence
-from transformer_cli.errors import RunError, UsageError
-from transformer_cli.objects import ObjectPath, open_object, whole_object
+from transformer_cli.errors import CorpusError, OutputError, RunError, UsageError
+from transformer_cli.objects import ObjectPath, object_keys, open_object, whole_object
 
 # Of manifests, states and records: a thousand times ours. Parsed, JSON may take 20 times as much
 # memory.
@@ -242,7 +247,7 @@ def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
             they raise RunError.
     """
     if isinstance(path, ObjectPath):
-        with whole_object(path) as temporary:
+        with whole_object(path, check_claim) as temporary:
             yield temporary
         return
     if is_named and is_stream(path):
@@ -259,10 +264,154 @@ def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
             yield temporary
             sync(temporary)
             fence.check()
-            temporary.replace(path)
+            if is_named or path in _claimed:
+                replace_file(temporary, path)
+            else:
+                temporary.replace(path)
         sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+# --- files that others may be at work on ----------------------------------------------------------
+
+_claimed: dict[Path, str | None] = {}
+"""The version that was there when this process claimed a path; None: there was no file."""
+
+
+@contextmanager
+def claim(*paths: Path | None) -> Iterator[None]:
+    """Keep other commands from writing these files while the block runs.
+
+    In the block, ``replace_file`` and so ``whole_file`` replace only what is there now, not what
+    somebody saves meanwhile. Directories may be claimed too. Stores have no locks.
+
+    Raises:
+        OutputError: another process is writing one of them, or it cannot be written.
+    """
+    with ExitStack() as stack:
+        for path in filter(None, paths):
+            if isinstance(path, ObjectPath):
+                stack.enter_context(expect(path))
+            elif path.is_dir() or not is_stream(path):
+                place = path.resolve()
+                stack.enter_context(_lock_beside(place))
+                stack.enter_context(expect(place))
+        yield
+
+
+@contextmanager
+def expect(path: Path) -> Iterator[None]:
+    """Let only the version of ``path`` that is there now be replaced while the block runs."""
+    _claimed[path] = _version(path)
+    try:
+        yield
+    finally:
+        del _claimed[path]
+
+
+def _version(path: Path) -> str | None:
+    """Return what changes with a file or an object; None: it is not there."""
+    try:
+        return object_keys([path])[0] if isinstance(path, ObjectPath) else sha256(path)
+    except FileNotFoundError:
+        return None
+    except (OSError, CorpusError):  # a directory, or what we may write but not read
+        return ""
+
+
+def check_claim(path: Path) -> None:
+    """Raise OutputError if ``path`` is claimed, and someone has changed it since."""
+    if path in _claimed and _version(path) != _claimed[path]:
+        raise OutputError(
+            f"{path}: was changed by someone else while this command ran, and is left as it is"
+        )
+
+
+def replace_file(new: Path, path: Path) -> None:
+    """Move a finished file into its place; it gets the owner, group and mode of what it replaces.
+
+    If ``path`` is claimed, and someone has changed it since, it stays: OutputError says where the
+    new file is instead.
+    """
+    try:
+        check_claim(path)
+    except OutputError as error:
+        names = (f"{path.name}.new{f'-{n}' if n > 1 else ''}" for n in count(1))
+        kept = next(to for name in names if not os.path.lexists(to := path.with_name(name)))
+        new.replace(kept)
+        raise OutputError(f"{error}; what was to be written is kept in {kept}") from error
+    with suppress(FileNotFoundError):
+        before = path.stat()
+        if sys.platform != "win32":
+            for owner, group in ((before.st_uid, -1), (-1, before.st_gid)):
+                with suppress(PermissionError):  # only root may give files away
+                    os.chown(new, owner, group)
+        new.chmod(stat.S_IMODE(before.st_mode))
+    new.replace(path)
+
+
+def partial_path(path: Path) -> Path:
+    """Return the name of the file that is locked, and may hold a part, while ``path`` is made."""
+    return path.with_name(f"{path.name}.partial")
+
+
+@contextmanager
+def _lock_beside(path: Path) -> Iterator[None]:
+    partial = partial_path(path)
+    with open_locked(partial) as file:
+        try:
+            yield
+        finally:
+            if not file.seek(0, os.SEEK_END):  # or it is a part of an unfinished translation
+                close_to_move(file)
+                with suppress(OSError):  # on Windows another process has opened it meanwhile
+                    partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def open_locked(partial: Path) -> Iterator[FileIO]:
+    """Open the file of unfinished output, made if need be, and keep other processes from it."""
+    from filelock import lock_descriptor  # 5 ms, which --help does not need
+
+    while True:
+        with naming_output_errors(partial):
+            if fence.job_file() is not None and partial.exists():
+                # A process that this one has replaced may have it open, or locked.
+                with whole_file(partial) as copy:
+                    shutil.copyfile(partial, copy)
+            file = FileIO(
+                partial, "r+", opener=lambda path, flags: open_checked(path, flags | os.O_CREAT)
+            )
+        with file:
+            with suppress(OSError):  # a file system without locks
+                if not lock_descriptor(file.fileno(), blocking=False):
+                    raise OutputError(
+                        f"{partial}: another process is writing it; wait for it, or write elsewhere"
+                    )
+            # Between opening and locking, another process may have finished the file.
+            if is_at(file, partial):
+                yield file
+                return
+
+
+def close_to_move(file: FileIO) -> None:
+    """Close a locked file on Windows, which neither renames nor deletes open ones."""
+    # Elsewhere the lock is kept until it is done.
+    if sys.platform == "win32":
+        file.close()
+
+
+@contextmanager
+def naming_output_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the operating system into one that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+# --- directories ----------------------------------------------------------------------------------
 
 
 @contextmanager

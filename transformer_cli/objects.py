@@ -249,10 +249,13 @@ def _find_infos(paths: Sequence[ObjectPath]) -> list[dict[str, Any] | None]:
 
 
 @contextmanager
-def whole_object(path: ObjectPath) -> Iterator[Path]:
+def whole_object(
+    path: ObjectPath, check: Callable[[Path], object] = lambda path: None
+) -> Iterator[Path]:
     """Give a temporary file to fill; it becomes the object when the block ends well.
 
-    If it cannot be uploaded, OutputError says where the file is: it may have taken hours.
+    If it cannot be uploaded, or ``check`` raises OutputError, that says where the file is: it may
+    have taken hours.
     """
     import tempfile
 
@@ -261,6 +264,7 @@ def whole_object(path: ObjectPath) -> Iterator[Path]:
     try:
         yield temporary
         try:
+            check(path)
             with _naming_errors(path, OutputError):
                 store, name = _find_store(path)
                 store.put_file(str(temporary), name)

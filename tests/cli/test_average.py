@@ -43,7 +43,8 @@ def test_the_checkpoint_of_a_stop_is_left_out_and_named(own_run: Path) -> None:
 def test_training_goes_on_beside_an_average(own_run: Path) -> None:
     assert run("average", own_run, "--last", "2").code == 0
     config = own_run / "config.yaml"
-    finished = run("train", config, "--run-dir", own_run, "--set", "training.epochs=13")
+    longer = ("--set", "training.epochs=13", "--extend")
+    finished = run("train", config, "--run-dir", own_run, *longer)
     assert finished.code == 0
     assert "trained 65 steps" in finished.out
     assert (own_run / "checkpoints" / "average").is_dir()

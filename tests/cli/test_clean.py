@@ -120,7 +120,9 @@ def test_killed_anywhere_it_ends_in_the_same_bytes(corpus: Path) -> None:
             assert clean(corpus).code == 0
         assert {path.name: path.read_bytes() for path in (corpus / "out").iterdir()} == expected
         (corpus / "out").rename(corpus / f"{attribute}{call}")
-    assert not [path for path in corpus.iterdir() if path.name.startswith((".", "out"))]
+    # The last one was killed with all but its lock.
+    left = [path for path in corpus.iterdir() if path.name.startswith((".", "out"))]
+    assert [(path.name, path.read_bytes()) for path in left] == [("out.partial", b"")]
 
 
 def test_what_cannot_be_cleaned_is_refused_in_one_line(corpus: Path) -> None:
@@ -136,6 +138,10 @@ def test_what_cannot_be_cleaned_is_refused_in_one_line(corpus: Path) -> None:
         assert_refused(clean(corpus, "--report", report), 2, f"{report}: is the directory of -o")
     for report in ("train.src", "VAL.tgt", "dropped.tsv", "sources.json"):
         assert_refused(clean(corpus, "--report", f"out/{report}"), 2, f"out/{report}: clean writes")
+    before = (corpus / "my.yaml").read_bytes()
+    refused = clean(corpus, "--report", "my.yaml")
+    assert_refused(refused, 2, "--report my.yaml: is the file that CONFIG reads")
+    assert (corpus / "my.yaml").read_bytes() == before
     language = ("--set", "data.filters=[language]")
     assert_refused(
         clean(corpus, *language, before=partial(hide, ("py3langid",))), 1, "py3langid", "language"

@@ -71,6 +71,7 @@ OPTIONS = {
         "--run-dir",
         "--set",
         "--overwrite",
+        "--extend",
         "--dry-run",
         "--json",
         "--allow-suspect-data",

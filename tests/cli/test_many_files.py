@@ -210,12 +210,48 @@ def test_what_has_changed_is_translated_again(
 ) -> None:
     assert translate(training, here).code == 0
     (here / "in" / "a.txt").write_text(TEXTS["c.txt"])
-    (here / "out" / "c.txt").write_text("other\n")
     (here / "out" / "d.txt").unlink()
-    # Three are written, and a fourth would kill it.
-    finished = killed_before(training, here, "write_rows", 4)
-    assert finished.err == "translated 3 of 5 files; already there: 2\n"
+    # Two are written, and a third would kill it.
+    finished = killed_before(training, here, "write_rows", 3)
+    assert finished.err == "translated 2 of 5 files; already there: 3\n"
     assert visible(here / "out") == {**expected, "a.txt": expected["c.txt"]}
+
+
+@pytest.mark.parametrize("is_new_source", [False, True])
+def test_an_edited_translation_is_not_overwritten(
+    training: Training, here: Path, expected: dict[str, bytes], is_new_source: bool
+) -> None:
+    assert translate(training, here).code == 0
+    (here / "out" / "c.txt").write_text("corrected\n")
+    if is_new_source:
+        (here / "in" / "c.txt").write_text("1 1\n")
+    finished = translate(training, here)
+    assert finished.code == 1
+    assert f"error: {here / 'out' / 'c.txt'}: was changed after it was translated" in finished.err
+    assert visible(here / "out") == {**expected, "c.txt": b"corrected\n"}
+    (here / "out" / "c.txt").unlink()
+    assert translate(training, here).code == 0
+
+
+def test_a_file_of_someone_else_is_not_overwritten(training: Training, here: Path) -> None:
+    assert translate(training, here, inputs="in/a.txt*").code == 0
+    (here / "out" / "c.txt").write_text("mine\n")
+    refused = translate(training, here)
+    assert_refused(refused, 2, "out/c.txt: is there, and is not of an earlier translation")
+    assert visible(here / "out")["c.txt"] == b"mine\n"
+    assert visible(here / "out").keys() == {"a.txt", "c.txt"}
+
+
+def with_other_ctranslate2() -> None:
+    from transformer_cli.inference import engine
+
+    engine.version = lambda package: "9.9" if package == "ctranslate2" else "1"  # type: ignore[attr-defined, assignment]
+
+
+def test_another_version_does_not_add_to_a_directory(training: Training, here: Path) -> None:
+    assert translate(training, here, inputs="in/a.txt*").code == 0
+    refused = translate(training, here, before=with_other_ctranslate2)
+    assert_refused(refused, 2, "its translations have ctranslate2 ", ", not 9.9; name a new")
 
 
 @pytest.mark.long_cases

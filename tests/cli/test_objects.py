@@ -1,6 +1,9 @@
 """Objects of a store that translate reads and writes, and an S3 on the loopback for all of it."""
 
 import os
+import re
+import shutil
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -77,6 +80,41 @@ def test_a_document_takes_its_own_place_in_a_store(training: Training) -> None:
     path = "memory://bucket/x.srt"
     done = run("translate", training.run, "-i", path, "-o", path, before=put_subtitles_into_memory)
     assert done.code == 0, done.err
+
+
+def save_object_meanwhile(path: str, data: bytes) -> None:
+    """Have someone else write an object, right before it is uploaded."""
+    from transformer_cli import files
+    from transformer_cli.inference import output
+
+    check, store = files.check_claim, fsspec.filesystem("memory")
+    put_subtitles_into_memory()
+    store.pipe("memory://bucket/out.txt", b"older\n")
+
+    def save(claimed: Path) -> None:
+        store.pipe(path, data)
+        try:
+            check(claimed)
+        finally:
+            sys.stderr.write(f"{store.cat(path)!r}\n")
+
+    for module in (files, output):
+        vars(module)["check_claim"] = save
+
+
+@pytest.mark.parametrize("case", [("x.srt", "x.srt"), ("x.srt", "y.srt"), ("-", "out.txt")])
+def test_an_object_that_someone_saves_meanwhile_is_kept(
+    training: Training, case: tuple[str, str]
+) -> None:
+    given, path = ("-" if name == "-" else f"memory://bucket/{name}" for name in case)
+    before = partial(save_object_meanwhile, path, b"saved\n")
+    finished = run("translate", training.run, "-i", given, "-o", path, stdin=b"1\n", before=before)
+    assert finished.code == 1
+    assert "b'saved\\n'\n" in finished.err
+    assert f"{path}: was changed by someone else while this command ran" in finished.err
+    (kept,) = re.findall("kept in (.*)", finished.err)
+    assert Path(kept).stat().st_size
+    shutil.rmtree(Path(kept).parent)
 
 
 def test_a_store_has_a_record_as_a_directory_has(memory: Any) -> None:
@@ -286,8 +324,8 @@ def test_a_translation_of_objects_that_was_killed_goes_on(
     given: list[str | Path] = ["translate", training.run, "-i"]
     assert run(*given, "in", "-o", "out", cwd=tmp_path).code == 0
     given += ["s3://bucket/in/*", "-o", "s3://bucket/out/"]
-    # The record, then a file at a time.
-    killed = run(*given, before=partial(use_s3_until_killed, address, 3))
+    # The record, what it begins, then a file at a time.
+    killed = run(*given, before=partial(use_s3_until_killed, address, 4))
     assert killed.code == -9
     s3.invalidate_cache()
     assert s3.find("bucket/out") == [f"bucket/out/{RECORD}", "bucket/out/a.txt"]

@@ -155,7 +155,7 @@ def test_what_is_wrong_is_found_before_precision_is_measured(
 def test_a_run_goes_on_without_its_test_text_and_says_so(small: Path) -> None:
     assert train(small).code == 0
     _remove(small.parent)
-    finished = train(small, "--set", "training.max_steps=3")
+    finished = train(small, "--set", "training.max_steps=3", "--extend")
     assert finished.code == 0
     (warning,) = warnings(finished)
     assert warning.startswith("warning: news: cannot be evaluated on: ")
@@ -248,7 +248,7 @@ def test_shifted_and_leaked_text_is_told_once(small: Path) -> None:
         "scores",
     ]
     # The text is not read again.
-    again = train(small, "--set", "training.max_steps=3")
+    again = train(small, "--set", "training.max_steps=3", "--extend")
     assert (again.code, warnings(again)) == (0, [])
     evaluated = run("evaluate", "runs/small", cwd=directory)
     assert evaluated.err == ""

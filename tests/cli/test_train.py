@@ -1,12 +1,14 @@
 import json
 import re
+import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.conftest import TINY, Training
-from cli.process import assert_refused, run
+from cli.process import assert_refused, run, signal_at
 
 CHECKPOINT_FILES = {"model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"}
 
@@ -118,7 +120,8 @@ def test_the_same_command_again_has_nothing_to_do(training: Training, own_run: P
 
 def test_more_epochs_go_on_where_it_stopped(training: Training, own_run: Path) -> None:
     before = records_of(own_run)
-    finished = run("train", training.config, "--run-dir", own_run, "--set", "training.epochs=14")
+    longer = ("--set", "training.epochs=14", "--extend")
+    finished = run("train", training.config, "--run-dir", own_run, *longer)
     assert "resuming from step 60\n" in finished.err
     assert finished.out.startswith(f"{own_run}: trained 70 steps in ")
     assert finished.code == 0
@@ -126,6 +129,51 @@ def test_more_epochs_go_on_where_it_stopped(training: Training, own_run: Path) -
     assert after[: len(before)] == before
     assert [each["step"] for each in after[len(before) :]] == [70, 70]
     assert (own_run / "checkpoints" / "step-00000070").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("trained", "now", "found"),
+    [
+        ("max_steps=5", "epochs=12", "training.max_steps was 5, now null"),
+        ("max_steps=5", "max_steps=8", "training.max_steps was 5, now 8"),
+        ("patience=1", "patience=9", "training.patience was 1, now 9"),
+        ("epochs=2", "epochs=1", None),
+        ("epochs=2", "max_steps=3", None),
+        ("epochs=2", "patience=1", None),
+    ],
+)
+def test_a_complete_run_is_trained_further_only_with_extend(
+    config: Path, trained: str, now: str, found: str | None
+) -> None:
+    # At this rate no validation is better than the first one.
+    still = ("--set", "training.schedule.peak=1e-30", "--set", "training.validate_every=1")
+    command = ("train", config, "--run-dir", "run", *still)
+    first = run(*command, "--set", f"training.{trained}", cwd=config.parent)
+    assert first.code == 0, first.err
+    before = contents(config.parent / "run")
+    again = run(*command, "--set", f"training.{now}", cwd=config.parent)
+    if found is None:
+        assert "nothing left to train" in again.err
+    else:
+        assert_refused(again, 2, "run: is complete at step ", found, "; add --extend")
+        assert contents(config.parent / "run") == before
+        extended = run(*command, "--set", f"training.{now}", "--extend", cwd=config.parent)
+        assert "\nresuming from step " in extended.err
+
+
+def test_a_run_that_was_stopped_needs_no_extend(config: Path) -> None:
+    command = ("train", config, "--run-dir", "run")
+    stop = partial(signal_at, "transformer_cli.training.trainer:Trainer", "_update", 12)
+    assert run(*command, cwd=config.parent, before=stop).code == -signal.SIGKILL
+    longer = run(*command, "--set", "training.epochs=13", cwd=config.parent)
+    assert (longer.code, "resuming from step 10\n" in longer.err) == (0, True)
+
+
+def test_extend_is_not_for_what_begins_a_run(config: Path) -> None:
+    refused = run("train", config, "--extend", "--overwrite")
+    assert_refused(refused, 2, "--extend: not with --overwrite")
+    refused = run("train", "--from", config.parent, "--add", config, "--extend")
+    assert_refused(refused, 2, "--from: not with --extend")
 
 
 def test_what_is_changed_is_said_and_that_the_learning_rate_jumps(tmp_path: Path) -> None:
@@ -148,8 +196,16 @@ def test_what_is_changed_is_said_and_that_the_learning_rate_jumps(tmp_path: Path
     assert ("epochs: 12\n" in settings, "epochs: 6\n" in settings) == (True, False)
 
     longer = ("--set", "training.epochs=16", "--precision", "bfloat16")
-    dry = run(*command, *longer, "--dry-run")
-    gone_on = run(*command, *longer)
+    for refused in (run(*command, *longer), run(*command, *longer, "--dry-run")):
+        assert_refused(
+            refused,
+            2,
+            f"{tmp_path}/run: is complete at step 60, and would be trained further: "
+            "training.epochs was 12, now 16 (the learning rate jumps from 0 at step 60 to 0.000271 "
+            "at step 61, as the linear schedule now ends at step 80); add --extend",
+        )
+    dry = run(*command, *longer, "--extend", "--dry-run")
+    gone_on = run(*command, *longer, "--extend")
     assert (dry.code, gone_on.code) == (0, 0), gone_on.err
     for said in (dry.out, gone_on.err):
         _, _, said = said.partition("\nchanged       ")
@@ -209,7 +265,7 @@ def test_an_averaged_model_is_trained_and_read_like_any_other(config: Path) -> N
     )
 
     def train(run_dir: Path, steps: int) -> str:
-        settings = (*levers, "--set", f"training.max_steps={steps}")
+        settings = (*levers, "--set", f"training.max_steps={steps}", "--extend")
         finished = run("train", config, "--run-dir", run_dir, *settings)
         assert finished.code == 0, finished.err
         return finished.err

@@ -170,7 +170,7 @@ def test_commands_write_nothing_through_links(
             path.symlink_to(elsewhere / path.relative_to(directory))
     before = contents(outside)
     for arguments in (
-        ("train", "tiny.yaml", "--run-dir", "run", "--set", "training.epochs=13"),
+        ("train", "tiny.yaml", "--run-dir", "run", "--set", "training.epochs=13", "--extend"),
         ("train", "tiny.yaml", "--run-dir", "run", "--overwrite"),
         ("vocab", "tiny.yaml", "--run-dir", "run"),
         ("average", "run"),

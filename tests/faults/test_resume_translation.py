@@ -296,6 +296,38 @@ def test_with_other_settings_it_starts_anew(
     assert (here / "out.txt").read_bytes() == whole
 
 
+def with_versions(program: str, library: str) -> None:
+    from transformer_cli.inference import engine, translator
+
+    translator.__version__ = program  # type: ignore[attr-defined]
+    engine.version = lambda package: f"{package} {library}"  # type: ignore[attr-defined, assignment]
+
+
+def killed_with_first_versions() -> None:
+    with_versions("1.0.0", "1")
+    killed_at(f"{OUTPUT}:Output", "commit", 2)
+
+
+@pytest.mark.parametrize(
+    ("versions", "difference"),
+    [
+        (("9.9.9", "1"), "transformer-cli was 1.0.0, now 9.9.9"),
+        (("1.0.0", "2"), "torch was torch 1, now torch 2"),
+        (("1.0.0", "2"), "ctranslate2 was ctranslate2"),
+    ],
+    ids=["ours", "torch", "CTranslate2"],
+)
+def test_with_another_version_it_starts_over(
+    training: Training, here: Path, versions: tuple[str, str], difference: str
+) -> None:
+    engine = ["--engine", "ctranslate2" if "ctranslate2" in difference else "torch"]
+    begun = translate(training, here, *engine, before=killed_with_first_versions)
+    assert begun.code == -signal.SIGKILL
+    again = translate(training, here, *engine, before=partial(with_versions, *versions))
+    assert again.code == 0
+    assert f"out.txt.partial: {difference}" in again.err
+
+
 def test_with_alignments_it_starts_anew(training: Training, here: Path, expected: bytes) -> None:
     interrupt(training, here)
     finished = translate(training, here, "--alignments", here / "links")

@@ -41,7 +41,7 @@ def test_it_scores_as_it_did_and_trains_on(run: Path) -> None:
     # A rounding may turn the search where the model is in doubt.
     assert scored["scores"]["bleu"]["value"] == pytest.approx(expected["bleu"], abs=3.0)
     step = scored["step"] + 2
-    more = ("--set", "training.epochs=20", "--set", f"training.max_steps={step}")
+    more = ("--set", "training.epochs=20", "--set", f"training.max_steps={step}", "--extend")
     finished = process.run("train", V1 / f"{kind}.yaml", "--run-dir", run, *more, cwd=directory)
     assert finished.code == 0, finished.err
     assert (run / "checkpoints" / f"step-{step:08}").is_dir()

@@ -12,6 +12,7 @@ from transformer_cli.cli.options import argument, option
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
+    from transformer_cli import files
     from transformer_cli.inference import attention_picture, loading, torch_engine
     from transformer_cli.runs import directory
 
@@ -48,22 +49,24 @@ def attention(
     """
     # Before it is imported: it says where its caches are, if there is no home directory.
     logging.getLogger("matplotlib").setLevel(logging.CRITICAL)
-    options.check_output(output)
+    options.check_output(output, runs=[run])
     with options.prefix_errors("-o "):
         attention_picture.picture_format(output)
     options.check_sentence(sentence, "SENTENCE")
     if translation is not None:
         options.check_sentence(translation, "--translation")
     compute = loading.ComputeOptions("torch", device, precision, threads, beam_size)
-    translator, _ = options.load_models(directory.RunDirectory(run), checkpoint, compute)
-    ids = None
-    if translation is not None:
-        values = translator.tokenizers.encode_source(sentence).values
-        ids = translator.tokenizers.encode_target(translation, values)
-    maps = torch_engine.compute_attention_maps(translator, sentence.strip(), ids)
-    with options.prefix_errors("--"):
-        panels = attention_picture.select_panels(maps, kind, layer, head)
-    if scripts := attention_picture.draw(panels, output):
+    with files.claim(output):
+        translator, _ = options.load_models(directory.RunDirectory(run), checkpoint, compute)
+        ids = None
+        if translation is not None:
+            values = translator.tokenizers.encode_source(sentence).values
+            ids = translator.tokenizers.encode_target(translation, values)
+        maps = torch_engine.compute_attention_maps(translator, sentence.strip(), ids)
+        with options.prefix_errors("--"):
+            panels = attention_picture.select_panels(maps, kind, layer, head)
+        scripts = attention_picture.draw(panels, output)
+    if scripts:
         warn(
             str(output),
             f"no font has {', '.join(scripts)}, drawn as boxes; install Noto fonts, on Debian "

@@ -11,7 +11,7 @@ from transformer_cli.errors import ConfigError, UsageError
 from transformer_cli.packages import import_extra, lazy_imports
 
 with lazy_imports():
-    from transformer_cli import compression
+    from transformer_cli import compression, files
     from transformer_cli.config import data_schema, yaml
     from transformer_cli.data import preparing
     from transformer_cli.report import rendering
@@ -47,18 +47,22 @@ def clean(
         if place == new:
             raise UsageError(f"--report {report}: is the directory of -o; give the name of a file")
         if place.parent != new:
-            options.check_output(report, "--report")
+            sources, keys = data_schema.list_sources(data), data_schema.PATH_KEYS
+            texts = [("data.sources", getattr(each, key)) for each in sources for key in keys]
+            options.check_output(report, "--report", [("CONFIG", config), *texts])
         elif preparing.is_written(place.name):
             raise UsageError(f"--report {report}: clean writes text there; name it otherwise")
         import_extra("jinja2", "report", "--report")
-    with options.choose_executor(cluster, directory)() as executor:
-        result = preparing.clean_corpus(data, directory.resolve(), pair_bar, executor)
-    say("\n".join(_lines(result)))
-    if report is not None:
-        page = rendering.render_page(
-            "cleaning", None, {}, cleaning=result, data=data, title=config.stem
-        )
-        compression.write_text(report, page, is_named=True)
+    has_own_place = report is not None and report.resolve().parent != directory.resolve()
+    with files.claim(directory, report if has_own_place else None):
+        with options.choose_executor(cluster, directory)() as executor:
+            result = preparing.clean_corpus(data, directory.resolve(), pair_bar, executor)
+        say("\n".join(_lines(result)))
+        if report is not None:
+            page = rendering.render_page(
+                "cleaning", None, {}, cleaning=result, data=data, title=config.stem
+            )
+            compression.write_text(report, page, is_named=True)
 
 
 def _lines(result: "preparing.Cleaning") -> Iterator[str]:

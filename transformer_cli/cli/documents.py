@@ -1,6 +1,5 @@
 """What ``translate`` does with a document: its segments translated, all else left as it is."""
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -22,12 +21,11 @@ from transformer_cli.documents.document import (
 from transformer_cli.documents.filling import Filled, fill
 from transformer_cli.documents.memory import Memory
 from transformer_cli.documents.sentences import LineTranslator
-from transformer_cli.files import is_same_file, whole_file
+from transformer_cli.files import claim, whole_file
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import load_settings
 from transformer_cli.inference.stream import CHUNK_LINES, search_doubtful_again
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.objects import ObjectPath
 from transformer_cli.ranks import Ranks
 from transformer_cli.report.examples import mark_differences
 from transformer_cli.report.rendering import render_page
@@ -38,15 +36,16 @@ from transformer_cli.text.protocol import Translation
 def translate_document(options: TranslateOptions) -> None:
     """Check the options, read the document, load the model, translate and write."""
     options.check(Ranks.from_env())
-    document = open_document(options)
-    memory = read_memory(options, document)
-    has_use = options.document != "lines" or options.report is not None  # text has no tags
-    translator = load_translator(prefer_alignments(options) if has_use else options)
-    with bar(None, "translating", " sentences") as shown:
-        filled = fill_document(options, document, translator, memory, shown.update)
-    write_document(options, document, filled)
-    if options.report is not None:
-        write_report(options, options.report, document, filled)
+    with claim(options.output, options.report):
+        document = open_document(options)
+        memory = read_memory(options, document)
+        has_use = options.document != "lines" or options.report is not None  # text has no tags
+        translator = load_translator(prefer_alignments(options) if has_use else options)
+        with bar(None, "translating", " sentences") as shown:
+            filled = fill_document(options, document, translator, memory, shown.update)
+        write_document(options, document, filled)
+        if options.report is not None:
+            write_report(options, options.report, document, filled)
     for message in filled.told():
         log(message)
 
@@ -124,13 +123,10 @@ def _search(memory: Memory | None, texts: Sequence[str]) -> list[Match | None]:
 
 
 def write_document(options: TranslateOptions, document: Document, filled: Filled) -> None:
-    """Write the filled document, which appears as a whole; in its own place, with its mode."""
+    """Write the filled document, which appears as a whole."""
     data = compressor(options.output)(document.write(filled.fillings))
-    has_mode = not isinstance(options.output, ObjectPath)
     with whole_file(options.output, is_named=True) as path:
         path.write_bytes(data)
-        if has_mode and is_same_file(options.output, options.input_):
-            shutil.copymode(options.input_, path)
 
 
 def write_report(options: TranslateOptions, path: Path, document: Document, filled: Filled) -> None:

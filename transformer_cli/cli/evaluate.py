@@ -24,7 +24,7 @@ from transformer_cli.metrics import METRICS, Metrics
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli import compression
+    from transformer_cli import compression, files
     from transformer_cli.data import corpus, near_copies, tables
     from transformer_cli.data.readers import terms as readers
     from transformer_cli.evaluation import best_checkpoint, scores, scoring, seen_pairs
@@ -75,7 +75,7 @@ class EvaluateOptions:
                     "name, or use translate"
                 )
             inputs = [("--src", self.src), ("--ref", self.ref), ("--terms", self.terms)]
-            options.check_output(self.output, inputs=inputs)
+            options.check_output(self.output, "-o", inputs, [self.run, *(self.ensemble or ())])
         if self.tag is not None and self.src is None:
             raise UsageError(
                 "evaluate: --tag is for --src and --ref; the lines of a split have theirs"
@@ -98,11 +98,12 @@ def evaluate(given: EvaluateOptions) -> None:
     given.check()
     run = directories.RunDirectory(given.run)
     run.load_config()  # or it is no run
-    report, hypotheses = _evaluate(run, given, *_read_text(run, given))
-    say(json.dumps(report) if given.json else "\n".join(_format(report)))
-    if given.output is not None:
-        lines = "".join(f"{line}\n" for line in hypotheses)
-        compression.write_text(given.output, lines, is_named=True)
+    with files.claim(given.output):
+        report, hypotheses = _evaluate(run, given, *_read_text(run, given))
+        say(json.dumps(report) if given.json else "\n".join(_format(report)))
+        if given.output is not None:
+            lines = "".join(f"{line}\n" for line in hypotheses)
+            compression.write_text(given.output, lines, is_named=True)
 
 
 def _read_text(

@@ -40,7 +40,7 @@ def export(
       transformer-cli export runs/toy exported --format ctranslate2 --quantization int8
     """
     from transformer_cli.export import formats
-    from transformer_cli.files import remove_leftovers, whole_directory, whole_file
+    from transformer_cli.files import claim, remove_leftovers, whole_directory, whole_file
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.trained_model import load_weights_of, open_trained_model
 
@@ -50,15 +50,16 @@ def export(
             f"--quantization {quantization}: {format_} has no such choice; leave it out, "
             "or use --format ctranslate2"
         )
-    options.check_new(directory, "DIR", entry.suffix)
+    options.check_new(directory, "DIR", entry.suffix, [run])
     if entry.package is not None:  # before the work
         import_extra(entry.package, entry.extra, f"--format {format_}")
     run_directory = RunDirectory(run)
-    opened = open_trained_model(run_directory, checkpoint)
-    formats.check_expressible(format_, opened.config, opened.tokenizers)
-    trained = load_weights_of(opened)
     target = directory.resolve()
-    remove_leftovers(target.parent, others=[target.name])
-    with (whole_file if entry.suffix else whole_directory)(target) as temporary:
-        formats.write_format(format_, run_directory, trained, temporary, quantization)
+    with claim(target):
+        opened = open_trained_model(run_directory, checkpoint)
+        formats.check_expressible(format_, opened.config, opened.tokenizers)
+        trained = load_weights_of(opened)
+        remove_leftovers(target.parent, others=[target.name])
+        with (whole_file if entry.suffix else whole_directory)(target) as temporary:
+            formats.write_format(format_, run_directory, trained, temporary, quantization)
     say(f"{directory}: {trained.checkpoint.name} of {run}, for {format_}")

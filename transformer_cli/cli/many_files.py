@@ -6,7 +6,7 @@ A worker keeps the model that it has loaded, and gives back what is to be record
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, as_completed
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -33,8 +33,8 @@ from transformer_cli.data.readers.opening import open_source, source_of_file
 from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.documents.document import format_of
 from transformer_cli.errors import CorpusError, InputError, UsageError, WorkerError
-from transformer_cli.files import sha256
-from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.files import claim, sha256
+from transformer_cli.inference.engine import SearchEngine, describe_versions
 from transformer_cli.inference.output_directory import (
     FileState,
     OutputDirectory,
@@ -96,12 +96,16 @@ def translate_files(options: TranslateOptions) -> None:
             options = replace(options, threads=options.threads or cluster.threads)
         settings = executor.submit(describe_translator, options).result()
         # Either engine writes the same text here, and adding a document may change the choice.
-        of_all |= {key: settings[key] for key in settings if not (is_open and key == "engine")}
+        of_all |= settings
+        if is_open:
+            of_all |= describe_versions("ctranslate2", "torch")
+            of_all.pop("engine", None)
         directory = stack.enter_context(open_directory(options.output, of_all))
         if isinstance(executor, ClusterExecutor) and not isinstance(options.output, ObjectPath):
             executor.check_shared(options.output)
         of_files = [options.of_file(path.absolute()) for path in inputs]
         whole = directory.find_whole([(each.input_, each.output) for each in of_files])
+        directory.begin([each.output for each in of_files if each.output not in whole])
         tasks = [
             Task(each, settings, directory.state(each.output.name), is_shared, memory)
             for each in of_files
@@ -274,11 +278,13 @@ def _translate(
         if known is not None and known.is_of(input_sha256, options.output):
             return replace(result(known.output_sha256), is_new=False)
         if options.document is not None:
-            document = open_document(options)
-            memory = read_memory(options, document, task.memory)
-            filled = fill_document(options, document, translator, memory, progress)
-            check_unchanged()
-            write_document(options, document, filled)
+            # Workers that share a task write the same bytes, and the last one wins.
+            with nullcontext() if task.is_shared else claim(options.output):
+                document = open_document(options)
+                memory = read_memory(options, document, task.memory)
+                filled = fill_document(options, document, translator, memory, progress)
+                check_unchanged()
+                write_document(options, document, filled)
             told = tuple(f"{options.input_}: {message}" for message in filled.told())
             return result(sha256(options.output), len(filled.fillings), told)
         job, long_lines = Translating(options, translator, rows), _LongLines(options.line_offset)

@@ -236,11 +236,20 @@ def read_path(given: object) -> Path:
 
 
 def check_output(
-    path: Path, option: str = "-o", inputs: Iterable[tuple[str, Path | None]] = ()
+    path: Path,
+    option: str = "-o",
+    inputs: Iterable[tuple[str, Path | None]] = (),
+    runs: Iterable[Path] = (),
+    default: Path | None = None,
 ) -> None:
     """Make sure, before long work, that a file can be made at ``path``, which ``option`` names.
 
-    ``inputs`` are files that the command reads, with their options: none is to be written over.
+    Args:
+        path: where to write.
+        option: its name, for messages.
+        inputs: files that the command reads, with their options: none may be overwritten.
+        runs: directories of runs and exported models that the command reads.
+        default: the one place in a run that the command is meant to write.
     """
     if str(path) == "-":
         raise UsageError(f"{option} needs the name of a file")
@@ -255,6 +264,8 @@ def check_output(
         raise UsageError(f"{option} {path}: is a directory; give the name of a file")
     if not path.parent.is_dir():
         raise UsageError(f"{option} {path}: there is no directory {path.parent}; make it first")
+    if default is None or path.resolve() != default.resolve():
+        directory.check_outside_runs(path, option, runs)
     compression.compressor(path)  # or its package is missing
     if files.is_stream(path):
         return
@@ -270,11 +281,14 @@ def check_output(
         ) from error
 
 
-def check_new(path: Path, option: str, suffix: str | None = None) -> None:
+def check_new(
+    path: Path, option: str, suffix: str | None = None, runs: Iterable[Path] = ()
+) -> None:
     """Make sure, before long work, that a directory can be made at ``path``, or be filled there.
 
-    With a ``suffix`` it is a file that ends with it.
+    With a ``suffix`` it is a file that ends with it; ``runs`` as for ``check_output``.
     """
+    directory.check_outside_runs(path, option, runs)
     if suffix is None and path.is_dir() and not any(path.iterdir()):
         # It is replaced by one that is filled elsewhere, and neither of these can be replaced.
         if os.path.ismount(path.resolve()) or path.samefile("."):  # Path.is_mount: not on Windows

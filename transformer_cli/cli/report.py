@@ -49,22 +49,23 @@ def report(
     Example:
       transformer-cli report runs/toy --sentence 'Ein Hund schläft.'
     """
-    swept = sweep.SweepDirectory(run)
-    if swept.read_mark() is not None:
-        page = output or swept.report
-        options.check_output(page)
-        html = sweeps.render_sweep(sweeps.read_results(swept))
-    else:
-        directory = directories.RunDirectory(run)
+    swept, directory = sweep.SweepDirectory(run), directories.RunDirectory(run)
+    is_sweep = swept.read_mark() is not None
+    if not is_sweep:
         directory.load_config()  # or it is no run
         directory.check_not_hub_model()
-        page = output or directory.report
-        options.check_output(page)
-        if output is None:
-            files.check_replaceable(page)
-        compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
-        html = _render_run(directory, split, checkpoint, compute, sentence or [])
-    compression.write_text(page, html, is_named=output is not None)
+    default = swept.report if is_sweep else directory.report
+    page = output or default
+    options.check_output(page, runs=[run], default=default)
+    if output is None:
+        files.check_replaceable(page)
+    with files.claim(output):
+        if is_sweep:
+            html = sweeps.render_sweep(sweeps.read_results(swept))
+        else:
+            compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
+            html = _render_run(directory, split, checkpoint, compute, sentence or [])
+        compression.write_text(page, html, is_named=output is not None)
     say(str(page))
 
 

@@ -16,7 +16,7 @@ from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_
 from transformer_cli.cli.options import argument, flag, option
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
-from transformer_cli.errors import RunError, UsageError, duration
+from transformer_cli.errors import ConfigError, RunError, UsageError, duration
 from transformer_cli.metrics import METRICS
 from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import Ranks
@@ -65,6 +65,9 @@ _MAX_LOSS = 0.5
 MaxLoss = Annotated[
     float, option("BLEU", "With --from: what the old validation text may lose.", min=0.0)
 ]
+Extend = Annotated[
+    bool, flag("Train a complete run further, if the settings now say so.", "--extend")
+]
 _ABOUT_CLUSTER = (
     "Dask cluster to prepare the data on: tcp://HOST:8786, or a YAML file that names one. The "
     "training itself runs here."
@@ -88,6 +91,7 @@ def train(
     run_dir: options.RunDir = None,
     set_: options.Set = None,
     overwrite: options.Overwrite = False,
+    extend: Extend = False,
     dry_run: DryRun = False,
     json: options.Json = False,
     allow_suspect_data: options.AllowSuspectData = False,
@@ -112,12 +116,15 @@ def train(
     """
     if cluster and dry_run:
         raise UsageError("--cluster: not with --dry-run, which writes only to this machine's disk")
+    if extend and overwrite:
+        raise UsageError("--extend: not with --overwrite, which starts anew; leave one of them out")
     if json and not dry_run:
         raise UsageError("--json: is for --dry-run, which is missing; add it")
     ranks = Ranks.from_env()
     growth = None
     if from_ is not None or add or config is None:
-        unfit = {"CONFIG": config, "--overwrite": overwrite, "--dry-run": dry_run}
+        unfit = {"CONFIG": config, "--overwrite": overwrite, "--extend": extend}
+        unfit["--dry-run"] = dry_run
         unfit["torchrun"] = ranks.size > 1
         growth = _plan_growth(from_, add or [], run_dir, [key for key in unfit if unfit[key]])
         config, run_dir = growth.write(pair_bar, line_bar), growth.new.path
@@ -142,6 +149,8 @@ def train(
     if growth is None:
         directory.check_config_files(run.path, files)
     # From here on torch is needed; what is wrong above is told without waiting for it.
+    if not (begins_anew or extend):
+        _refuse_to_extend(run, settings)
     executor = options.choose_executor(cluster, run.path)
     about = (begins_anew, allow_suspect_data, executor)
     request = texts.TrainRequest(settings, origins, run, *about)
@@ -163,6 +172,15 @@ def train(
         _judge_growth(growth, max_loss, loading.ComputeOptions("auto", device, precision, threads))
     elif ranks.is_main:
         say(text)
+
+
+def _refuse_to_extend(run: "directory.RunDirectory", settings: "schema.Config") -> None:
+    """Raise ConfigError if a run is complete, and these settings would train it further."""
+    initialize.check_resumable(run, settings)
+    if extension := summary.describe_extension(run, settings):
+        raise ConfigError(
+            f"{run.path}: is {extension}; add --extend to train it further, or keep the old value"
+        )
 
 
 def _plan_growth(

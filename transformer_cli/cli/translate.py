@@ -18,6 +18,7 @@ with lazy_imports():
     from transformer_cli.data import tables
     from transformer_cli.documents import document
     from transformer_cli.inference import loading, output_directory
+    from transformer_cli.runs import directory as run_directories
 
 _STREAM = Path("-")
 
@@ -181,6 +182,10 @@ class TranslateOptions:
         return {name: path for name, path in paths.items() if path is not None}
 
     @property
+    def _models(self) -> list[Path]:
+        return [self.run, *(self.ensemble or ())]
+
+    @property
     def writes_scored_tsv(self) -> bool:
         """True if JSON would have to go into a column of TSV."""
         is_tsv = self.table is not None and self.table_output == "tsv"
@@ -203,9 +208,10 @@ class TranslateOptions:
         ]
         if str(self.output) != "-":
             # A document is held in memory: its translation may take its place.
-            options.check_output(self.output, inputs=inputs[1:] if self.document else inputs)
+            others = inputs[1:] if self.document else inputs
+            options.check_output(self.output, "-o", others, self._models)
         for name, path in self._further_outputs.items():
-            options.check_output(path, name, inputs)
+            options.check_output(path, name, inputs, self._models)
         if self.report is not None:
             import_extra("jinja2", "report", "--report")
 
@@ -213,6 +219,7 @@ class TranslateOptions:
         """Make sure, before long work, that the options go with these files."""
         for problem in self._find_problems_of_many(ranks):
             raise UsageError(f"translate: {problem}")
+        run_directories.check_outside_runs(self.output / "file", "-o", self._models)
         output_directory.check_directory(self.output, inputs)
         for path in inputs:
             file = self.of_file(path)

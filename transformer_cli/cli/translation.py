@@ -23,7 +23,7 @@ from transformer_cli.errors import (
     TransformerCliError,
     UsageError,
 )
-from transformer_cli.files import sha256, whole_file
+from transformer_cli.files import claim, sha256, whole_file
 from transformer_cli.inference import loading, output, stream
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.rows import Row, read_rows
@@ -174,7 +174,8 @@ def open_output(job: Translating, is_shared: bool = False) -> Iterator[output.Ou
     """
     options, chunk_lines = job.options, job.chunk_lines * job.ranks.size
     if is_shared or isinstance(options.output, ObjectPath):
-        with output.shared_file(options.output, chunk_lines) as file:
+        guard = nullcontext() if is_shared else claim(options.output)
+        with guard, output.shared_file(options.output, chunk_lines) as file:
             yield file
         return
     # Alignments are not kept, so neither are the translations that they belong to.
@@ -325,7 +326,11 @@ def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
     if path is None:
         yield None
         return
-    with whole_file(path, is_named=True) as temporary, text_writer(temporary, path) as file:
+    with (
+        claim(path),
+        whole_file(path, is_named=True) as temporary,
+        text_writer(temporary, path) as file,
+    ):
         yield file
 
 

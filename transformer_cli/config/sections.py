@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, WrapValidator
 from pydantic_core import PydanticCustomError
 
+from transformer_cli.artifact import sum_json
 from transformer_cli.config import languages
 from transformer_cli.objects import ObjectPath, text_path
 
@@ -36,6 +37,14 @@ class Section(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, validate_default=True, strict=True, allow_inf_nan=False
     )
+
+    def fingerprint(self, **which: Any) -> str:
+        """Return the SHA-256 of the settings, by ``model_dump``'s ``include`` and ``exclude``.
+
+        Settings at their defaults are left out, so a setting that a later version adds changes no
+        sum that an earlier one has recorded. Use this for every sum of settings.
+        """
+        return sum_json(self.model_dump(mode="json", exclude_defaults=True, **which))
 
 
 def _read_path(value: object, as_path: Callable[[object], Path]) -> Path:

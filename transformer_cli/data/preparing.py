@@ -8,7 +8,6 @@ depends neither on how the text is cut nor on where the tasks run.
 Cleaning writes what is left out as well, and says how much that is.
 """
 
-import hashlib
 import shutil
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from transformer_cli.artifact import sum_json
 from transformer_cli.config.data_schema import (
     CorpusData,
     FilterName,
@@ -124,8 +124,7 @@ class UnpreparedSplit:
     def source_sha256(self) -> str:
         """Return a SHA-256 of the settings and the sources."""
         sums = "".join(reader.source_sha256() for reader in _open_all(self.data))
-        settings = self.data.model_dump_json()
-        return hashlib.sha256(f"{self.split} {settings} {sums}".encode()).hexdigest()
+        return sum_json([self.split, self.data.fingerprint(), sums])
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.errors import CheckpointError, UsageError, is_out_of_memory
 from transformer_cli.files import open_cache, read_small, remove_directory, remove_leftovers
-from transformer_cli.inference.engine import Hypothesis, SearchOptions
+from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
 from transformer_cli.packages import __version__, import_extra
 from transformer_cli.runs.trained_model import OpenedModel
 from transformer_cli.text.model_check import find_fault
@@ -152,8 +152,9 @@ class CTranslate2Engine:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Settings that decide the output: the precision that it has chosen, and its name."""
-        return {"precision": self.translator.compute_type, "engine": "ctranslate2"}
+        """What decides the output: the precision that it has chosen, its name and its version."""
+        precision = {"precision": self.translator.compute_type, "engine": "ctranslate2"}
+        return precision | describe_versions("ctranslate2")
 
     def search(
         self,
@@ -309,7 +310,7 @@ def open_converted(
         "ctranslate2": import_extra("ctranslate2", None, "CTranslate2's search").__version__,
         "weights": opened.checkpoint.weights_sum,
         "tokenizer": opened.tokenizer_sum,
-        "model": opened.config.model.model_dump_json(),
+        "model": opened.config.model.fingerprint(),
         "quantization": quantization,
     }
 

@@ -1,7 +1,9 @@
 """What a search engine is to the rest of the program: token ids in, hypotheses out."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import Protocol
 
 
@@ -54,7 +56,7 @@ class SearchEngine(Protocol):
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Settings of its own that decide the output, by name."""
+        """What of its own decides the output, by name: settings, and the version of a library."""
 
     def search(
         self,
@@ -88,3 +90,12 @@ class SearchEngine(Protocol):
             targets: translations of them, without EOS.
             batch_tokens: maximum tokens of a side of a batch, padding included.
         """
+
+
+def describe_versions(*packages: str) -> dict[str, str]:
+    """Return the version of each package that is installed, by name."""
+    versions = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions

@@ -9,8 +9,6 @@ says, and the rest comes out as it would have done.
 
 import hashlib
 import os
-import shutil
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import FileIO
@@ -19,13 +17,22 @@ from pathlib import Path
 from typing import Annotated
 from uuid import uuid4
 
-from filelock import lock_descriptor
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli import fence
 from transformer_cli.compression import compressor
 from transformer_cli.errors import OutputError
-from transformer_cli.files import is_at, open_checked, read_small, sync, whole_file
+from transformer_cli.files import (
+    check_claim,
+    close_to_move,
+    expect,
+    naming_output_errors,
+    open_locked,
+    partial_path,
+    read_small,
+    replace_file,
+    sync,
+)
 from transformer_cli.objects import ObjectPath, whole_object
 
 _READ_BYTES = 1 << 20
@@ -149,7 +156,7 @@ class Output:
         data = b"".join(self._waiting)
         if data or not self._bytes:  # a compressed file of nothing has a member too
             data = self._compress(data)
-        with _naming_errors(self._partial):
+        with naming_output_errors(self._partial):
             fence.check()
             written = 0
             while written < len(data):
@@ -169,7 +176,7 @@ class Output:
         )
         # There is one writer only, so that a name which needs no tidying up will do.
         path, new = _journal(self._partial), _journal(self._partial, ".new")
-        with _naming_errors(path):
+        with naming_output_errors(path):
             new.unlink(missing_ok=True)  # it might be a link
             new.write_bytes(journal.model_dump_json(indent=1).encode() + b"\n")
             sync(new)
@@ -194,7 +201,7 @@ def output_file(
 ) -> Iterator[Output]:
     """Write ``path``, which appears when the block ends well; call ``resume``.
 
-    If the block raises, an older ``path`` is as it was.
+    If the block raises, an older ``path`` is as it was; see ``replace_file``.
 
     Args:
         path: a file, or nothing yet; its directory must exist. What a link points to is replaced.
@@ -207,8 +214,8 @@ def output_file(
     """
     compress = compressor(path)
     path = path.resolve()
-    partial = path.with_name(f"{path.name}.partial")
-    with _open_locked(partial) as file:
+    partial = partial_path(path)
+    with open_locked(partial) as file, expect(path):
         if file.seek(0, os.SEEK_END) and not _journal(partial).exists():
             raise OutputError(
                 f"{partial}: in the way, and not by transformer-cli; move it, or write elsewhere"
@@ -217,14 +224,14 @@ def output_file(
         try:
             yield output
             output.commit()
-            _close_to_move(file)
-            with _naming_errors(path):
+            close_to_move(file)
+            with naming_output_errors(path):
                 fence.check()
-                partial.replace(path)
+                replace_file(partial, path)
         except BaseException:
             fence.check()
-            if not keep or (output.begun and not output.kept):
-                _close_to_move(file)
+            if not keep or (output.begun and not output.kept) or not partial.exists():
+                close_to_move(file)
                 _remove_journal(partial)
                 partial.unlink(missing_ok=True)
             raise
@@ -240,8 +247,9 @@ def shared_file(path: Path, chunk_lines: int) -> Iterator[Output]:
     and the last to rename it, or to upload it, wins. Otherwise as ``output_file``; there is nothing
     to resume.
     """
-    with whole_object(path) if isinstance(path, ObjectPath) else _own_file(path) as partial:
-        with _naming_errors(path):
+    opened = whole_object(path, check_claim) if isinstance(path, ObjectPath) else _own_file(path)
+    with opened as partial:
+        with naming_output_errors(path):
             file = FileIO(partial, "x+")
         with file:
             output = Output(file, partial, {}, chunk_lines, keep=False, compress=compressor(path))
@@ -256,43 +264,13 @@ def _own_file(path: Path) -> Iterator[Path]:
     partial = path.with_name(f"{path.name}.partial-{uuid4().hex}")
     try:
         yield partial
-        with _naming_errors(path):
+        with naming_output_errors(path):
             partial.replace(path)
     except BaseException:
         with suppress(OSError):
             partial.unlink(missing_ok=True)
         raise
     sync(path.parent)
-
-
-@contextmanager
-def _open_locked(partial: Path) -> Iterator[FileIO]:
-    """Open the file of unfinished translations, and keep other processes from doing so."""
-    while True:
-        with _naming_errors(partial):
-            if fence.job_file() is not None and partial.exists():
-                # A process that this one has replaced may have it open, or locked.
-                with whole_file(partial) as copy:
-                    shutil.copyfile(partial, copy)
-            file = FileIO(
-                partial, "r+", opener=lambda path, flags: open_checked(path, flags | os.O_CREAT)
-            )
-        with file:
-            with suppress(OSError):  # a file system without locks
-                if not lock_descriptor(file.fileno(), blocking=False):
-                    raise OutputError(
-                        f"{partial}: another process is writing it; wait for it, or write elsewhere"
-                    )
-            # Between opening and locking, another process may have finished the file.
-            if is_at(file, partial):
-                yield file
-                return
-
-
-def _close_to_move(file: FileIO) -> None:
-    # Windows neither renames nor deletes open files. Elsewhere the lock is kept until it is done.
-    if sys.platform == "win32":
-        file.close()
 
 
 def _journal(partial: Path, new: str = "") -> Path:
@@ -302,12 +280,3 @@ def _journal(partial: Path, new: str = "") -> Path:
 def _remove_journal(partial: Path) -> None:
     for new in (".new", ""):
         _journal(partial, new).unlink(missing_ok=True)
-
-
-@contextmanager
-def _naming_errors(path: Path) -> Iterator[None]:
-    """Turn errors of the operating system into one that names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error

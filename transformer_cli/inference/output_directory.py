@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from transformer_cli.artifact import mtime_keys, read_record, write_record
 from transformer_cli.data.tables import format_of
-from transformer_cli.errors import UsageError
+from transformer_cli.errors import InputError, UsageError
 from transformer_cli.files import TEMPORARY_END, sha256, temporary_path
 from transformer_cli.objects import ObjectPath, check_store, match_objects, object_keys
 from transformer_cli.runs.directory import lock_directory
@@ -56,9 +56,19 @@ class FileState(BaseModel):
         return is_same and self.output_key == output_key
 
     def is_of(self, input_sha256: str, output: Path) -> bool:
-        """Return whether both files have the bytes that they had."""
-        is_same = self.input_sha256 == input_sha256 and file_key(output) != ""
-        return is_same and self.output_sha256 == sha256(output)
+        """Return whether both files have the bytes that they had.
+
+        Raises:
+            InputError: someone has edited the translation, which must not be overwritten.
+        """
+        if not file_key(output):
+            return False
+        if self.output_sha256 != sha256(output):
+            raise InputError(
+                f"{output}: was changed after it was translated, and is left as it is; move it "
+                "away to translate its source again"
+            )
+        return self.input_sha256 == input_sha256
 
 
 def file_key(path: Path) -> str:
@@ -163,6 +173,8 @@ class _Record(BaseModel):
 
     settings: dict[str, str]
     files: dict[str, FileState] = {}
+    begun: list[str] = []
+    """Names of translations that were begun: those not in ``files`` may be whole, or not there."""
 
 
 class OutputDirectory:
@@ -186,6 +198,20 @@ class OutputDirectory:
             for output, input_key, output_key in keys
             if self._record.files[output.name].is_seen(input_key, output_key)
         }
+
+    def begin(self, outputs: Sequence[Path]) -> None:
+        """Record which translations will be made; UsageError: someone else has put one there."""
+        earlier = {*self._record.files, *self._record.begun}
+        others = [path for path in outputs if path.name not in earlier]
+        if not others:
+            return
+        for path, key in zip(others, _file_keys(others), strict=True):
+            if key:
+                raise UsageError(
+                    f"{path}: is there, and is not of an earlier translation; move it away"
+                )
+        self._record.begun = sorted({*self._record.begun, *(path.name for path in others)})
+        self.write()
 
     def note(self, name: str, state: FileState) -> None:
         """Record that a translation is whole."""

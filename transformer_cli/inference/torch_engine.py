@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.errors import InputError, UsageError, is_out_of_memory
-from transformer_cli.inference.engine import Hypothesis, SearchOptions
+from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
 from transformer_cli.inference.search import NOT_FORCED, search
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.device import empty_cache
@@ -62,8 +62,9 @@ class TorchEngine:
 
     @property
     def fingerprint(self) -> dict[str, str]:
-        """Settings that decide the output: the precision."""
-        return {"precision": str(self.precision).removeprefix("torch.")}
+        """What decides the output: the precision, and torch's version, as rounding differs."""
+        precision = {"precision": str(self.precision).removeprefix("torch.")}
+        return precision | describe_versions("torch")
 
     def search(
         self,

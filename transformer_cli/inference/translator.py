@@ -12,6 +12,7 @@ from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.errors import InputError, UsageError
 from transformer_cli.inference.alignment import align_words
 from transformer_cli.inference.engine import Hypothesis, SearchEngine, SearchOptions
+from transformer_cli.packages import __version__
 from transformer_cli.text.protocol import Tokenizer, Tokenizers, Translation
 from transformer_cli.text.reserved import find_placeholders
 from transformer_cli.text.terms import Term, TermList
@@ -187,7 +188,7 @@ class TextTranslator(Generic[EngineT]):
 
     @property
     def settings_fingerprint(self) -> dict[str, str]:
-        """Settings that decide the translation of a line, by name."""
+        """What decides the translation of a line, by name: settings and versions."""
         search = self.decoding.model_dump(mode="json", exclude={"batch_tokens"})
         settings = {"max_length": self.max_length, **search}
         given = {
@@ -198,7 +199,8 @@ class TextTranslator(Generic[EngineT]):
         }
         settings |= {key: value for key, value in given.items() if value is not None}
         shown = {key: str(value) for key, value in settings.items()}
-        return {"checkpoint": self.checkpoint, **self.engine.fingerprint, **shown}
+        by = {"transformer-cli": __version__, **self.engine.fingerprint}
+        return {"checkpoint": self.checkpoint, **by, **shown}
 
     # --- lines ------------------------------------------------------------------------------------
 

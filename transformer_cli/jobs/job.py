@@ -1,6 +1,5 @@
 """A job: an ordinary command that makes something once from its inputs; and the record of that."""
 
-import hashlib
 import json
 import os
 import time
@@ -276,9 +275,7 @@ def weights_record(run: RunDirectory) -> Path:
 
 def describe_model(run: RunDirectory) -> str:
     """Return the sum of a run's weights and of how it searches."""
-    decoding = run.load_config().decoding.model_dump(mode="json")
-    text = files.sha256(weights_record(run)) + json.dumps(decoding, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sum_json([files.sha256(weights_record(run)), run.load_config().decoding.fingerprint()])
 
 
 TRAINED_ON = ("train", "val")
@@ -315,14 +312,10 @@ def sum_texts(config: Config, splits: Iterable[str]) -> dict[str, str]:
 
 
 def describe_training(config: Config) -> dict[str, str]:
-    """Return the sums of what a run's weights depend on, but for its text.
-
-    Defaults are left out, so that a setting which a later version adds changes nothing.
-    """
-    settings = config.model_dump(mode="json", exclude_defaults=True, exclude=_PATHS)
+    """Return the sums of what a run's weights depend on, but for its text."""
     init = {} if config.init is None else {"init": describe_model(RunDirectory(config.init))}
     paths = config.tokenizer.files.items()
     tokenizer = {f"tokenizer {side}": files.sha256(path) for side, path in paths}
     added = [(each.tag, each.weight) for each in getattr(config.data, "more", ())]
     more = {"more": sum_json(added)} if set(added) - {(None, 1.0)} else {}
-    return {"settings": sum_json(settings), **more, **init, **tokenizer}
+    return {"settings": config.fingerprint(exclude=_PATHS), **more, **init, **tokenizer}

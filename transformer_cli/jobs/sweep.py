@@ -14,7 +14,6 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
-from transformer_cli.artifact import sum_json
 from transformer_cli.compression import write_text
 from transformer_cli.config.data_schema import CorpusData, added_sources
 from transformer_cli.config.differences import differences
@@ -232,7 +231,7 @@ class SweepPlan(Plan):
 
     def _data_job(self, point: Point, config: Config) -> Job:
         """Return the job that prepares the data of a point, and of all with the same settings."""
-        key = sum_json(config.model_dump(mode="json", include={"data", "tokenizer", "init"}))
+        key = config.fingerprint(include={"data", "tokenizer", "init"})
         name = f"data/{key[:12]}"
         run = RunDirectory(self.directory.path / name)
         vocab = ("vocab", str(self.sweep.base), *point.options, *self.suspect)

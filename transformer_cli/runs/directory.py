@@ -7,7 +7,7 @@ import re
 import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -33,11 +33,13 @@ from transformer_cli.files import (
     TEMPORARY_END,
     check_no_links,
     is_at,
+    is_stream,
     name_path_in_error,
     open_regular,
     read_json,
     remove_directory,
 )
+from transformer_cli.objects import ObjectPath
 from transformer_cli.packages import __version__
 from transformer_cli.runs import hub_model
 
@@ -219,6 +221,18 @@ def check_config_files(run: Path, files: Sequence[Path]) -> None:
                 f"{file}: has been edited since transformer-cli wrote it, and would be written "
                 "over; copy it elsewhere, and name the copy"
             )
+
+
+def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> None:
+    """Raise UsageError if ``path``, which ``option`` names, lies in a run, or in what is ``read``.
+
+    A file in it could be overwritten, and what uses the run takes its files for its own.
+    """
+    models = {model.resolve() for model in read}
+    is_local = not (isinstance(path, ObjectPath) or is_stream(path))
+    for parent in path.resolve().parents if is_local else ():
+        if parent in models or (parent / MARK).is_file():
+            raise UsageError(f"{option} {path}: lies in the run or model {parent}; write elsewhere")
 
 
 def find_import_source(run: RunDirectory) -> str | None:

@@ -17,17 +17,20 @@ from transformer_cli.config.tokenizer_schema import (
 )
 from transformer_cli.data.batches import EpochSample
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
-from transformer_cli.errors import duration, size
+from transformer_cli.errors import CheckpointError, duration, size
 from transformer_cli.model.transformer import Transformer, count_parameters
+from transformer_cli.runs.checkpoint import Checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import changed_environment, describe_environment, read_records
 from transformer_cli.text.vocabulary import UNK_ID
 from transformer_cli.training import forecast as forecasts
-from transformer_cli.training.optimizer import rate_jump
+from transformer_cli.training.optimizer import last_step, rate_jump
 from transformer_cli.training.preparation import PreparedData, select_training_pairs
 from transformer_cli.training.texts import describe_replay
 from transformer_cli.training.trainer import Trainer
 
+_LENGTH = ("training.epochs", "training.max_steps", "training.patience")
+"""What decides when a training is complete."""
 _LONG = 3600  # seconds of a training that one may want to shorten
 
 Row = tuple[str, str]  # a label and a text; a row with an empty label continues the one above
@@ -142,16 +145,48 @@ def _list_changes(
     is_resuming = 0 < trainer.step < trainer.total_steps
     changed = [*differences(before, now), *(environment if is_resuming else ())]
     yield from zip(chain(["changed"], repeat("")), map(str, changed), strict=False)
-    step = trainer.step
-    jump = rate_jump(before.training, now.training, trainer.d_model, step, trainer.steps_per_epoch)
-    if jump is not None:
+    if jump := _describe_jump(before, now, trainer.step, trainer.steps_per_epoch):
         yield (
             "warning",
-            f"the learning rate jumps from {jump[0]:.3g} at step {step:,} to {jump[1]:.3g} at step "
-            f"{step + 1:,}, as the {now.training.schedule.kind} schedule now ends at step "
-            f"{trainer.total_steps:,}; 'init: RUN' in a configuration begins another run from "
-            "these weights, with a schedule of its own",
+            f"{jump}; 'init: RUN' in a configuration begins another run from these weights, with a "
+            "schedule of its own",
         )
+
+
+def _describe_jump(before: Config, now: Config, step: int, steps_per_epoch: int) -> str | None:
+    """Return how a new last step makes the learning rate jump after ``step``; None: it does not."""
+    old, new = before.training, now.training
+    jump = rate_jump(old, new, now.model.d_model, step, steps_per_epoch)
+    if jump is None:
+        return None
+    return (
+        f"the learning rate jumps from {jump[0]:.3g} at step {step:,} to {jump[1]:.3g} at step "
+        f"{step + 1:,}, as the {new.schedule.kind} schedule now ends at step "
+        f"{last_step(new, steps_per_epoch):,}"
+    )
+
+
+def describe_extension(run: RunDirectory, config: Config) -> str | None:
+    """Return how ``config`` would train a complete run further.
+
+    None: the run is not complete, or it is complete by ``config`` as well.
+    """
+    checkpoints = list_checkpoints(run.checkpoints)
+    if not checkpoints or not run.config.is_file():
+        return None
+    try:
+        state = Checkpoint.open(checkpoints[-1]).load_state()
+    except CheckpointError:  # what resumes the run says what to do about it
+        return None
+    trained = run.load_config()
+    if not state.is_final(trained.training) or state.is_final(config.training):
+        return None
+    changed = [str(each) for each in differences(trained, config) if each.key in _LENGTH]
+    text = f"complete at step {state.step:,}, and would be trained further: {'; '.join(changed)}"
+    if state.epoch and not state.batch:  # the steps of an epoch are known
+        jump = _describe_jump(trained, config, state.step, state.step // state.epoch)
+        text += f" ({jump})" if jump else ""
+    return text
 
 
 def summarize_forecast(expected: forecasts.Forecast | None, run: Path) -> Iterator[Row]:

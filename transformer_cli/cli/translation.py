@@ -16,6 +16,7 @@ from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.compression import is_compressed, open_text, text_writer
 from transformer_cli.data.corpus import bounded_lines, decode_lines
+from transformer_cli.data.filters.rules import loses_numbers
 from transformer_cli.errors import (
     CorpusError,
     InputError,
@@ -217,6 +218,8 @@ class WrittenLines:
     def __init__(self) -> None:
         self.lines = 0
         self.differing: list[int] = []  # those with other placeholders than their source
+        self.tabs: list[int] = []  # those whose source has tabs, which no translation has
+        self.numbers: list[int] = []  # those that lack numbers of their source
         self.doubts: dict[str, list[int]] = {}  # doubtful ones, by what is doubtful
         self.again: list[int] = []  # those that a second search has mended
         self.terms = self.lost = 0  # terms in the sources, and those that translations have not
@@ -226,7 +229,12 @@ class WrittenLines:
         """Yield a line about those that differ, one for each kind of doubt, and one about terms."""
         doubts = {f"doubtful, {what}": numbers for what, numbers in self.doubts.items()}
         again = {"doubtful, mended by a second search": self.again}
-        for what, numbers in {"placeholders differ": self.differing, **doubts, **again}.items():
+        differing = {
+            "placeholders differ": self.differing,
+            "numbers of the source are missing": self.numbers,
+            "tabs are lost (of a table, --src-column N translates one column)": self.tabs,
+        }
+        for what, numbers in {**differing, **doubts, **again}.items():
             if numbers:
                 yield f"{len(numbers):,} of {self.lines:,} lines: {what}; {_name_lines(numbers)}"
         if self.terms:
@@ -260,6 +268,10 @@ def write_rows(
             written.differing.append(number)
             if job.interactive:
                 warn(f"line {number:,}", f"placeholders differ: {translated.difference}")
+        if job.options.n_best_written is None and loses_numbers(row.text, translated.text):
+            written.numbers.append(number)
+        if "\t" in row.text.strip():
+            written.tabs.append(number)
         if translated.doubt:
             written.doubts.setdefault(translated.doubt, []).append(number)
             if job.interactive:

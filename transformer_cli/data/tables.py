@@ -583,9 +583,14 @@ def _index(column: int | str, header: list[str], name: str) -> int:
     return header.index(column)
 
 
+def _has_commas(row: list[str]) -> bool:
+    """Return whether something else than tabs may separate the columns of a row."""
+    return len(row) == 1 and any(sign in row[0] for sign in ",;")
+
+
 def _check_no_commas(row: list[str], name: str, number: int) -> None:
     """Raise CorpusError if commas separate the columns of a row, as in most files named .csv."""
-    if len(row) == 1 and "," in row[0] and _ending(Path(name)) == ".csv":
+    if _has_commas(row) and _ending(Path(name)) == ".csv":
         raise CorpusError(
             f"{name}:{number}: has no tab; columns are separated by tabs: save it as TSV"
         )
@@ -594,4 +599,5 @@ def _check_no_commas(row: list[str], name: str, number: int) -> None:
 def too_few_columns(row: list[str], index: int, name: str, number: int) -> CorpusError:
     """Return the error of a row that ends before a column."""
     columns = f"{len(row)} column{'s' * (len(row) != 1)}"
-    return CorpusError(f"{name}:{number}: {columns}; there is no column {index + 1}")
+    hint = ", as columns are separated by tabs: save it as TSV" * _has_commas(row)
+    return CorpusError(f"{name}:{number}: {columns}; there is no column {index + 1}{hint}")

@@ -94,12 +94,24 @@ class State(BaseModel):
 
     def is_final(self, training: TrainingConfig) -> bool:
         """Return whether no step and no validation of the training is left."""
-        is_trained = (
-            self.epoch >= training.epochs
-            or (training.max_steps is not None and self.step >= training.max_steps)
-            or (training.patience is not None and self.bad_validations >= training.patience)
-        )
+        is_trained = self._has_all_steps(training) or self._is_out_of_patience(training)
         return is_trained and not self.unvalidated
+
+    def describe_early_end(self, training: TrainingConfig) -> str:
+        """Return why training ended before its last step, to follow a message; '': it did not."""
+        if self._has_all_steps(training) or not self._is_out_of_patience(training):
+            return ""
+        count = self.bad_validations
+        validations = f"{count} validation{'s' * (count != 1)}"
+        return f"; ended early, after {validations} without a better one (training.patience)"
+
+    def _has_all_steps(self, training: TrainingConfig) -> bool:
+        return self.epoch >= training.epochs or (
+            training.max_steps is not None and self.step >= training.max_steps
+        )
+
+    def _is_out_of_patience(self, training: TrainingConfig) -> bool:
+        return training.patience is not None and self.bad_validations >= training.patience
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,15 @@ def test_a_few_bad_units_are_counted_and_left_out(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("line", ["ein Hund,a dog", "ein Hund;a dog"])
+def test_commas_under_tsv_get_a_hint_about_tabs(tmp_path: Path, line: str) -> None:
+    path = saved(tmp_path / "x.csv", f"{line}\n")
+    assert error_of(opened(tsv=path, src_column=1, tgt_column=2)) == (
+        f"{path}:1: 1 column; there is no column 2, as columns are separated by tabs: save it "
+        "as TSV"
+    )
+
+
 def test_half_a_file_of_bad_units_is_not_read_to_its_end(tmp_path: Path) -> None:
     path = saved(tmp_path / "x.tsv", "a\tb\na\n" * 5000)
     source = opened(tsv=path, src_column=1, tgt_column=2)

@@ -14,7 +14,7 @@ from transformer_cli.cli.display import bar, log, warn
 from transformer_cli.cli.options import open_device, prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.compression import is_compressed, open_text, text_writer
+from transformer_cli.compression import as_utf8, is_compressed, open_text, text_writer
 from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.data.filters.rules import loses_numbers
 from transformer_cli.errors import (
@@ -65,7 +65,8 @@ def translate_text(options: TranslateOptions) -> None:
         rows, interactive = stack.enter_context(open_rows(options))
         prefixes = None
         if options.prefix_file is not None:
-            raw = stack.enter_context(_open_input(options.prefix_file, "--prefix-file"))
+            opened = _open_input(options.prefix_file, "--prefix-file", options.encoding)
+            raw = stack.enter_context(opened)
             name = str(options.prefix_file)
             prefixes = decode_lines(bounded_lines(raw, name), name, options.errors)
         if ranks.size > 1 or options.compute.device == "mps":
@@ -79,7 +80,7 @@ def translate_text(options: TranslateOptions) -> None:
 def open_rows(options: TranslateOptions) -> Iterator[tuple[Iterator[Row], bool]]:
     """Open the input; yield its rows, and whether a person types them."""
     name = options.input_name
-    with _open_input(options.input_) as source:
+    with _open_input(options.input_, encoding=options.encoding) as source:
         interactive = source.isatty()
         if options.table is not None:
             is_json, written = options.n_best_written is not None, options.table_output
@@ -342,15 +343,16 @@ def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
 
 
 @contextmanager
-def _open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
+def _open_input(path: Path, option: str = "-i", encoding: str | None = None) -> Iterator[BinaryIO]:
     """Open standard input, or a file, which may be compressed; ``option`` names it."""
     if str(path) == "-":
         if sys.stdin is None:  # as after `<&-` in a shell
             raise InputError(f"standard input is closed; name a file with {option}")
-        yield sys.stdin.buffer
+        stdin = sys.stdin.buffer
+        yield as_utf8(stdin, "standard input", encoding) if encoding else stdin
         return
     try:
-        opened = open_text(path, once=True)
+        opened = open_text(path, once=True, encoding=encoding)
     except CorpusError as error:
         kind = MissingTextError if isinstance(error, MissingTextError) else InputError
         raise kind(f"{error}; check {option}") from error

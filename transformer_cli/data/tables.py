@@ -131,13 +131,15 @@ def _ending(path: Path) -> str:
 
 
 def read_parallel_tables(
-    src: tuple[Path, TextColumn | None], tgt: tuple[Path, TextColumn | None]
+    src: tuple[Path, TextColumn | None],
+    tgt: tuple[Path, TextColumn | None],
+    encoding: str | None = None,
 ) -> ParallelText:
     """Read two sides, each of them a table's texts or, where no column is given, a file's lines.
 
     Raises what ``read_table`` does, and CorpusError if there are no texts, or not as many on both.
     """
-    text = ParallelText(_read_texts(*src), _read_texts(*tgt))
+    text = ParallelText(_read_texts(*src, encoding), _read_texts(*tgt, encoding))
     if len(text.src) != len(text.tgt):
         raise CorpusError(
             f"{src[0]} has {len(text.src)} texts but {tgt[0]} has {len(text.tgt)}; text n of one "
@@ -148,10 +150,12 @@ def read_parallel_tables(
     return text
 
 
-def _read_texts(path: Path, where: TextColumn | None) -> list[str]:
+def _read_texts(path: Path, where: TextColumn | None, encoding: str | None) -> list[str]:
     if where is None:
-        return list(stream_lines(path, once=True))
-    with open_text(path, once=True) as file:
+        return list(stream_lines(path, once=True, encoding=encoding))
+    if where.format == "parquet":
+        encoding = None  # its text is UTF-8
+    with open_text(path, once=True, encoding=encoding) as file:
         return [record.text for record in read_table(where, file, str(path), "strict")[1]]
 
 
@@ -247,7 +251,7 @@ class FieldsReader(UnitReader):
 
     def _records(self, file: Path) -> Numbered[dict[str, Any]]:
         if not self.is_parquet:
-            with open_text(file) as raw:
+            with open_text(file, encoding=self.encoding) as raw:
                 yield from read_jsonl(raw, str(file))
             return
         if is_packed(file):
@@ -500,7 +504,7 @@ class TsvReader(UnitReader):
 
     def units(self, file: Path) -> Iterator[Unit]:
         """Yield the pair of each row."""
-        with open_text(file) as raw:
+        with open_text(file, encoding=self.encoding) as raw:
             yield from self._pairs(read_tsv(raw, str(file), self.columns), str(file))
 
     def units_of(self, lines: LineRange) -> Iterator[Unit]:

@@ -353,7 +353,7 @@ def compose_student(
     def test_pair(split: str) -> FilePair:
         source = open_text(config, split)
         if isinstance(source, ParallelFiles):
-            return FilePair(src=source.src, tgt=source.tgt)
+            return FilePair(src=source.src, tgt=source.tgt, encoding=source.encoding)
         return text_pair(split)
 
     data: dict[str, object] = {}

@@ -359,7 +359,7 @@ def find_checkpoint(directory: Path, which: str) -> Path:
             hint = did_you_mean(which, names)
             hint = f"; {hint}" if hint else ""
             raise MissingCheckpointError(
-                f"--checkpoint {which}: neither best, last, average, one of {directory}, nor the "
+                f"`checkpoint` {which}: neither best, last, average, one of {directory}, nor the "
                 f"path of one{hint}"
             )
         return path
@@ -374,7 +374,7 @@ def find_checkpoint(directory: Path, which: str) -> Path:
         return last  # asked for, or the run has not been validated yet
     best = checkpoint_path(directory, best_step)
     if not best.is_dir():
-        raise CheckpointError(f"{best}: the best checkpoint is gone; use --checkpoint last")
+        raise CheckpointError(f"{best}: the best checkpoint is gone; use `checkpoint` last")
     return best
 
 

@@ -10,7 +10,6 @@ written to where a name in it points.
 import codecs
 import gzip
 import io
-import lzma
 import shutil
 import sys
 import zlib
@@ -126,6 +125,13 @@ def _codec(path: Path) -> tuple[Callable[[bytes], bytes], Callable[[], Any]] | N
             # No time in it, so that the same text is the same bytes.
             return partial(gzip.compress, mtime=0), partial(zlib.decompressobj, wbits=31)
         case ".xz":
+            try:
+                lzma: Any = import_module("lzma")
+            except ModuleNotFoundError as error:  # Python may be built without it
+                raise MissingExtraError(
+                    f"{path}: .xz needs Python's module lzma, which this Python lacks; decompress "
+                    "the file, or use another Python"
+                ) from error
             return lzma.compress, lzma.LZMADecompressor
         case ".zst":
             try:

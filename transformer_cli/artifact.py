@@ -147,13 +147,13 @@ def sum_json(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def hash_files(paths: Iterable[Path]) -> str:
-    """Return a SHA-256 of the files' decompressed bytes; CorpusError: one cannot be read."""
-    return combine_hashes(map(_hash_file, paths))
+def hash_files(paths: Iterable[Path], encoding: str | None = None) -> str:
+    """Return a SHA-256 of the files' text as UTF-8; CorpusError: one cannot be read."""
+    return combine_hashes(_hash_file(path, encoding) for path in paths)
 
 
-def _hash_file(path: Path) -> "hashlib._Hash":
-    with open_text(path) as file:
+def _hash_file(path: Path, encoding: str | None) -> "hashlib._Hash":
+    with open_text(path, encoding=encoding) as file:
         return hashlib.file_digest(file, "sha256")
 
 
@@ -162,13 +162,15 @@ def combine_hashes(sides: "Iterable[hashlib._Hash]") -> str:
     return hashlib.sha256(b"".join(side.digest() for side in sides)).hexdigest()
 
 
-def mtime_key_of(paths: Iterable[Path]) -> str | None:
+def mtime_key_of(paths: Iterable[Path], encoding: str | None = None) -> str | None:
     """Return sizes, times and inodes of files or their archives, and what objects have instead.
+
+    The encoding in which they are read is added.
 
     None: a file is not there, or was changed so recently that another change might leave its times
     as they are. CorpusError: a store cannot be asked.
     """
-    keys = mtime_keys(list(paths))
+    keys = [*mtime_keys(list(paths)), *([encoding] if encoding else [])]
     return None if None in keys else ", ".join(map(str, keys))
 
 

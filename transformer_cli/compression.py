@@ -7,9 +7,9 @@ A path may continue into a zip archive, as in a.zip/deu.txt, which is read in pl
 written to where a name in it points.
 """
 
+import codecs
 import gzip
 import io
-import lzma
 import shutil
 import sys
 import zlib
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
 from importlib import import_module
+from itertools import chain
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
@@ -45,12 +46,14 @@ _ENCRYPTED = 1
 _SHOWN = 5  # names of an archive's files
 
 
-def open_text(path: Path, once: bool = False, start: int = 0) -> io.BufferedReader:
+def open_text(
+    path: Path, once: bool = False, start: int = 0, encoding: str | None = None
+) -> io.BufferedReader:
     """Open a file or an object of text to read its bytes, decompressed as its name's ending says.
 
     If a user has named it to be read ``once``, a pipe or a device will do. CorpusError may be
     raised now or later, as it is read and found damaged or cut off. Of plain text, bytes before
-    ``start`` are left out.
+    ``start`` are left out. Text in another ``encoding`` than UTF-8 is converted to it.
     """
     codec = _codec(path)
     if in_archive := split_archive(path):
@@ -63,7 +66,31 @@ def open_text(path: Path, once: bool = False, start: int = 0) -> io.BufferedRead
         chunks = _read(path, file)
     if codec is not None:
         chunks = _decompress(path, chunks, codec[1])
+    if encoding is not None:
+        chunks = _to_utf8(chunks, str(path), encoding)
     return io.BufferedReader(_Chunks(file, chunks), _CHUNK_BYTES)
+
+
+def as_utf8(file: Any, name: str, encoding: str) -> io.BufferedReader:
+    """Return a reader of the text of an open file, such as a pipe, converted to UTF-8."""
+    chunks = iter(partial(file.read1, _CHUNK_BYTES), b"")
+    return io.BufferedReader(_Chunks(file, _to_utf8(chunks, name, encoding)), _CHUNK_BYTES)
+
+
+def _to_utf8(chunks: Iterable[bytes], name: str, encoding: str) -> Iterator[bytes]:
+    decoder, line = codecs.getincrementaldecoder(encoding)(), 1
+    for chunk in chain(chunks, (b"",)):
+        try:
+            text = decoder.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as error:
+            before = error.object[: error.start]
+            line += before.decode(encoding, "ignore").count("\n")
+            raise CorpusError(
+                f"{name}:{line}: not {encoding} (byte 0x{error.object[error.start]:02x}); set "
+                "the file's true encoding, or convert it to UTF-8"
+            ) from None
+        line += text.count("\n")
+        yield text.encode()
 
 
 def _open_file(path: Path, once: bool) -> io.FileIO:
@@ -98,6 +125,13 @@ def _codec(path: Path) -> tuple[Callable[[bytes], bytes], Callable[[], Any]] | N
             # No time in it, so that the same text is the same bytes.
             return partial(gzip.compress, mtime=0), partial(zlib.decompressobj, wbits=31)
         case ".xz":
+            try:
+                lzma: Any = import_module("lzma")
+            except ModuleNotFoundError as error:  # Python may be built without it
+                raise MissingExtraError(
+                    f"{path}: .xz needs Python's module lzma, which this Python lacks; decompress "
+                    "the file, or use another Python"
+                ) from error
             return lzma.compress, lzma.LZMADecompressor
         case ".zst":
             try:

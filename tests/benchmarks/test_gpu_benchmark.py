@@ -241,7 +241,7 @@ def test_the_whole_call_writes_results_and_report(
 
 def test_without_a_gpu_one_line_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(SystemExit, match=r"^--device cuda: torch sees no CUDA device.*$") as found:
+    with pytest.raises(SystemExit, match=r"^`device` cuda: torch sees no CUDA device.*$") as found:
         gpu.main(["--out", str(tmp_path / "out"), "--work", str(tmp_path / "work")])
     assert isinstance(found.value.__cause__, UsageError)
 

@@ -183,6 +183,39 @@ def test_input_that_is_not_utf8(own_run: Path) -> None:
     assert_refused(refused, 1, "latin.txt:2: not UTF-8", "0xfc")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "cp1252"])
+def test_input_is_read_in_its_encoding(own_run: Path, encoding: str) -> None:
+    data = "1 2\u00a0\n3 4 3\n".encode(encoding)
+    (own_run / "in.txt").write_bytes(data)
+    (own_run / "in.srt").write_bytes("1\n00:00:01,000 --> 00:00:02,000\n1 2é\n".encode(encoding))
+    expected = run("translate", own_run, stdin="1 2\u00a0\n3 4 3\n".encode()).out
+    command = ("translate", own_run, "--encoding", encoding)
+    assert run(*command, "-i", "in.txt", cwd=own_run).out == expected
+    assert run(*command, stdin=data).out == expected
+    assert run(*command, "-i", "in.srt", "-o", "out.srt", cwd=own_run).code == 0
+    assert " --> " in (own_run / "out.srt").read_bytes().decode(encoding)
+    texts = ("--src", "in.txt", "--ref", "in.txt", "--encoding", encoding)
+    assert run("evaluate", own_run, *texts, cwd=own_run).code == 0
+
+
+def test_a_document_that_is_not_utf8_has_a_line_number(own_run: Path) -> None:
+    (own_run / "in.md").write_bytes(b"1 2\n\n\xe4\n")
+    refused = run("translate", own_run, "-i", "in.md", "-o", "out.md", cwd=own_run)
+    assert_refused(refused, 1, "in.md:3: not utf-8 (byte 0xe4); set its encoding with --encoding")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--encoding", "idna"], "--encoding: expected an encoding such as cp1252 or utf-16"),
+        (["--encoding", "cp1252", "--errors", "replace"], "--errors: is for text in UTF-8"),
+        (["--encoding", "cp1252", "-i", "x.po", "-o", "y.po"], "such files say theirs"),
+    ],
+)
+def test_encodings_that_cannot_be_used(own_run: Path, options: list[str], message: str) -> None:
+    assert_refused(run("translate", own_run, *options), 2, message)
+
+
 def test_standard_input_that_is_not_utf8(own_run: Path) -> None:
     refused = run("translate", own_run, stdin=b"1 2\n3\n\xff\n")
     assert_refused(refused, 1, ":3: not UTF-8", "0xff")

@@ -66,6 +66,12 @@ def hide(names: tuple[str, ...]) -> None:
             "pip install",
         ),
         ("backports", ["translate", "{run}", "-o", "out.zst"], "pip install backports.zstd"),
+        ("lzma", ["translate", "{run}", "-i", "in.xz"], "in.xz: .xz needs Python's module lzma"),
+        (
+            "tokenizers",
+            ["vocab", "{config}", "--set", "tokenizer={{kind: huggingface, file: my.json}}"],
+            "my.json: needs the package tokenizers",
+        ),
     ],
 )
 def test_where_it_is_needed(
@@ -74,6 +80,7 @@ def test_where_it_is_needed(
     if package == "backports" and sys.version_info >= (3, 14):
         pytest.skip("Python has it itself")
     given = [each.format(run=training.run, config=training.config) for each in command]
+    (tmp_path / "my.json").write_text("{}")
     refused = run(*given, cwd=tmp_path, before=partial(hide, (package,)))
     assert_refused(refused, 1, f"{package}", advice)
     assert not (tmp_path / "r.html").exists()

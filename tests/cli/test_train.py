@@ -293,7 +293,9 @@ def test_patience_ends_the_training_for_good(config: Path) -> None:
     # Without learning no validation is better than the first.
     still = ("--set", "training.schedule.peak=1e-30", "--set", "training.patience=1")
     command = ("train", config, "--run-dir", config.parent / "run", *still)
-    assert run(*command).out.startswith(f"{config.parent / 'run'}: trained 40 steps in ")
-    again = run(*command)
-    assert "nothing left to train: 40 steps are done\n" in again.err
+    first, again = run(*command), run(*command)
+    assert first.out.startswith(f"{config.parent / 'run'}: trained 40 steps in ")
+    why = "ended early, after 1 validation without a better one (training.patience)\n"
+    assert f"; {why}" in first.out
+    assert f"nothing left to train: 40 steps are done; {why}" in again.err
     assert again.code == 0

@@ -48,6 +48,15 @@ def test_forms_of_the_same_text_translate_alike(training: Training, text: bytes)
     assert translate(training, text) == translate(training, "1 2 3 4\n\n4 3 2 1\n")
 
 
+def test_lost_tabs_and_numbers_are_reported(training: Training, tmp_path: Path) -> None:
+    source = tmp_path / "in.txt"
+    source.write_text("1 2 3 4\n1 2\t2024-01-05\n2 in 1999 3\n\t1 2\n")
+    finished = run("translate", training.run, "-i", source)
+    assert finished.out.count("\n") == 4
+    assert "2 of 4 lines: numbers of the source are missing; lines 2, 3\n" in finished.err
+    assert "1 of 4 lines: tabs are lost (of a table, --src-column N" in finished.err
+
+
 def test_files_and_streams_are_the_same(training: Training, tmp_path: Path) -> None:
     text = "1 2 3 4\n\n4 3 2 1\n"
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from transformer_cli.compression import compressor
 from transformer_cli.data.corpus import (
     MAX_LINE_BYTES,
     ParallelFiles,
@@ -75,7 +76,9 @@ def test_bytes_that_are_not_utf8_are_located(tmp_path: Path, data: bytes, place:
     with pytest.raises(CorpusError) as error:
         read_lines(path)
     assert str(error.value) == (
-        f"{path}{place}of the line); convert the file to UTF-8, for example with iconv"
+        f"{path}{place}of the line); set the file's encoding (--encoding NAME; in a "
+        "configuration, encoding: NAME next to the path), or convert it to UTF-8, for example "
+        "with iconv"
     )
 
 
@@ -207,3 +210,36 @@ def test_the_longest_line_may_be_the_last(end: bytes) -> None:
     assert list(bounded_lines(io.BytesIO(b"b\n" + line), "x")) == [b"b\n", line]
     with pytest.raises(CorpusError, match=r"^x:1: a line of more than 4 MiB"):
         list(bounded_lines(io.BytesIO(b"a" + line), "x"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", ["Ein Hund läuft.\nJa\n", "你好，世界 123\n"])
+def test_utf16_is_named(tmp_path: Path, encoding: str, text: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(text.encode(encoding))
+    if text[0] == "你" and encoding != "utf-16":
+        return  # without a mark, nothing tells
+    with pytest.raises(CorpusError) as error:
+        list(stream_lines(path))
+    assert str(error.value).startswith(
+        f"{path}: is UTF-16, not UTF-8; set its encoding to {encoding} "
+    )
+    assert str(error.value).endswith(f"with iconv -f {encoding.upper()} -t UTF-8")
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-16-le", "gb18030", "iso8859-2"])
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_text_is_read_in_its_encoding(tmp_path: Path, encoding: str, ending: str) -> None:
+    lines = ["Ein Hund läuft.", "", "Größe: 3 §"] * 20_000  # more than one block
+    path = tmp_path / f"a.txt{ending}"
+    path.write_bytes(compressor(path)("\r\n".join(lines).encode(encoding)))
+    assert list(stream_lines(path, encoding=encoding)) == lines
+
+
+def test_bytes_that_an_encoding_lacks_have_a_line_number(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"a\n" * 200_000 + b"b \x81\n")
+    with pytest.raises(
+        CorpusError, match=r":200001: not cp1252 \(byte 0x81\); set the file's true"
+    ):
+        list(stream_lines(path, encoding="cp1252"))

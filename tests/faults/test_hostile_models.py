@@ -239,9 +239,9 @@ def test_options_have_the_same_bounds(option: str, said: str, training: Training
 
 def test_programs_have_the_same_bounds(training: Training) -> None:
     translator = Translator.load(training.run, device="cpu")
-    with pytest.raises(UsageError, match="at most 1,000"):
+    with pytest.raises(UsageError, match="at most 1,000; lower `beam_size` or `n_best`"):
         translator.translate(["1 2 3"], beam_size=5000)
-    with pytest.raises(UsageError, match="at most 1,048,576; lower --batch-tokens"):
+    with pytest.raises(UsageError, match="at most 1,048,576; lower `batch_tokens`"):
         translator.translate(["1 2 3"], batch_tokens=2**31)
 
 

@@ -257,7 +257,7 @@ def test_a_million_characters_as_subwords(model_type: str, word: str) -> None:
     tokenizer = subwords(model_type)
     line = (word * (1_000_000 // len(word))).strip()
     ids = tokenizer.encode(line)
-    assert tokenizer.decode(ids) == unicodedata.normalize("NFKC", line)
+    assert tokenizer.decode(ids) == unicodedata.normalize("NFC", line)
 
 
 def subwords(model_type: str) -> SentencePieceTokenizer:

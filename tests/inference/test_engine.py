@@ -105,7 +105,7 @@ def test_an_exported_model_is_searched_by_ctranslate2_unless_told_otherwise(
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (ComputeOptions(engine="torch", precision="int8"), "--engine torch has no int8"),
+        (ComputeOptions(engine="torch", precision="int8"), "`engine` torch has no int8"),
         (ComputeOptions(device="cuda", precision="int8"), "is for CPUs"),
     ],
 )
@@ -119,16 +119,16 @@ def test_int8_is_ctranslate2s_and_for_cpus(
 @pytest.mark.parametrize(
     ("asked", "option"),
     [
-        (ComputeOptions("ctranslate2"), "--engine ctranslate2"),
-        (ComputeOptions("ctranslate2", precision="int8"), "--precision int8"),
-        (ComputeOptions(precision="int8"), "--precision int8"),
+        (ComputeOptions("ctranslate2"), "`engine` ctranslate2"),
+        (ComputeOptions("ctranslate2", precision="int8"), "`precision` int8"),
+        (ComputeOptions(precision="int8"), "`precision` int8"),
     ],
 )
 def test_an_ensemble_is_refused_by_what_is_in_its_way(
     asked: ComputeOptions, option: str, tmp_path: Path
 ) -> None:
     run, others = RunDirectory(tmp_path / "run"), [RunDirectory(tmp_path / "other")]
-    with pytest.raises(UsageError, match=f"{option}: .* leave out {option}, or --ensemble$"):
+    with pytest.raises(UsageError, match=f"{option}: .* leave out {option}, or `ensemble`$"):
         load_translator(run, "best", replace(asked, device="cpu"), others=others)
 
 

@@ -92,15 +92,15 @@ def test_mps_is_chosen_by_name_only(
 
 def test_mps_computes_in_float32(apple: torch.device) -> None:
     assert choose_precision("auto", apple) == torch.float32
-    with pytest.raises(UsageError, match="--precision bfloat16: MPS computes in float32"):
+    with pytest.raises(UsageError, match="`precision` bfloat16: MPS computes in float32"):
         choose_precision("bfloat16", apple)
 
 
 def test_mps_is_for_one_process(apple: torch.device) -> None:
-    with pytest.raises(UsageError, match="--device mps: works in one process"):
+    with pytest.raises(UsageError, match="`device` mps: works in one process"):
         choose_device("mps", Ranks(size=2))
 
 
 def test_no_mps() -> None:
-    with pytest.raises(UsageError, match="--device mps: torch sees no MPS device here"):
+    with pytest.raises(UsageError, match="`device` mps: torch sees no MPS device here"):
         choose_device("mps")

@@ -84,7 +84,7 @@ def test_what_is_no_run_has_no_settings(tmp_path: Path) -> None:
     [
         ("mien", "there is nothing of that name; did you mean '{runs}/mine'?"),
         ("other", "there is nothing of that name; make one with: transformer-cli train CONFIG"),
-        ("", "it holds some: name one, as in {runs}/mine"),
+        ("", "but it holds runs: {runs}/mine; name one of them"),
         ("mine/checkpoints/step-00000001", "it lies in a run; name that: {runs}/mine"),
         ("mine/checkpoints", "it lies in a run; name that: {runs}/mine"),
         ("mine/config.yaml", "it lies in a run; name that: {runs}/mine"),
@@ -102,6 +102,20 @@ def test_what_is_near_a_run_leads_to_it(trained: RunDirectory, name: str, advice
         RunDirectory(path).load_config()
     advice = advice.format(runs=trained.path.parent, path=path)
     assert str(error.value) == f"{path}: not a run directory, {advice}"
+
+
+def test_a_directory_far_above_runs_lists_them(trained: RunDirectory) -> None:
+    above = trained.path.parent.parent
+    for number in range(12):
+        (trained.path.parent / f"run-{number:02}").mkdir()
+        (trained.path.parent / f"run-{number:02}" / "config.yaml").touch()
+    with pytest.raises(RunError) as error:
+        RunDirectory(above).load_config()
+    runs = trained.path.parent
+    assert f": not a run directory, but it holds runs: {runs}/mine, {runs}/run-00, " in str(
+        error.value
+    )
+    assert str(error.value).endswith(f"{runs}/run-08 and 3 more; name one of them")
 
 
 def test_the_same_settings_go_on(trained: RunDirectory) -> None:

@@ -430,6 +430,18 @@ def test_strange_lines_go_through_wordpiece(pieces: Tokenizer, line: str) -> Non
     assert "\n" not in pieces.decode(ids)
 
 
+def test_wordpiece_keeps_what_scripts_need(tmp_path: Path) -> None:
+    written = ["10⁶ m² ½ ™ …", "نمی‌دانم", "ශ්‍රී", "ខ្ញុំ​ទៅ", "你好，世界！", "é"] * 2
+    text = TrainingText("fa", "fa", written, written, "a sum", lambda lines, _: lines)
+    src = learn_tokenizers(wordpiece(vocab_size=300), text, tmp_path).src
+    assert [src.decode(src.encode(line)) for line in written] == written
+    assert src.decode(src.encode("\ufeff10⁶\u00a0\tm²\x07 e\u0301")) == "10⁶ m² é"
+    (tmp_path / "nfkc").mkdir()
+    config = wordpiece(vocab_size=300, normalization="nfkc")
+    src = learn_tokenizers(config, text, tmp_path / "nfkc").src
+    assert src.decode(src.encode("10⁶ ½ نمی‌دانم")) == "106 1⁄2 نمی‌دانم"
+
+
 def test_wordpiece_can_forget_case_and_accents(tmp_path: Path) -> None:
     src = learn(wordpiece(lowercase=True, strip_accents=True), tmp_path).src
     assert src.decode(src.encode("Ein Hund LÄUFT")) == "ein hund lauft"

@@ -1,4 +1,5 @@
 import io
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -109,6 +110,49 @@ def test_specials_learned_from_stay_text() -> None:
     ids = tokenizer.encode("dog <PAD> <EOS>")
     assert min(ids) > PAD_ID
     assert tokenizer.decode(ids) == "dog <PAD> <EOS>"
+
+
+# --- normalization --------------------------------------------------------------------------------
+
+# Persian and Sinhala need U+200C and U+200D, Khmer U+200B, Hebrew U+200F, Chinese its own comma.
+WRITTEN = ["10⁶ m² ½ ™ № …", "نمی‌دانم", "ශ්‍රී", "ខ្ញុំ​ទៅ", "א\u200f!", "你好，世界！", "ｶﾞ Ａ ﬁ ﬂ"]
+
+
+@pytest.mark.parametrize("normalization", ["nfc", "identity"])
+def test_what_scripts_need_comes_back(normalization: str) -> None:
+    tokenizer = learn(settings(normalization=normalization, vocab_size=350), WRITTEN)
+    assert [tokenizer.decode(tokenizer.encode(line)) for line in WRITTEN] == WRITTEN
+
+
+def test_nfc_spells_equal_text_alike() -> None:
+    composed = [chr(code) for code in range(0xA1, 0x2000) if is_composed(chr(code))]
+    assert len(composed) > 800
+    for character in [*composed, "한", "각"]:
+        spelled = unicodedata.normalize("NFD", f"x{character}x")
+        assert BPE.encode(spelled) == BPE.encode(unicodedata.normalize("NFC", spelled))
+    # Vietnamese, with one of two marks composed, in either order.
+    alike = {
+        str(BPE.encode(e)) for e in ("ệ", "ê\u0323", "ẹ\u0302", "e\u0302\u0323", "e\u0323\u0302")
+    }
+    assert len(alike) == 1
+
+
+def is_composed(character: str) -> bool:
+    return unicodedata.ucd_3_2_0.normalize("NFD", character) != character
+
+
+def test_nfc_makes_spaces_of_white_space_and_drops_control_characters() -> None:
+    odd = "\ufeffA\u00a0dog\u2009\tsees\u3000the\u2028\x07ball\x85"
+    assert BPE.decode(BPE.encode(odd)) == "A dog sees the ball"
+
+
+def test_german_and_english_are_learned_alike_with_nmt_nfkc() -> None:
+    both = [learn(settings(normalization=name)) for name in ("nfc", "nmt_nfkc")]
+    ours, theirs = ([each.token(number) for number in range(304)] for each in both)
+    assert ours == theirs
+    assert both[0].encode(LINES[5]) == both[1].encode(LINES[5])
+    # That is what it has always been, and what users may choose.
+    assert both[1].decode(both[1].encode("10⁶ ½ ™ نمی‌دانم")) == "106 1⁄2 TM نمی دانم"
 
 
 def test_marks_of_sentences_are_not_written() -> None:

@@ -6,7 +6,7 @@ checked anyway, so that a run that goes on starts as soon as before. ``check`` l
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import accumulate, chain, islice, repeat
 from pathlib import Path
@@ -139,7 +139,14 @@ class TextAudit:
     def read_training_text(self, known: TextStats | None, executor: Executor) -> StreamedText:
         """Return the training text; unless it is ``known``, check it, and note what is found."""
         files = (
-            (each.name, ParallelFiles(each.source.src.absolute(), each.source.tgt.absolute()))
+            (
+                each.name,
+                replace(
+                    each.source,
+                    src=each.source.src.absolute(),
+                    tgt=each.source.tgt.absolute(),
+                ),
+            )
             for each in self._scored
             if isinstance(each.source, ParallelFiles)
         )

@@ -1,6 +1,7 @@
 """Messages and progress bars on stderr; bars only on a terminal."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 # Characters of a line on stderr: a message may quote what it was given, of any length.
 _MAX_LINE = 1000
+_SETTINGS = "batch_tokens|beam_size|checkpoint|device|engine|ensemble|n_best|precision"
+_SETTING = re.compile(f"`({_SETTINGS})`")
 
 
 def say(text: str) -> None:
@@ -50,6 +53,8 @@ def _write(message: str) -> None:
 
 
 def _printable(line: str) -> str:
+    # Messages from below cli/ name settings as Python does; options have other names.
+    line = _SETTING.sub(lambda match: f"--{match[1].replace('_', '-')}", line)
     line = shorten_middle(make_visible(line), 8 * _MAX_LINE)  # as the next step is slow
     return shorten_middle(hide_credentials(line), _MAX_LINE)
 

@@ -61,7 +61,9 @@ def prefer_alignments(options: TranslateOptions) -> TranslateOptions:
 def open_document(options: TranslateOptions) -> Document:
     """Read the document that is to be translated by the run."""
     data = load_settings(RunDirectory(options.run)).data
-    return read_document(options.input_, (data.src_lang, data.tgt_lang), not options.no_fuzzy)
+    return read_document(
+        options.input_, (data.src_lang, data.tgt_lang), not options.no_fuzzy, options.encoding
+    )
 
 
 def read_memory(options: TranslateOptions, document: Document, version: str = "") -> Memory | None:

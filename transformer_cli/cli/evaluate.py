@@ -49,6 +49,7 @@ class EvaluateOptions:
     ref_field: Annotated[str | None, option("NAME", "JSONL, Parquet: field of the references.")] = (
         None
     )
+    encoding: options.Encoding = None
     tag: options.Tag = None
     terms: options.Terms = None
     checkpoint: options.Checkpoint = "best"
@@ -76,6 +77,8 @@ class EvaluateOptions:
                 )
             inputs = [("--src", self.src), ("--ref", self.ref), ("--terms", self.terms)]
             options.check_output(self.output, "-o", inputs, [self.run, *(self.ensemble or ())])
+        if self.encoding is not None and self.src is None:
+            raise UsageError("evaluate: --encoding is for --src and --ref; leave it out")
         if self.tag is not None and self.src is None:
             raise UsageError(
                 "evaluate: --tag is for --src and --ref; the lines of a split have theirs"
@@ -123,9 +126,10 @@ def _read_text(
     if given.split is not None:
         raise UsageError("evaluate: give --split, or --src and --ref")
     if any(columns):
-        text = tables.read_parallel_tables((src, columns[0]), (ref, columns[1]))
+        sides = (src, columns[0]), (ref, columns[1])
+        text = tables.read_parallel_tables(*sides, given.encoding)
     else:
-        text = corpus.ParallelFiles(src, ref, once=True).read()
+        text = corpus.ParallelFiles(src, ref, once=True, encoding=given.encoding).read()
     return str(src), text if given.tag is None else replace(text, tags=[given.tag] * len(text))
 
 

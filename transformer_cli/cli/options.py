@@ -24,6 +24,7 @@ from transformer_cli.config.choices import (
     DeviceName,
     PrecisionName,
     SearchPrecisionName,
+    read_encoding,
 )
 from transformer_cli.errors import CometError, InputError, MissingExtraError, UsageError
 from transformer_cli.packages import lazy_imports
@@ -125,6 +126,19 @@ Split = Annotated[
         autocompletion=complete_split,
     ),
 ]
+
+
+def _read_encoding(given: object) -> str:
+    try:
+        return read_encoding(str(given))
+    except ValueError as error:
+        raise UsageError(f"--encoding: {error}") from None
+
+
+Encoding = Annotated[
+    str | None,
+    option("NAME", "Encoding of the text, if not UTF-8; cp1252, say.", parser=_read_encoding),
+]
 SourceColumn = Annotated[
     str | None, option("N|NAME", "TSV: column of the text, from 1, or its header.")
 ]
@@ -147,6 +161,7 @@ TrainingPrecision = Annotated[
 ]
 SearchPrecision = Annotated[
     SearchPrecisionName,
+    read_encoding,
     option(None, "Precision of matmuls; auto is bfloat16 on a GPU; int8 for CPUs."),
 ]
 Threads = Annotated[

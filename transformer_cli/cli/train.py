@@ -294,7 +294,8 @@ def _run(training: _Training) -> "tuple[sessions.Session, int | None]":
         for message in session.damaged_checkpoints:
             log(message)
         if session.is_finished:
-            log(f"nothing left to train: {trainer.step} steps are done")
+            why = session.state.describe_early_end(config.training)
+            log(f"nothing left to train: {trainer.step} steps are done{why}")
             trained = training.previous
             if trained not in (None, config):
                 recorded = initialize.record_finished(run, config, trained)
@@ -332,7 +333,7 @@ def _describe_end(session: "sessions.Session", select: str) -> str:
     if state.best_step is not None:
         name, score = METRICS[select].label, abs(state.best_rank)
         text += f"; best validation {name} {score:.2f} at step {state.best_step}"
-    return text
+    return text + state.describe_early_end(session.config.training)
 
 
 class _Display:

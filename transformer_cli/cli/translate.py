@@ -62,6 +62,7 @@ class TranslateOptions:
     errors: Annotated[DecodingErrors, option(None, "What is not UTF-8: an error, or U+FFFD.")] = (
         "strict"
     )
+    encoding: options.Encoding = None
     n_best: Annotated[
         int | None, option("N", "Write the N best with scores, as JSON; widens the beam.", min=1)
     ] = None
@@ -135,6 +136,12 @@ class TranslateOptions:
             return found
         is_text = self.reads_file and tables.find_text(self.input_, None, None) is None
         return "lines" if is_text else None
+
+    @property
+    def declares_encoding(self) -> bool:
+        """True if the format of the input settles its encoding."""
+        is_parquet = self.table is not None and self.table.format == "parquet"
+        return is_parquet or self.document in ("po", "xliff", "tmx", "html")
 
     @property
     def table(self) -> "tables.TextColumn | None":
@@ -305,6 +312,10 @@ class TranslateOptions:
                 f"a beam of {beam_size} does not hold the {n_best} best; raise --beam-size, or "
                 "leave it out"
             )
+        if self.encoding is not None and self.errors != "strict":
+            yield "--errors: is for text in UTF-8; leave out --encoding or --errors"
+        if self.encoding is not None and self.declares_encoding:
+            yield "--encoding: such files say theirs, or have to be UTF-8; leave it out"
         if self.no_fuzzy and self.document != "po" and not self.are_many:
             yield "--no-fuzzy is for PO files; leave it out"
         if self.fallback is not None and self.n_best_written is not None:

@@ -14,8 +14,9 @@ from transformer_cli.cli.display import bar, log, warn
 from transformer_cli.cli.options import open_device, prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.compression import is_compressed, open_text, text_writer
+from transformer_cli.compression import as_utf8, is_compressed, open_text, text_writer
 from transformer_cli.data.corpus import bounded_lines, decode_lines
+from transformer_cli.data.filters.rules import loses_numbers
 from transformer_cli.errors import (
     CorpusError,
     InputError,
@@ -64,7 +65,8 @@ def translate_text(options: TranslateOptions) -> None:
         rows, interactive = stack.enter_context(open_rows(options))
         prefixes = None
         if options.prefix_file is not None:
-            raw = stack.enter_context(_open_input(options.prefix_file, "--prefix-file"))
+            opened = _open_input(options.prefix_file, "--prefix-file", options.encoding)
+            raw = stack.enter_context(opened)
             name = str(options.prefix_file)
             prefixes = decode_lines(bounded_lines(raw, name), name, options.errors)
         if ranks.size > 1 or options.compute.device == "mps":
@@ -78,7 +80,7 @@ def translate_text(options: TranslateOptions) -> None:
 def open_rows(options: TranslateOptions) -> Iterator[tuple[Iterator[Row], bool]]:
     """Open the input; yield its rows, and whether a person types them."""
     name = options.input_name
-    with _open_input(options.input_) as source:
+    with _open_input(options.input_, encoding=options.encoding) as source:
         interactive = source.isatty()
         if options.table is not None:
             is_json, written = options.n_best_written is not None, options.table_output
@@ -218,6 +220,8 @@ class WrittenLines:
     def __init__(self) -> None:
         self.lines = 0
         self.differing: list[int] = []  # those with other placeholders than their source
+        self.tabs: list[int] = []  # those whose source has tabs, which no translation has
+        self.numbers: list[int] = []  # those that lack numbers of their source
         self.doubts: dict[str, list[int]] = {}  # doubtful ones, by what is doubtful
         self.again: list[int] = []  # those that a second search has mended
         self.terms = self.lost = 0  # terms in the sources, and those that translations have not
@@ -227,7 +231,12 @@ class WrittenLines:
         """Yield a line about those that differ, one for each kind of doubt, and one about terms."""
         doubts = {f"doubtful, {what}": numbers for what, numbers in self.doubts.items()}
         again = {"doubtful, mended by a second search": self.again}
-        for what, numbers in {"placeholders differ": self.differing, **doubts, **again}.items():
+        differing = {
+            "placeholders differ": self.differing,
+            "numbers of the source are missing": self.numbers,
+            "tabs are lost (of a table, --src-column N translates one column)": self.tabs,
+        }
+        for what, numbers in {**differing, **doubts, **again}.items():
             if numbers:
                 yield f"{len(numbers):,} of {self.lines:,} lines: {what}; {_name_lines(numbers)}"
         if self.terms:
@@ -261,6 +270,10 @@ def write_rows(
             written.differing.append(number)
             if job.interactive:
                 warn(f"line {number:,}", f"placeholders differ: {translated.difference}")
+        if job.options.n_best_written is None and loses_numbers(row.text, translated.text):
+            written.numbers.append(number)
+        if "\t" in row.text.strip():
+            written.tabs.append(number)
         if translated.doubt:
             written.doubts.setdefault(translated.doubt, []).append(number)
             if job.interactive:
@@ -335,15 +348,16 @@ def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
 
 
 @contextmanager
-def _open_input(path: Path, option: str = "-i") -> Iterator[BinaryIO]:
+def _open_input(path: Path, option: str = "-i", encoding: str | None = None) -> Iterator[BinaryIO]:
     """Open standard input, or a file, which may be compressed; ``option`` names it."""
     if str(path) == "-":
         if sys.stdin is None:  # as after `<&-` in a shell
             raise InputError(f"standard input is closed; name a file with {option}")
-        yield sys.stdin.buffer
+        stdin = sys.stdin.buffer
+        yield as_utf8(stdin, "standard input", encoding) if encoding else stdin
         return
     try:
-        opened = open_text(path, once=True)
+        opened = open_text(path, once=True, encoding=encoding)
     except CorpusError as error:
         kind = MissingTextError if isinstance(error, MissingTextError) else InputError
         raise kind(f"{error}; check {option}") from error

@@ -16,6 +16,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from transformer_cli.config.choices import read_encoding
 from transformer_cli.config.sections import (
     Count,
     CountOrZero,
@@ -76,6 +77,13 @@ Column = Annotated[
 ]
 
 
+def _read_encoding(value: object) -> str:
+    try:
+        return read_encoding(str(value))
+    except ValueError as error:
+        raise PydanticCustomError("url", str(error)) from None
+
+
 def _read_sums(value: object) -> object:
     sums = value if isinstance(value, list) else [value]
     if not all(isinstance(each, str) and re.fullmatch(_SHA256, each) for each in sums):
@@ -100,6 +108,9 @@ class _Files(Section):
         None,
         "SHA-256 of the file or archive that is fetched, if a path is an https:// URL; of two, a "
         "list, src's first",
+    )
+    encoding: Annotated[str, BeforeValidator(_read_encoding)] | None = setting(
+        None, "encoding of text, TSV and JSONL that are not UTF-8, such as cp1252 or utf-16"
     )
 
     @model_validator(mode="after")
@@ -210,6 +221,8 @@ class SourceConfig(_Files):
                 self._demand(*(keys if self.format != "hf" else ()))
             elif unused := [key for key in keys if getattr(self, key) is not None]:
                 raise ValueError(f"{unused[0]}: is for {' and '.join(formats)}; leave it out")
+        if self.encoding is not None and self.format not in ("text", "tsv", "jsonl"):
+            raise ValueError("encoding: is for aligned text, TSV and JSONL; leave it out")
         if isinstance(self.split, str) and self.hf is None:
             raise ValueError("split: is true or false; only data sets of hf have splits with names")
         return self

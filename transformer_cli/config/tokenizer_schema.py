@@ -88,6 +88,12 @@ class SentencePieceConfig(TokenizerSection):
     )
     joint: bool = setting(True, "one vocabulary for both sides")
     lowercase: bool = setting(False, "lowercase both sides, output included")
+    normalization: Literal["nfc", "nmt_nfkc", "nfkc", "identity"] = setting(
+        "nfc",
+        "how characters are unified; nfc: equal spellings and white space; nmt_nfkc, nfkc: "
+        "SentencePiece's, which also turn ⁶ into 6 and ½ into 1⁄2, and nmt_nfkc zero-width "
+        "non-joiners into spaces; identity: not at all",
+    )
     byte_fallback: bool = setting(True, "encode unseen characters as bytes")
     character_coverage: Annotated[float, Field(gt=0.9, le=1.0)] = setting(
         1.0, "share of the training text's characters that the vocabulary covers"
@@ -122,7 +128,10 @@ class SentencePieceConfig(TokenizerSection):
         return bool(self.files) or self.model_type == "bpe"
 
 
-LEARNING = ("model_type", "vocab_size", "joint", "byte_fallback", "character_coverage")
+LEARNING = (
+    *("model_type", "vocab_size", "joint"),
+    *("normalization", "byte_fallback", "character_coverage"),
+)
 MODEL_KEYS = {"model", "src_model", "tgt_model"}
 """Of ``SentencePieceConfig``: what settles what those say."""
 
@@ -135,6 +144,11 @@ class WordPieceConfig(TokenizerSection):
         8000, "maximum vocabulary size, the four special tokens included"
     )
     joint: bool = setting(True, "one vocabulary for both sides")
+    normalization: Literal["nfc", "nfkc", "identity"] = setting(
+        "nfc",
+        "how characters are unified; nfc: equal spellings and white space; nfkc also turns ⁶ into "
+        "6 and ½ into 1⁄2; identity: not at all",
+    )
     min_frequency: Count = setting(2, "minimum frequency of characters and merges")
     lowercase: bool = setting(False, "lowercase both sides, output included")
     strip_accents: bool = setting(False, "strip accents on both sides, output included")

@@ -26,6 +26,7 @@ BATCH_PAIRS = 512
 NO_DIGEST = 0
 _DIGESTS_AT_ONCE = 1 << 16
 _BATCH_CHARACTERS = 1 << 22
+_ENCODING_KEYS = " (--encoding NAME; in a configuration, encoding: NAME next to the path)"
 _TAR_MAGICS = b"ustar\x0000", b"ustar  \x00"  # POSIX' and GNU's
 
 PairProgress = Callable[[Iterable[tuple[str, str]], str], Iterable[tuple[str, str]]]
@@ -72,10 +73,12 @@ class ParallelText:
 
 @dataclass(frozen=True)
 class ParallelFiles:
-    """Aligned UTF-8 text in two files, compressed or not, read anew each time it is asked for."""
+    """Aligned text in two files, compressed or not, read anew each time it is asked for."""
 
     src: Path
     tgt: Path
+    encoding: str | None = field(default=None, kw_only=True)
+    """None: UTF-8."""
     once: bool = field(default=False, compare=False, kw_only=True)
     """Whether a user has named them to be read once; see ``open_text``."""
 
@@ -90,7 +93,9 @@ class ParallelFiles:
         Raises:
             CorpusError: a side cannot be read, or at the end: the line counts differ, or are 0.
         """
-        src_lines, tgt_lines = (stream_lines(path, self.once) for path in (self.src, self.tgt))
+        src_lines, tgt_lines = (
+            stream_lines(path, self.once, self.encoding) for path in (self.src, self.tgt)
+        )
         count = src_rest = 0
         for src in src_lines:
             tgt = next(tgt_lines, None)
@@ -116,11 +121,11 @@ class ParallelFiles:
 
     def source_sha256(self) -> str:
         """Return a SHA-256 of both sides' decompressed bytes; see ``hash_files``."""
-        return hash_files(self.paths)
+        return hash_files(self.paths, self.encoding)
 
     def mtime_key(self) -> str | None:
         """Return the key of both files; see ``mtime_key_of``."""
-        return mtime_key_of(self.paths)
+        return mtime_key_of(self.paths, self.encoding)
 
     def read(self) -> ParallelText:
         """Read all pairs into memory; raise what ``pairs`` does."""
@@ -153,9 +158,9 @@ class ConcatenatedSources:
 # --- lines ---------------------------------------------------------------------------------------
 
 
-def stream_lines(path: Path, once: bool = False) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, compressed or not; raise what ``decode_lines`` does."""
-    with open_text(path, once) as file:
+def stream_lines(path: Path, once: bool = False, encoding: str | None = None) -> Iterator[str]:
+    """Yield the lines of a text file, compressed or not; raise what ``decode_lines`` does."""
+    with open_text(path, once, encoding=encoding) as file:
         yield from decode_lines(bounded_lines(file, str(path)), str(path))
 
 
@@ -196,7 +201,7 @@ def decode_lines(
 
 
 def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
-    """Return a text file's first line without its mark; raise CorpusError if it is compressed."""
+    """Return a text file's first line without its mark; CorpusError: it is no UTF-8 text at all."""
     first_line = first_line.removeprefix(codecs.BOM_UTF8)
     if ending := compressed_ending(first_line):
         raise CorpusError(
@@ -204,7 +209,24 @@ def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
         )
     if first_line[257:265] in _TAR_MAGICS:  # its headers would be lines
         raise CorpusError(f"{name}: is a tar archive; unpack it, and name the files in it")
+    if found := _find_utf16(first_line):
+        raise CorpusError(
+            f"{name}: is UTF-16, not UTF-8; set its encoding to {found}{_ENCODING_KEYS}, or "
+            f"convert it, for example with iconv -f {found.upper()} -t UTF-8"
+        )
     return first_line
+
+
+def _find_utf16(first_line: bytes) -> str | None:
+    """Return the name of the UTF-16 that a line seems to be in; None: it is in none."""
+    if first_line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    # Without a mark, every other byte of most text is 0.
+    head = first_line[:64]
+    for name, zeros in (("utf-16-be", head[::2].count(0)), ("utf-16-le", head[1::2].count(0))):
+        if len(head) > 4 and zeros * 5 >= len(head) * 2:
+            return name
+    return None
 
 
 def decode_line(raw: bytes, name: str, number: int, errors: DecodingErrors = "strict") -> str:
@@ -217,7 +239,8 @@ def decode_line(raw: bytes, name: str, number: int, errors: DecodingErrors = "st
         column = len(raw[: error.start].decode("utf-8")) + 1
         raise CorpusError(
             f"{name}:{number}: not UTF-8 (byte 0x{raw[error.start]:02x} at column {column} of "
-            "the line); convert the file to UTF-8, for example with iconv"
+            f"the line); set the file's encoding{_ENCODING_KEYS}, or convert it to UTF-8, for "
+            "example with iconv"
         ) from error
 
 

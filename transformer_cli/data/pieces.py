@@ -123,7 +123,7 @@ def _files(reader: SourceReader) -> list[_Whole]:
         bare = replace(reader, files=())
         return [_UnitFile(bare, file) for file in reader.files]
     both = [reader] if isinstance(reader, TextReader) else reader.sources
-    return [ParallelFiles(each.src, each.tgt) for each in both]
+    return [ParallelFiles(each.src, each.tgt, encoding=each.encoding) for each in both]
 
 
 def _sizes(items: Sequence[_Whole]) -> list[int]:
@@ -136,6 +136,8 @@ def _sizes(items: Sequence[_Whole]) -> list[int]:
 
 
 def _can_be_cut(item: _Whole, is_only: bool) -> bool:
+    if (item if isinstance(item, ParallelFiles) else item.reader).encoding is not None:
+        return False  # ranges are read as UTF-8
     # Of several packed ones or objects, each is for one worker: copies of all might fill the disk.
     can_be = is_only or all(map(is_plain, item.paths))
     return can_be and (isinstance(item, ParallelFiles) or item.reader.is_of_lines)

@@ -131,13 +131,15 @@ def _ending(path: Path) -> str:
 
 
 def read_parallel_tables(
-    src: tuple[Path, TextColumn | None], tgt: tuple[Path, TextColumn | None]
+    src: tuple[Path, TextColumn | None],
+    tgt: tuple[Path, TextColumn | None],
+    encoding: str | None = None,
 ) -> ParallelText:
     """Read two sides, each of them a table's texts or, where no column is given, a file's lines.
 
     Raises what ``read_table`` does, and CorpusError if there are no texts, or not as many on both.
     """
-    text = ParallelText(_read_texts(*src), _read_texts(*tgt))
+    text = ParallelText(_read_texts(*src, encoding), _read_texts(*tgt, encoding))
     if len(text.src) != len(text.tgt):
         raise CorpusError(
             f"{src[0]} has {len(text.src)} texts but {tgt[0]} has {len(text.tgt)}; text n of one "
@@ -148,10 +150,12 @@ def read_parallel_tables(
     return text
 
 
-def _read_texts(path: Path, where: TextColumn | None) -> list[str]:
+def _read_texts(path: Path, where: TextColumn | None, encoding: str | None) -> list[str]:
     if where is None:
-        return list(stream_lines(path, once=True))
-    with open_text(path, once=True) as file:
+        return list(stream_lines(path, once=True, encoding=encoding))
+    if where.format == "parquet":
+        encoding = None  # its text is UTF-8
+    with open_text(path, once=True, encoding=encoding) as file:
         return [record.text for record in read_table(where, file, str(path), "strict")[1]]
 
 
@@ -247,7 +251,7 @@ class FieldsReader(UnitReader):
 
     def _records(self, file: Path) -> Numbered[dict[str, Any]]:
         if not self.is_parquet:
-            with open_text(file) as raw:
+            with open_text(file, encoding=self.encoding) as raw:
                 yield from read_jsonl(raw, str(file))
             return
         if is_packed(file):
@@ -500,7 +504,7 @@ class TsvReader(UnitReader):
 
     def units(self, file: Path) -> Iterator[Unit]:
         """Yield the pair of each row."""
-        with open_text(file) as raw:
+        with open_text(file, encoding=self.encoding) as raw:
             yield from self._pairs(read_tsv(raw, str(file), self.columns), str(file))
 
     def units_of(self, lines: LineRange) -> Iterator[Unit]:
@@ -583,9 +587,14 @@ def _index(column: int | str, header: list[str], name: str) -> int:
     return header.index(column)
 
 
+def _has_commas(row: list[str]) -> bool:
+    """Return whether something else than tabs may separate the columns of a row."""
+    return len(row) == 1 and any(sign in row[0] for sign in ",;")
+
+
 def _check_no_commas(row: list[str], name: str, number: int) -> None:
     """Raise CorpusError if commas separate the columns of a row, as in most files named .csv."""
-    if len(row) == 1 and "," in row[0] and _ending(Path(name)) == ".csv":
+    if _has_commas(row) and _ending(Path(name)) == ".csv":
         raise CorpusError(
             f"{name}:{number}: has no tab; columns are separated by tabs: save it as TSV"
         )
@@ -594,4 +603,5 @@ def _check_no_commas(row: list[str], name: str, number: int) -> None:
 def too_few_columns(row: list[str], index: int, name: str, number: int) -> CorpusError:
     """Return the error of a row that ends before a column."""
     columns = f"{len(row)} column{'s' * (len(row) != 1)}"
-    return CorpusError(f"{name}:{number}: {columns}; there is no column {index + 1}")
+    hint = ", as columns are separated by tabs: save it as TSV" * _has_commas(row)
+    return CorpusError(f"{name}:{number}: {columns}; there is no column {index + 1}{hint}")

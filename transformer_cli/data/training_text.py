@@ -205,7 +205,8 @@ def cut_source(source: PairSource) -> list[list[Shard]]:
     """Cut each file, or pair of files, into shards; CorpusError: plain text cannot be read."""
     if isinstance(source, ConcatenatedSources):
         return [shards for part in source.sources for shards in cut_source(part)]
-    if isinstance(source, ParallelFiles) and all(map(is_plain, (source.src, source.tgt))):
+    is_utf8 = isinstance(source, ParallelFiles) and source.encoding is None
+    if isinstance(source, ParallelFiles) and is_utf8 and all(map(is_plain, source.paths)):
         return [[*_cut_files(source, Path())]]
     return [[source]]
 
@@ -214,7 +215,7 @@ def _as_ranges(shards: Sequence[Shard], work: Path) -> list[PairRange]:
     """Return the shards of a file themselves if they are ranges, or those of a copy."""
     if isinstance(source := shards[0], PairRange):
         return [shard for shard in shards if isinstance(shard, PairRange)]
-    if not isinstance(source, ParallelFiles):
+    if not isinstance(source, ParallelFiles) or source.encoding is not None:
         pairs, source = source.pairs(), ParallelFiles(work / uuid4().hex, work / uuid4().hex)
         with source.src.open("wb") as src_file, source.tgt.open("wb") as tgt_file:
             for file in (src_file, tgt_file):

@@ -204,12 +204,14 @@ class Source:
         data: its bytes.
         languages: of the run, source and target.
         marks_fuzzy: whether what is filled is marked for a person to look at.
+        encoding: of text that declares none; None: UTF-8.
     """
 
     name: str
     data: bytes
     languages: tuple[str, str]
     marks_fuzzy: bool = True
+    encoding: str | None = None
 
     def decode(self, encoding: str) -> str:
         """Return the text, a byte order mark included; it must give the same bytes again."""
@@ -217,6 +219,12 @@ class Source:
             text = self.data.decode(encoding)
             if text.encode(encoding) == self.data:
                 return text
+        except UnicodeDecodeError as error:
+            line, bad = self.data.count(b"\n", 0, error.start) + 1, self.data[error.start]
+            raise InputError(
+                f"{self.name}:{line}: not {encoding} (byte 0x{bad:02x}); set its encoding with "
+                "--encoding NAME, or convert it to UTF-8"
+            ) from None
         except (UnicodeError, LookupError):
             pass
         raise InputError(f"{self.name}: the file is not {encoding}; convert it to UTF-8")
@@ -268,7 +276,7 @@ class TextDocument(Document):
     def __init__(self, source: Source, declared: str | None = None) -> None:
         """Decode the text; of ``declared`` encodings are formats with character references."""
         super().__init__(source)
-        self._codec = source.encoding_by_mark() or declared or "utf-8"
+        self._codec = source.encoding_by_mark() or declared or source.encoding or "utf-8"
         if declared is None:
             self.encoding = self._codec
         self.text = source.decode(self._codec)
@@ -443,8 +451,15 @@ def format_of(path: Path) -> DocumentFormat | None:
     return _FORMATS.get(path.suffix.lower())
 
 
-def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = True) -> Document:
+def read_document(
+    path: Path,
+    languages: tuple[str, str],
+    marks_fuzzy: bool = True,
+    encoding: str | None = None,
+) -> Document:
     """Read a document, whose name tells its format; others are lines of text.
+
+    ``encoding`` is for text that declares none.
 
     Raises:
         CorpusError, InputError: it cannot be read, is damaged, or is in other languages.
@@ -463,7 +478,7 @@ def read_document(path: Path, languages: tuple[str, str], marks_fuzzy: bool = Tr
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise InputError(f"{path}: a document of more than {MAX_BYTES >> 20} MiB; split it")
-    source = Source(str(path), data, languages, marks_fuzzy)
+    source = Source(str(path), data, languages, marks_fuzzy, encoding)
     document = readers[format_of(path) or "lines"](source)
     document.segments = [segment.without_soft_hyphens() for segment in document.segments]
     return document

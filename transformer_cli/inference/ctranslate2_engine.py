@@ -341,7 +341,7 @@ def _await(started: Any) -> Any:
     except RuntimeError as error:
         if "cannot be loaded" not in str(error):  # as 'Library libcublas.so.12 is not found or'
             raise
-        advice = "install CUDA 12's libraries, or use --device cpu"
+        advice = "install CUDA 12's libraries, or use `device` cpu"
         raise UsageError(f"CTranslate2 cannot compute on this GPU: {error}; {advice}") from error
 
 

@@ -69,7 +69,7 @@ def load_translator(
         ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
         MissingExtraError: CTranslate2 is asked for, and is not installed.
     """
-    if choose_engine(run, options, ["--ensemble"] if others else []) == "ctranslate2":
+    if choose_engine(run, options, ["`ensemble`"] if others else []) == "ctranslate2":
         return load_ctranslate2_translator(run, checkpoint, options, ranks)
     # Torch takes a second, which CTranslate2 does without.
     from transformer_cli.inference.torch_engine import load_torch_translator
@@ -124,10 +124,10 @@ def choose_engine(
     engine = options.engine
     if options.precision == "int8":
         if engine == "torch":
-            raise UsageError("--precision int8: --engine torch has no int8; leave one of them out")
+            raise UsageError("`precision` int8: `engine` torch has no int8; leave one of them out")
         if _device_name(options.device) != "cpu":
             raise UsageError(
-                "--precision int8: is for CPUs; use --device cpu, or leave out --precision"
+                "`precision` int8: is for CPUs; use `device` cpu, or leave out `precision`"
             )
         engine = "ctranslate2"
     if engine == "auto":
@@ -141,7 +141,7 @@ def choose_engine(
                 f"{run.path}: is a model of CTranslate2's, which does not support {needing}; leave "
                 "it out, or name the run that it was exported from"
             )
-        by = "--precision int8" if options.precision == "int8" else "--engine ctranslate2"
+        by = "`precision` int8" if options.precision == "int8" else "`engine` ctranslate2"
         raise UsageError(f"{by}: does not support {needing}; leave out {by}, or {needing}")
     return engine
 

@@ -168,18 +168,18 @@ def _load_for_ensemble(
 ) -> TrainedModel:
     if checkpoint not in ("best", "last", "average"):
         raise UsageError(
-            f"--checkpoint {checkpoint}: is of one run; with --ensemble, name best, last or average"
+            f"`checkpoint` {checkpoint}: is of one run; with `ensemble`, name best, last or average"
         )
     loaded = load_trained_model(other, checkpoint)
     if not have_same_tokenizers(run.tokenizer, other.tokenizer):
         raise UsageError(
-            f"--ensemble {other.path}: its tokenizer is not that of {run.path}; runs of one "
+            f"`ensemble` {other.path}: its tokenizer is not that of {run.path}; runs of one "
             "configuration that differ in seed or sizes have the same, and runs begun from them"
         )
     ours, theirs = trained.config.model, loaded.config.model
     if (ours.positions, ours.max_positions) != (theirs.positions, theirs.max_positions):
         raise UsageError(
-            f"--ensemble {other.path}: its model.positions or model.max_positions are not those "
+            f"`ensemble` {other.path}: its model.positions or model.max_positions are not those "
             f"of {run.path}"
         )
     return loaded

@@ -146,12 +146,12 @@ class TextTranslator(Generic[EngineT]):
         """
         if (beam_size or 0) > LARGEST_BEAM:
             raise UsageError(
-                f"a beam of {beam_size:,}: at most {LARGEST_BEAM:,}; lower --beam-size or --n-best"
+                f"a beam of {beam_size:,}: at most {LARGEST_BEAM:,}; lower `beam_size` or `n_best`"
             )
         if (batch_tokens or 0) > MOST_BATCH_TOKENS:
             raise UsageError(
                 f"{batch_tokens:,} tokens a batch: at most {MOST_BATCH_TOKENS:,}; "
-                "lower --batch-tokens"
+                "lower `batch_tokens`"
             )
         keys = ("beam_size", "batch_tokens", "length_penalty")
         settings = zip(keys, (beam_size, batch_tokens, length_penalty), strict=True)

@@ -361,7 +361,7 @@ def compose_student(
             return text_pair(split)
         source = open_text(config, split)
         assert isinstance(source, ParallelFiles)
-        return FilePair(src=source.src, tgt=source.tgt)
+        return FilePair(src=source.src, tgt=source.tgt, encoding=source.encoding)
 
     data: dict[str, object] = {}
     pairs = list(synthetic)

@@ -28,17 +28,17 @@ def choose_device(name: DeviceName, ranks: Ranks = SINGLE_PROCESS) -> torch.devi
     if name == "mps":
         if not torch.backends.mps.is_available():
             raise UsageError(
-                "--device mps: torch sees no MPS device here, which an Apple silicon Mac with "
-                "macOS 14 or newer has; use --device cpu"
+                "`device` mps: torch sees no MPS device here, which an Apple silicon Mac with "
+                "macOS 14 or newer has; use `device` cpu"
             )
         if ranks.size > 1:
-            raise UsageError("--device mps: works in one process; start it without torchrun")
+            raise UsageError("`device` mps: works in one process; start it without torchrun")
     return _open_cuda(ranks) if name == "cuda" else torch.device(name)
 
 
 def _open_cuda(ranks: Ranks) -> torch.device:
     if not torch.cuda.is_available():
-        raise UsageError("--device cuda: torch sees no CUDA device here; use --device cpu")
+        raise UsageError("`device` cuda: torch sees no CUDA device here; use `device` cpu")
     # cuDNN's attention, which torch 2.11 tries first on Hopper and newer, builds a plan for each
     # new shape: 20 to 40 ms here, by an estimate, and a second of a step on a B200, as measured in
     # github.com/modelscope/FunASR/issues/3704. Nor can its backward be made deterministic. The
@@ -50,7 +50,7 @@ def _open_cuda(ranks: Ranks) -> torch.device:
         raise RanksError(
             f"--nproc-per-node: no CUDA device is left for process {ranks.local_rank + 1} of "
             f"this machine, which has {torch.cuda.device_count()}; start one process for each, "
-            "or use --device cpu"
+            "or use `device` cpu"
         )
     torch.cuda.set_device(ranks.local_rank)
     return torch.device("cuda", ranks.local_rank)
@@ -71,7 +71,7 @@ def choose_precision(name: PrecisionName, device: torch.device) -> torch.dtype:
         UsageError: 'bfloat16' is asked for on MPS.
     """
     if name == "bfloat16" and device.type == "mps":
-        raise UsageError("--precision bfloat16: MPS computes in float32 here; leave it out")
+        raise UsageError("`precision` bfloat16: MPS computes in float32 here; leave it out")
     if name == "auto":
         has_bfloat16 = device.type == "cuda" and torch.cuda.is_bf16_supported(
             including_emulation=False

@@ -94,12 +94,24 @@ class State(BaseModel):
 
     def is_final(self, training: TrainingConfig) -> bool:
         """Return whether no step and no validation of the training is left."""
-        is_trained = (
-            self.epoch >= training.epochs
-            or (training.max_steps is not None and self.step >= training.max_steps)
-            or (training.patience is not None and self.bad_validations >= training.patience)
-        )
+        is_trained = self._has_all_steps(training) or self._is_out_of_patience(training)
         return is_trained and not self.unvalidated
+
+    def describe_early_end(self, training: TrainingConfig) -> str:
+        """Return why training ended before its last step, to follow a message; '': it did not."""
+        if self._has_all_steps(training) or not self._is_out_of_patience(training):
+            return ""
+        count = self.bad_validations
+        validations = f"{count} validation{'s' * (count != 1)}"
+        return f"; ended early, after {validations} without a better one (training.patience)"
+
+    def _has_all_steps(self, training: TrainingConfig) -> bool:
+        return self.epoch >= training.epochs or (
+            training.max_steps is not None and self.step >= training.max_steps
+        )
+
+    def _is_out_of_patience(self, training: TrainingConfig) -> bool:
+        return training.patience is not None and self.bad_validations >= training.patience
 
 
 @dataclass(frozen=True)
@@ -347,7 +359,7 @@ def find_checkpoint(directory: Path, which: str) -> Path:
             hint = did_you_mean(which, names)
             hint = f"; {hint}" if hint else ""
             raise MissingCheckpointError(
-                f"--checkpoint {which}: neither best, last, average, one of {directory}, nor the "
+                f"`checkpoint` {which}: neither best, last, average, one of {directory}, nor the "
                 f"path of one{hint}"
             )
         return path
@@ -362,7 +374,7 @@ def find_checkpoint(directory: Path, which: str) -> Path:
         return last  # asked for, or the run has not been validated yet
     best = checkpoint_path(directory, best_step)
     if not best.is_dir():
-        raise CheckpointError(f"{best}: the best checkpoint is gone; use --checkpoint last")
+        raise CheckpointError(f"{best}: the best checkpoint is gone; use `checkpoint` last")
     return best
 
 

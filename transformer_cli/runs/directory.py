@@ -72,6 +72,7 @@ _BEGINNING = re.compile(rf"{re.escape(LOCK)}|{re.escape(MARK)}{TEMPORARY_END}")
 
 _FORMAT = 1
 _MAX_RUNS = 1000  # that a name is compared with
+_MOST_NAMED = 10
 
 
 @dataclass(unsafe_hash=True)
@@ -137,9 +138,14 @@ class RunDirectory:
         if path.suffix == ".argosmodel" and path.is_file():
             return "it is exported for Argos Translate; name the run that it was made of"
         place = path if path.is_dir() else parent
+        if path.is_dir():
+            for pattern in (f"*/{CONFIG}", f"*/*/{CONFIG}"):
+                found = sorted(each.parent for each in islice(path.glob(pattern), _MAX_RUNS))
+                if found:
+                    named = ", ".join(map(str, found[:_MOST_NAMED]))
+                    others = f" and {len(found) - _MOST_NAMED} more" * (len(found) > _MOST_NAMED)
+                    return f"but it holds runs: {named}{others}; name one of them"
         runs = sorted(each.parent.name for each in islice(place.glob(f"*/{CONFIG}"), _MAX_RUNS))
-        if path.is_dir() and runs:
-            return f"it holds some: name one, as in {path / runs[0]}"
         what = f"it has no {CONFIG}" if path.exists() else "there is nothing of that name"
         if similar := find_similar(path.name, runs):
             return f"{what}; did you mean '{place / similar}'?"

@@ -101,7 +101,7 @@ def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
         return Checkpoint.open(path, fingerprint(run.tokenizer))
     if which != "best":
         raise CheckpointError(
-            f"--checkpoint {which}: {run.path} is an exported model, which has its weights only; "
+            f"`checkpoint` {which}: {run.path} is an exported model, which has its weights only; "
             "leave the option out"
         )
     config, _ = hub_model.read_hub_config(run.path)

@@ -25,6 +25,7 @@ from transformer_cli.config.tokenizer_schema import (
 from transformer_cli.errors import TokenizerError
 from transformer_cli.files import read_small, sha256, whole_file
 from transformer_cli.text.kinds import import_kind
+from transformer_cli.text.normalization import describe_lost_characters
 from transformer_cli.text.protocol import Lines, ProgressBar, StreamedLines, Tokenizer, Tokenizers
 from transformer_cli.text.reserved import ReservedTokenizers, without_slots
 from transformer_cli.text.vocabulary import SpecialIds
@@ -180,6 +181,8 @@ class TrainingText:
     tgt: Lines
     sha256: str
     progress: ProgressBar
+    warn: Callable[[str, str], None] | None = None
+    """Shows a warning about a setting; None: nobody asks whether characters survive."""
 
     def sides(self, joint: bool) -> list[tuple[Side, Lines, str]]:
         """Return what to learn from: both sides as one, or each; with a label for messages."""
@@ -209,6 +212,11 @@ def learn_tokenizers(
     manifest: TokenizerManifest = import_kind(config.kind).learn(config, text, directory)
     reserved = {"protect": protect, "tags": list(tags), "terms": has_terms}
     manifest.model_copy(update=reserved).save(directory)
+    if text.warn is not None and config.kind != "words":
+        made = manifest.load(directory)
+        sides = zip((made.src, made.tgt), (text.src, text.tgt), strict=True)
+        if lost := describe_lost_characters(config, sides):
+            text.warn("tokenizer", lost)
     return load_tokenizers(directory)
 
 

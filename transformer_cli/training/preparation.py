@@ -46,6 +46,7 @@ from transformer_cli.training.texts import (
     Callbacks,
     Texts,
     TrainRequest,
+    Warn,
     audit_texts,
     find_mix,
     has_sources,
@@ -77,10 +78,11 @@ def prepare_data(
     run: RunDirectory,
     progress: ProgressBar,
     executor: Executor | None = None,
+    warn: Warn | None = None,
 ) -> PreparedData:
     """Learn or copy tokenizers and encode the training text unless the run has them; encode val."""
     executor = executor or SerialExecutor()
-    tokenizers = _prepare_tokenizers(config, run, texts.train, progress, executor)
+    tokenizers = _prepare_tokenizers(config, run, texts.train, progress, executor, warn)
     _check_can_sample(config, tokenizers)
     expected = (texts.train.stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
     try:
@@ -146,7 +148,12 @@ def _encode_val(
 
 
 def _prepare_tokenizers(
-    config: Config, run: RunDirectory, text: StreamedText, progress: ProgressBar, executor: Executor
+    config: Config,
+    run: RunDirectory,
+    text: StreamedText,
+    progress: ProgressBar,
+    executor: Executor,
+    warn: Warn | None,
 ) -> Tokenizers:
     text_sha256 = text.stats.text_sha256
     if _can_reuse_tokenizers(config, run, text_sha256):
@@ -160,8 +167,9 @@ def _prepare_tokenizers(
             return tokenizer.copy_tokenizers(source, text_sha256, directory, tags, has_terms)
         is_sampled = len(text) > MOST_LINES and tokenizer.learns_from_sample(config.tokenizer)
         lines = text.sample(MOST_LINES, executor) if is_sampled else text
+        languages = config.data.src_lang, config.data.tgt_lang
         learned_from = tokenizer.TrainingText(
-            config.data.src_lang, config.data.tgt_lang, lines.src, lines.tgt, text_sha256, progress
+            *languages, lines.src, lines.tgt, text_sha256, progress, warn
         )
         of_text = learned_from, directory, tags, has_terms
         return tokenizer.learn_tokenizers(config.tokenizer, *of_text)
@@ -254,7 +262,7 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterato
             if texts is None:
                 prepare_sources(config.data, run, report.pairs, report.log, executor)
                 texts = audit_texts(request, run, report, executor)
-            data = prepare_data(config, texts, run, report.progress, executor)
+            data = prepare_data(config, texts, run, report.progress, executor, report.warn)
             initialize.record_fetched(run, config)
             workers.close()  # before the model needs their memory
             ranks.barrier()
@@ -303,7 +311,7 @@ def _prepare_dry(
         if texts is None or is_of_sources:
             prepare_sources(config.data, trial, report.pairs, report.log, executor)
             texts = audit_texts(request, trial, report, executor)
-        return prepare_data(config, texts, trial, report.progress, executor), trial
+        return prepare_data(config, texts, trial, report.progress, executor, report.warn), trial
 
 
 def build_trainer(

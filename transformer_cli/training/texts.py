@@ -34,6 +34,8 @@ from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.protocol import ProgressBar, Tokenizers
 
 OpenExecutor = Callable[[], AbstractContextManager[Executor]]
+Warn = Callable[[str, str], None]
+"""Shows a warning, given what it is about and the finding."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Callbacks(NamedTuple):
     """Callbacks that tell the user what happens while data is prepared."""
 
     progress: ProgressBar
-    warn: Callable[[str, str], None]  # shows a warning, given what it is about and the finding
+    warn: Warn
     pairs: PairProgress
     log: Callable[[str], object]
 

@@ -14,10 +14,12 @@ from format_files import PAIRS, reader, written
 from transformer_cli.compression import compressor
 from transformer_cli.config.data_schema import Multi30kData, SourceConfig
 from transformer_cli.data.corpus import PairSource, ParallelFiles
+from transformer_cli.data.pieces import cut_source
 from transformer_cli.data.readers.opening import SourceReader, open_source
-from transformer_cli.data.readers.units import InvalidTextError, UnitReader, one_line
+from transformer_cli.data.readers.units import BadUnits, InvalidTextError, UnitReader, one_line
 from transformer_cli.data.sources import open_split
 from transformer_cli.data.training_text import StreamedText
+from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.errors import CorpusError
 
 Pairs = list[tuple[str, str]]
@@ -108,6 +110,15 @@ def test_a_few_bad_units_are_counted_and_left_out(tmp_path: Path) -> None:
     assert error_of(strict) == (
         f"{path}:8: no field 'en'; there is 'de'; of 600 units 4 are damaged, 0.67%, and "
         "at most 0.10% may be (kind corpus: data.max_bad_units)"
+    )
+
+
+@pytest.mark.parametrize("line", ["ein Hund,a dog", "ein Hund;a dog"])
+def test_commas_under_tsv_get_a_hint_about_tabs(tmp_path: Path, line: str) -> None:
+    path = saved(tmp_path / "x.csv", f"{line}\n")
+    assert error_of(opened(tsv=path, src_column=1, tgt_column=2)) == (
+        f"{path}:1: 1 column; there is no column 2, as columns are separated by tabs: save it "
+        "as TSV"
     )
 
 
@@ -541,3 +552,41 @@ def test_variants_of_one_language_are_told_apart(tmp_path: Path) -> None:
         header = f'msgid ""\nmsgstr "Language: {language}\\n"\n\n'
         po.write_text(f'{header}msgid "{message}"\nmsgstr "{form}"\n')
         assert list(open_source(SourceConfig(po=po), "pt-BR", "pt-PT").pairs()) == expected
+
+
+def test_sources_are_read_in_their_encoding(tmp_path: Path) -> None:
+    pairs = [("läuft", "runs"), ("Öl", "oil €")]
+    texts = {
+        "src": "".join(f"{src}\n" for src, _ in pairs),
+        "tgt": "".join(f"{tgt}\n" for _, tgt in pairs),
+        "tsv": "de\ten\n" + "".join(f"{src}\t{tgt}\n" for src, tgt in pairs),
+        "jsonl": "".join(f'{{"de": "{src}", "en": "{tgt}"}}\n' for src, tgt in pairs),
+    }
+    of_text = StreamedText.of(
+        opened(src=saved(tmp_path / "a", texts["src"]), tgt=saved(tmp_path / "b", texts["tgt"]))
+    ).stats.text_sha256
+    for encoding in ("cp1252", "UTF-16"):
+        paths = {name: tmp_path / f"x.{name}" for name in texts}
+        for name, path in paths.items():
+            path.write_bytes(texts[name].encode(encoding))
+        src, tgt, tsv, jsonl = paths.values()
+        for keys in (
+            {"src": src, "tgt": tgt},
+            {"tsv": tsv, "src_column": "de", "tgt_column": "en"},
+            {"jsonl": jsonl, "src_field": "de", "tgt_field": "en"},
+        ):
+            source = opened(encoding=encoding, **keys)
+            assert list(source.pairs()) == pairs
+            assert StreamedText.of(source).stats.text_sha256 == of_text
+            (piece,) = cut_source(source, tmp_path, SerialExecutor(), 1)
+            assert list(piece.pairs(BadUnits())) == pairs
+        other = opened(encoding="iso8859-5", src=src, tgt=tgt)
+        assert other.source_sha256() != opened(encoding=encoding, src=src, tgt=tgt).source_sha256()
+
+
+@pytest.mark.parametrize("name", ["idna", "punycode", "cp037", "utf-7", "rot13", "no such"])
+def test_only_encodings_that_are_safe_are_allowed(name: str) -> None:
+    with pytest.raises(ValueError, match="expected an encoding such as cp1252 or utf-16, found"):
+        SourceConfig(src=Path("a"), tgt=Path("b"), encoding=name)
+    with pytest.raises(ValueError, match="encoding: is for aligned text, TSV and JSONL"):
+        SourceConfig(tmx=Path("a"), encoding="cp1252")

@@ -205,6 +205,19 @@ def _differ_in_numbers(src: str, tgt: str) -> bool:
     return all(_are_others(_numbers(src, read), _numbers(tgt, read)) for read in (True, False))
 
 
+def loses_numbers(src: str, tgt: str) -> bool:
+    """Return whether a translation lacks a number of its source that nobody writes in words."""
+    if not _DIGIT.search(src):
+        return False
+    return all(
+        any(
+            int(number[:3]) > MAX_NUMBER_IN_WORDS
+            for number in _numbers(src, read) - _numbers(tgt, read)
+        )
+        for read in (True, False)
+    )
+
+
 def _are_others(src_numbers: Counter[str], tgt_numbers: Counter[str]) -> bool:
     only_src, only_tgt = src_numbers - tgt_numbers, tgt_numbers - src_numbers
     return bool(only_src and only_tgt) or any(

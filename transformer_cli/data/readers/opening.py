@@ -65,7 +65,7 @@ def open_source(
         tgt_field = source.tgt_field or f"translation.{tgt_lang}"
         return FieldsReader(*of_hub, (src_field, tgt_field), is_parquet=True)
     if source.src is not None and source.tgt is not None:
-        return _open_text_files(source.src, source.tgt, source.sums)
+        return _open_text_files(source.src, source.tgt, source.sums, source.encoding)
     if not isinstance(source.path, ObjectPath) and source.path.is_dir():
         endings = ["mo", "po"] if source.format == "po" else [source.format]
         names = " or ".join(str(source.path / f"*.{ending}") for ending in endings)
@@ -73,9 +73,10 @@ def open_source(
     files = (source.path, matching_files(source.path, source.sums[0]), max_bad_units)
     match source:
         case SourceConfig(src_column=int() | str() as src, tgt_column=int() | str() as tgt):
-            return TsvReader(*files, (src, tgt))
+            return TsvReader(*files, (src, tgt), encoding=source.encoding)
         case SourceConfig(src_field=str(src), tgt_field=str(tgt)):
-            return FieldsReader(*files, (src, tgt), is_parquet=source.format == "parquet")
+            is_parquet = source.format == "parquet"
+            return FieldsReader(*files, (src, tgt), is_parquet, encoding=source.encoding)
     return (TmxReader if source.format == "tmx" else PoReader)(*files, (src_lang, tgt_lang))
 
 
@@ -103,11 +104,11 @@ def open_pair(pair: FilePair) -> ParallelFiles:
         if len(matching) > 1:
             problem = f"matches {len(matching)} files, where one is meant"
             raise CorpusError(f"{path}: {problem}; name it, or take data.kind corpus")
-    return ParallelFiles(files[0][0], files[1][0])
+    return ParallelFiles(files[0][0], files[1][0], encoding=pair.encoding)
 
 
 def _open_text_files(
-    src: Path, tgt: Path, sums: tuple[str | None, str | None]
+    src: Path, tgt: Path, sums: tuple[str | None, str | None], encoding: str | None = None
 ) -> TextReader | TextFilesReader:
     """Pair up the files that match both paths, by what the wildcards stand for.
 
@@ -130,8 +131,9 @@ def _open_text_files(
             "in sorted order, so make their numbers equal"
         )
     if len(src_files) == 1:
-        return TextReader(src_files[0], tgt_files[0])
-    return TextFilesReader(tuple(map(ParallelFiles, src_files, tgt_files)))
+        return TextReader(src_files[0], tgt_files[0], encoding=encoding)
+    pairs = zip(src_files, tgt_files, strict=True)
+    return TextFilesReader(tuple(ParallelFiles(*pair, encoding=encoding) for pair in pairs))
 
 
 def _by_parts(wildcards: re.Pattern[str], files: Sequence[Path]) -> dict[tuple[str, ...], Path]:

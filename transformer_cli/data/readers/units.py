@@ -90,6 +90,7 @@ class UnitReader(ABC):
     files: tuple[Path, ...]
     max_bad_units: float
     bad: BadUnits = field(default_factory=BadUnits, compare=False, kw_only=True)
+    encoding: str | None = field(default=None, kw_only=True)  # None: UTF-8, or what a file declares
 
     @property
     def is_of_lines(self) -> bool:
@@ -141,11 +142,11 @@ class UnitReader(ABC):
 
     def source_sha256(self) -> str:
         """Return a SHA-256 of the files' decompressed bytes; raise what ``hash_files`` does."""
-        return hash_files(self.files)
+        return hash_files(self.files, self.encoding)
 
     def mtime_key(self) -> str | None:
         """Return the key of all files; see ``mtime_key_of``."""
-        return mtime_key_of(self.files)
+        return mtime_key_of(self.files, self.encoding)
 
 
 class InvalidTextError(ValueError):

@@ -106,15 +106,15 @@ def find_specials(data: bytes, source: Path) -> SpecialIds:
     return SpecialIds(**specials)
 
 
-def import_tokenizers() -> ModuleType:
-    """Import Hugging Face's tokenizers library; raise MissingExtraError if it is not installed."""
+def import_tokenizers(what: str = "tokenizer.kind wordpiece") -> ModuleType:
+    """Import Hugging Face's tokenizers library for ``what``; MissingExtraError: there is none."""
     # Lines are encoded one by one, and the library warns processes that fork after using threads.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    return import_extra("tokenizers", "tokenizers", "tokenizer.kind wordpiece or huggingface")
+    return import_extra("tokenizers", "tokenizers", what)
 
 
 def _open(data: bytes, source: Path, advice: str) -> Any:
-    library = import_tokenizers()
+    library = import_tokenizers(str(source))
     check_model("tokenizers", data, source, advice)
     with _naming_source(source):
         tokenizer: Any = library.Tokenizer.from_buffer(data)

@@ -5,12 +5,14 @@ import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any, Literal
 
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.errors import ConfigError, TokenizerError
 from transformer_cli.text.model_check import check_model, mark_checked
+from transformer_cli.text.normalization import nfc_rules
 from transformer_cli.text.protocol import Lines, ProgressBar, Tokenizer, TrainerInput
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
 from transformer_cli.text.vocabulary import (
@@ -173,33 +175,67 @@ def learn_model(
 
     model = io.BytesIO()
     text = TrainerInput(progress(lines, label), len(lines), config.lowercase)
-    try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(text),
-            model_writer=model,
-            model_type=config.model_type,
-            vocab_size=config.vocab_size,
-            byte_fallback=config.byte_fallback,
-            character_coverage=config.character_coverage,
-            unk_id=UNK_ID,
-            bos_id=BOS_ID,
-            eos_id=EOS_ID,
-            pad_id=PAD_ID,
-            unk_piece=SPECIALS[UNK_ID],
-            bos_piece=SPECIALS[BOS_ID],
-            eos_piece=SPECIALS[EOS_ID],
-            pad_piece=SPECIALS[PAD_ID],
-            unk_surface=SPECIALS[UNK_ID],
-            max_sentence_length=_MAX_LINE_LENGTH,
-            num_threads=_NUM_THREADS,
-            minloglevel=_ERRORS_ONLY,
-        )
-    except (RuntimeError, SystemError) as error:
-        if text.failure is not None:
-            raise text.failure from None
-        raise _explain(str(error), config.vocab_size, label) from error
-    mark_checked(model.getvalue())
-    return model.getvalue()
+    with TemporaryDirectory(prefix="transformer-cli-") as directory:
+        rules = Path(directory, "rules.tsv")
+        normalization: dict[str, str] = {"normalization_rule_name": config.normalization}
+        if config.normalization == "nfc":
+            rules.write_text(nfc_rules(), encoding="ascii", newline="")
+            normalization = {"normalization_rule_tsv": str(rules)}
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(text),
+                model_writer=model,
+                model_type=config.model_type,
+                vocab_size=config.vocab_size,
+                byte_fallback=config.byte_fallback,
+                character_coverage=config.character_coverage,
+                unk_id=UNK_ID,
+                bos_id=BOS_ID,
+                eos_id=EOS_ID,
+                pad_id=PAD_ID,
+                unk_piece=SPECIALS[UNK_ID],
+                bos_piece=SPECIALS[BOS_ID],
+                eos_piece=SPECIALS[EOS_ID],
+                pad_piece=SPECIALS[PAD_ID],
+                unk_surface=SPECIALS[UNK_ID],
+                max_sentence_length=_MAX_LINE_LENGTH,
+                num_threads=_NUM_THREADS,
+                minloglevel=_ERRORS_ONLY,
+                **normalization,
+            )
+        except (RuntimeError, SystemError) as error:
+            if text.failure is not None:
+                raise text.failure from None
+            raise _explain(str(error), config.vocab_size, label) from error
+    data = _without_path(model.getvalue(), str(rules))
+    mark_checked(data)
+    return data
+
+
+def _without_path(model: bytes, path: str) -> bytes:
+    """Return a model without the path of its rules, so that equal models have equal bytes."""
+    field = b"\x32" + _varint(len(path.encode())) + path.encode()
+    place = 0
+    while True:  # over the model's fields, of which 3 is the normalizer's
+        tag, length, start = model[place], 0, place + 1
+        for shift in range(0, 35, 7):
+            length |= (model[start] & 0x7F) << shift
+            start += 1
+            if model[start - 1] < 0x80:
+                break
+        if tag == 0x1A:
+            rest = model[start : start + length].replace(field, b"")
+            return model[: place + 1] + _varint(len(rest)) + rest + model[start + length :]
+        place = start + length
+
+
+def _varint(number: int) -> bytes:
+    """Return a number as protocol buffers have it."""
+    digits = []
+    while number > 0x7F:
+        digits.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*digits, number])
 
 
 def _explain(reason: str, vocab_size: int, label: str) -> ConfigError | TokenizerError:

@@ -100,13 +100,19 @@ def _characters(
 
 
 def _normalizer(library: Any, config: WordPieceConfig) -> Any:
-    """Return BERT's normalizer, which also makes one space of any white space."""
+    """Return the normalizer of the settings, which also makes one space of several."""
     normalizers = library.normalizers
+    forms: dict[str, list[Any]] = {"nfc": [normalizers.NFC()], "nfkc": [normalizers.NFKC()]}
+    # BERT's own cleaning would remove joiners, which scripts such as Persian's need.
+    cleaning = [
+        normalizers.Replace(library.Regex(r"\s"), " "),
+        normalizers.Replace(library.Regex(r"[\p{Cc}\x{feff}]"), ""),
+    ]
     return normalizers.Sequence(
         [
-            normalizers.NFC(),
+            *(forms[config.normalization] + cleaning if config.normalization in forms else []),
             normalizers.BertNormalizer(
-                clean_text=True,
+                clean_text=False,
                 handle_chinese_chars=False,
                 strip_accents=config.strip_accents,
                 lowercase=config.lowercase,

@@ -36,8 +36,11 @@ _FORMATS: dict[str, DocumentFormat] = {
     ".html": "html",
     ".htm": "html",
     ".xhtml": "html",
+    ".xht": "html",
     ".md": "markdown",
     ".markdown": "markdown",
+    ".mdown": "markdown",
+    ".mkd": "markdown",
     ".srt": "srt",
     ".vtt": "vtt",
 }

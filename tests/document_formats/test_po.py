@@ -117,6 +117,11 @@ def test_what_msgfmt_would_refuse_is_fuzzy_nevertheless(tmp_path: Path) -> None:
     assert b"fuzzy" not in document.write([Filling("%d von %s")])
     assert b"#, fuzzy, c-format" in document.write([Filling("%s von %d")])
     assert b"#, fuzzy, c-format" in document.write([Filling("von", problem="without '%d'")])
+    for directive in ("%<PRIuMAX>", "%Zd", "%5.2lf", "%(dog)s"):
+        text = HEADER + f'#, c-format\nmsgid "of {directive}"\nmsgstr ""\n'
+        document = read(tmp_path / "x.po", text, marks_fuzzy=False)
+        assert b"fuzzy" not in document.write([Filling(f"von {directive}")])
+        assert b"#, fuzzy, c-format" in document.write([Filling(f"von {directive.swapcase()}")])
 
 
 def test_line_ends_marks_and_encodings_stay(tmp_path: Path) -> None:

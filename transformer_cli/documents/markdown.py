@@ -80,7 +80,7 @@ _BLOCK = re.compile(
 """What may begin a block that is no paragraph."""
 _MARKUP = re.compile(r"[\\`*_\[\]<>~$&]|==|:(?=\w+:)")
 _BAR = re.compile(r"(?<!\\)\|")
-_SPACES = re.compile(r"\s+")
+_SPACES = re.compile(r"[ \t\n]+")
 _ITEM = re.compile(r"\[\^|:[ \t]")
 _INTERRUPTED = ("paragraph", "reference", "blockquote", "list")
 _TEXT = re.compile(r"[^\s\\`*_\[\]<>~$&|=:{}#+!-]+")
@@ -159,7 +159,7 @@ class MarkdownDocument(TextDocument):
                     pieces.append((tag.full or content[tag.start : tag.end], tag.name))
                     place = tag.end
             pieces.append((content[place:last], None))
-            on_one_line = ((re.sub(r"\s", " ", piece), name) for piece, name in pieces)
+            on_one_line = ((piece.replace("\n", " "), name) for piece, name in pieces)
             line = first + content.count("\n", 0, start) + 1
             segment = make_segment(on_one_line, f"{self.name}:{line}", str)
             self.add_span(segment, offsets[start], offsets[last])

@@ -30,7 +30,7 @@ _ESCAPED = str.maketrans(
 )
 _WIDTH = 77  # of a text's lines, without quotes, as gettext wraps them
 # By their order, directives without a number or a name belong to the arguments.
-_DIRECTIVE = re.compile(r"%(?:\d+\$|\()?[^\w%]*\w?|[{}]")
+_DIRECTIVE = re.compile(r"%(?:\d+\$|\()?[^\w%<]*[\d.*]*(?:<\w+>|[hlqjztLZ]*\w)?|[{}]")
 _CHARSET = re.compile(r"(charset=\s*)CHARSET\b")  # in a template
 _CONTENT_TYPE = '"Content-Type: text/plain; charset=UTF-8\\n"'
 

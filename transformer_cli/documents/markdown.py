@@ -1,6 +1,7 @@
 """Markdown: paragraphs, headings, list items and cells of tables; markdown-it-py finds them."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -149,18 +150,19 @@ class MarkdownDocument(TextDocument):
         found, breaks = self._inline.find(content)
         box = _BOX.match(content)
         edges = [box.end() if box else 0, *(e for each in breaks for e in each), len(content)]
+        tag_starts, line, counted = [tag.start for tag in found], first + 1, 0
         for start, end in zip(edges[::2], edges[1::2], strict=True):
             text = content[start:end]
             start, text = start + len(text) - len(text.lstrip()), text.strip()
             last, pieces, place = start + len(text), list[tuple[str, str | None]](), start
-            for tag in found:
-                if start <= tag.start and tag.end <= last:
+            for tag in found[bisect_left(tag_starts, start) : bisect_left(tag_starts, last)]:
+                if tag.end <= last:
                     pieces.append((content[place : tag.start], None))
                     pieces.append((tag.full or content[tag.start : tag.end], tag.name))
                     place = tag.end
             pieces.append((content[place:last], None))
             on_one_line = ((piece.replace("\n", " "), name) for piece, name in pieces)
-            line = first + content.count("\n", 0, start) + 1
+            line, counted = line + content.count("\n", counted, start), start
             segment = make_segment(on_one_line, f"{self.name}:{line}", str)
             self.add_span(segment, offsets[start], offsets[last])
             if has_bars:
@@ -318,8 +320,14 @@ class _InlineTags:
                 kept[-1] = _Found(kept[-1].start, note.end, f"{half}both")
             elif not kept or note.start >= kept[-1].end:  # not what is in code or in an image
                 kept.append(note)
+        starts = [note.start for note in kept]
+        before = (bisect_left(starts, start) - 1 for start, _ in self._breaks)
         # Those in <code> are parts of its tag.
-        breaks = [one for one in self._breaks if not any(n.start < one[0] < n.end for n in kept)]
+        breaks = [
+            one
+            for one, at in zip(self._breaks, before, strict=True)
+            if at < 0 or kept[at].end <= one[0]
+        ]
         return kept, breaks
 
     def _delimiters(self, tokens: Sequence[Any]) -> Iterator[_Found]:

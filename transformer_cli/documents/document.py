@@ -405,10 +405,11 @@ def make_segment(
     return Segment(text + join_lines(read(raw)), place, pair_tags(found))
 
 
-def mark_accelerators(text: str, place: str) -> Segment | None:
+def mark_accelerators(text: str, place: str, escape: Callable[[str], str] = str) -> Segment | None:
     """Return a segment whose accelerators' marks, as in '_File', '&File' or 'E~xit', are tags.
 
-    A mark within a word goes before it. None: the sign is also used for something else.
+    A mark within a word goes before it. ``escape`` writes a mark as it stands in the file. None:
+    the sign is also used for something else.
     """
     written, end, tags = "", 0, list[Tag]()
     for match in _ACCELERATOR.finditer(text):
@@ -416,8 +417,8 @@ def mark_accelerators(text: str, place: str) -> Segment | None:
         # 'E_xit' has one; 'file_name' and 'R&D' do not.
         in_word = start[:1].isupper() and text[match.end()].islower() and _LABEL.fullmatch(text)
         if not start or in_word:
-            written += text[end : match.start()]
-            tags.append(Tag(len(written), len(written) + 1))
+            written, sign = written + text[end : match.start()], escape(sign)
+            tags.append(Tag(len(written), len(written) + len(sign)))
             written, end = f"{written}{sign}{start}", match.end()
     segment = Segment(written + text[end:], place, tuple(tags))
     return None if segment.is_ambiguous else segment

@@ -443,7 +443,7 @@ def test_a_memory_that_is_not_there_is_told_before_the_model_is_loaded(
 def test_a_file_that_is_no_text_among_many(training: Training, here: Path) -> None:
     (here / "in" / "settings.json").write_text("{}")
     refused = translate(training, here)
-    assert_refused(refused, 2, "settings.json: its lines are no sentences", "-i 'in/*.txt'")
+    assert_refused(refused, 2, "settings.json: its lines are not sentences", "-i 'in/*.txt'")
     assert not (here / "out").exists()
 
 

@@ -164,14 +164,14 @@ def test_the_markup_of_translators_files_is_no_text(
     assert sorted(each.name for each in here.iterdir()) == sorted(["in", name, "starts"])
 
 
-@pytest.mark.parametrize("name", ["x.docx", "x.json", "x.csv.gz", "x.XML"])
+@pytest.mark.parametrize("name", ["x.docx", "x.csv.gz", "x.XML", "x.mdx"])
 @pytest.mark.parametrize("options", [(), ("--memory", "in")])
 def test_files_whose_lines_are_no_sentences_are_refused(
     training: Training, here: Path, name: str, options: tuple[str, ...]
 ) -> None:
     (here / name).write_bytes(b"1 2\n")
     refused = run("translate", training.run, "-i", name, "-o", "out", *options, cwd=here)
-    assert_refused(refused, 2, f"{name}: its lines are no sentences; what is read are")
+    assert_refused(refused, 2, f"{name}: its lines are not sentences; save it as lines of text")
 
 
 def test_a_table_of_another_name_is_read_where_its_text_is_named(

@@ -1,5 +1,7 @@
 """Markdown: what is text is translated, and what is markup stays."""
 
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -83,7 +85,9 @@ SEE [REF][ref], [^1] & https://x.org/y. 1 * 2 = 2
 def test_text_is_translated(tmp_path: Path) -> None:
     data, result = filled(tmp_path / "x.md", PAGE)
     assert data.decode() == EXPECTED
-    assert result.left == []
+    assert [line.split(":", 1)[1] for line in result.left] == [
+        "30: is HTML, which is left in Markdown"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +108,6 @@ def test_text_is_translated(tmp_path: Path) -> None:
         ("+++\na b\n+++\nc d", "+++\na b\n+++\nd c"),
         ("> [!NOTE]\n> a b", "> [!NOTE]\n> b a"),
         (":::note {.c}\na b\n c\n:::\n", ":::note {.c}\nc b a\n:::\n"),
-        ("a `b\n::: c` d", "`b ::: c` d a"),
         ("- [ ] a b\n- [x]  c", "- [ ] b a\n- [x]  c"),
         ("a {%b%}c{%endb%} `d` {{ e }}f", "`d` {{ e }}f {%b%}c{%endb%} a"),
         ("# a b {#c .d}\n{: .e}", "# b a {#c .d}\n{: .e}"),
@@ -155,6 +158,104 @@ def test_no_translation_begins_a_block(tmp_path: Path, start: str) -> None:
     (paragraph,) = MarkdownIt("commonmark").render(data.decode()).splitlines()[::2]
     assert paragraph.startswith("<p>")
     assert data.decode().count("\\") == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '!!! note "⟨a dog⟩"\n    ⟨a cat⟩\n\n    - ⟨a⟩\n\n            code here\n\n⟨a bear⟩\n',
+        "??? tip\n\n    ⟨a dog⟩\n⟨a cat⟩\n",
+        '???+ note inline end "⟨note⟩"\n    ⟨a dog⟩\n',
+        '=== "⟨a tab⟩"\n\n    ⟨a dog⟩\n\n=== "⟨tab⟩"\n\n    ```\n    a cat\n    ```\n',
+        '- ⟨a dog⟩\n\n    !!! note "⟨a cat⟩"\n        ⟨a bird⟩\n\n- ⟨a bear⟩\n',
+        '> !!! note "⟨a dog⟩"\n>     ⟨a cat⟩\n',
+        "/// note | ⟨a dog⟩\n    type: x\n⟨a cat⟩\n///\n",
+        '--8<-- "a/dog.md"\n\n--8<--\na dog\n--8<--\n',
+        "⟨a⟩ ++ctrl+alt++ ⟨b⟩ ==⟨dog⟩== ⟨cat⟩ ![a dog](x.png){ width=50% } ⟨d⟩\n",
+        "*[DOG]: ⟨a dog⟩\n*[CAT]: ⟨a cat⟩\n",
+        "⟨a dog⟩\n{: .fs-6 }\n\n{: .warning }\n⟨a cat⟩\n",
+        '- ⟨a bird⟩\n{:.x #y z="a b"}\n\n[TOC]\n\n1. TOC\n{:toc}\n',
+        "⟨a dog⟩\n:   ⟨a cat⟩\n\n    ⟨bird⟩\n\n        code here\n:   ⟨bear⟩\n\n⟨a fox⟩\n",
+        "[^1]: ⟨a dog⟩\n⟨a cat⟩\n\n    ⟨a bird⟩\n\n[^a]: ⟨a⟩\n",
+        "$$\nx = a dog\n- y\n$$\n\n\\[\nx_i a dog\n\\]\n\n⟨a cat⟩\n",
+        "\\begin{align}\na dog\n\\end{align}\n\n⟨a cat⟩\n",
+        "⟨a⟩ $x_i$ ⟨b⟩ $$a dog$$ ⟨c⟩ \\(n\\) ⟨d⟩ \\[x = a dog\\]\n",
+        "⟨it is⟩ $5 ⟨and not⟩ $6 ⟨or⟩ \\[⟨all⟩\\]\n",
+        "import A from \"a\";\nimport {\n  B,\n} from 'b'\n\n⟨import a dog⟩\n",
+        'export const a = {\n  b: "a dog",\n};\n\n⟨export a dog⟩\n',
+        ":::note[⟨a dog⟩]\n\n⟨a cat⟩\n\n:::\n\n::: tip ⟨a dog⟩\n⟨a cat⟩\n:::\n",
+        "::: a.dog\n\n:::{note}\n⟨a⟩\n:::\n\n⟨a⟩ {ref}`b` ⟨c⟩\n",
+        "> [!NOTE]\n> ⟨a dog⟩\n\n> [!tip]- ⟨a cat⟩\n> ⟨a dog⟩\n",
+        "⟨a⟩ [[dog|a cat]] ⟨bird⟩ :dog: ⟨bear⟩\n",
+        '{% tab title="a dog" %}\n⟨a cat⟩\n{% endtab %}\n',
+        "{% highlight c %}\na dog\n\nb\n{% endhighlight %}\n\n⟨a cat⟩\n",
+    ],
+)
+def test_markup_of_dialects_stays_and_its_text_is_translated(tmp_path: Path, text: str) -> None:
+    source = re.sub("[⟨⟩]", "", text)
+    expected = re.sub("⟨(.*?)⟩", lambda match: match[1].upper(), text)
+    for end in ("\n", "\r\n"):
+        data, result = filled(tmp_path / "x.md", source.replace("\n", end))
+        lines = data.decode().split(end)
+        assert " ".join(lines).split() == expected.split()
+        assert len(lines) >= expected.count("\n")  # a paragraph of two lines becomes one
+        assert result.left == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "in `groupId: 1` der `version`: `1.0` im",
+        "a `x`, `y` und `z` b",
+        "der **eins**/**zwei** schläft im",
+        "ein *rot*-*blau* läuft und ~~alt~~/~~neu~~ schläft",
+        '**"a" b** c',
+        "a*b*c `d`e",
+    ],
+)
+@pytest.mark.parametrize("sign", ["", '"', "。", "*", "`", "_", "("])
+def test_translations_have_the_same_code_and_emphases(tmp_path: Path, text: str, sign: str) -> None:
+    def translate(line: str) -> Line:
+        words = re.findall(r"\w+", line)
+        places = range(len(line.split()))
+        links = tuple((place, min(place, len(words) - 1)) for place in places)
+        return Line(" ".join(f"{sign}{word}{sign}" for word in words), links)
+
+    data, result = filled(tmp_path / "x.md", text, translating(translate))
+    parser = MarkdownIt("commonmark").enable("strikethrough")
+    before, after = (
+        Counter(
+            (child.type, child.content if child.type == "code_inline" else "")
+            for child in parser.parseInline(one)[0].children or ()
+            if child.type not in ("text", "text_special")
+        )
+        for one in (text, data.decode())
+    )
+    assert before == after
+    assert result.left == [] or sign == "*"
+
+
+def test_entities_are_read(tmp_path: Path) -> None:
+    text = "K&ouml;nig &copy; &amp; &lt;b&gt; a&mdash;b&#33; `&copy;`\n"
+    data, _ = filled(tmp_path / "x.md", text)
+    assert data.decode() == "KÖNIG © &amp; &lt;B&gt; A—B&#33; `&copy;`\n"
+
+
+def test_a_translation_begins_no_kept_line(tmp_path: Path) -> None:
+    for start in ('!!! note "a"', '=== "a"', ": a", "^", "[^1]: a", "::: a", "[!NOTE]", "$$ a $$"):
+        data, result = filled(tmp_path / "x.md", "a b\n", translating(lambda _: Line(start)))  # noqa: B023
+        assert data.decode().startswith("\\")
+        assert data.decode().replace("\\", "") == f"{start}\n"
+        assert result.left == []
+
+
+def test_html_blocks_with_text_are_reported(tmp_path: Path) -> None:
+    text = "<!-- a -->\n\n<p>\n  <img>&nbsp;{{ a }}\n</p>\n\n<pre>a</pre>\n\n<div>\na\n</div>\n"
+    data, result = filled(tmp_path / "x.md", text)
+    assert data.decode() == text
+    assert [line.rpartition("x.md:")[2] for line in result.left] == [
+        "9: is HTML, which is left in Markdown"
+    ]
 
 
 def test_a_lists_number_is_not_taken_for_its_text(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import polib
 import pytest
 
-from document_formats.fakes import Line, filled, read, translating
+from document_formats.fakes import Line, filled, read, reverse, translating
 from transformer_cli.documents.document import Filling
 from transformer_cli.errors import InputError
 
@@ -42,6 +42,12 @@ msgstr ""
 """
 
 
+def check_by_gettext(data: bytes, *command: str) -> None:
+    command = command or ("msgfmt", "-c", "-o", "/dev/null", "-")
+    if shutil.which(command[0]):
+        subprocess.run(command, input=data, check=True)
+
+
 def fill_po(tmp_path: Path, entry: str, marks_fuzzy: bool = True) -> str:
     """Fill an entry that stands between others, which must stay as they were."""
     text = f"{HEADER}{DONE}{entry}\n{AFTER}"
@@ -50,8 +56,7 @@ def fill_po(tmp_path: Path, entry: str, marks_fuzzy: bool = True) -> str:
     before, after = HEADER + DONE, "\n" + AFTER
     assert written.startswith(before)
     assert written.endswith(after)
-    if msgfmt := shutil.which("msgfmt"):
-        subprocess.run([msgfmt, "-c", "-o", "/dev/null", "-"], input=data, check=True)
+    check_by_gettext(data)
     return written[len(before) : -len(after)]
 
 
@@ -112,6 +117,11 @@ def test_what_msgfmt_would_refuse_is_fuzzy_nevertheless(tmp_path: Path) -> None:
     assert b"fuzzy" not in document.write([Filling("%d von %s")])
     assert b"#, fuzzy, c-format" in document.write([Filling("%s von %d")])
     assert b"#, fuzzy, c-format" in document.write([Filling("von", problem="without '%d'")])
+    for directive in ("%<PRIuMAX>", "%Zd", "%5.2lf", "%(dog)s"):
+        text = HEADER + f'#, c-format\nmsgid "of {directive}"\nmsgstr ""\n'
+        document = read(tmp_path / "x.po", text, marks_fuzzy=False)
+        assert b"fuzzy" not in document.write([Filling(f"von {directive}")])
+        assert b"#, fuzzy, c-format" in document.write([Filling(f"von {directive.swapcase()}")])
 
 
 def test_line_ends_marks_and_encodings_stay(tmp_path: Path) -> None:
@@ -155,6 +165,80 @@ def test_a_language_with_three_forms_gets_three(tmp_path: Path) -> None:
     text = header + 'msgid "a"\nmsgid_plural "b"\nmsgstr[0] ""\nmsgstr[1] ""\n'
     data, _ = filled(tmp_path / "x.po", text)
     assert data.decode().endswith('msgstr[0] "A"\nmsgstr[1] "B"\nmsgstr[2] "B"\n')
+
+
+@pytest.mark.parametrize(
+    ("rule", "one", "expected"),
+    [
+        ("n%10==1 && n%100!=11 ? 0 : 1", "a dog", ["%d DOGS", "%d DOGS"]),  # Icelandic
+        ("n%10==1 && n%100!=11 ? 0 : 1", "%d dog", ["%d DOG", "%d DOGS"]),
+        ("n%100==1 ? 1 : n%100==2 ? 2 : 0", "a dog", ["%d DOGS"] * 3),  # Slovenian
+        ("n==1 ? 0 : n%10==1 ? 1 : 2", "a dog", ["A DOG", "%d DOGS", "%d DOGS"]),
+        ("n > 1", "a dog", ["A DOG", "%d DOGS"]),  # French, where form 0 is also for no dogs
+    ],
+)
+def test_a_form_for_one_and_other_numbers_has_a_number(
+    tmp_path: Path, rule: str, one: str, expected: list[str]
+) -> None:
+    header = HEADER.replace(
+        "nplurals=2; plural=(n != 1)", f"nplurals={len(expected)}; plural={rule}"
+    )
+    entry = f'#, c-format\nmsgid "{one}"\nmsgid_plural "%d dogs"\n'
+    forms = (f'msgstr[{form}] ""\n' for form in range(len(expected)))
+    data, _ = filled(tmp_path / "x.po", header + entry + "".join(forms), marks_fuzzy=False)
+    assert list(polib.pofile(data.decode())[0].msgstr_plural.values()) == expected
+    check_by_gettext(data)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        'msgid ""\nmsgstr ""\n"Language: de\\n"\n\n',
+        '#, fuzzy\nmsgid ""\nmsgstr "Language: de\\n"\n\n',
+        'msgid ""\nmsgstr "Language: de"\n\n',
+        'msgid ""\nmsgstr ""\n\n',
+        'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=CHARSET\\n"\n"X: y\\n"\n\n',
+    ],
+)
+def test_the_header_names_the_character_set_of_translations(tmp_path: Path, header: str) -> None:
+    text = header + 'msgid "A bear"\nmsgstr ""\n'
+    data, _ = filled(tmp_path / "x.pot", text, translating(lambda _: Line("Ein Bär")), False)
+    read_by_polib = polib.pofile(data.decode())
+    assert read_by_polib.metadata["Content-Type"] == "text/plain; charset=UTF-8"
+    assert read_by_polib.metadata.get("Language", "de") == "de"
+    assert read_by_polib[0].msgstr == "Ein Bär"
+    check_by_gettext(data, "msgcat", "-o", "/dev/null", "-")
+    ascii_only = header + 'msgid "A bear"\nmsgstr "A BEAR"\n'
+    assert filled(tmp_path / "x.pot", text, marks_fuzzy=False)[0].decode() == ascii_only
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("_Hund", "_Hund"),
+        ("A &Dog sleeps", "sleeps &Dog A"),
+        ("~Open %s", "~%s Open"),
+        ("E_xit", "_Exit"),
+        ("Save &As (~fast)", "(~fast) &As Save"),
+        ("R&D and file_name", "file_name and R&D"),
+        ("&amp; dog", "dog &amp;"),
+        ("my_file Name_of.", "Name_of. my_file"),
+    ],
+)
+def test_accelerators_keep_their_marks(tmp_path: Path, text: str, expected: str) -> None:
+    data, result = filled(
+        tmp_path / "x.po", f'{HEADER}msgid "{text}"\nmsgstr ""\n', translating(reverse)
+    )
+    assert polib.pofile(data.decode())[0].msgstr == expected
+    assert result.left == []
+
+
+def test_signs_that_may_be_accelerators_are_left_and_reported(tmp_path: Path) -> None:
+    text = HEADER + 'msgid "_Rename old_file"\nmsgstr ""\n'
+    data, result = filled(tmp_path / "x.po", text)
+    assert data == text.encode()
+    assert result.left[0].endswith("x.po:8: has a sign both as an accelerator and in other words")
 
 
 def test_long_translations_are_wrapped_as_polib_reads_them(tmp_path: Path) -> None:

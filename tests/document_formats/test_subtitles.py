@@ -92,6 +92,17 @@ def test_a_cue_of_srt_may_have_empty_lines(tmp_path: Path) -> None:
     assert data.decode() == text.replace("A dog", "A DOG")
 
 
+@pytest.mark.parametrize("name", ["x.srt", "x.vtt"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_only_an_empty_line_ends_a_cue(tmp_path: Path, name: str, end: str) -> None:
+    times = "00:00:00.000 --> 00:00:02.000 align:start"
+    text = f"WEBVTT\n\n{times}\n \na dog\n\t\n<c>a cat</c>\n\n{times}\na bird\n ".replace("\n", end)
+    data, result = filled(tmp_path / name, text)
+    expected = text.replace("a dog", "A DOG").replace("a cat", "A CAT").replace("a bird", "A BIRD")
+    assert data.decode() == expected
+    assert result.left == []
+
+
 def test_what_has_no_times_is_no_subtitles(tmp_path: Path) -> None:
     assert filled(tmp_path / "x.srt", "")[0] == b""
     assert filled(tmp_path / "x.vtt", "WEBVTT\n\nNOTE A dog\n")[1].fillings == []

@@ -36,13 +36,31 @@ _TRANSLATORS_FILES = frozenset(
     (".po", ".pot", ".mo", ".gmo", ".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")
 )
 _NO_LINES = re.compile(
-    r"\.(adoc|ass|csv|dita|docx?|epub|ftl|idml|ini|ipynb|json|od[pst]|pdf|php|pptx?|properties"
-    r"|resx|rst|rtf|sbv|ssa|strings|sub|svg|tex|toml|ttml|xlsx?|xml|ya?ml)"
+    r"\.(adoc|asciidoc|ass|astro|cjs|conf|cshtml|css|csv|dfxp|dita|docx?|ejs|epub|ftl|idml|inc|ini"
+    r"|ipynb|js|jsonc?|jspx?|jsx|log|mdx|mjs|njk|od[pst]|pdf|php|plist|pptx?|properties|qmd|resx|rmd"
+    r"|rst|rtf|sbv|scss|ssa|strings|stringsdict|sub|svelte|svg|tex|toml|tsx|ttml|twig|vue|xcstrings"
+    r"|xlsx?|xml|xsd|xslt?|ya?ml)"
 )
-"""Endings of files whose lines are no sentences.
+"""Endings of files whose lines are not sentences.
 
-Not .arb, which is also Standard Arabic's code, nor .zip, whose own error names what is in it.
+Language codes are not among them, such as .arb, .cs, .hbs, .lrc, .smi and .ts, nor is .zip, whose
+own error names what is in it.
 """
+_MARKUP_OR_CODE = re.compile(
+    rb"""(?:\xef\xbb\xbf)?\s*(?:
+    <[?!] | <(?:html|sami|script|svg|template|ts|tt|xliff)\b | <[^<>\n]+>[ \t]*\r?\n\s*[<{]
+    | \{[%{#] | \{\s*"[^"\n]*"\s*: | \[\s*[{\[] | [\[{]\s*\n                # templates, JSON
+    | \[\d\d:\d\d[.:] | \[(?:al|ar|by|length|offset|ti):                    # LRC
+    | (?:\d+\s*\n)?[\d:.,]+\s-->\s | WEBVTT\b | \[script\sinfo\]
+    | (?:\#[^\n]*\n\s*)*msg(?:id|ctxt)\s*" | %PDF- | \{\\rtf | \\documentclass
+    | \#! | // | /\* | ["']use\s
+    | (?:class|const|enum|export|function|import|interface|let|namespace|package|using|var)
+      \s[^\n]*[;{"']\s*\n
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""How files begin whose lines are not sentences, whatever their names are."""
+_SNIFFED_BYTES = 4096
 # Few, as a file of some kilobytes may hold the same long text in all its rows.
 _BATCH_ROWS = 16
 _BINARY = re.compile("(large_|fixed_size_)?binary")
@@ -83,7 +101,7 @@ def find_text(
     ``side`` is the beginning of the options' names.
 
     Raises:
-        UsageError: the options do not fit the name, or one is missing; or lines are no sentences.
+        UsageError: the options do not fit the name, or one is missing; or lines are not sentences.
     """
     if _ending(path) in _TRANSLATORS_FILES:
         raise UsageError(
@@ -110,15 +128,22 @@ def find_text(
             return TextColumn("tsv", int(column) if re.fullmatch("[0-9]{1,9}", column) else column)
         case _, None, str():
             return TextColumn(table or "jsonl", field)
-        case _ if _NO_LINES.fullmatch(_ending(path)):
+        case _ if _NO_LINES.fullmatch(_ending(path)) or _begins_as_markup_or_code(path):
             problem = (
-                f"{path}: its lines are no sentences; what is read are lines of text, tables "
-                "(.tsv, .jsonl, .parquet) and documents (.po, .xlf, .tmx, .html, .md, .srt, .vtt): "
-                "save it as one of them"
+                f"{path}: its lines are not sentences; save it as lines of text, a table "
+                "(.tsv, .jsonl, .parquet) or a document (.po, .xlf, .tmx, .html, .md, .srt, .vtt)"
             )
         case _:
             return None
     raise UsageError(problem)
+
+
+def _begins_as_markup_or_code(path: Path) -> bool:
+    """Return whether a regular file begins as text does not."""
+    if isinstance(path, ObjectPath) or not path.is_file():
+        return False
+    with open_text(path) as file:
+        return bool(_MARKUP_OR_CODE.match(file.read(_SNIFFED_BYTES)))
 
 
 def format_of(path: Path) -> TableFormat | None:

@@ -39,8 +39,11 @@ _FORMATS: dict[str, DocumentFormat] = {
     ".html": "html",
     ".htm": "html",
     ".xhtml": "html",
+    ".xht": "html",
     ".md": "markdown",
     ".markdown": "markdown",
+    ".mdown": "markdown",
+    ".mkd": "markdown",
     ".srt": "srt",
     ".vtt": "vtt",
 }
@@ -58,6 +61,8 @@ TEMPLATE = re.compile(
 """What a template engine reads in HTML or Markdown, as Jinja, Liquid, Hugo, ERB or PHP."""
 _ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:-]*+)(?![^>]*/>)|\{%[-+]?\s*+(end)?(\w++)")
 SOFT_HYPHEN = "\xad"
+_ACCELERATOR = re.compile(r"(?<![^\s(\[\"'„“«])([^\W\d_]*+)([&_~])(?!(?<=&)\w++;)(?=[^\W\d_])")
+_LABEL = re.compile(r"(?!.*[.!?]$)\S+(?:\s+\S+){0,4}")
 _SPACES = re.compile(r"[ \t\r\n\f\v]+")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
@@ -414,6 +419,25 @@ def make_segment(
             found.append((len(text), len(text) + len(written), name))
             text += written
     return Segment(text + join_lines(read(raw)), place, pair_tags(found))
+
+
+def mark_accelerators(text: str, place: str, escape: Callable[[str], str] = str) -> Segment | None:
+    """Return a segment whose accelerators' marks, as in '_File', '&File' or 'E~xit', are tags.
+
+    A mark within a word goes before it. ``escape`` writes a mark as it stands in the file. None:
+    the sign is also used for something else.
+    """
+    written, end, tags = "", 0, list[Tag]()
+    for match in _ACCELERATOR.finditer(text):
+        start, sign = match.groups()
+        # 'E_xit' has one; 'file_name' and 'R&D' do not.
+        in_word = start[:1].isupper() and text[match.end()].islower() and _LABEL.fullmatch(text)
+        if not start or in_word:
+            written, sign = written + text[end : match.start()], escape(sign)
+            tags.append(Tag(len(written), len(written) + len(sign)))
+            written, end = f"{written}{sign}{start}", match.end()
+    segment = Segment(written + text[end:], place, tuple(tags))
+    return None if segment.is_ambiguous else segment
 
 
 def join_lines(text: str) -> str:

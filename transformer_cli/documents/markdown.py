@@ -1,49 +1,101 @@
 """Markdown: paragraphs, headings, list items and cells of tables; markdown-it-py finds them."""
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transformer_cli.documents.document import (
+    LETTER,
     TEMPLATE,
     Segment,
     Source,
     TextDocument,
     element_name,
     make_segment,
+    read_references,
 )
+from transformer_cli.documents.inline import find_partners
 from transformer_cli.packages import import_extra
+from transformer_cli.text.scripts import is_of_word
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
     from markdown_it.rules_inline import StateInline
 
 _FRONT_MATTER = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|$)", re.DOTALL)
-# GitHub's, and those of Docusaurus and Pandoc.
-_ADMONITION = re.compile(r"^[ \t]*(?:\[!\w+\][ \t]*$|:::.*)", re.MULTILINE)
 _CODE = ("code", "kbd", "samp", "tt", "var")
 _BOX = re.compile(r"\[[ xX]\]\s+")  # of a task
-# Footnotes, and attributes of Kramdown and Pandoc.
-_MARK = re.compile(
-    rf"\[\^[^\]\s]{{1,100}}\]:?|{TEMPLATE.pattern}|\{{:?[ ]?[#.:][^{{}}\n]*\}}", re.DOTALL
+_TEMPLATE = f"(?s:{TEMPLATE.pattern})"
+_ATTRIBUTES = r"(?:\{:[^{}\n]*\}|\{ ?(?:[#.]|[\w-]+=)[^{}\n]*\})"  # of kramdown and Pandoc
+_MATH = (
+    r"(?s:\$\$(?:[^$\\\n]|\\.|\n(?!\s*\n)){1,2000}\$\$"
+    r"|(?<![\w\\$])\$(?![\s$])(?:[^$\\`]|\\.){1,300}(?<!\s)\$(?!\w)"
+    r"|\\[(\[](?:\w{1,2}|(?=(?:(?!\\[()\[\]]).)*?(?:[_^=]|\\[a-zA-Z]))(?:(?!\\[()\[\]]).)+)\\[)\]])"
 )
+_MARK = re.compile(
+    "|".join(
+        (
+            r"\[\^[^\]\s]{1,100}\]",  # a footnote
+            r"\[\[[^\[\]\n]{1,200}\]\]",  # a link of a wiki
+            r"(?<![\w:]):(?=[\w+-]*[a-z])[\w+-]{1,60}:(?![\w:])",  # an emoji or icon
+            r"\{[a-z][\w:.+-]*\}(?=`)",  # a role of MyST
+            r"(?<!\w)\+\+(?=\S)[^+\n]{1,60}(?:\+[^+\n]{1,60}){0,5}\+\+",  # keys of MkDocs
+            r"(?P<opening>(?<![=\w])==(?=[^\s=]))|(?P<closing>(?<=[^\s=])==(?![=\w]))",
+            *(_ATTRIBUTES, _TEMPLATE, _MATH),
+        )
+    )
+)
+_KEPT = re.compile(
+    "|".join(
+        (
+            r'(?:!!!|\?\?\?\+?) *[a-z][\w-]*(?: +[\w-]++)*+(?: +"(?P<text1>.*)")?\s*?$',  # MkDocs
+            r'===[+!]? +"(?P<text2>.*)"\s*?$',
+            r"///+ *(?:[\w-]+(?: *\| *(?P<text3>.+))?)?$",
+            r";*-+8<-+(?: *\n(?:(?!-+8<).+\n){1,50}-+8<-+)?.*$",
+            r"\*\[[^\]\n]+\]: *(?P<text4>.+)$",  # an abbreviation
+            r"\[\^[^\]\s]{1,100}\]:[ \t]*|:[ \t]+(?=\S)",  # a footnote, a definition
+            r":::+ *(?:\{?[\w.:-]+\}?(?:\[| +)(?P<text5>[^\[\]{}\n]*[^\[\]{}\s]))?.*$",
+            r"\[!\w[^\]\n]*\][+-]?(?:[ \t]+(?P<text6>.*))?$",  # GitHub, Obsidian
+            rf"{_ATTRIBUTES}\s*?$|\^$|\[\[?_?(?:TOC|toc)_?\]?\]$",
+            r"(?:\{%[-+]?|\{\{[<%])\s*(?P<code>comment|highlight|mermaid)\b"  # Jekyll, Hugo
+            r"(?s:(?!(?:\{%[-+]?|\{\{[<%])\s*(?P=code)).){0,5000}?"
+            r"(?:\{%[-+]?\s*end|\{\{[<%]\s*/\s*)(?P=code)\b.*$",
+            rf"(?!\{{\{{[^<%]|<%=){_TEMPLATE}(?: *{_TEMPLATE})*\s*?$",
+            rf"{_MATH}\s*?$",
+            r"\\begin\{(?P<name>[\w*]+)\}(?s:(?!\n\s*\n).){0,5000}?\\end\{(?P=name)\}\s*?$",
+            r"""import\s++(?:[\w*{}$,\s]{1,500}\sfrom\s*)?(?:"[^"\n]+"|'[^'\n]+');?\s*?$""",  # MDX
+            r"export\s+(?:(?:const|let|var)\s+\w+\s*=|default\s+(?:class|function|[({]|\w+;)"
+            r"|\*\s*from|(?:async\s+)?function\s*\w|class\s+\w|\{).*(?:\n.*\S.*)*$",
+        )
+    ),
+    re.MULTILINE,
+)
+"""Lines that are markup in some dialect, perhaps with text to translate."""
 _BLOCK = re.compile(
     r"^(?:(\d{1,9})(?=[.)](?:\s|$))|(?=#{1,6}(?:\s|$)|>|=+\s*$|[-+*](?:\s|$)|```|~~~"
     r"|[-:|\s]+$|(?:[*_-]\s*){3,}$|\[(?!\^)[^\]]*\]:))"
 )
 """What may begin a block that is no paragraph."""
-_MARKUP = re.compile(r"[\\`*_\[\]<>~]")
+_MARKUP = re.compile(r"[\\`*_\[\]<>~$&]|==|:(?=\w+:)")
 _BAR = re.compile(r"(?<!\\)\|")
-_SPACES = re.compile(r"\s+")
+_SPACES = re.compile(r"[ \t\n]+")
+_ITEM = re.compile(r"\[\^|:[ \t]")
+_INTERRUPTED = ("paragraph", "reference", "blockquote", "list")
+_TEXT = re.compile(r"[^\s\\`*_\[\]<>~$&|=:{}#+!-]+")
+"""What an entity may stand for and be written as itself."""
+_NO_TEXT = re.compile(r"\s*<(?:[!?]|(?:code|pre|script|style|svg|textarea)\b)", re.IGNORECASE)
+_HTML = re.compile(rf"<[^<>]*>|{TEMPLATE.pattern}", re.DOTALL)
 
 
 class _Found(NamedTuple):
-    """An inline tag in a block's content; names of the two of a pair are as in HTML."""
+    """An inline tag or entity in a block's content; names of a pair's two are as in HTML."""
 
     start: int
     end: int
-    name: str = ""
+    name: str | None = ""  # None: it is text
     full: str = ""  # what it is written as, if not as it is
 
 
@@ -63,6 +115,12 @@ class MarkdownDocument(TextDocument):
         for token in self._inline.parse((hidden + body).replace("\r\n", "\n").replace("\r", " ")):
             if token.type == "inline" and token.map:
                 self._add_block(token.content, token.map[0], lines, starts, cursors)
+            elif token.type == "kept_open":
+                cursors[token.map[0]] = token.meta["column"]
+            elif token.type == "html_block" and LETTER.search(_without_markup(token.content)):
+                self.left.append(
+                    f"{self.name}:{token.map[0] + 1}: is HTML, which is left in Markdown"
+                )
 
     def _add_block(
         self,
@@ -92,18 +150,19 @@ class MarkdownDocument(TextDocument):
         found, breaks = self._inline.find(content)
         box = _BOX.match(content)
         edges = [box.end() if box else 0, *(e for each in breaks for e in each), len(content)]
+        tag_starts, line, counted = [tag.start for tag in found], first + 1, 0
         for start, end in zip(edges[::2], edges[1::2], strict=True):
             text = content[start:end]
             start, text = start + len(text) - len(text.lstrip()), text.strip()
             last, pieces, place = start + len(text), list[tuple[str, str | None]](), start
-            for tag in found:
-                if start <= tag.start and tag.end <= last:
+            for tag in found[bisect_left(tag_starts, start) : bisect_left(tag_starts, last)]:
+                if tag.end <= last:
                     pieces.append((content[place : tag.start], None))
                     pieces.append((tag.full or content[tag.start : tag.end], tag.name))
                     place = tag.end
             pieces.append((content[place:last], None))
-            on_one_line = ((re.sub(r"\s", " ", piece), name) for piece, name in pieces)
-            line = first + content.count("\n", 0, start) + 1
+            on_one_line = ((piece.replace("\n", " "), name) for piece, name in pieces)
+            line, counted = line + content.count("\n", counted, start), start
             segment = make_segment(on_one_line, f"{self.name}:{line}", str)
             self.add_span(segment, offsets[start], offsets[last])
             if has_bars:
@@ -111,20 +170,112 @@ class MarkdownDocument(TextDocument):
 
     def shape(self, segment: Segment) -> Hashable:
         """Return the tags, but not the escapes, which ``written`` may add."""
-        return tuple(sorted(tag for tag in segment.tag_texts if tag[0] != "\\"))
+        return tuple(sorted(_without_escapes(segment.tag_texts)))
 
     def written(self, segment: Segment, text: str) -> str:
-        """Return a translation with escapes for what would read as markup."""
+        """Return a translation in which only the tags read as markup, if that can be written."""
         parts = segment.split(text)
         parts[::2] = [_SPACES.sub(" ", part) for part in parts[::2]]
-        found, _ = self._inline.find("".join(parts))
-        if len(found) != len(segment.tags):
-            parts[::2] = [_MARKUP.sub(r"\\\g<0>", part) for part in parts[::2]]
+        expected = _without_escapes(parts[1::2])
+        for spelling in self._spellings(segment, parts):
+            joined = "".join(spelling)
+            found = (tag for tag in self._inline.find(joined)[0] if tag.name is not None)
+            if _without_escapes(joined[tag.start : tag.end] for tag in found) == expected:
+                parts = spelling
+                break
         if segment in self._escaping:
             parts = [part.replace("|", r"\|") for part in parts]
         elif "|" not in segment.text:  # it might be in a table
             parts[::2] = [_BAR.sub(r"\|", part) for part in parts[::2]]
-        return _BLOCK.sub(r"\1\\", "".join(parts), count=1)
+        joined = "".join(parts)
+        begins_kept_line = parts[0] and _KEPT.match(joined) and not joined[0].isalpha()
+        return f"\\{joined}" if begins_kept_line else _BLOCK.sub(r"\1\\", joined, count=1)
+
+    def _spellings(self, segment: Segment, parts: list[str]) -> Iterator[list[str]]:
+        """Yield ways to write text and tags, by turns: with spaces around tags, and escapes."""
+        yield parts
+        spaced = _with_spaces(parts, segment)
+        yield spaced
+        for one in (parts, spaced):
+            one = list(one)
+            one[::2] = [_MARKUP.sub(r"\\\g<0>", part) for part in one[::2]]
+            yield one
+
+
+def _without_escapes(tags: Iterable[str]) -> list[str]:
+    return [tag for tag in tags if tag[0] != "\\" or len(tag) > 2]
+
+
+def _without_markup(content: str) -> str:
+    """Return the text of an HTML block; nothing if it is a comment or code."""
+    return "" if _NO_TEXT.match(content) else read_references(_HTML.sub("", content))
+
+
+def _with_spaces(parts: Sequence[str], segment: Segment) -> list[str]:
+    """Return text and tags with a space where a tag touches a word or another tag outside it."""
+    closes: dict[str, set[str]] = {}
+    for one, other in (find_partners(segment.tags) or {}).items():
+        if one < other:
+            closes.setdefault(segment.tag_texts[one], set()).add(segment.tag_texts[other])
+    spaced, waiting = [parts[0]], list[set[str]]()
+    may_follow = True  # whether a space may stand before the next tag
+    for tag, text in zip(parts[1::2], parts[2::2], strict=True):
+        is_closing = bool(waiting) and tag in waiting[-1]
+        if is_closing:
+            waiting.pop()
+        elif tag in closes:
+            waiting.append(closes[tag])
+        before = spaced[-1]
+        touches = is_of_word(before[-1:]) or (not before and len(spaced) > 1 and may_follow)
+        if touches and not is_closing:
+            spaced[-1] += " "
+        may_follow = is_closing or tag not in closes
+        spaced += [tag, " " + text if may_follow and is_of_word(text[:1]) else text]
+    return spaced
+
+
+def _keep_lines(state: "StateBlock", first: int, end: int, silent: bool) -> bool:
+    """Parse lines that are markup of some dialect, and the block that belongs to them."""
+    start = state.bMarks[first] + state.tShift[first]
+    match = None if state.is_code_block(first) else _KEPT.match(state.src, start)
+    following = first + 1 + state.src.count("\n", start, match.end() if match else start)
+    if match is None or following > end:
+        return False
+    if silent:
+        return True
+    texts = (name for name in match.groupdict() if name.startswith("text") and match[name])
+    text, token = next(texts, None), state.push("kept_open", "", 1)
+    column = (match.start(text) if text else match.end()) - state.src.rfind("\n", 0, start) - 1
+    token.map, token.meta = [first, following], {"column": column}
+    if text:
+        title = state.push("inline", "", 0)
+        title.content, title.map, title.children = match[text].strip(), [first, first + 1], []
+    state.line = following
+    _parse_block_of(state, match, first, following, end)
+    state.line = max(state.line, following)
+    state.push("kept_close", "", -1)
+    return True
+
+
+def _parse_block_of(
+    state: "StateBlock", kept: re.Match[str], first: int, following: int, end: int
+) -> None:
+    """Parse what follows a note's or definition's mark, or is indented under a line of MkDocs."""
+    old = state.blkIndent, state.lineMax
+    old_line = state.bMarks[first], state.tShift[first], state.sCount[first]
+    state.blkIndent = state.sCount[first] + 2
+    if _ITEM.match(kept[0]):
+        state.bMarks[first], state.tShift[first] = kept.end(), 0
+        state.sCount[first] = state.blkIndent
+        state.md.block.tokenize(state, first, end)
+    elif kept[0][0] in "!?=":
+        last = following
+        while last < end and (state.isEmpty(last) or state.sCount[last] >= state.blkIndent):
+            last += 1
+        state.lineMax = last
+        state.md.block.tokenize(state, following, last)
+    state.blkIndent, state.lineMax = old
+    state.bMarks[first], state.tShift[first], state.sCount[first] = old_line
 
 
 class _InlineTags:
@@ -134,6 +285,9 @@ class _InlineTags:
         markdown_it = import_extra("markdown_it", "documents", name)
         self._parser: MarkdownIt = markdown_it.MarkdownIt("commonmark")
         self._parser.enable(["table", "strikethrough"])
+        # What is nested deeper is lost.
+        self._parser.options["maxNesting"] = 100
+        self._parser.block.ruler.before("table", "kept", _keep_lines, {"alt": list(_INTERRUPTED)})
         for rule in self._parser.inline.ruler.__rules__:
             rule.fn = self._noting(rule.name, rule.fn)
         self._env: dict[str, Any] = {}
@@ -152,7 +306,8 @@ class _InlineTags:
         self._parser.inline.parse(content, self._parser, self._env, tokens)
         notes = [*self._notes, *self._delimiters(tokens)]
         for match in _MARK.finditer(content):
-            notes.append(_Found(*match.span(), element_name(match[0])))
+            highlight = (match["opening"] and "mark") or (match["closing"] and "/mark")
+            notes.append(_Found(*match.span(), highlight or element_name(match[0])))
         kept: list[_Found] = []
         for note in sorted(notes, key=lambda note: (note.start, -note.end)):
             touching = (kept[-1].name, note.name) if kept and kept[-1].end == note.start else ()
@@ -161,14 +316,19 @@ class _InlineTags:
                 end = max(kept[-1].end, note.end)
                 kept[-1] = _Found(kept[-1].start, end, "" if is_end else kept[-1].name)
             elif touching in (("em", "strong"), ("/strong", "/em")):  # as in ***text***
-                half = note.name[: note.name.find("/") + 1]
+                half = "/" if note.name == "/em" else ""
                 kept[-1] = _Found(kept[-1].start, note.end, f"{half}both")
             elif not kept or note.start >= kept[-1].end:  # not what is in code or in an image
                 kept.append(note)
+        starts = [note.start for note in kept]
+        before = (bisect_left(starts, start) - 1 for start, _ in self._breaks)
         # Those in <code> are parts of its tag.
-        cuts = (*self._breaks, *(mark.span() for mark in _ADMONITION.finditer(content)))
-        breaks = [one for one in cuts if not any(n.start < one[0] < n.end for n in kept)]
-        return kept, sorted(breaks)
+        breaks = [
+            one
+            for one, at in zip(self._breaks, before, strict=True)
+            if at < 0 or kept[at].end <= one[0]
+        ]
+        return kept, breaks
 
     def _delimiters(self, tokens: Sequence[Any]) -> Iterator[_Found]:
         for token in tokens:
@@ -205,6 +365,10 @@ class _InlineTags:
                     for token in new[has_text:]:
                         self._places[id(token)] = start
                         start += len(token.content)
+                elif name == "entity":
+                    is_text = _TEXT.fullmatch(state.tokens[-1].content)
+                    full = state.tokens[-1].content if is_text else ""
+                    self._notes.append(_Found(start, end, None if is_text else "", full))
                 elif new and new[-1].type == "hardbreak":
                     self._breaks.append((start, end))
                 elif (new and name in ("backticks", "autolink")) or name == "escape":

@@ -20,8 +20,8 @@ from transformer_cli.documents.document import (
     Document,
     Filling,
     Part,
-    Segment,
     Source,
+    mark_accelerators,
 )
 from transformer_cli.errors import InputError
 
@@ -30,7 +30,9 @@ _ESCAPED = str.maketrans(
 )
 _WIDTH = 77  # of a text's lines, without quotes, as gettext wraps them
 # By their order, directives without a number or a name belong to the arguments.
-_DIRECTIVE = re.compile(r"%(?:\d+\$|\()?[^\w%]*\w?|[{}]")
+_DIRECTIVE = re.compile(r"%(?:\d+\$|\()?[^\w%<]*[\d.*]*(?:<\w+>|[hlqjztLZ]*\w)?|[{}]")
+_CHARSET = re.compile(r"(charset=\s*)CHARSET\b")  # in a template
+_CONTENT_TYPE = '"Content-Type: text/plain; charset=UTF-8\\n"'
 
 
 class PoDocument(Document):
@@ -44,16 +46,20 @@ class PoDocument(Document):
         text = source.decode(self.encoding)
         self._mark = "\ufeff" * text.startswith("\ufeff")
         self._lines = re.split(r"(?<=\n)", text.removeprefix(self._mark))
+        self._new_line = "\r\n" if self._lines[0].endswith("\r\n") else "\n"
         self._plural: PluralForms | None = None
+        self._header: PoEntry | None = None
         self._entries: list[tuple[PoEntry, range]] = []  # with their segments
         self._parts: list[Part] = []
         for entry in read_entries(self._lines, self.encoding, self._error):
             self._check_forms(entry)
+            if is_header(entry.texts):
+                self._header = self._header or entry
+                self._read_header(entry.texts.get("msgstr", ""))
+                continue
             first = len(self.segments)
             is_translated = any(entry.texts[form] for form in entry.forms)
-            if is_header(entry.texts):
-                self._read_header(entry.texts.get("msgstr", ""))
-            elif entry.texts["msgid"] and (entry.is_fuzzy or not is_translated):
+            if entry.texts["msgid"] and (entry.is_fuzzy or not is_translated):
                 self._add(entry)
             elif entry.texts["msgid"] and not all(entry.texts[form] for form in entry.forms):
                 self.left.append(f"{self._place(entry.line)}: some forms of its plural are empty")
@@ -82,8 +88,12 @@ class PoDocument(Document):
         if len(texts) > 1 and self._plural is None:
             self.left.append(f"{place}: no Plural-Forms in the header")
             return
+        segments = [mark_accelerators(text, place) for text in texts]
+        if None in segments:
+            self.left.append(f"{place}: has a sign both as an accelerator and in other words")
+            return
         before = len(self.segments)
-        self.segments += [Segment(text, place) for text in texts]
+        self.segments += filter(None, segments)
         self._entries.append((entry, range(before, len(self.segments))))
 
     def _place(self, line: int) -> str:
@@ -102,9 +112,24 @@ class PoDocument(Document):
             filled = [part for part in parts if part is not None]
             if len(filled) == len(parts):
                 self._fill(lines, entry, filled)
+        if any(fillings) and not "".join(lines).isascii():
+            self._name_charset(lines)
         text = "".join((self._mark, *lines))
-        # Only what comments say of a memory may be in other letters.
+        # Only comments, which quote a memory, may have characters that the encoding lacks.
         return text.encode(self.encoding, "replace")
+
+    def _name_charset(self, lines: list[str]) -> None:
+        """Name the character set in the header, without which gettext reads only ASCII."""
+        end = self._new_line
+        if self._header is None:
+            lines[0] = end.join(('msgid ""', 'msgstr ""', _CONTENT_TYPE, "", lines[0]))
+            return
+        text, (*_, last) = self._header.texts["msgstr"], self._header.translation
+        for line in self._header.translation:
+            lines[line] = _CHARSET.sub(r"\1UTF-8", lines[line])
+        if "charset=" not in text.lower():
+            gap = "" if text.endswith("\n") or not text else f'"\\n"{end}'
+            lines[last] = f"{lines[last].rstrip()}{end}{gap}{_CONTENT_TYPE}{end}"
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
         """Return the entries, by their numbers, contexts and messages."""
@@ -114,7 +139,7 @@ class PoDocument(Document):
         """Put an entry's translations in; lines that go become empty."""
         first, last = entry.translation[0], entry.translation[-1]
         end = lines[last][len(lines[last].rstrip("\r\n")) :]
-        new_line = "\r\n" if lines[0].endswith("\r\n") else "\n"
+        new_line = self._new_line
         written = new_line.join(self._written(entry, fillings)) + end
         lines[first : last + 1] = [written, *[""] * (last - first)]
         for line in entry.previous:
@@ -150,9 +175,13 @@ class PoDocument(Document):
             yield from _wrap("msgstr", texts[0])
             return
         assert self._plural is not None
-        one, is_only = self._plural.one, self._plural.one == self._plural.many
-        for form in range(self._plural.number):
-            yield from _wrap(f"msgstr[{form}]", texts[form != one or is_only])
+        number, one, many, one_has_others = self._plural
+        # "One file" does not fit 21 files.
+        directives = [sorted(_DIRECTIVE.findall(source)) for source in entry.sources]
+        lacks_number = one_has_others and directives[0] != directives[1]
+        uses_plural = one == many or lacks_number
+        for form in range(number):
+            yield from _wrap(f"msgstr[{form}]", texts[form != one or uses_plural])
 
 
 def _with_line_breaks_of(source: str, text: str) -> str:

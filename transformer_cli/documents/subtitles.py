@@ -23,7 +23,7 @@ _LONGEST = 42  # characters of a line, as broadcasters and Netflix have it
 
 
 class SrtDocument(TextDocument):
-    """An SRT file, whose cues may have empty lines in them."""
+    """An SRT file, whose cues may contain empty lines."""
 
     has_references = False
     ends_at_empty_lines = False
@@ -38,9 +38,10 @@ class SrtDocument(TextDocument):
                 has_number = lines and self.text[lines[-1][1] : start].strip().isdigit()
                 self._add_cue(lines[:-1] if has_number else lines)
                 is_cue, lines = True, []
-            elif not line.strip():
+            elif not line.strip():  # a line of spaces cuts a cue's text, but does not end the cue
                 self._add_cue(lines)
-                is_cue, lines = is_cue and not self.ends_at_empty_lines, []
+                is_empty = not line.strip("\r\n")
+                is_cue, lines = is_cue and not (is_empty and self.ends_at_empty_lines), []
             elif is_cue:
                 lines.append((number, start))
             start += len(line)

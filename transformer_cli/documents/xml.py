@@ -20,6 +20,7 @@ from transformer_cli.documents.document import (
     Tag,
     TextDocument,
     join_lines,
+    mark_accelerators,
 )
 from transformer_cli.documents.inline import find_partners
 from transformer_cli.errors import InputError
@@ -183,10 +184,13 @@ class XmlDocument(TextDocument):
                 else:
                     opened |= {key: len(tags)} if how == "open" else {}
                     tags.append(Tag(start, len(text), how, key))
+        place = f"{self.name}:{element.line}"
+        if not tags and not left and (marked := mark_accelerators(text, place, escape)):
+            return marked
         tags += [Tag(0, len(left))] if left else []
         if find_partners(tags) is None:
             tags = _join_tags(tags, joined)
-        return Segment(text + left, f"{self.name}:{element.line}", tuple(tags))
+        return Segment(text + left, place, tuple(tags))
 
     def _pieces(self, element: Element, scopes: Scopes) -> Iterator[tuple[str, What]]:
         """Yield text without escapes, text that must not be translated, and tags as they stand."""

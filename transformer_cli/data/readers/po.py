@@ -61,8 +61,9 @@ class PluralForms(NamedTuple):
     """What a header says of the forms of a plural."""
 
     number: int
-    one: int  # the form of one thing
-    many: int  # that of most numbers of things
+    one: int  # the form for one thing
+    many: int  # the form for most numbers of things
+    one_has_others: bool = False  # whether the form for one is also used for 21, say
 
 
 @dataclass(frozen=True)
@@ -356,7 +357,7 @@ def _match_forms(texts: Texts, plural: PluralForms | None) -> list[tuple[str, st
     forms = {int(key[7:-1]): text for key, text in texts.items() if key.startswith("msgstr[")}
     if not any(forms.values()):
         return []
-    number, one, many = plural or PluralForms(2, 0, 1)  # gettext's own default
+    number, one, many, _ = plural or PluralForms(2, 0, 1)  # gettext's own default
     count = max(forms) + 1
     if count != number:
         says = f"for {number}" if plural else "that can be used"
@@ -391,4 +392,4 @@ def read_plural_forms(text: str) -> PluralForms | None:
         return None
     if not all(0 <= form < count for form in (one, *others)):
         return None
-    return PluralForms(count, one, Counter(others).most_common(1)[0][0])
+    return PluralForms(count, one, Counter(others).most_common(1)[0][0], one in others)

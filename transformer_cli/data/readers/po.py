@@ -37,7 +37,9 @@ _LINE = re.compile(
 _ESCAPE = re.compile(r"((?:\\x[0-9A-Fa-f]{1,2}|\\[0-7]{1,3})+)|\\(.)")
 _BYTE = re.compile(r"\\(?:x([0-9A-Fa-f]+)|([0-7]+))")
 ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_CHARSET = re.compile(rb"Content-Type:[^\n]*?charset=\s*([\w.:-]+)", re.IGNORECASE)
+_CHARSET = re.compile(
+    rb"Content-Type:(?:(?!Content-Type:)[^\n])*?charset=\s*+([\w.:-]++)", re.IGNORECASE
+)
 _PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d{1,3})\s*;\s*plural\s*=([^;]*)")
 _NUMBERS = range(1, 1001)
 """Of things: enough to find the form of most, as rules go by the last two digits."""
@@ -51,7 +53,7 @@ _NAMES = (
     "slovak sk slovenian sl spanish es swedish sv tamil ta telugu te thai th turkish tr ukrainian "
     "uk urdu ur vietnamese vi welsh cy"
 )
-_CODES = dict(re.findall(r"(\w+) (\w+)", _NAMES))
+_CODES = dict(zip(_NAMES.split()[::2], _NAMES.split()[1::2], strict=True))
 
 
 class PluralForms(NamedTuple):

@@ -11,6 +11,7 @@ four times that size; it may grow by at most 2.5 for each doubling.
 """
 
 import argparse
+import gc
 import signal
 import sys
 import time
@@ -56,7 +57,7 @@ _UNITS = {
     "digits": "1",
     "separators": "1,.'",
     "tags": "<b>",
-    "closed tags": "<b>x</b>",
+    "lines with tags": "<b>x</b>  \n",
     "opening signs": "<",
     "closing signs": ">",
     "attributes": '<a b="',
@@ -304,6 +305,7 @@ def main() -> None:
         efforts = (SHORT, SHORT_FOR_PATTERNS) if options.short else (LONG, LONG_FOR_PATTERNS)
         subjects = [(each, efforts[0]) for each in find_subjects(Path(directory))]
         subjects += [(each, efforts[1]) for each in find_pattern_subjects()]
+        gc.freeze()  # or each collection would look at all of the package
         for number, (subject, effort) in enumerate(subjects):
             if options.names and not any(name in subject.name for name in options.names):
                 continue

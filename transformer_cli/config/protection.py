@@ -34,7 +34,7 @@ Protection = Protected | PlaceholderPattern
 
 @cache
 def compile_own(pattern: str) -> "regex.Pattern[str]":
-    """Compile a user's pattern, which may come with a stranger's model, for searches in limited time.
+    """Compile a user's pattern, perhaps from a stranger's model, for searches in limited time.
 
     A brace that begins no count stays a brace: ``regex`` would read 'x{e}' as an approximate match.
     """

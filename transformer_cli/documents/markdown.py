@@ -1,6 +1,7 @@
 """Markdown: paragraphs, headings, list items and cells of tables; markdown-it-py finds them."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -92,18 +93,21 @@ class MarkdownDocument(TextDocument):
         found, breaks = self._inline.find(content)
         box = _BOX.match(content)
         edges = [box.end() if box else 0, *(e for each in breaks for e in each), len(content)]
+        tag_starts = [tag.start for tag in found]
+        line, counted = first + 1, 0
         for start, end in zip(edges[::2], edges[1::2], strict=True):
             text = content[start:end]
             start, text = start + len(text) - len(text.lstrip()), text.strip()
             last, pieces, place = start + len(text), list[tuple[str, str | None]](), start
-            for tag in found:
-                if start <= tag.start and tag.end <= last:
+            line, counted = line + content.count("\n", counted, start), start
+            of_part = slice(*(bisect_left(tag_starts, edge) for edge in (start, last)))
+            for tag in found[of_part]:
+                if tag.end <= last:
                     pieces.append((content[place : tag.start], None))
                     pieces.append((tag.full or content[tag.start : tag.end], tag.name))
                     place = tag.end
             pieces.append((content[place:last], None))
             on_one_line = ((re.sub(r"\s", " ", piece), name) for piece, name in pieces)
-            line = first + content.count("\n", 0, start) + 1
             segment = make_segment(on_one_line, f"{self.name}:{line}", str)
             if segment.has_words:
                 self.add_span(segment, offsets[start], offsets[last])
@@ -164,8 +168,13 @@ class _InlineTags:
                 kept.append(note)
         # Those in <code> are parts of its tag.
         cuts = (*self._breaks, *(mark.span() for mark in _ADMONITION.finditer(content)))
-        breaks = [one for one in cuts if not any(n.start < one[0] < n.end for n in kept)]
-        return kept, sorted(breaks)
+        starts = [note.start for note in kept]
+
+        def is_inside(place: int) -> bool:
+            number = bisect_left(starts, place) - 1
+            return number >= 0 and place < kept[number].end
+
+        return kept, sorted(one for one in cuts if not is_inside(one[0]))
 
     def _delimiters(self, tokens: Sequence[Any]) -> Iterator[_Found]:
         for token in tokens:

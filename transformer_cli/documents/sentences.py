@@ -106,8 +106,9 @@ def _cut_line(line: str, language: str) -> Iterator[Span]:
         cuts = [each["end_index"] for each in found if each["end_index"] < len(part)]
         if start + len(part) == len(line):
             cuts.append(len(part))
-        elif not cuts:  # more text might change where the last sentence ends
-            cuts.append(part.rfind(" ") + 1 or len(part))
+        else:  # what follows, as ')' does, may change which of the last ones end a sentence
+            early = [cut for cut in cuts if cut <= _MOST_CHARACTERS // 2]
+            cuts = early or cuts[:1] or [part.rfind(" ") + 1 or len(part)]
         for first, last in pairwise((0, *cuts)):
             yield start + first, start + last
         start += cuts[-1]

@@ -44,8 +44,8 @@ class Effort(NamedTuple):
     one_of: int = 1  # shapes, as of three each subject gets one
 
 
-LONG, SHORT = Effort(0.05, 2, 1 << 20, 3), Effort(0.05, 8, 1 << 13, 1, one_of=3)
-LONG_FOR_PATTERNS, SHORT_FOR_PATTERNS = Effort(0.05, 2, 1 << 17, 3), Effort(0.01, 8, 1 << 13, 1)
+LONG, SHORT = Effort(0.05, 2, 1 << 20, 3), Effort(0.2, 8, 1 << 13, 1, one_of=3)
+LONG_FOR_PATTERNS, SHORT_FOR_PATTERNS = Effort(0.05, 2, 1 << 17, 3), Effort(0.02, 2, 1 << 13, 1)
 
 _UNITS = {
     "letters": "a",
@@ -219,19 +219,15 @@ def _line_functions() -> dict[str, Callable[[str], object]]:
     from transformer_cli.text.terms import TermList, make_term
 
     terms = TermList([make_term("ein Hund", ["a dog"]), make_term("a", ["b"])])
-    doubts = {language: DoubtFinder(language) for language in ("en", "zh")}
-    return {
+    uses: dict[str, Callable[[str], object]] = {
         "find_placeholders": lambda text: find_placeholders(text, GROUPS),
         "TermList.find": terms.find,
-        **{
-            f"DoubtFinder.find, {language}": lambda text, finder=finder: finder.find("x", text)
-            for language, finder in doubts.items()
-        },
-        **{
-            f"cut_sentences, {language}": partial(cut_sentences, language=language)
-            for language in ("de", "zh", "ja", "am", "xx")
-        },
     }
+    for language in ("en", "zh"):
+        uses[f"DoubtFinder.find, {language}"] = partial(DoubtFinder(language).find, "x")
+    for language in ("de", "zh", "ja", "am", "xx"):
+        uses[f"cut_sentences, {language}"] = partial(cut_sentences, language=language)
+    return uses
 
 
 def find_pattern_subjects() -> Iterator[Subject]:

@@ -64,15 +64,15 @@ def _patterns_of(module_name: str) -> Iterator[OwnPattern]:
                 func=ast.Attribute(value=ast.Name(id="re"), attr=method),
                 args=[ast.Constant(value=str() | bytes() as text), *_],
             ) if method in _METHODS:
-                flags = sum(
-                    getattr(re, each.attr) for each in ast.walk(node) if _is_flag(each)
-                )  # of these, none is there twice
+                flags = sum(_flag(each) for each in ast.walk(node))  # none is there twice
                 place = f"{module_name}:{node.lineno}"
                 yield OwnPattern(place, re.compile(text, flags), method in _ANCHORED)
 
 
-def _is_flag(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr.isupper() and hasattr(re, node.attr)
+def _flag(node: ast.AST) -> int:
+    if isinstance(node, ast.Attribute) and node.attr.isupper():
+        return int(getattr(re, node.attr, 0))
+    return 0
 
 
 def _inside(value: object) -> Iterator[re.Pattern[Any]]:

@@ -197,11 +197,14 @@ def test_cutting_sentences_can_be_interrupted(monkeypatch: pytest.MonkeyPatch) -
 def test_a_long_tag_in_a_subtitle_is_wrapped_few_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = []
+    calls: list[str] = []
     wrap = textwrap.TextWrapper.wrap
-    monkeypatch.setattr(
-        textwrap.TextWrapper, "wrap", lambda self, text: calls.append(text) or wrap(self, text)
-    )
+
+    def spy(self: textwrap.TextWrapper, text: str) -> list[str]:
+        calls.append(text)
+        return wrap(self, text)
+
+    monkeypatch.setattr(textwrap.TextWrapper, "wrap", spy)
     text = "two men in blue shirts are playing football on a <c.{}>lawn</c> with a dog."
     cue = "1\n00:00:03,000 --> 00:00:04,000\n{}\n"
     data, _ = filled(tmp_path / "x.srt", cue.format(text.format("a" * 20_000)))

@@ -143,7 +143,8 @@ def _search_by_turns(own: Sequence[str], ours: re.Pattern[str]) -> _Search:
         for number, match in enumerate(found):
             if match is not None and match.start() < place:
                 found[number] = searches[number](line, place)
-        return min(filter(None, found), key=lambda match: match.start(), default=None)
+        left = (match for match in found if match is not None)
+        return min(left, key=lambda match: match.start(), default=None)
 
     return search
 

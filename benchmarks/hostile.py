@@ -41,11 +41,11 @@ class Effort(NamedTuple):
     step: int  # from one size that may be the smallest to the next
     most: int  # characters: what takes less time for so many is quick enough
     repeats: int
-    one_of: int = 1  # shapes, as of three each subject gets one
+    one_of: int = 1  # with 3, each subject gets a third of the shapes
 
 
 LONG, SHORT = Effort(0.05, 2, 1 << 20, 3), Effort(0.2, 8, 1 << 13, 1, one_of=3)
-LONG_FOR_PATTERNS, SHORT_FOR_PATTERNS = Effort(0.05, 2, 1 << 17, 3), Effort(0.02, 2, 1 << 13, 1)
+LONG_FOR_PATTERNS, SHORT_FOR_PATTERNS = Effort(0.05, 2, 1 << 17, 3), Effort(0.02, 2, 1 << 13, 1, 2)
 
 _UNITS = {
     "letters": "a",

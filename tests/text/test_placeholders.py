@@ -1,11 +1,15 @@
 """Which parts of a line are placeholders."""
 
+import subprocess
+import sys
 from typing import get_args
 
 import pytest
 from hypothesis import given, strategies as st
 
 from transformer_cli.config.protection import PlaceholderPattern, Protected
+from transformer_cli.errors import TokenizerError
+from transformer_cli.text import reserved
 from transformer_cli.text.reserved import compare_placeholders, find_placeholders
 
 ALL: tuple[Protected, ...] = get_args(Protected)
@@ -67,6 +71,8 @@ def test_placeholders_of_a_group(group: Protected, line: str, expected: str) -> 
         (r"\$\[\w+\]|@@", "$[name]@@ %d", "$[name] @@ %d"),
         ("(?i:#[a-f0-9]{6})", "#00FFaa #00f", "#00FFaa"),
         ("(?=%)", "%s a %", "%s"),
+        (r"(?P<opened>[@$])(\w+)\1", "@a@ $b$ @c$ <x>", "@a@ $b$"),
+        ("x{e}|a{1,2}[{]", "xe x{e} a{ aa{", "x{e} a{ aa{"),
     ],
 )
 def test_patterns_of_ones_own_go_before_groups(pattern: str, line: str, expected: str) -> None:
@@ -74,6 +80,36 @@ def test_patterns_of_ones_own_go_before_groups(pattern: str, line: str, expected
     matches = find_placeholders(line, ("printf", own))
     # What only looks ahead protects nothing, and hides what is there.
     assert [match[0] for match in matches] == (expected.split() if pattern != "(?=%)" else [])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        ("[a ]*[a ]*[a ]*[a ]*[!?]", "a " * 3000),  # passed all checks of 1.0.0's first draft
+        ("(?:a|aa|aaa)+[!?]", "a" * 1000),
+        ("(?:(?:a+)+b|@)", "@" * 1000 + "a" * 1000),  # the limit is for all searches of a line
+    ],
+)
+def test_a_slow_pattern_ends_in_an_error(
+    pattern: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reserved, "MAX_SECONDS", 0.2)
+    own = PlaceholderPattern(pattern=pattern)
+    with pytest.raises(TokenizerError) as caught:
+        find_placeholders(line, ("printf", own))
+    message = str(caught.value)
+    assert message.startswith(f"tokenizer.protect: the pattern '{pattern}' takes more than 0.2 s")
+    assert f"for the line '{line[:50]}" in message
+    assert "\n" not in message
+    assert len(message) < 300
+
+
+def test_lines_without_an_own_pattern_do_not_use_regex() -> None:
+    code = (
+        "import sys; from transformer_cli.text.reserved import find_placeholders as find; "
+        "find('%s <b>', ['printf', 'braces', 'tags', 'urls']); sys.exit('regex' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_the_leftmost_placeholder_counts() -> None:

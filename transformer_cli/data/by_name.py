@@ -107,8 +107,8 @@ def _read_licence(archive: Path) -> str | None:
     with suppress(CorpusError), open_text(archive / "README") as file:
         text = file.read(_MAX_TERMS).decode(errors="replace")
         if match := re.search(r"^ *License: *(\S.*)", text, re.MULTILINE):
-            link = re.sub(r"<a href=\"?([^\s\">]+)[^>]*>([^<]*)</a>", r"\2 (\1)", match[1])
-            return re.sub("<[^>]*>", "", link).strip()[:200] or None
+            link = re.sub(r"<a href=\"?([^\s\"<>]++)[^<>]*+>([^<]*+)</a>", r"\2 (\1)", match[1])
+            return re.sub("<[^<>]*+>", "", link).strip()[:200] or None
     return None
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 from transformer_cli.compression import is_compressed, open_text
+from transformer_cli.encodings import find_encoding
 from transformer_cli.errors import InputError
 from transformer_cli.packages import lazy_imports
 
@@ -234,6 +235,15 @@ class Source:
             pass
         raise InputError(f"{self.name}: the file is not {encoding}; convert it to UTF-8")
 
+    def check_encoding(self, declared: str) -> str:
+        """Return Python's name of an encoding that the document declares, if it can be used."""
+        if encoding := find_encoding(declared):
+            return encoding
+        raise InputError(
+            f"{self.name}: declares the encoding '{declared[:40]}', which cannot be used; convert "
+            "the file to UTF-8"
+        )
+
     def encoding_by_mark(self) -> str | None:
         """Return the encoding that a byte order mark tells; None: there is none."""
         for mark, name in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
@@ -281,7 +291,9 @@ class TextDocument(Document):
     def __init__(self, source: Source, declared: str | None = None) -> None:
         """Decode the text; of ``declared`` encodings are formats with character references."""
         super().__init__(source)
-        self._codec = source.encoding_by_mark() or declared or source.encoding or "utf-8"
+        self._codec = source.encoding_by_mark() or source.check_encoding(
+            declared or source.encoding or "utf-8"
+        )
         if declared is None:
             self.encoding = self._codec
         self.text = source.decode(self._codec)

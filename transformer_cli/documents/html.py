@@ -24,7 +24,7 @@ from transformer_cli.documents.inline import MATH
 from transformer_cli.errors import InputError
 
 _CHARSET = re.compile(
-    rb"""<(?:meta|\?xml)\s[^>]*?(?:charset|encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE
+    rb"""<(?:meta|\?xml)\s[^<>]*?(?:charset|encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE
 )
 _LATIN = re.compile("iso-?8859-1|latin-?1|(us-)?ascii", re.IGNORECASE)
 _NOT_CP1252 = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")

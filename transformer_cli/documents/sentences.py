@@ -2,8 +2,9 @@
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import get_args
 
 from transformer_cli.config.languages import base_language
@@ -16,6 +17,8 @@ from transformer_cli.text.reserved import find_placeholders
 
 _WRAPPED = 50
 """Least length of a line whose sentence may go on in the next one."""
+_MOST_CHARACTERS = 4000
+"""Length of the text that sentencex gets at a time."""
 _HARD_BREAK = re.compile(rf"\n(?=\s|\W\s|$)|(?<!.{{{_WRAPPED}}})\n")
 _WORD = re.compile(r"\S+")
 
@@ -80,17 +83,37 @@ def cut_sentences(text: str, language: str) -> list[Span]:
 
     A line break ends a sentence unless the line is as long as a wrapped one.
     """
-    sentencex = import_extra("sentencex", "documents", "sentences")
     spans, start = [], 0
     for end in [*(match.start() for match in _HARD_BREAK.finditer(text)), len(text)]:
-        line = text[start:end]
-        for found in sentencex.get_sentence_boundaries(base_language(language), line):
-            part = line[found["start_index"] : found["end_index"]]
-            first = start + found["start_index"] + len(part) - len(part.lstrip())
+        for first, last in _cut_line(text[start:end], language):
+            part = text[start + first : start + last]
+            first += start + len(part) - len(part.lstrip())
             if part := part.strip():
                 spans.append((first, first + len(part)))
         start = end
     return spans
+
+
+def _cut_line(line: str, language: str) -> Iterator[Span]:
+    """Yield the spans of a line's sentences; one that is very long is cut between words.
+
+    Sentencex gets a part of the line at a time: its time grows with the square of the length, and
+    no signal can stop it.
+    """
+    sentencex = import_extra("sentencex", "documents", "sentences")
+    start = 0
+    while start < len(line):
+        part = line[start : start + _MOST_CHARACTERS]
+        found = sentencex.get_sentence_boundaries(base_language(language), part)
+        cuts = [each["end_index"] for each in found if each["end_index"] < len(part)]
+        if start + len(part) == len(line):
+            cuts.append(len(part))
+        else:  # what follows, as ')' does, may change which of the last ones end a sentence
+            early = [cut for cut in cuts if cut <= _MOST_CHARACTERS // 2]
+            cuts = early or cuts[:1] or [part.rfind(" ") + 1 or len(part)]
+        for first, last in pairwise((0, *cuts)):
+            yield start + first, start + last
+        start += cuts[-1]
 
 
 def translate_texts(

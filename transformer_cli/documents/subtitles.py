@@ -3,6 +3,7 @@
 import html
 import re
 import textwrap
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from transformer_cli.documents.document import (
@@ -102,7 +103,12 @@ def _break_lines(parts: Sequence[str]) -> list[str]:
     if count < 2:
         return ["".join(parts)]
     wrapper = textwrap.TextWrapper(break_long_words=False, break_on_hyphens=False)
-    wrapper.width = len(text) // count
-    while len(lines := wrapper.wrap(text)) > count:
-        wrapper.width += 1
-    return [line.replace("\0", " ") for line in lines]
+
+    def wrap(width: int) -> list[str]:
+        wrapper.width = width
+        return wrapper.wrap(text)
+
+    # A long tag makes the first width that will do a large one.
+    widths = range(len(text) // count, len(text) + 1)
+    place = bisect_left(widths, True, key=lambda width: len(wrap(width)) <= count)
+    return [line.replace("\0", " ") for line in wrap(widths[place])]

@@ -26,11 +26,13 @@ from transformer_cli.documents.inline import find_partners
 from transformer_cli.errors import InputError
 
 _DECLARED = re.compile(rb"""\s*<\?xml\s[^>]*?encoding\s*=\s*["']([\w.:-]+)["']""")
-_START_TAG = re.compile(r"""<[^\s/>]+(?:"[^"]*"|'[^']*'|[^"'>]+)*+>""")
+_START_TAG = re.compile(r"""<[^\s/>"']++(?:"[^"]*+"|'[^']*+'|[^"'>]++)*+>""")
 _ATTRIBUTE = re.compile(r"""\s([^\s=]+)\s*=\s*(?:"[^"]*"|'[^']*')""")
 _REFERENCE = re.compile(r"&(?:#(\d{1,7})|#x([0-9A-Fa-f]{1,6})|(\w+));")
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
-_INNER = re.compile(r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[(?P<literal>.*?)\]\]>", re.DOTALL)
+_INNER = re.compile(
+    r"<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|<!\[CDATA\[(?P<literal>.*?)(?:\]\]>|\Z)", re.DOTALL
+)
 _MAX_ELEMENTS = 1_000_000
 _MAX_DEPTH = 100
 

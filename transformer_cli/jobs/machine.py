@@ -49,7 +49,10 @@ def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
 def describe_processor(file: Path = Path("/proc/cpuinfo")) -> tuple[str, str]:
     """Return the processor's name and its vector instructions; ``file`` is Linux' list of cores."""
     listed = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
-    entries: dict[str, str] = dict(re.findall(r"^([^\t:]+?)\s*: (.*)$", listed, re.MULTILINE))
+    entries = {
+        name.strip(): value.strip()
+        for name, _, value in (line.partition(": ") for line in listed.splitlines())
+    }
     has = set(entries.get("flags", entries.get("Features", "")).split())
     instructions = ", ".join(name for name in _INSTRUCTIONS if name in has)
     model = entries.get("model name") or platform.processor() or platform.machine()

@@ -10,17 +10,29 @@ all of them, so that vocabularies that were equal stay equal.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import groupby, pairwise
-from typing import Any, NamedTuple
+from time import process_time
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from transformer_cli.config.protection import PlaceholderPattern, Protected, Protection
-from transformer_cli.errors import UsageError, did_you_mean
+from transformer_cli.config.protection import (
+    PlaceholderPattern,
+    Protected,
+    Protection,
+    compile_own,
+)
+from transformer_cli.errors import TokenizerError, UsageError, did_you_mean, shorten_middle
 from transformer_cli.text.protocol import EncodedSource, Lines, StreamedLines, Tokenizer, Tokenizers
 from transformer_cli.text.terms import TermList
+
+if TYPE_CHECKING:
+    import regex
+
+MAX_SECONDS = 5
+"""Processor time that the user's patterns may take for a line."""
 
 SLOTS = 16  # different placeholders of a line that are protected; further ones stay text
 
@@ -76,15 +88,21 @@ class Placeholder(NamedTuple):
 
 
 def find_placeholders(line: str, protect: Collection[Protection]) -> list[Placeholder]:
-    """Return the placeholders of a line that are protected, from left to right."""
+    """Return the placeholders of a line that are protected, from left to right.
+
+    Raises:
+        TokenizerError: a user's pattern takes too long.
+    """
     placeholders: list[Placeholder] = []
     if not protect:
         return placeholders
-    pattern = _compile(tuple(protect))
+    pattern, own = _compile(tuple(protect))
+    search = _search_by_turns(own, pattern) if own else pattern.search
     closed: set[str] | None = None
     place = 0
-    while match := pattern.search(line, place):
-        opened = match["opened"] if "opened" in pattern.groupindex else None
+    while match := search(line, place):
+        has_name = match.re is pattern and "opened" in pattern.groupindex
+        opened = match["opened"] if has_name else None
         if opened is not None and "=" not in match[0] and not match[0].endswith("/>"):
             if closed is None:
                 closed = {name.lower() for name in _CLOSING.findall(line)}
@@ -99,10 +117,47 @@ def find_placeholders(line: str, protect: Collection[Protection]) -> list[Placeh
 
 
 @cache
-def _compile(protect: tuple[Protection, ...]) -> re.Pattern[str]:
-    # One's own go first: '%FILE%' is not printf's '%F'.
-    own = [f"(?:{each.pattern})" for each in protect if isinstance(each, PlaceholderPattern)]
-    return re.compile("|".join([*own, *(_PATTERNS[name] for name in _PATTERNS if name in protect)]))
+def _compile(protect: tuple[Protection, ...]) -> tuple[re.Pattern[str], tuple[str, ...]]:
+    """Return the pattern of our groups, and the user's own patterns."""
+    own = tuple(each.pattern for each in protect if isinstance(each, PlaceholderPattern))
+    ours = "|".join(_PATTERNS[name] for name in _PATTERNS if name in protect)
+    return re.compile(ours or "(?!)"), own
+
+
+_Search = Callable[[str, int], "re.Match[str] | regex.Match[str] | None"]
+
+
+def _search_by_turns(own: Sequence[str], ours: re.Pattern[str]) -> _Search:
+    """Return a search for the leftmost placeholder of one line.
+
+    At the same place, a user's pattern goes first: '%FILE%' is not printf's '%F'.
+    """
+    end = process_time() + MAX_SECONDS
+    searches: list[_Search] = [*(partial(_search_own, pattern, end) for pattern in own)]
+    searches.append(ours.search)
+    found: list[re.Match[str] | regex.Match[str] | None] = []
+
+    def search(line: str, place: int) -> "re.Match[str] | regex.Match[str] | None":
+        if not found:
+            found.extend(each(line, place) for each in searches)
+        for number, match in enumerate(found):
+            if match is not None and match.start() < place:
+                found[number] = searches[number](line, place)
+        left = (match for match in found if match is not None)
+        return min(left, key=lambda match: match.start(), default=None)
+
+    return search
+
+
+def _search_own(pattern: str, end: float, line: str, place: int) -> "regex.Match[str] | None":
+    try:
+        # Both are the processor time of this process.
+        return compile_own(pattern).search(line, place, timeout=max(0.01, end - process_time()))
+    except (TimeoutError, MemoryError):  # it may take up to 1 GiB
+        raise TokenizerError(
+            f"tokenizer.protect: the pattern '{pattern}' takes more than {MAX_SECONDS} s or 1 GiB "
+            f"for the line '{shorten_middle(line, 80)}'; simplify it"
+        ) from None
 
 
 def compare_placeholders(src: str, tgt: str, protect: Collection[Protection]) -> str:

@@ -1,8 +1,6 @@
 """Pairs in gettext's PO and MO files, and the entries of both."""
 
-import codecs
 import re
-import string
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,6 +21,7 @@ from transformer_cli.data.readers.units import (
     comparable_code,
     one_line,
 )
+from transformer_cli.encodings import find_encoding
 from transformer_cli.errors import CorpusError
 
 Texts = Mapping[str, str]
@@ -38,9 +37,9 @@ _LINE = re.compile(
 _ESCAPE = re.compile(r"((?:\\x[0-9A-Fa-f]{1,2}|\\[0-7]{1,3})+)|\\(.)")
 _BYTE = re.compile(r"\\(?:x([0-9A-Fa-f]+)|([0-7]+))")
 ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_CHARSET = re.compile(rb"Content-Type:[^\n]*?charset=\s*([\w.:-]+)", re.IGNORECASE)
-# What these change is no character set: UTF-16 and UTF-7, escapes, names of domains.
-_ASCII = (r"\u0041.xn--nxasmq6b", string.printable)
+_CHARSET = re.compile(
+    rb"Content-Type:(?:(?!Content-Type:)[^\n])*?charset=\s*+([\w.:-]++)", re.IGNORECASE
+)
 _PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d{1,3})\s*;\s*plural\s*=([^;]*)")
 _NUMBERS = range(1, 1001)
 """Of things: enough to find the form of most, as rules go by the last two digits."""
@@ -54,7 +53,7 @@ _NAMES = (
     "slovak sk slovenian sl spanish es swedish sv tamil ta telugu te thai th turkish tr ukrainian "
     "uk urdu ur vietnamese vi welsh cy"
 )
-_CODES = dict(re.findall(r"(\w+) (\w+)", _NAMES))
+_CODES = dict(zip(_NAMES.split()[::2], _NAMES.split()[1::2], strict=True))
 
 
 class PluralForms(NamedTuple):
@@ -309,14 +308,11 @@ def read_encoding(header: bytes, name: str) -> str:
     if match is None or match[1] == b"CHARSET":  # as a template has it
         return "utf-8"
     charset = match[1].decode("latin-1")
-    try:
-        if all(text.encode("ascii").decode(charset) == text for text in _ASCII):
-            return codecs.lookup(charset).name
-    except (LookupError, ValueError):
-        pass
+    if encoding := find_encoding(charset):
+        return encoding
     raise OddFileError(
-        f"{name}: the header names the character set '{charset[:40]}', which is unknown; convert "
-        "the file to UTF-8, for example with msgconv"
+        f"{name}: the header names the character set '{charset[:40]}', which cannot be used; "
+        "convert the file to UTF-8, for example with msgconv"
     )
 
 

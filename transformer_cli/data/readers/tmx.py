@@ -16,6 +16,7 @@ from transformer_cli.data.readers.units import (
     comparable_code,
     one_line,
 )
+from transformer_cli.encodings import find_encoding
 from transformer_cli.errors import CorpusError
 
 _CHUNK_BYTES = 1 << 16
@@ -95,6 +96,7 @@ class _Parser:
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text
+        parser.XmlDeclHandler = self._check_encoding
         parser.specified_attributes = True  # a DTD's defaults would be in each element
         parser.EntityDeclHandler = self._refuse_entity
         # Entities of a DTD elsewhere, which is never read.
@@ -120,6 +122,15 @@ class _Parser:
             raise self._error(f"invalid XML ({reason})") from error
         except (ValueError, LookupError) as error:  # encodings that Python has not
             raise self._error(f"unknown encoding ({error}); convert the file to UTF-8") from error
+
+    def _check_encoding(self, _: str, declared: str | None, *__: object) -> None:
+        # Expat reads UTF-16 by itself, and leaves what it does not know to Python.
+        name = declared or "utf-8"
+        if not name.lower().startswith("utf-16") and find_encoding(name) is None:
+            raise self._error(
+                f"declares the encoding '{name[:40]}', which cannot be used; convert the file to "
+                "UTF-8"
+            )
 
     def _error(self, what: str) -> CorpusError:
         line = self._parser.ErrorLineNumber

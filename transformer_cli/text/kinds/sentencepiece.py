@@ -31,7 +31,7 @@ _NUM_THREADS = 4
 # In bytes; longer lines are skipped. SentencePiece's own limit, 4192, is a long paragraph.
 _MAX_LINE_LENGTH = 1 << 16
 _ERRORS_ONLY = 2
-_TOO_MANY = re.compile(r"Vocabulary size too high \(\d+\)\. .*<= (\d+)")
+_TOO_MANY = re.compile(r"Vocabulary size too high \(\d+\)\. [^<]*<= (\d+)")
 _TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
 _seed_lock = Lock()
 

@@ -1,0 +1,56 @@
+"""The check of hostile text finds all patterns, and what grows with the square of its text."""
+
+import re
+
+import pytest
+
+from benchmarks import hostile
+from benchmarks.hostile import LONG, SHAPES, Subject, find_growth
+from benchmarks.hostile_patterns import attacks, find_patterns
+
+
+class Clock:
+    """CPU time that only text takes."""
+
+    seconds = 0.0
+
+    def process_time(self) -> float:
+        return self.seconds
+
+    def work(self, power: float, text: str) -> None:
+        self.seconds += 1e-6 * len(text) ** power
+
+
+@pytest.mark.parametrize(("power", "is_found"), [(0.5, False), (1, False), (1.2, False), (2, True)])
+def test_growth_beyond_two_and_a_half_is_found(
+    power: float, is_found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(hostile, "time", clock)
+    subject = Subject("x", lambda text: clock.work(power, text), SHAPES)
+    assert (find_growth(subject, SHAPES["letters"], LONG) is not None) == is_found
+
+
+def test_patterns_are_found_where_modules_keep_them() -> None:
+    found = {own.place: own for own in find_patterns()}
+    assert len(found) > 100
+    for place in ("documents.xml._INNER", "inference.stream._REPEATED", "errors._CREDENTIALS"):
+        assert f"transformer_cli.{place}" in found
+    assert found["transformer_cli.documents.xml._START_TAG"].is_anchored
+    assert not found["transformer_cli.documents.xml._INNER"].is_anchored
+    assert any(place.startswith("transformer_cli.documents.po:") for place in found)  # re.sub('…')
+
+
+@pytest.mark.parametrize(
+    ("pattern", "attack"),
+    [
+        ("<!--.*?-->", "<!--"),
+        (r"a\s+b", " "),
+        ("(?:x|y){2}z*!", "z"),
+        ("[^a]b|c", "b"),
+        (rb"[\w.]+@", "."),
+    ],
+)
+def test_attacks_repeat_parts_of_what_a_pattern_fits(pattern: str | bytes, attack: str) -> None:
+    texts = [shape(100) for shape in attacks(re.compile(pattern)).values()]
+    assert any(attack * (60 // len(attack)) in text for text in texts)

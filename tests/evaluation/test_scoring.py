@@ -212,7 +212,7 @@ def random_translator() -> TorchTranslator:
         model=MODEL,
         training=TrainingConfig(max_length=MAX_POSITIONS - 1),
     )
-    tokenizers = Tokenizers(NumberTokenizer(SRC_SIZE), NumberTokenizer(TGT_SIZE))
+    tokenizers = Tokenizers(NumberTokenizer(SRC_SIZE), NumberTokenizer(TGT_SIZE), letterless=True)
     decoding = DecodingConfig(batch_tokens=14)
     engine = TorchEngine(random_model(), torch.float32)
     return TextTranslator(engine, tokenizers, config, decoding)

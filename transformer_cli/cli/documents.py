@@ -98,6 +98,7 @@ def fill_document(
         aligns_all=options.report is not None,
         find_matches=partial(_search, memory),
         fills_doubtful=options.fallback is None,
+        translates_numbers=translator.tokenizers.letterless,
     )
     filled = fill(document, how)
     for segment, filling in zip(document.segments, filled.fillings, strict=True):

@@ -14,15 +14,13 @@ from typing import Literal, NamedTuple
 from transformer_cli.compression import is_compressed, open_text
 from transformer_cli.errors import InputError
 from transformer_cli.packages import lazy_imports
+from transformer_cli.text.scripts import has_letters
 
 with lazy_imports():
     from transformer_cli.documents import html, markdown, po, subtitles, xml
 
 MAX_BYTES = 1 << 26
 """Of a document, which is held in memory as a whole."""
-
-LETTER = re.compile(r"[^\W\d_]")
-"""What makes a text one to translate."""
 
 DocumentFormat = Literal["po", "xliff", "tmx", "html", "markdown", "srt", "vtt", "lines"]
 _FORMATS: dict[str, DocumentFormat] = {
@@ -98,7 +96,7 @@ class Segment:
         """True if there is anything to translate between the tags."""
         starts = [0, *(tag.end for tag in self.tags)]
         ends = [*(tag.start for tag in self.tags), len(self.text)]
-        return any(map(LETTER.search, map(self.text.__getitem__, map(slice, starts, ends))))
+        return any(map(has_letters, map(self.text.__getitem__, map(slice, starts, ends))))
 
     @property
     def is_ambiguous(self) -> bool:

@@ -220,8 +220,9 @@ def _to_json(line: int, translations: Sequence[Translation]) -> str:
 class DoubtFinder:
     """Tells translations into a language that are most likely wrong."""
 
-    def __init__(self, tgt_lang: str) -> None:
+    def __init__(self, tgt_lang: str, may_copy: bool = False) -> None:
         self._script = ScriptCheck(tgt_lang)
+        self._may_copy = may_copy
 
     def find(self, src: str, tgt: str) -> str:
         """Return what is doubtful about a translation, as in 'repeats itself'; '' if nothing is."""
@@ -232,7 +233,7 @@ class DoubtFinder:
             return "repeats itself"
         if not 1 / _MAX_LENGTH_RATIO <= ratio <= _MAX_LENGTH_RATIO:
             return "too long" if ratio > 1 else "too short"
-        if is_copy(src, tgt):
+        if not self._may_copy and is_copy(src, tgt):
             return "source copied"
         script = self._script.foreign_script(tgt)
         if script and self._script.foreign_script(src) != script:
@@ -255,7 +256,11 @@ def _repeats(text: str, times: int) -> bool:
     return any(any(map(str.isalpha, each[0])) for each in _STUTTERED[times].finditer(text))
 
 
-_finder_of = cache(DoubtFinder)
+_build_finder = cache(DoubtFinder)
+
+
+def _finder_of(translator: TextTranslator[SearchEngine]) -> DoubtFinder:
+    return _build_finder(translator.config.data.tgt_lang, translator.may_copy)
 
 
 def tell_doubts(
@@ -264,7 +269,7 @@ def tell_doubts(
     found: Sequence[list[Translation]],
 ) -> list[list[Translation]]:
     """Return the translations of lines, the best of each with what is doubtful about it."""
-    finder = _finder_of(translator.config.data.tgt_lang)
+    finder = _finder_of(translator)
     return [
         [replace(best, doubt=finder.find(line.text, best.text)), *others]
         for line, (best, *others) in zip(encoded, found, strict=True)
@@ -294,7 +299,7 @@ def search_doubtful_again(
     again = translator.with_search(beam_size).translate_encoded(
         lines, beam_size, with_alignments, progress, should_stop
     )
-    finder = _finder_of(translator.config.data.tgt_lang)
+    finder = _finder_of(translator)
 
     def losses(line: EncodedLine, one: Translation) -> tuple[bool, int]:
         differs = bool(compare_placeholders(line.text, one.text, translator.tokenizers.protect))

@@ -17,9 +17,10 @@ from functools import cache
 from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
-from transformer_cli.config.protection import PlaceholderPattern, Protected, Protection
+from transformer_cli.config.protection import GROUPS, PlaceholderPattern, Protected, Protection
 from transformer_cli.errors import UsageError, did_you_mean
 from transformer_cli.text.protocol import EncodedSource, Lines, StreamedLines, Tokenizer, Tokenizers
+from transformer_cli.text.scripts import has_letters
 from transformer_cli.text.terms import TermList
 
 SLOTS = 16  # different placeholders of a line that are protected; further ones stay text
@@ -58,6 +59,7 @@ _PATTERNS: dict[Protected, str] = {
     "printf": _PRINTF,
     "braces": _BRACES,
 }
+_SIGNS = re.compile(r"[%<{&@]|://|www\.")  # each placeholder of a group has one
 _CLOSING = re.compile(rf"</({_NAME})")
 # Elements that need no closing tag in their line to be told from '<file>' in 'Usage: cat <file>'.
 _INLINE_ELEMENT = re.compile(
@@ -78,7 +80,8 @@ class Placeholder(NamedTuple):
 def find_placeholders(line: str, protect: Collection[Protection]) -> list[Placeholder]:
     """Return the placeholders of a line that are protected, from left to right."""
     placeholders: list[Placeholder] = []
-    if not protect:
+    is_only_groups = not any(isinstance(each, PlaceholderPattern) for each in protect)
+    if not protect or (is_only_groups and not _SIGNS.search(line)):
         return placeholders
     pattern = _compile(tuple(protect))
     closed: set[str] | None = None
@@ -96,6 +99,22 @@ def find_placeholders(line: str, protect: Collection[Protection]) -> list[Placeh
             placeholders.append(Placeholder(match[0], *match.span()))
         place = match.end() + (not match[0])  # a pattern of one's own may but look ahead
     return placeholders
+
+
+def has_words(line: str, protect: Collection[Protection] = ()) -> bool:
+    """Return whether a line has letters outside placeholders, of all groups and own patterns.
+
+    Numbers, dates, punctuation, URLs and tags have nothing to translate.
+    """
+    if not has_letters(line):
+        return False
+    own = [each for each in protect if isinstance(each, PlaceholderPattern)]
+    end = 0
+    for _, start, after in find_placeholders(line, (*own, *GROUPS)):
+        if has_letters(line[end:start]):
+            return True
+        end = after
+    return has_letters(line[end:])
 
 
 @cache
@@ -329,7 +348,15 @@ class ReservedTokenizers(Tokenizers):
         tgt = src
         if tokenizers.src is not tokenizers.tgt:
             tgt = ReservedTokenizer(tokenizers.tgt, bool(protect), tags, has_terms)
-        return cls(src, tgt, tokenizers.types, tuple(protect), tuple(tags))
+        return cls(
+            src,
+            tgt,
+            tokenizers.types,
+            tuple(protect),
+            tuple(tags),
+            tokenizers.letterless,
+            tokenizers.copied,
+        )
 
     def tag_id(self, name: str) -> int:
         if not self.tags:

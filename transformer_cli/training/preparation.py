@@ -148,7 +148,9 @@ def _encode_val(
 def _prepare_tokenizers(
     config: Config, run: RunDirectory, text: StreamedText, progress: ProgressBar, executor: Executor
 ) -> Tokenizers:
-    text_sha256 = text.stats.text_sha256
+    stats = text.stats
+    text_sha256 = stats.text_sha256
+    traits = {"letterless": stats.letterless, "copied": stats.copied}
     if _can_reuse_tokenizers(config, run, text_sha256):
         return tokenizer.load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
@@ -157,11 +159,18 @@ def _prepare_tokenizers(
     with whole_directory(run.tokenizer) as directory:
         if config.init is not None:
             source = RunDirectory(config.init).tokenizer
-            return tokenizer.copy_tokenizers(source, text_sha256, directory, tags, has_terms)
+            of_copy = directory, tags, has_terms, traits
+            return tokenizer.copy_tokenizers(source, text_sha256, *of_copy)
         is_sampled = len(text) > MOST_LINES and tokenizer.learns_from_sample(config.tokenizer)
         lines = text.sample(MOST_LINES, executor) if is_sampled else text
         learned_from = tokenizer.TrainingText(
-            config.data.src_lang, config.data.tgt_lang, lines.src, lines.tgt, text_sha256, progress
+            config.data.src_lang,
+            config.data.tgt_lang,
+            lines.src,
+            lines.tgt,
+            text_sha256,
+            progress,
+            traits,
         )
         of_text = learned_from, directory, tags, has_terms
         return tokenizer.learn_tokenizers(config.tokenizer, *of_text)

@@ -75,3 +75,13 @@ def test_sentences_are_cut(language: str, text: str, sentences: int) -> None:
     found = [text[start:end] for start, end in spans]
     assert all(one == one.strip() for one in found)
     assert "".join("".join(found).split()) == "".join(text.split())
+
+
+def test_segments_without_words_are_copied_unless_the_model_is_made_for_them(
+    tmp_path: Path,
+) -> None:
+    text = HEADER + 'msgid "1/2"\nmsgstr ""\n'
+    for translates_numbers in (False, True):
+        how = translating(lambda _: Line("half"), translates_numbers=translates_numbers)
+        data, _ = filled(tmp_path / "x.po", text, how)
+        assert (b'msgstr "half"' if translates_numbers else b'msgstr "1/2"') in data

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -259,3 +260,10 @@ def test_as_many_translations_as_references_are_wanted_before_any_work() -> None
     for thorough in (False, True):
         with pytest.raises(CorpusError, match=r"^3 translations but 2 references"):
             score(["a", "b", "c"], ["a", "b"], thorough)
+
+
+def test_lines_without_words_are_scored_as_translate_writes_them() -> None:
+    translator = random_translator()
+    both = Tokenizers(translator.tokenizers.src, translator.tokenizers.tgt)
+    result = evaluate(replace(translator, tokenizers=both), ParallelText(["5", "6 7"], ["5", "8"]))
+    assert result.hypotheses == ["5", "6 7"]

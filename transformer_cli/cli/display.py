@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.errors import hide_credentials, make_visible, shorten_middle
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # Characters of a line on stderr: a message may quote what it was given, of any length.
 _MAX_LINE = 1000
+_PATIENCE = 1.0  # seconds without a word of what is done
 
 
 def say(text: str) -> None:
@@ -79,6 +80,22 @@ def bar(
         disable=None if is_shown else True,  # None asks for a terminal
         file=sys.stderr,
     )
+
+
+@contextmanager
+def describe(shown: "tqdm[Any]", what: str, label: str) -> Iterator[None]:
+    """Show in a bar what is done now, if that takes over a second; afterwards its label again."""
+    timer = Timer(_PATIENCE, shown.set_description_str, (what,))
+    timer.daemon = True
+    if not shown.disable:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if timer.is_alive():
+            timer.join()  # else it might come after the label
+        shown.set_description_str(label)
 
 
 @contextmanager

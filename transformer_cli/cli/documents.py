@@ -9,7 +9,7 @@ from typing import Any
 
 from transformer_cli.cli.display import bar, log
 from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.cli.translation import load_translator
+from transformer_cli.cli.translation import load_translator, watch
 from transformer_cli.compression import compressor, write_text
 from transformer_cli.documents.document import Document, Filling, Match, Segment, read_document
 from transformer_cli.documents.filling import Filled, fill
@@ -18,8 +18,8 @@ from transformer_cli.documents.sentences import LineTranslator
 from transformer_cli.files import is_same_file, whole_file
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import load_settings
-from transformer_cli.inference.stream import CHUNK_LINES, search_doubtful_again
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.stream import CHUNK_LINES, NOBODY, Watcher, search_doubtful_again
+from transformer_cli.inference.translator import TextTranslator, ignore
 from transformer_cli.objects import ObjectPath
 from transformer_cli.ranks import Ranks
 from transformer_cli.report.examples import mark_differences
@@ -36,7 +36,11 @@ def translate_document(options: TranslateOptions) -> None:
     has_use = options.document != "lines" or options.report is not None  # text has no tags
     translator = load_translator(prefer_alignments(options) if has_use else options)
     with bar(None, "translating", " sentences") as shown:
-        filled = fill_document(options, document, translator, memory, shown.update)
+
+        def expect(sentences: int) -> None:
+            shown.total = (shown.total or 0) + sentences
+
+        filled = fill_document(options, document, translator, memory, watch(shown), expect)
     write_document(options, document, filled)
     if options.report is not None:
         write_report(options, options.report, document, filled)
@@ -78,16 +82,18 @@ def fill_document(
     document: Document,
     translator: TextTranslator[SearchEngine],
     memory: Memory | None,
-    progress: Callable[[int], object],
+    watcher: Watcher = NOBODY,
+    expect: Callable[[int], object] = ignore,
 ) -> Filled:
-    """Fill a document's segments, some thousand sentences at a time."""
+    """Fill a document's segments; ``expect`` is called with the number of further sentences."""
 
     def translate(lines: Sequence[str], aligned: bool) -> list[Translation]:
+        expect(len(lines))
         found = []
         for start in range(0, len(lines), CHUNK_LINES):
             encoded = translator.encode_lines(lines[start : start + CHUNK_LINES])
-            best = translator.translate_encoded(encoded, 1, aligned, progress)
-            found += search_doubtful_again(translator, encoded, best, aligned)
+            best = translator.translate_encoded(encoded, 1, aligned, watcher.progress)
+            found += search_doubtful_again(translator, encoded, best, aligned, watcher.announce)
         return [best for best, *_ in found]
 
     how = LineTranslator(

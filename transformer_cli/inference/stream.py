@@ -5,11 +5,12 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice, zip_longest
 from operator import le
-from threading import Event
+from threading import Event, Lock
 from typing import Any, NamedTuple, TypeVar
 
 from transformer_cli.data.filters.rules import ScriptCheck, is_copy
@@ -47,6 +48,18 @@ _MAX_LENGTH_RATIO = 3.0
 _SMOOTHING = 10  # characters, so that a word may become a clause
 # Ideographs, kana and hangul, of which one says as much as some three letters.
 _DENSE = re.compile("[\u2e80-\ud7ff]")
+
+
+class Watcher(NamedTuple):
+    """What is told how far a translation is."""
+
+    progress: Progress = ignore
+    """Called with the number of lines that the engine has just finished."""
+    announce: Callable[[int], AbstractContextManager[object]] = nullcontext
+    """Entered while so many doubtful lines are searched again."""
+
+
+NOBODY = Watcher()
 
 
 class TranslatedLine(NamedTuple):
@@ -100,6 +113,7 @@ def translate_stream(
     on_long_line: Callable[[LongLine], object] = ignore,
     ranks: Ranks = SINGLE_PROCESS,
     reads_ahead: bool = False,
+    watcher: Watcher = NOBODY,
 ) -> Iterator[TranslatedLine]:
     """Yield one record a line, in order, holding ``chunk_lines`` of them at a time.
 
@@ -115,8 +129,9 @@ def translate_stream(
         ranks: who shares the work; all of them get all records.
         reads_ahead: whether two chunks are held, if the engine can search both: not of a pipe,
             whose writer may wait for translations.
+        watcher: is told of each line once, from any thread; of several ranks, on each one.
     """
-    stopped = Event()
+    stopped, reporting = Event(), Lock()
 
     def encode(share: Sequence[_Numbered]) -> list[EncodedLine]:
         return translator.encode_lines(
@@ -127,10 +142,21 @@ def translate_stream(
 
     def translate(share: Sequence[_Numbered], encoded: Sequence[EncodedLine]) -> list[list[Any]]:
         """Translate one rank's lines of a chunk; what goes from rank to rank is JSON."""
-        options = n_best, with_alignments, ignore, stopped.is_set
+        left = len(share)
+
+        def count(pieces: int) -> None:
+            nonlocal left
+            lines = min(pieces, left)  # a long line has several
+            left -= lines
+            with reporting:
+                watcher.progress(lines * ranks.size)
+
+        options = n_best, with_alignments, count, stopped.is_set
         best = translator.translate_encoded(encoded, *options)
+        count(left)  # blank lines, which are not searched
         if n_best is None:
-            best = search_doubtful_again(translator, encoded, best, *options[1:])
+            again = with_alignments, watcher.announce, stopped.is_set
+            best = search_doubtful_again(translator, encoded, best, *again)
         else:  # these are what the model says, good or bad
             best = tell_doubts(translator, encoded, best)
         return [
@@ -281,7 +307,7 @@ def search_doubtful_again(
     encoded: Sequence[EncodedLine],
     found: Sequence[list[Translation]],
     with_alignments: bool = False,
-    progress: Progress = ignore,
+    announce: Callable[[int], AbstractContextManager[object]] = nullcontext,
     should_stop: ShouldStop = never,
 ) -> list[list[Translation]]:
     """Return what ``tell_doubts`` does, after a second search for lines with a doubtful best one.
@@ -296,9 +322,9 @@ def search_doubtful_again(
         return told
     beam_size = max(SLOT_BEAM, translator.decoding.beam_size)
     lines = [encoded[place] for place in places]
-    again = translator.with_search(beam_size).translate_encoded(
-        lines, beam_size, with_alignments, progress, should_stop
-    )
+    wider = translator.with_search(beam_size)
+    with announce(len(lines)):
+        again = wider.translate_encoded(lines, beam_size, with_alignments, ignore, should_stop)
     finder = _finder_of(translator)
 
     def losses(line: EncodedLine, one: Translation) -> tuple[bool, int]:

@@ -342,7 +342,7 @@ def _build_language(
 
 
 _RULES: tuple[Filter, ...] = (
-    PairFilter("blank", "a side is nothing but white space and invisible characters", _find_blank),
+    PairFilter("blank", "a side has nothing but invisible characters", _find_blank),
     PairFilter(
         # Short ones may be right: names, titles and 'OK' are the same in many languages.
         "identical",

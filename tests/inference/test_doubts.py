@@ -1,6 +1,7 @@
 """Doubtful translations: what tells them, the second search, and what is written instead."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
@@ -9,7 +10,7 @@ import pytest
 from inference.test_slots import ByBeam, slots_translator
 from inference.translators import random_translator
 from transformer_cli.config.data_schema import FilesData
-from transformer_cli.inference.stream import DoubtFinder, tell_doubts, translate_stream
+from transformer_cli.inference.stream import DoubtFinder, Watcher, tell_doubts, translate_stream
 from transformer_cli.inference.translator import EncodedLine
 from transformer_cli.text.protocol import Translation
 from transformer_cli.text.terms import TermList, make_term
@@ -134,3 +135,17 @@ def test_a_copy_is_doubtful_only_where_none_is_to_be_expected(
     encoded = EncodedLine(line, [], "", [])
     ((best,),) = tell_doubts(translator, [encoded], [[Translation(line, 0.0, 0.0)]])
     assert best.doubt == doubt
+
+
+def test_a_second_search_is_announced_with_its_lines() -> None:
+    announced: list[int] = []
+
+    def announce(lines: int) -> AbstractContextManager[object]:
+        announced.append(lines)
+        return nullcontext()
+
+    watcher = Watcher(announce=announce)
+    translated(ByBeam([4] * 5, [[5]]), watcher=watcher)
+    assert announced == [1]
+    translated(ByBeam([5], [[5]]), watcher=watcher)
+    assert announced == [1]

@@ -207,6 +207,7 @@ def _write(
     with bar(None, "translating", " lines", done, hidden or job.interactive) as shown:
         if not shown.disable:
             shown.total = count_lines(job.options)
+            shown.refresh()
         written = write_rows(job, write, watch(shown), warn_of_long, done, alignments)
     if not job.interactive:
         for message in written.told():

@@ -30,7 +30,7 @@ from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.protocol import Translation
 from transformer_cli.text.reserved import compare_placeholders
 
-CHUNK_LINES = 4096
+CHUNK_LINES = 1024
 """Lines read, sorted by length and translated together."""
 _Numbered = tuple[int, tuple[str, str]]  # a line and its prefix
 _Result = TypeVar("_Result")

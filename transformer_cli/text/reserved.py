@@ -59,7 +59,7 @@ _PATTERNS: dict[Protected, str] = {
     "printf": _PRINTF,
     "braces": _BRACES,
 }
-_SIGNS = re.compile(r"[%<{&@]|://|www\.")  # each placeholder of a group has one
+_SIGNS = ("%", "<", "{", "&", "@", "://", "www.")  # each placeholder of a group has one
 _CLOSING = re.compile(rf"</({_NAME})")
 # Elements that need no closing tag in their line to be told from '<file>' in 'Usage: cat <file>'.
 _INLINE_ELEMENT = re.compile(
@@ -81,7 +81,7 @@ def find_placeholders(line: str, protect: Collection[Protection]) -> list[Placeh
     """Return the placeholders of a line that are protected, from left to right."""
     placeholders: list[Placeholder] = []
     is_only_groups = not any(isinstance(each, PlaceholderPattern) for each in protect)
-    if not protect or (is_only_groups and not _SIGNS.search(line)):
+    if not protect or (is_only_groups and not any(sign in line for sign in _SIGNS)):
         return placeholders
     pattern = _compile(tuple(protect))
     closed: set[str] | None = None

@@ -103,7 +103,12 @@ def is_blank(line: str) -> bool:
 
 def has_letters(text: str) -> bool:
     """Return whether a text has a letter that can be seen; digits and other numerals are none."""
-    return any(match[0].isalpha() for match in _LETTER_OR_NUMERAL.finditer(text))
+    place = 0
+    while match := _LETTER_OR_NUMERAL.search(text, place):
+        if match[0].isalpha():
+            return True
+        place = match.end()
+    return False
 
 
 def has_spaces(language: str) -> bool:

@@ -11,8 +11,10 @@ import pytest
 from inference.translators import LINES, numbers, random_translator
 from transformer_cli.errors import InputError
 from transformer_cli.inference.stream import (
+    CHUNK_LINES,
     TranslatedLine,
     Watcher,
+    chunk_lines_of,
     translate_stream,
     with_prefixes,
 )
@@ -149,3 +151,10 @@ def test_lines_count_as_soon_as_the_engine_has_finished_them(
     assert len(finished) > 2, "batches are not reported before the chunk is done"
     list(records)
     assert sum(finished) == len(lines)
+
+
+def test_a_gpu_translates_more_lines_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = random_translator()
+    assert chunk_lines_of(translator) == CHUNK_LINES
+    monkeypatch.setattr(TorchEngine, "is_on_gpu", True)
+    assert chunk_lines_of(translator) > CHUNK_LINES

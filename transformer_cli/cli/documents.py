@@ -18,7 +18,7 @@ from transformer_cli.documents.sentences import LineTranslator
 from transformer_cli.files import is_same_file, whole_file
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import load_settings
-from transformer_cli.inference.stream import CHUNK_LINES, NOBODY, Watcher, search_doubtful_again
+from transformer_cli.inference.stream import NOBODY, Watcher, chunk_lines_of, search_doubtful_again
 from transformer_cli.inference.translator import TextTranslator, ignore
 from transformer_cli.objects import ObjectPath
 from transformer_cli.ranks import Ranks
@@ -90,8 +90,9 @@ def fill_document(
     def translate(lines: Sequence[str], aligned: bool) -> list[Translation]:
         expect(len(lines))
         found = []
-        for start in range(0, len(lines), CHUNK_LINES):
-            encoded = translator.encode_lines(lines[start : start + CHUNK_LINES])
+        size = chunk_lines_of(translator)
+        for start in range(0, len(lines), size):
+            encoded = translator.encode_lines(lines[start : start + size])
             best = translator.translate_encoded(encoded, 1, aligned, watcher.progress)
             found += search_doubtful_again(translator, encoded, best, aligned, watcher.announce)
         return [best for best, *_ in found]

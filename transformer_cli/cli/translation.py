@@ -57,7 +57,7 @@ class Translating(NamedTuple):
     @property
     def chunk_lines(self) -> int:
         """Number of lines that each rank translates together."""
-        return 1 if self.interactive else stream.CHUNK_LINES
+        return 1 if self.interactive else stream.chunk_lines_of(self.translator)
 
 
 def translate_text(options: TranslateOptions) -> None:

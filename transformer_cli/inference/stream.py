@@ -31,7 +31,8 @@ from transformer_cli.text.protocol import Translation
 from transformer_cli.text.reserved import compare_placeholders
 
 CHUNK_LINES = 1024
-"""Lines read, sorted by length and translated together."""
+"""Lines read, sorted by length and translated together on a CPU."""
+_GPU_CHUNKS = 4  # times as many on a GPU, whose batches would otherwise be small
 _Numbered = tuple[int, tuple[str, str]]  # a line and its prefix
 _Result = TypeVar("_Result")
 # A phrase three times in a row, 'of the car of the car of the car', or four times within a word,
@@ -103,6 +104,11 @@ def with_prefixes(
         yield line, prefix
 
 
+def chunk_lines_of(translator: TextTranslator[SearchEngine]) -> int:
+    """Return how many lines a translator should translate together."""
+    return CHUNK_LINES * (_GPU_CHUNKS if translator.engine.is_on_gpu else 1)
+
+
 def translate_stream(
     translator: TextTranslator[SearchEngine],
     lines: Iterable[tuple[str, str]],
@@ -123,7 +129,7 @@ def translate_stream(
         n_best: maximum number of translations, as a JSON object with their scores; None: the best
             one's text.
         with_alignments: whether the alignment of the best one is written too.
-        chunk_lines: see ``CHUNK_LINES``; on each rank.
+        chunk_lines: see ``chunk_lines_of``; on each rank.
         first_line: its number.
         on_long_line: called with each line too long to be translated as one, on its rank.
         ranks: who shares the work; all of them get all records.

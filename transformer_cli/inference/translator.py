@@ -343,9 +343,8 @@ class TextTranslator(Generic[EngineT]):
         for line in encoded:
             of_pieces = [next(found) for _ in line.pieces]
             joined = [LineHypothesis(line, pieces) for pieces in zip(*of_pieces, strict=False)]
-            nothing = LineHypothesis(
-                EncodedLine(line.text, [], "", [], is_copied=line.is_copied), ()
-            )
+            without = line if line.is_copied else EncodedLine(line.text, [], "", [])
+            nothing = LineHypothesis(without, ())
             ranked.append(joined[:n_best] or [nothing])
         aligned = self._align(ranked, with_alignments)
         return [

@@ -30,7 +30,7 @@ from transformer_cli.text.reserved import ReservedTokenizers, without_slots
 from transformer_cli.text.vocabulary import SpecialIds
 
 MANIFEST_NAME = "tokenizer.json"
-_NO_TRAITS = {"letterless": False, "copied": False}
+_TRAITS = ("letterless", "copied")
 MAX_TOKENIZER_BYTES = 1 << 28  # of a vocabulary or a model, many times the largest ones in use
 
 Side = Literal["src", "tgt", "joint"]
@@ -229,11 +229,11 @@ def copy_tokenizers(
     directory: Path,
     tags: Sequence[str] = (),
     has_terms: bool = False,
-    traits: Mapping[str, bool] = _NO_TRAITS,
+    traits: Mapping[str, bool] | None = None,
 ) -> Tokenizers:
     """Copy the tokenizers in ``source`` to use them with another training text, and these tags.
 
-    ``traits`` are those of the other text; see ``TrainingText``.
+    ``traits`` are those of the other text; see ``TrainingText``. None: the text is the same.
     """
     manifest = _load_manifest(source)
     if has_terms and not manifest.terms:
@@ -251,7 +251,7 @@ def copy_tokenizers(
         data = manifest.read_checked(source / name)
         with whole_file(directory / name) as temporary:
             temporary.write_bytes(data)
-    manifest.model_copy(update={"learned_from": text_sha256, **traits}).save(directory)
+    manifest.model_copy(update={"learned_from": text_sha256, **(traits or {})}).save(directory)
     return load_tokenizers(directory)
 
 
@@ -278,7 +278,7 @@ def _load_manifest(directory: Path) -> TokenizerManifest:
 def load_tokenizers(directory: Path) -> Tokenizers:
     """Load what ``learn_tokenizers`` wrote, unchanged; the directory alone is enough."""
     manifest = _load_manifest(directory)
-    traits = {key: getattr(manifest, key) for key in _NO_TRAITS}
+    traits = {key: getattr(manifest, key) for key in _TRAITS}
     tokenizers = replace(manifest.load(directory), **traits)
     reserved = manifest.protect, manifest.tags, manifest.terms
     return ReservedTokenizers.of(tokenizers, *reserved) if any(reserved) else tokenizers
@@ -286,7 +286,7 @@ def load_tokenizers(directory: Path) -> Tokenizers:
 
 def have_same_tokenizers(first: Path, second: Path) -> bool:
     """Return whether two directories have the same tokenizers, whatever their training texts."""
-    of_text = {"learned_from", *_NO_TRAITS}
+    of_text = {"learned_from", *_TRAITS}
     one, other = (_load_manifest(path).model_dump(exclude=of_text) for path in (first, second))
     return one == other
 

@@ -27,7 +27,6 @@ from transformer_cli.cli import documents
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import load_translator
 from transformer_cli.config.protection import Protected
-from transformer_cli.inference.translator import ignore
 from transformer_cli.packages import import_extra
 from transformer_cli.text.reserved import compare_placeholders
 
@@ -151,9 +150,8 @@ def measure(run: Path, emptied: Emptied, polib: Any) -> tuple[list[int], list[tu
     strict, marked = emptied.path.with_suffix(".strict.po"), emptied.path.with_suffix(".filled.po")
     options = TranslateOptions(run, input_=emptied.path, output=marked, threads=1)
     translator = _load(run)
-    found = documents.fill_document(
-        options, documents.open_document(options), translator, None, ignore
-    )
+    document = documents.open_document(options)
+    found = documents.fill_document(options, document, translator, None)
     for message in found.told():
         print(f"{emptied.path.name}: {message}", file=sys.stderr)
     for each in (options, replace(options, output=strict, no_fuzzy=True)):

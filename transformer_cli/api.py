@@ -133,7 +133,8 @@ class Translator:
                 nothing.
 
         Returns:
-            As many translations, in the same order; a blank line's is empty.
+            As many translations, in the same order; a blank line's is empty, and one without words,
+            such as a number, is copied.
 
         Raises:
             InputError: ``lines`` is one text instead of several, or has what is no text; or there

@@ -29,6 +29,7 @@ from transformer_cli.inference.output_directory import (
     find_inputs,
     open_directory,
 )
+from transformer_cli.inference.stream import Watcher
 from transformer_cli.runs.directory import LOCK
 
 MANY = "transformer_cli.cli.many_files"
@@ -501,7 +502,7 @@ def test_a_file_that_changes_while_it_is_translated_has_failed(
     options = TranslateOptions(training.run, here / "in", here / "out", threads=1)
     settings = many_files.describe_translator(options)
     task = many_files.Task(options.of_file(path), settings, None, is_shared)
-    result = many_files.translate_file(task, lambda _: path.write_text("1 2 3\n"))
+    result = many_files.translate_file(task, Watcher(lambda _: path.write_text("1 2 3\n")))
     assert result.state is None
     assert result.messages == (f"error: {path}: has changed meanwhile; translate it again",)
     assert not (here / "out" / "c.txt").exists()

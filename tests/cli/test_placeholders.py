@@ -63,7 +63,7 @@ def test_what_exports_lack_is_told_before_a_training(trained: Path) -> None:
 
 def test_lines_whose_placeholders_differ_are_counted(trained: Path, tmp_path: Path) -> None:
     # Of one token, so at most one of four placeholders.
-    text = "a\n{a} %s {b} %d\n\n{a} %s {b} %d\n"
+    text = "a\na {a} %s {b} %d\n\na {a} %s {b} %d\n"
     told = "2 of 4 lines: placeholders differ; lines 2, 4\n"
     found = run("translate", trained, "--max-length", "1", stdin=text.encode())
     assert (found.code, found.err) == (0, told)
@@ -76,17 +76,17 @@ def test_lines_whose_placeholders_differ_are_counted(trained: Path, tmp_path: Pa
 def test_a_pattern_of_ones_own_is_kept_with_the_run(trained: Path) -> None:
     tokenizers = load_tokenizers(trained / "tokenizer")
     assert tokenizers.encode_source("a %FILE% %s").values == ("%FILE%", "%s")
-    found = run("translate", trained, "--max-length", "1", stdin=b"%FILE% %DIR%\n")
+    found = run("translate", trained, "--max-length", "1", stdin=b"a %FILE% %DIR%\n")
     assert found.err == "1 of 1 lines: placeholders differ; line 1\n"
 
 
 @pytest.mark.parametrize(
     ("name", "text", "output", "line"),
     [
-        ("in.tsv", "de\n\n{a} %s\n", "out.tsv", 3),
-        ("in.tsv", "de\n\n{a} %s\n", "out.jsonl", 3),
-        ("in.jsonl", '{"de": ""}\n{"de": "{a} %s"}\n', "out.tsv", 2),
-        ("in.jsonl", '{"de": ""}\n{"de": "{a} %s"}\n', "out.jsonl", 2),
+        ("in.tsv", "de\n\na {a} %s\n", "out.tsv", 3),
+        ("in.tsv", "de\n\na {a} %s\n", "out.jsonl", 3),
+        ("in.jsonl", '{"de": ""}\n{"de": "a {a} %s"}\n', "out.tsv", 2),
+        ("in.jsonl", '{"de": ""}\n{"de": "a {a} %s"}\n', "out.jsonl", 2),
     ],
 )
 def test_lines_are_named_as_in_the_input(

@@ -1,15 +1,22 @@
+import gzip
 import os
 import shutil
 import signal
 import subprocess
 import threading
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cli.conftest import Training
 from cli.process import PATIENCE, assert_refused, run, signal_at, start
+from transformer_cli.cli import display
+from transformer_cli.cli.translate import TranslateOptions
+from transformer_cli.cli.translation import count_lines, watch
 
 TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
 # Blank lines cost nothing, so that a text of more lines than are read at a time is soon translated.
@@ -231,3 +238,68 @@ def test_a_person_is_prompted_and_answered_line_by_line(training: Training) -> N
         process.stdout and process.stdout.close()
         process.stderr and process.stderr.close()
         os.close(keyboard)
+
+
+# --- progress -------------------------------------------------------------------------------------
+
+
+@pytest.mark.posix
+def test_a_terminal_shows_the_number_of_all_lines(training: Training, tmp_path: Path) -> None:
+    import pty
+    import termios
+
+    (tmp_path / "in.txt").write_text("1 2\n" * 7)
+    screen, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (24, 100))
+    process = start(
+        "translate",
+        training.run,
+        *("-i", tmp_path / "in.txt", "-o", tmp_path / "out.txt"),
+        stderr=terminal,
+    )
+    os.close(terminal)
+    shown = b""
+    with suppress(OSError):  # Linux ends a terminal that nobody has open so
+        while data := os.read(screen, 1 << 16):
+            shown += data
+    os.close(screen)
+    assert process.wait(PATIENCE) == 0
+    assert b"/7 [" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "options", "lines"),
+    [
+        ("in.txt", b"a\n\nb", {}, 3),
+        ("in.txt", b"", {}, 0),
+        ("in.tsv", b"src\ttgt\na\tb\n", {"src_column": "src"}, 2),
+        ("in.jsonl", b'{"src": "a"}\n', {"src_field": "src"}, 1),
+        ("in.txt.gz", gzip.compress(b"a\n"), {}, None),
+    ],
+)
+def test_lines_are_counted_where_that_is_cheap(
+    tmp_path: Path, name: str, text: bytes, options: dict[str, str], lines: int | None
+) -> None:
+    (tmp_path / name).write_bytes(text)
+    given: dict[str, Any] = {"output": tmp_path / f"out{Path(name).suffix}", **options}
+    assert count_lines(TranslateOptions(tmp_path, tmp_path / name, **given)) == lines
+    assert count_lines(TranslateOptions(tmp_path)) is None
+
+
+def test_what_takes_long_is_said_in_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    is_said = threading.Event()
+
+    def say(what: str) -> None:
+        said.append(what)
+        is_said.set()
+
+    shown: Any = SimpleNamespace(disable=False, set_description_str=say, update=len)
+    monkeypatch.setattr(display, "_PATIENCE", 0.0)
+    with watch(shown).announce(1234):
+        assert is_said.wait(PATIENCE)
+    assert said == ["searching 1,234 doubtful lines again", "translating"]
+    monkeypatch.setattr(display, "_PATIENCE", PATIENCE)
+    with watch(shown).announce(5):
+        pass
+    assert said[2:] == ["translating"]

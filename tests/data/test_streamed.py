@@ -187,3 +187,20 @@ def test_a_known_text_that_has_other_blocks_now_has_changed(
     text = StreamedText(files, known)
     with pytest.raises(CorpusError, match="have changed while"):
         text.count_ranges(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "letterless", "copied"),
+    [
+        ([("1 2", "3"), ("Hund", "dog")], True, False),
+        ([("1 2", "1 2")] + [("Hund", "dog")] * 9, False, False),
+        ([("Oslo", "Oslo"), ("Hund", "hund")], False, True),
+    ],
+)
+def test_what_a_model_has_to_learn_is_measured(
+    pairs: list[tuple[str, str]], letterless: bool, copied: bool
+) -> None:
+    src, tgt = zip(*[*pairs, ("\u200b", "x")], strict=True)
+    stats = StreamedText.of(ParallelText(list(src), list(tgt))).stats
+    assert (stats.pairs, stats.blank) == (len(pairs), 1)
+    assert (stats.letterless, stats.copied) == (letterless, copied)

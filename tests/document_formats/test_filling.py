@@ -131,3 +131,13 @@ def test_a_filled_document_that_cannot_be_read_is_an_error() -> None:
     document = Unreadable(Source("a", b"b\nc\n", ("en", "de")))
     with pytest.raises(InputError, match="a:1: damaged in the filled document, which is not"):
         fill(document, translating())
+
+
+def test_segments_without_words_are_copied_unless_the_model_is_made_for_them(
+    tmp_path: Path,
+) -> None:
+    text = HEADER + 'msgid "1/2"\nmsgstr ""\n'
+    for translates_numbers in (False, True):
+        how = translating(lambda _: Line("half"), translates_numbers=translates_numbers)
+        data, _ = filled(tmp_path / "x.po", text, how)
+        assert (b'msgstr "half"' if translates_numbers else b'msgstr "1/2"') in data

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -212,7 +213,7 @@ def random_translator() -> TorchTranslator:
         model=MODEL,
         training=TrainingConfig(max_length=MAX_POSITIONS - 1),
     )
-    tokenizers = Tokenizers(NumberTokenizer(SRC_SIZE), NumberTokenizer(TGT_SIZE))
+    tokenizers = Tokenizers(NumberTokenizer(SRC_SIZE), NumberTokenizer(TGT_SIZE), letterless=True)
     decoding = DecodingConfig(batch_tokens=14)
     engine = TorchEngine(random_model(), torch.float32)
     return TextTranslator(engine, tokenizers, config, decoding)
@@ -259,3 +260,10 @@ def test_as_many_translations_as_references_are_wanted_before_any_work() -> None
     for thorough in (False, True):
         with pytest.raises(CorpusError, match=r"^3 translations but 2 references"):
             score(["a", "b", "c"], ["a", "b"], thorough)
+
+
+def test_lines_without_words_are_scored_as_translate_writes_them() -> None:
+    translator = random_translator()
+    both = Tokenizers(translator.tokenizers.src, translator.tokenizers.tgt)
+    result = evaluate(replace(translator, tokenizers=both), ParallelText(["5", "6 7"], ["5", "8"]))
+    assert result.hypotheses == ["5", "6 7"]

@@ -195,6 +195,26 @@ def test_a_signal_says_how_to_go_on(
     assert (here / "out.txt").read_bytes() == expected
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_of_two_thousand_lines_a_signal_keeps_what_is_finished(
+    training: Training, here: Path, number: int, code: int
+) -> None:
+    (here / "in.txt").write_bytes(TEXT * 200)
+    assert translate(training, here, before=None).code == 0
+    whole = (here / "out.txt").read_bytes()
+    (here / "out.txt").unlink()
+    end = partial(signal_at, TRANSLATOR, "translate_encoded", 2, number)
+    stopped = translate(training, here, before=end)
+    assert stopped.code == code
+    kept = (here / "out.txt.partial").read_bytes()
+    lines = kept.count(b"\n")
+    assert stopped.err.strip() == f"{lines:,} lines are kept; run the same command again to resume"
+    assert 0 < lines < 2000
+    assert whole.startswith(kept)
+    assert translate(training, here, before=None).code == 0
+    assert (here / "out.txt").read_bytes() == whole
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_before_the_first_chunk_leaves_nothing(
     training: Training, here: Path, number: int

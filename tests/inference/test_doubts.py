@@ -1,6 +1,7 @@
 """Doubtful translations: what tells them, the second search, and what is written instead."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
@@ -8,8 +9,13 @@ import pytest
 
 from inference.test_slots import ByBeam, slots_translator
 from inference.translators import random_translator
-from transformer_cli.inference.stream import DoubtFinder, translate_stream
+from transformer_cli.config.data_schema import FilesData
+from transformer_cli.inference.stream import DoubtFinder, Watcher, tell_doubts, translate_stream
+from transformer_cli.inference.translator import EncodedLine
+from transformer_cli.text.protocol import Translation
 from transformer_cli.text.terms import TermList, make_term
+
+FILES = {"src": "a", "tgt": "b"}
 
 
 @pytest.mark.parametrize(
@@ -103,3 +109,43 @@ def test_samples_are_not_searched_again() -> None:
     assert [each.text for each in translate_stream(translator, [("5 6", "")])] == (
         translator.translate(["5 6"])
     )
+
+
+@pytest.mark.parametrize(
+    ("languages", "copied", "doubt"),
+    [
+        (("de", "en"), False, "source copied"),
+        (("de", "en"), True, ""),
+        (("pt-BR", "pt-PT"), False, ""),
+        (("nb", "nn"), False, ""),
+        (("de", "de"), False, ""),
+    ],
+)
+def test_a_copy_is_doubtful_only_where_none_is_to_be_expected(
+    languages: tuple[str, str], copied: bool, doubt: str
+) -> None:
+    translator: Any = slots_translator()
+    values = {"kind": "files", "train": FILES, "val": FILES}
+    values |= dict(zip(("src_lang", "tgt_lang"), languages, strict=True))
+    data = FilesData.model_validate(values)
+    config = translator.config.model_copy(update={"data": data})
+    tokenizers = replace(translator.tokenizers, copied=copied)
+    translator = replace(translator, config=config, tokenizers=tokenizers)
+    line = "o homem anda de bicicleta"
+    encoded = EncodedLine(line, [], "", [])
+    ((best,),) = tell_doubts(translator, [encoded], [[Translation(line, 0.0, 0.0)]])
+    assert best.doubt == doubt
+
+
+def test_a_second_search_is_announced_with_its_lines() -> None:
+    announced: list[int] = []
+
+    def announce(lines: int) -> AbstractContextManager[object]:
+        announced.append(lines)
+        return nullcontext()
+
+    watcher = Watcher(announce=announce)
+    translated(ByBeam([4] * 5, [[5]]), watcher=watcher)
+    assert announced == [1]
+    translated(ByBeam([5], [[5]]), watcher=watcher)
+    assert announced == [1]

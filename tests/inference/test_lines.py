@@ -1,17 +1,18 @@
 """Lines in all forms: the n best, given starts, alignments, unknown words, cut lines."""
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from scarce_memory import allow_rows
 
-from inference.translators import LINES, numbers, random_translator
+from inference.translators import LINES, NumberTokenizer, numbers, random_translator, searched
 from transformer_cli.errors import UsageError
 from transformer_cli.inference.alignment import map_tokens_to_words
 from transformer_cli.inference.torch_engine import TorchTranslator, compute_attention_maps
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
-from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.protocol import Tokenizers, Translation
+from transformer_cli.text.terms import TermList, make_term
 from transformer_cli.text.vocabulary import EOS_ID, UNK_ID, Vocabulary
 
 
@@ -166,3 +167,54 @@ def test_replacing_is_in_the_fingerprint_and_refused_without_words() -> None:
         match=r"^needs a word-level tokenizer; .* which can spell any word$",
     ):
         random_translator().with_unk_replacement()
+
+
+# --- lines that are their own translation ---------------------------------------------------------
+
+WORDLESS = [
+    *("12345", "---", "2024-01-05", "https://example.org/a", "a.b@example.org", "%s", "\u200b"),
+    *("\ufeff\u2060", "½ ²"),
+]
+
+
+@dataclass(frozen=True)
+class Letters(NumberTokenizer):
+    """Every line has the same ids."""
+
+    def encode(self, line: str) -> list[int]:
+        return [5, 6]
+
+
+def letters_translator() -> TorchTranslator:
+    letters = Letters()
+    translator = random_translator().with_search(max_length=4)
+    return replace(translator, tokenizers=Tokenizers(letters, letters))
+
+
+def test_lines_without_words_are_copied_and_not_searched() -> None:
+    translator = letters_translator()
+    assert translator.translate([*WORDLESS, " 7 ", " "]) == [*WORDLESS, "7", ""]
+    assert searched(translator) == 0
+    (found,) = translator.translate_lines(["3 - 4"], n_best=2, with_alignments=True)
+    assert found == [Translation("3 - 4", 0.0, 0.0, ((0, 0), (1, 1), (2, 2)), 0)]
+    words = ["Ein Hund", "12 km", "%d Hunde"]
+    assert not set(translator.translate(words)) & set(words)
+    assert searched(translator) == len(words)
+
+
+def test_what_a_user_forces_is_in_a_line_without_words_too() -> None:
+    translator = letters_translator()
+    (forced,), (blank,) = translator.translate_lines(["24/7", "\u200b"], ["9", "9"])
+    assert forced.text.startswith("9")
+    assert blank.text == "\u200b"
+    listed = TermList([make_term("24/7", ["rund"])])
+    translator = replace(translator, terms=listed)
+    named, other = translator.translate(["24/7", "24/8"])
+    assert named != "24/7"
+    assert other == "24/8"
+
+
+def test_a_model_of_lines_without_letters_translates_them_but_no_invisible_ones() -> None:
+    translator = random_translator().with_search(max_length=4)
+    assert translator.translate(["5 6", "\u200b"])[1] == "\u200b"
+    assert searched(translator) == 1

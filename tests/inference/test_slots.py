@@ -33,7 +33,7 @@ def slots_translator(favoured: Sequence[int] = (), **settings: Any) -> TorchTran
 
 def test_slots_are_written_as_what_the_source_has() -> None:
     translator = slots_translator([SLOT[1]])
-    assert translator.translate(["{x} a %s", "%d", ""]) == ["%s %s %s %s %s", "", ""]
+    assert translator.translate(["{x} a %s", "a %d", ""]) == ["%s %s %s %s %s", "", ""]
     joined = slots_translator([JOINER])
     assert joined.translate(["a"]) == [""]
 
@@ -108,7 +108,7 @@ def test_tags_are_never_written(beam_size: int) -> None:
 
 def test_a_stream_tells_where_placeholders_differ() -> None:
     translator = slots_translator([SLOT[0]]).with_search(max_length=1)
-    lines = [("{x} a", ""), ("{x} %s", ""), ("a", ""), ("", "")]
+    lines = [("{x} a", ""), ("{x} %s a", ""), ("a", ""), ("", "")]
     found = list(translate_stream(translator, lines, n_best=1))
     assert [each.difference for each in found] == ["", "without '%s'", "", ""]
     unprotected = replace(

@@ -10,7 +10,14 @@ import pytest
 
 from inference.translators import LINES, numbers, random_translator
 from transformer_cli.errors import InputError
-from transformer_cli.inference.stream import TranslatedLine, translate_stream, with_prefixes
+from transformer_cli.inference.stream import (
+    CHUNK_LINES,
+    TranslatedLine,
+    Watcher,
+    chunk_lines_of,
+    translate_stream,
+    with_prefixes,
+)
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import EncodedLine, LongLine, TextTranslator
 from transformer_cli.text.protocol import Translation
@@ -119,3 +126,35 @@ def test_a_line_too_long_for_learned_positions_is_cut_and_told_by_its_place_in_t
     assert translations[7] == " ".join(filter(None, [ten] * 3))
     for index in (0, 1, 2, 3, 4, 6):
         assert [translations[index]] == translator.translate([lines[index]])
+
+
+# --- progress -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_lines_count_as_soon_as_the_engine_has_finished_them(
+    at_once: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TorchEngine, "searches_at_once", at_once)
+    translator = random_translator(positions="learned").with_search(max_length=4, batch_tokens=12)
+    lines = ["5", "", numbers(30), "6", "7", "8"]
+    finished: list[int] = []
+    records = translate_stream(
+        translator,
+        unforced(lines),
+        n_best=1,
+        chunk_lines=4,
+        reads_ahead=True,
+        watcher=Watcher(finished.append),
+    )
+    next(records)
+    assert len(finished) > 2, "batches are not reported before the chunk is done"
+    list(records)
+    assert sum(finished) == len(lines)
+
+
+def test_a_gpu_translates_more_lines_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    translator = random_translator()
+    assert chunk_lines_of(translator) == CHUNK_LINES
+    monkeypatch.setattr(TorchEngine, "is_on_gpu", True)
+    assert chunk_lines_of(translator) > CHUNK_LINES

@@ -178,7 +178,7 @@ class CopyingEngine:
     """A search engine without a model, which says what it is told."""
 
     fingerprint: ClassVar[dict[str, str]] = {"engine": "copying"}
-    searches_at_once = False
+    searches_at_once = is_on_gpu = False
     can_align = False
 
     def __init__(self) -> None:

@@ -84,7 +84,7 @@ def random_translator(
                 nn.init.normal_(weight, std=0.5)
         model.output.bias[EOS_ID] += end_bias
         model.output.bias[list(favoured)] += 50.0
-    tokenizers = Tokenizers(NumberTokenizer(), NumberTokenizer())
+    tokenizers = Tokenizers(NumberTokenizer(), NumberTokenizer(), letterless=True)
     engine = TorchEngine(model.eval(), torch.float32)
     return TextTranslator(engine, tokenizers, config, DecodingConfig())
 

@@ -12,11 +12,11 @@ from hypothesis import given, strategies as st
 from pydantic import TypeAdapter
 from tokenizers import Tokenizer as Library, models, pre_tokenizers, trainers
 
-from transformer_cli.config.protection import Protected
+from transformer_cli.config.protection import PlaceholderPattern, Protected
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
 from transformer_cli.errors import TokenizerError, UsageError
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.reserved import SLOTS, ReservedTokenizers
+from transformer_cli.text.reserved import SLOTS, ReservedTokenizers, has_words
 from transformer_cli.text.tokenizer import TrainingText, copy_tokenizers, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS
 
@@ -277,3 +277,21 @@ def test_slots_are_shown_as_the_placeholders_of_the_line() -> None:
     ids = [NEWS, *TOKENIZERS.encode_source("%s: a <b>b").ids]
     assert "".join(map(TOKENIZERS.src.token, ids)) == "⟨tag news⟩⟨1⟩⟨joiner⟩: a⟨2⟩⟨joiner⟩b"
     assert TOKENIZERS.source_tokens("%s: a <b>b", ids) == ["", "%s", "", *": a", "<b>", "", "b"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Ein Hund", True),
+        ("12345", False),
+        ("https://example.org/a", False),
+        ("a.b@example.org, www.example.org/x!", False),
+        ("%s: {name} <br/> &nbsp;", False),
+        ("%d files", True),
+        ("<b>fett</b>", True),
+        ("@HOST@ 3", False),
+        ("HOST 3", True),
+    ],
+)
+def test_words_are_letters_outside_placeholders(line: str, expected: bool) -> None:
+    assert has_words(line, [PlaceholderPattern(pattern="@[A-Z]+@")]) == expected

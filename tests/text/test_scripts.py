@@ -1,7 +1,15 @@
 import pytest
 
 from transformer_cli.text.kinds.words import SpacyWords
-from transformer_cli.text.scripts import has_case, has_spaces, script_of, scripts_of
+from transformer_cli.text.scripts import (
+    are_close,
+    has_case,
+    has_letters,
+    has_spaces,
+    is_blank,
+    script_of,
+    scripts_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -72,3 +80,28 @@ def test_spacy_has_rules_of_any_form() -> None:
     for name in ("pt-BR", "sr-Latn", "de-AT"):
         words = SpacyWords(name, name, lowercase=False)
         assert words.split("Hallo Welt.") == ["Hallo", "Welt", "."]
+
+
+@pytest.mark.parametrize(
+    "text", ["", " \t\u3000", "\u200b", "\ufeff\u2060 \u00ad", "\u3164", "\u2800", "\x01"]
+)
+def test_invisible_characters_are_blank_and_no_letters(text: str) -> None:
+    assert is_blank(text)
+    assert not has_letters(text)
+
+
+@pytest.mark.parametrize("text", ["12345", "---", "٣ ½ ² Ⅷ ①", "2024-01-05", "♪ 😀 …", "12\u200b"])
+def test_numerals_and_signs_are_seen_and_no_letters(text: str) -> None:
+    assert not is_blank(text)
+    assert not has_letters(text)
+
+
+@pytest.mark.parametrize("text", ["a", "12 km", "一", "\u200bk", "अ", "ª"])
+def test_letters_of_any_script_count(text: str) -> None:
+    assert has_letters(text)
+
+
+def test_which_languages_are_close() -> None:
+    close = [("pt-BR", "pt_PT"), ("nb", "nn"), ("de", "de"), ("hr", "sr-Latn"), ("zho", "zh-TW")]
+    assert all(are_close(*pair) and are_close(*pair[::-1]) for pair in close)
+    assert not any(are_close(*pair) for pair in [("de", "en"), ("de", "nl"), ("nb", "sk")])

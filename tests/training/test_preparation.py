@@ -480,3 +480,13 @@ def test_text_of_long_pairs_alone_is_refused(run: RunDirectory) -> None:
     _, result = prepared(run, lengths((4, 1), (1, 4)))
     with pytest.raises(CorpusError, match=r"training\.max_length 3[^\n]*raise it"):
         select_training_pairs(config(3), result.train)
+
+
+def test_tokenizers_record_what_a_model_has_to_learn(run: RunDirectory) -> None:
+    numbers = [("1 2", "one two"), ("2", "two")]
+    assert prepared(run, numbers, numbers)[1].tokenizers.letterless
+    names = [("Oslo", "Oslo"), ("Rom", "Rom")]
+    further = RunDirectory(run.path.with_name("further"))
+    tokenizers = prepared(further, names, names, init=run)[1].tokenizers
+    assert (tokenizers.letterless, tokenizers.copied) == (False, True)
+    assert have_same_tokenizers(run.tokenizer, further.tokenizer)

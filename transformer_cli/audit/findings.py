@@ -56,7 +56,7 @@ from transformer_cli.data.sources import open_added, open_split, split_names
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 from transformer_cli.errors import CorpusError, MissingExtraError, shorten_middle
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.scripts import has_spaces, scripts_of
+from transformer_cli.text.scripts import are_close, has_letters, has_spaces, scripts_of
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
 
 _OF_SIDES = ("odd_characters", "unknown_characters")
@@ -257,7 +257,7 @@ class SplitCheck:
         self.max_length = sys.maxsize if unit == "characters" else self._longest(config)
         languages = (config.data.src_lang, config.data.tgt_lang)
         self._one_language = languages[0] == languages[1]
-        rules = set(WARNING_SHARES) - ({"identical"} if self._one_language else set())
+        rules = set(WARNING_SHARES) - ({"identical"} if are_close(*languages) else set())
         typical: FilterPass | None = training[0].rules if training else None
         self.rules: FilterPass = FilterPass(build_filters(rules, *languages), typical=typical)
         self._copies = self._blank = 0
@@ -304,7 +304,7 @@ class SplitCheck:
             raise CorpusError(f"split '{self.name}': {problem}")
 
     def _look_at(self, src: str, tgt: str) -> None:
-        self._copies += src == tgt and not self._one_language and any(map(str.isalpha, src))
+        self._copies += src == tgt and not self._one_language and has_letters(src)
         sides = zip(self.sides, (src, tgt), strict=True)
         tokens = max(side.check_line(self.pairs, line) for side, line in sides)
         if tokens > self.max_length:

@@ -173,9 +173,9 @@ class TextAudit:
         first = _first_shards(shards)
         shifts = pick_executor(executor, first).submit(_find_shifts, first)
         same = (repeat(BLOCK_PAIRS), repeat(self._wanted))
-        for blocks, copies, found, nearest in map_shards(executor, _audit_shard, shards, *same):
+        for blocks, found, nearest in map_shards(executor, _audit_shard, shards, *same):
             audited.full += sum(block.full for block in blocks)
-            audited.copies += copies
+            audited.copies += sum(block.copied for block in blocks)
             self._found |= found
             self._nearest = np.maximum(self._nearest, nearest)
             yield blocks
@@ -272,29 +272,25 @@ def _look_for(scored: _Scored) -> _Wanted:
 
 def _audit_shard(
     shard: Shard, block_pairs: int, scored: _Scored
-) -> tuple[list[BlockStats], int, set[int], np.ndarray]:
+) -> tuple[list[BlockStats], set[int], np.ndarray]:
     """Check a shard.
 
-    Return also the number of copies, which pairs of splits are in it, and how near it is to the
-    samples of these.
+    Return also which pairs of splits are in it, and how near it is to the samples of these.
     """
     wanted = _look_for(scored)
     nearest = np.zeros(1, np.float32)
-    copies = 0
     found = set()
 
     def look(batch: Sequence[tuple[str, str]]) -> None:
-        nonlocal copies, nearest
+        nonlocal nearest
         nearest = np.maximum(nearest, wanted.samples.held_out.find_nearest(batch))
         for pair in batch:
-            src, tgt = pair
-            copies += src == tgt and any(map(str.isalpha, src))
             number = wanted.numbers.get(hash(pair))
             if number is not None:
                 found.add(number)
 
     blocks = check_pairs(shard.pairs(), block_pairs, look)
-    return blocks, copies, found, nearest
+    return blocks, found, nearest
 
 
 def _first_shards(shards: Sequence[Shard]) -> list[Shard]:

@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.errors import hide_credentials, make_visible, shorten_middle
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _MAX_LINE = 1000
 _SETTINGS = "batch_tokens|beam_size|checkpoint|device|engine|ensemble|n_best|precision"
 _SETTING = re.compile(f"`({_SETTINGS})`")
+_PATIENCE = 1.0  # seconds without a word of what is done
 
 
 def say(text: str) -> None:
@@ -85,6 +86,22 @@ def bar(
         disable=None if is_shown else True,  # None asks for a terminal
         file=sys.stderr,
     )
+
+
+@contextmanager
+def describe(shown: "tqdm[Any]", what: str, label: str) -> Iterator[None]:
+    """Show in a bar what is done now, if that takes over a second; afterwards its label again."""
+    timer = Timer(_PATIENCE, shown.set_description_str, (what,))
+    timer.daemon = True
+    if not shown.disable:
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if timer.is_alive():
+            timer.join()  # else it might come after the label
+        shown.set_description_str(label)
 
 
 @contextmanager

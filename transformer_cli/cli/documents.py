@@ -8,7 +8,7 @@ from typing import Any
 
 from transformer_cli.cli.display import bar, log
 from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.cli.translation import load_translator
+from transformer_cli.cli.translation import load_translator, watch
 from transformer_cli.compression import compressor, write_text
 from transformer_cli.documents.document import (
     LOW_CONFIDENCE,
@@ -24,8 +24,8 @@ from transformer_cli.documents.sentences import LineTranslator
 from transformer_cli.files import claim, whole_file
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import load_settings
-from transformer_cli.inference.stream import CHUNK_LINES, search_doubtful_again
-from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.inference.stream import NOBODY, Watcher, chunk_lines_of, search_doubtful_again
+from transformer_cli.inference.translator import TextTranslator, ignore
 from transformer_cli.ranks import Ranks
 from transformer_cli.report.examples import mark_differences
 from transformer_cli.report.rendering import render_page
@@ -42,7 +42,11 @@ def translate_document(options: TranslateOptions) -> None:
         has_use = options.document != "lines" or options.report is not None  # text has no tags
         translator = load_translator(prefer_alignments(options) if has_use else options)
         with bar(None, "translating", " sentences") as shown:
-            filled = fill_document(options, document, translator, memory, shown.update)
+
+            def expect(sentences: int) -> None:
+                shown.total = (shown.total or 0) + sentences
+
+            filled = fill_document(options, document, translator, memory, watch(shown), expect)
         write_document(options, document, filled)
         if options.report is not None:
             write_report(options, options.report, document, filled)
@@ -86,16 +90,19 @@ def fill_document(
     document: Document,
     translator: TextTranslator[SearchEngine],
     memory: Memory | None,
-    progress: Callable[[int], object],
+    watcher: Watcher = NOBODY,
+    expect: Callable[[int], object] = ignore,
 ) -> Filled:
-    """Fill a document's segments, some thousand sentences at a time."""
+    """Fill a document's segments; ``expect`` is called with the number of further sentences."""
 
     def translate(lines: Sequence[str], aligned: bool) -> list[Translation]:
+        expect(len(lines))
         found = []
-        for start in range(0, len(lines), CHUNK_LINES):
-            encoded = translator.encode_lines(lines[start : start + CHUNK_LINES])
-            best = translator.translate_encoded(encoded, 1, aligned, progress)
-            found += search_doubtful_again(translator, encoded, best, aligned)
+        size = chunk_lines_of(translator)
+        for start in range(0, len(lines), size):
+            encoded = translator.encode_lines(lines[start : start + size])
+            best = translator.translate_encoded(encoded, 1, aligned, watcher.progress)
+            found += search_doubtful_again(translator, encoded, best, aligned, watcher.announce)
         return [best for best, *_ in found]
 
     how = LineTranslator(
@@ -106,6 +113,7 @@ def fill_document(
         aligns_all=options.report is not None,
         find_matches=partial(_search, memory),
         fills_doubtful=options.fallback is None,
+        translates_numbers=translator.tokenizers.letterless,
     )
     filled = fill(document, how)
     for segment, filling in zip(document.segments, filled.fillings, strict=True):

@@ -4,7 +4,7 @@ A worker keeps the model that it has loaded, and gives back what is to be record
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, replace
@@ -23,9 +23,11 @@ from transformer_cli.cli.documents import (
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import (
     Translating,
+    count_lines,
     load_translator,
     open_output,
     open_rows,
+    watch,
     write_rows,
 )
 from transformer_cli.cluster import ClusterExecutor, open_cluster, read_cluster
@@ -42,7 +44,8 @@ from transformer_cli.inference.output_directory import (
     find_inputs,
     open_directory,
 )
-from transformer_cli.inference.translator import LongLine, TextTranslator, ignore
+from transformer_cli.inference.stream import NOBODY, Watcher
+from transformer_cli.inference.translator import LongLine, TextTranslator
 from transformer_cli.objects import ObjectPath
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.directory import RunDirectory
@@ -156,7 +159,9 @@ def _translate_all(
     messages: dict[Path, tuple[str, ...]] = {}
     try:
         with bar(None, "translating", " lines") as lines_bar:
-            for result in _run(executor, tasks, lines_bar.update):
+            if not lines_bar.disable:
+                lines_bar.total = _count_lines(tasks)
+            for result in _run(executor, tasks, watch(lines_bar)):
                 if result.state is None:
                     failed += 1
                 else:
@@ -179,14 +184,19 @@ def _translate_all(
         )
 
 
-def _run(
-    executor: Executor, tasks: Sequence[Task], progress: Callable[[int], object]
-) -> Iterator[Result]:
-    """Yield results as they come; of what runs elsewhere, ``progress`` is by whole files."""
+def _count_lines(tasks: Sequence[Task]) -> int | None:
+    """Return how many lines the files have; None: that is not known before they are read."""
+    is_text = all(task.options.document is None for task in tasks)
+    counts = [count_lines(task.options) for task in tasks] if is_text else [None]
+    return None if None in counts else sum(count or 0 for count in counts)
+
+
+def _run(executor: Executor, tasks: Sequence[Task], watcher: Watcher) -> Iterator[Result]:
+    """Yield results as they come; of what runs elsewhere, progress is by whole files."""
     waiting: dict[Future[Result], TranslateOptions] = {}
     for task in tasks:
         if not task.is_shared:
-            yield executor.submit(translate_file, task, progress).result()
+            yield executor.submit(translate_file, task, watcher).result()
         else:
             waiting[executor.submit(translate_file, task)] = task.options
     for future in as_completed(waiting):
@@ -195,7 +205,7 @@ def _run(
         except WorkerError as error:  # a file may take more memory than any worker has
             options = waiting[future]
             result = Result(options.output, messages=(f"error: {options.input_}: {error}",))
-        progress(result.lines)
+        watcher.progress(result.lines)
         yield result
 
 
@@ -212,12 +222,12 @@ def describe_translator(options: TranslateOptions) -> dict[str, str]:
         return _load(options).settings_fingerprint
 
 
-def translate_file(task: Task, progress: Callable[[int], object] = ignore) -> Result:
+def translate_file(task: Task, watcher: Watcher = NOBODY) -> Result:
     """Translate a file; a mistake in it is a result."""
     with _lock:
         translator = _find_translator(task)
         try:
-            return _translate(task, translator, progress)
+            return _translate(task, translator, watcher)
         except (CorpusError, InputError) as error:
             return Result(task.options.output, messages=(f"error: {error}",))
 
@@ -252,9 +262,7 @@ def _key(options: TranslateOptions) -> str:
     return repr(replace(options, input_=Path(), output=Path()))
 
 
-def _translate(
-    task: Task, translator: TextTranslator[SearchEngine], progress: Callable[[int], object]
-) -> Result:
+def _translate(task: Task, translator: TextTranslator[SearchEngine], watcher: Watcher) -> Result:
     options, known = task.options, task.known
 
     def result(output_sha256: str, lines: int = 0, messages: tuple[str, ...] = ()) -> Result:
@@ -282,14 +290,15 @@ def _translate(
             with nullcontext() if task.is_shared else claim(options.output):
                 document = open_document(options)
                 memory = read_memory(options, document, task.memory)
-                filled = fill_document(options, document, translator, memory, progress)
+                filled = fill_document(options, document, translator, memory, watcher)
                 check_unchanged()
                 write_document(options, document, filled)
             told = tuple(f"{options.input_}: {message}" for message in filled.told())
             return result(sha256(options.output), len(filled.fillings), told)
         job, long_lines = Translating(options, translator, rows), _LongLines(options.line_offset)
         with open_output(job, task.is_shared) as file:
-            written = write_rows(job, file.write, progress, long_lines, file.kept)
+            watcher.progress(file.kept)
+            written = write_rows(job, file.write, watcher, long_lines, file.kept)
             check_unchanged()
     messages = (*long_lines.told(), *written.told())
     warnings = tuple(f"warning: {options.input_}: {message}" for message in messages)

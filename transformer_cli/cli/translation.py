@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice, tee
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO
 
-from transformer_cli.cli.display import bar, log, warn
+from transformer_cli.cli.display import bar, describe, log, warn
 from transformer_cli.cli.options import open_device, prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate import TranslateOptions
@@ -38,7 +38,11 @@ from transformer_cli.text.terms import describe_kept
 with lazy_imports():
     from transformer_cli.data.readers import terms
 
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
 _SHOWN = 10  # numbers of lines that are told
+_COUNTED_BYTES = 1 << 30  # a larger input's lines are not counted, as that takes seconds
 
 
 class Translating(NamedTuple):
@@ -54,7 +58,7 @@ class Translating(NamedTuple):
     @property
     def chunk_lines(self) -> int:
         """Number of lines that each rank translates together."""
-        return 1 if self.interactive else stream.CHUNK_LINES
+        return 1 if self.interactive else stream.chunk_lines_of(self.translator)
 
 
 def translate_text(options: TranslateOptions) -> None:
@@ -203,11 +207,37 @@ def _write(
 ) -> None:
     """Write each remaining row under a bar, and tell what the user should know of them."""
     warn_of_long = partial(_warn_of_long_line, job.options)
-    with bar(None, "translating", " lines", done, hidden or job.interactive) as lines_bar:
-        written = write_rows(job, write, lines_bar.update, warn_of_long, done, alignments)
+    with bar(None, "translating", " lines", done, hidden or job.interactive) as shown:
+        if not shown.disable:
+            shown.total = count_lines(job.options)
+            shown.refresh()
+        written = write_rows(job, write, watch(shown), warn_of_long, done, alignments)
     if not job.interactive:
         for message in written.told():
             log(message)
+
+
+def watch(shown: "tqdm[Any]") -> stream.Watcher:
+    """Return what shows in a bar how far a translation is."""
+    return stream.Watcher(
+        shown.update,
+        lambda lines: describe(shown, f"searching {lines:,} doubtful lines again", "translating"),
+    )
+
+
+def count_lines(options: TranslateOptions) -> int | None:
+    """Return how many lines will be written; None: counting those of the input would take long."""
+    path, table = options.input_, options.table
+    is_plain = options.reads_file and not isinstance(path, ObjectPath) and not is_compressed(path)
+    is_parquet = table is not None and table.format == "parquet"
+    if not is_plain or is_parquet or path.stat().st_size > _COUNTED_BYTES:
+        return None
+    lines, last = 0, b"\n"
+    with path.open("rb") as file:
+        while data := file.read(1 << 20):
+            lines += data.count(b"\n")
+            last = data[-1:]
+    return lines + (last != b"\n") - options.line_offset
 
 
 def _warn_of_long_line(options: TranslateOptions, long: LongLine) -> None:
@@ -252,7 +282,7 @@ def _name_lines(numbers: Sequence[int]) -> str:
 def write_rows(
     job: Translating,
     write: Callable[[str, str], object],
-    progress: Callable[[int], object],
+    watcher: stream.Watcher,
     on_long_line: Callable[[LongLine], object],
     done: int = 0,
     alignments: TextIO | None = None,
@@ -260,7 +290,9 @@ def write_rows(
     """Call ``write(source, line)`` for each remaining row, after the first ``done``."""
     written = WrittenLines()
     first = done + 1 + job.options.line_offset
-    for number, (row, translated) in enumerate(_translate(job, done, on_long_line), start=first):
+    for number, (row, translated) in enumerate(
+        _translate(job, done, on_long_line, watcher), start=first
+    ):
         falls_back = bool(translated.doubt) and job.options.fallback == "source"
         write(row.source, row.to_line(row.text if falls_back else translated.text))
         if alignments is not None:
@@ -286,12 +318,14 @@ def write_rows(
             written.losing.append(number)
             if job.interactive:
                 warn(f"line {number:,}", f"terms lost: {', '.join(translated.lost_terms)}")
-        progress(1)
     return written
 
 
 def _translate(
-    job: Translating, done: int, on_long_line: Callable[[LongLine], object]
+    job: Translating,
+    done: int,
+    on_long_line: Callable[[LongLine], object],
+    watcher: stream.Watcher = stream.NOBODY,
 ) -> Iterator[tuple[Row, stream.TranslatedLine]]:
     """Yield each remaining row with its translation.
 
@@ -312,6 +346,7 @@ def _translate(
         on_long_line,
         job.ranks,
         reads_ahead=options.reads_file,
+        watcher=watcher,
     )
     # The translations first, so that they are asked for until the prefixes' end is checked.
     return ((row, line) for line, row in zip(translated, remembered, strict=False))

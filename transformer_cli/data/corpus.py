@@ -17,6 +17,7 @@ from transformer_cli.artifact import combine_hashes, hash_files, mtime_key_of
 from transformer_cli.compression import compressed_ending, open_text
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.errors import CorpusError
+from transformer_cli.text.scripts import is_blank
 
 MAX_LINE_BYTES = 1 << 22
 """Longest line that is read: what has no line ends is no text, and might not fit into memory."""
@@ -298,7 +299,8 @@ class PairRange:
 
 def without_blank_pairs(text: ParallelText) -> tuple[ParallelText, int]:
     """Return the pairs with text on both sides, and the number of the others."""
-    kept = [index for index, (src, tgt) in enumerate(text.pairs()) if src.strip() and tgt.strip()]
+    pairs = enumerate(text.pairs())
+    kept = [index for index, pair in pairs if not any(map(is_blank, pair))]
     src, tgt = ([side[index] for index in kept] for side in (text.src, text.tgt))
     tags = text.tags and [text.tags[index] for index in kept]
     return ParallelText(src, tgt, tags), len(text) - len(kept)

@@ -26,12 +26,15 @@ from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.errors import CorpusError
 from transformer_cli.objects import ObjectPath
 from transformer_cli.text.protocol import StreamedLines, draw_places
+from transformer_cli.text.scripts import has_letters, is_blank
 
 T = TypeVar("T")
 AnyShard = TypeVar("AnyShard", bound=PairRange | PairSource)
 Shard = PairRange | PairSource
 """What one task reads: a range of plain text, or a source that can only be read from its start."""
 
+MANY = 0.2
+"""Share of a text's pairs from which on they count as what a model has to learn."""
 BLOCK_PAIRS = 1 << 14
 """Neighbouring pairs of a source that are hashed together; a range has some such blocks."""
 MIN_PAIRS_FOR_WORKERS = 50_000
@@ -54,6 +57,10 @@ class BlockStats(NamedTuple):
     """The others."""
     sha256: str
     """Of the pairs with text on both sides."""
+    letterless: int
+    """Of these, sources without letters."""
+    copied: int
+    """Of these, targets with letters that are their sources."""
 
 
 @dataclass(frozen=True)
@@ -65,13 +72,17 @@ class TextStats:
     pairs: int
     """Pairs with text on both sides."""
     blank: int
-    """Pairs of which a side is nothing but whitespace."""
+    """Pairs of which a side is blank."""
     mtime_key: str | None = None
     """The source's, if it was known before the source was read."""
     parts: list[int] = field(default_factory=list)
     """The number of pairs with text on both sides in each of several sources."""
     blocks: list[list[int]] = field(default_factory=list)
     """The same in the blocks of each file, or pair of files."""
+    letterless: bool = False
+    """Whether many sources have no letters, so that a model must translate such lines."""
+    copied: bool = False
+    """Whether many targets are their sources, so that copies are right."""
 
     @classmethod
     def of(
@@ -81,15 +92,18 @@ class TextStats:
         files = list(chain.from_iterable(parts))
         blocks = list(chain.from_iterable(files))
         sums = "".join(block.sha256 for block in blocks)
+        pairs = sum(block.full for block in blocks)
         return cls(
             hashlib.sha256(sums.encode()).hexdigest(),
-            pairs=sum(block.full for block in blocks),
+            pairs=pairs,
             blank=sum(block.blank for block in blocks),
             mtime_key=mtime_key,
             parts=[sum(block.full for file in part for block in file) for part in parts]
             if len(parts) > 1
             else [],
             blocks=[[block.full for block in file] for file in files],
+            letterless=sum(block.letterless for block in blocks) > MANY * pairs,
+            copied=sum(block.copied for block in blocks) > MANY * pairs,
         )
 
 
@@ -195,7 +209,7 @@ class StreamedText:
 
 def keep_full(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Yield the pairs that have text on both sides."""
-    return ((src, tgt) for src, tgt in pairs if src.strip() and tgt.strip())
+    return ((src, tgt) for src, tgt in pairs if not (is_blank(src) or is_blank(tgt)))
 
 
 # --- shards --------------------------------------------------------------------------------------
@@ -285,15 +299,18 @@ def check_pairs(
     blocks = []
     for first in pairs:
         sides = src_side, tgt_side = hashlib.sha256(), hashlib.sha256()
-        full = total = 0
+        full = total = letterless = copied = 0
         for batch in in_batches(chain((first,), islice(pairs, block_pairs - 1))):
             look(batch)
-            kept = [(src, tgt) for src, tgt in batch if src.strip() and tgt.strip()]
+            kept = list(keep_full(batch))
             total += len(batch)
             full += len(kept)
+            letterless += sum(not has_letters(src) for src, _ in kept)
+            copied += sum(src == tgt and has_letters(src) for src, tgt in kept)
             src_side.update("".join([f"{src}\n" for src, _ in kept]).encode())
             tgt_side.update("".join([f"{tgt}\n" for _, tgt in kept]).encode())
-        blocks.append(BlockStats(full, total - full, combine_hashes(sides)))
+        digest = combine_hashes(sides)
+        blocks.append(BlockStats(full, total - full, digest, letterless, copied))
     return blocks
 
 

@@ -17,6 +17,7 @@ from transformer_cli.compression import is_compressed, open_text
 from transformer_cli.encodings import find_encoding
 from transformer_cli.errors import InputError
 from transformer_cli.packages import lazy_imports
+from transformer_cli.text.scripts import has_letters
 
 with lazy_imports():
     from transformer_cli.documents import html, markdown, po, subtitles, tmx, xliff
@@ -26,9 +27,6 @@ MAX_BYTES = 1 << 26
 
 LOW_CONFIDENCE = 0.5
 """Below this a person should review a translation: its tokens are less likely than not."""
-
-LETTER = re.compile(r"[^\W\d_]")
-"""What makes a text one to translate."""
 
 DocumentFormat = Literal["po", "xliff", "tmx", "html", "markdown", "srt", "vtt", "lines"]
 _FORMATS: dict[str, DocumentFormat] = {
@@ -115,7 +113,7 @@ class Segment:
     @property
     def has_words(self) -> bool:
         """True if there is anything to translate between the tags."""
-        return LETTER.search(self.plain) is not None
+        return has_letters(self.plain)
 
     def without_soft_hyphens(self) -> "Segment":
         """Return the segment without soft hyphens in its words, which few models know so."""

@@ -199,7 +199,7 @@ def _translate_cores(
     """Translate what has words, with its tags or with those put in again; by place, in order."""
     done: dict[int, JoinedTranslation] = {}
     for place, core in cores.items():
-        if not core.has_words:
+        if not (core.has_words or how.translates_numbers):
             done[place] = JoinedTranslation(core.segment.text)
     whole = [p for p, core in cores.items() if p not in done and core.can_stay_whole(how)]
     aligned = how.aligns_all and how.can_align

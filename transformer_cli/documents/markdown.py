@@ -7,7 +7,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transformer_cli.documents.document import (
-    LETTER,
     TEMPLATE,
     Segment,
     Source,
@@ -18,7 +17,7 @@ from transformer_cli.documents.document import (
 )
 from transformer_cli.documents.inline import find_partners
 from transformer_cli.packages import import_extra
-from transformer_cli.text.scripts import is_of_word
+from transformer_cli.text.scripts import has_letters, is_of_word
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -117,7 +116,7 @@ class MarkdownDocument(TextDocument):
                 self._add_block(token.content, token.map[0], lines, starts, cursors)
             elif token.type == "kept_open":
                 cursors[token.map[0]] = token.meta["column"]
-            elif token.type == "html_block" and LETTER.search(_without_markup(token.content)):
+            elif token.type == "html_block" and has_letters(_without_markup(token.content)):
                 self.left.append(
                     f"{self.name}:{token.map[0] + 1}: is HTML, which is left in Markdown"
                 )

@@ -35,6 +35,7 @@ class LineTranslator:
         aligns_all: whether it shall also where no tag depends on it, to tell coverage.
         find_matches: finds, for each of some texts, what a translation memory has that is like it.
         fills_doubtful: whether a segment is filled whose translation is doubtful.
+        translates_numbers: whether segments without words are translated, too; see ``TextStats``.
     """
 
     translate: Callable[[Sequence[str], bool], Sequence[Translation]]
@@ -46,6 +47,7 @@ class LineTranslator:
         [None] * len(texts)
     )
     fills_doubtful: bool = True
+    translates_numbers: bool = False
 
     @property
     def placeholders(self) -> tuple[Protection, ...]:

@@ -151,6 +151,11 @@ class CTranslate2Engine:
         return cls(translator, src_names, tgt_names, model.max_positions if learned else SINUSOIDS)
 
     @property
+    def is_on_gpu(self) -> bool:
+        """Whether a GPU computes."""
+        return bool(self.translator.device != "cpu")
+
+    @property
     def fingerprint(self) -> dict[str, str]:
         """What decides the output: the precision that it has chosen, its name and its version."""
         precision = {"precision": self.translator.compute_type, "engine": "ctranslate2"}

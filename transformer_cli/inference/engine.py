@@ -51,6 +51,10 @@ class SearchEngine(Protocol):
         """Whether threads may call ``search`` at once, each of them with gain."""
 
     @property
+    def is_on_gpu(self) -> bool:
+        """Whether a GPU computes."""
+
+    @property
     def can_align(self) -> bool:
         """Whether there is ``align``."""
 

@@ -5,11 +5,12 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cache, partial
 from itertools import islice, zip_longest
 from operator import le
-from threading import Event
+from threading import Event, Lock
 from typing import Any, NamedTuple, TypeVar
 
 from transformer_cli.data.filters.rules import ScriptCheck, is_copy
@@ -29,8 +30,9 @@ from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.protocol import Translation
 from transformer_cli.text.reserved import compare_placeholders
 
-CHUNK_LINES = 4096
-"""Lines read, sorted by length and translated together."""
+CHUNK_LINES = 1024
+"""Lines read, sorted by length and translated together on a CPU."""
+_GPU_CHUNKS = 4  # times as many on a GPU, whose batches would otherwise be small
 _Numbered = tuple[int, tuple[str, str]]  # a line and its prefix
 _Result = TypeVar("_Result")
 # A phrase three times in a row, 'of the car of the car of the car', or four times within a word,
@@ -47,6 +49,18 @@ _MAX_LENGTH_RATIO = 3.0
 _SMOOTHING = 10  # characters, so that a word may become a clause
 # Ideographs, kana and hangul, of which one says as much as some three letters.
 _DENSE = re.compile("[\u2e80-\ud7ff]")
+
+
+class Watcher(NamedTuple):
+    """What is told how far a translation is."""
+
+    progress: Progress = ignore
+    """Called with the number of lines that the engine has just finished."""
+    announce: Callable[[int], AbstractContextManager[object]] = nullcontext
+    """Entered while so many doubtful lines are searched again."""
+
+
+NOBODY = Watcher()
 
 
 class TranslatedLine(NamedTuple):
@@ -90,6 +104,11 @@ def with_prefixes(
         yield line, prefix
 
 
+def chunk_lines_of(translator: TextTranslator[SearchEngine]) -> int:
+    """Return how many lines a translator should translate together."""
+    return CHUNK_LINES * (_GPU_CHUNKS if translator.engine.is_on_gpu else 1)
+
+
 def translate_stream(
     translator: TextTranslator[SearchEngine],
     lines: Iterable[tuple[str, str]],
@@ -100,6 +119,7 @@ def translate_stream(
     on_long_line: Callable[[LongLine], object] = ignore,
     ranks: Ranks = SINGLE_PROCESS,
     reads_ahead: bool = False,
+    watcher: Watcher = NOBODY,
 ) -> Iterator[TranslatedLine]:
     """Yield one record a line, in order, holding ``chunk_lines`` of them at a time.
 
@@ -109,14 +129,15 @@ def translate_stream(
         n_best: maximum number of translations, as a JSON object with their scores; None: the best
             one's text.
         with_alignments: whether the alignment of the best one is written too.
-        chunk_lines: see ``CHUNK_LINES``; on each rank.
+        chunk_lines: see ``chunk_lines_of``; on each rank.
         first_line: its number.
         on_long_line: called with each line too long to be translated as one, on its rank.
         ranks: who shares the work; all of them get all records.
         reads_ahead: whether two chunks are held, if the engine can search both: not of a pipe,
             whose writer may wait for translations.
+        watcher: is told of each line once, from any thread; of several ranks, on each one.
     """
-    stopped = Event()
+    stopped, reporting = Event(), Lock()
 
     def encode(share: Sequence[_Numbered]) -> list[EncodedLine]:
         return translator.encode_lines(
@@ -127,10 +148,21 @@ def translate_stream(
 
     def translate(share: Sequence[_Numbered], encoded: Sequence[EncodedLine]) -> list[list[Any]]:
         """Translate one rank's lines of a chunk; what goes from rank to rank is JSON."""
-        options = n_best, with_alignments, ignore, stopped.is_set
+        left = len(share)
+
+        def count(pieces: int) -> None:
+            nonlocal left
+            lines = min(pieces, left)  # a long line has several
+            left -= lines
+            with reporting:
+                watcher.progress(lines * ranks.size)
+
+        options = n_best, with_alignments, count, stopped.is_set
         best = translator.translate_encoded(encoded, *options)
+        count(left)  # blank lines, which are not searched
         if n_best is None:
-            best = search_doubtful_again(translator, encoded, best, *options[1:])
+            again = with_alignments, watcher.announce, stopped.is_set
+            best = search_doubtful_again(translator, encoded, best, *again)
         else:  # these are what the model says, good or bad
             best = tell_doubts(translator, encoded, best)
         return [
@@ -220,8 +252,9 @@ def _to_json(line: int, translations: Sequence[Translation]) -> str:
 class DoubtFinder:
     """Tells translations into a language that are most likely wrong."""
 
-    def __init__(self, tgt_lang: str) -> None:
+    def __init__(self, tgt_lang: str, may_copy: bool = False) -> None:
         self._script = ScriptCheck(tgt_lang)
+        self._may_copy = may_copy
 
     def find(self, src: str, tgt: str) -> str:
         """Return what is doubtful about a translation, as in 'repeats itself'; '' if nothing is."""
@@ -232,7 +265,7 @@ class DoubtFinder:
             return "repeats itself"
         if not 1 / _MAX_LENGTH_RATIO <= ratio <= _MAX_LENGTH_RATIO:
             return "too long" if ratio > 1 else "too short"
-        if is_copy(src, tgt):
+        if not self._may_copy and is_copy(src, tgt):
             return "source copied"
         script = self._script.foreign_script(tgt)
         if script and self._script.foreign_script(src) != script:
@@ -255,7 +288,11 @@ def _repeats(text: str, times: int) -> bool:
     return any(any(map(str.isalpha, each[0])) for each in _STUTTERED[times].finditer(text))
 
 
-_finder_of = cache(DoubtFinder)
+_build_finder = cache(DoubtFinder)
+
+
+def _finder_of(translator: TextTranslator[SearchEngine]) -> DoubtFinder:
+    return _build_finder(translator.config.data.tgt_lang, translator.may_copy)
 
 
 def tell_doubts(
@@ -264,7 +301,7 @@ def tell_doubts(
     found: Sequence[list[Translation]],
 ) -> list[list[Translation]]:
     """Return the translations of lines, the best of each with what is doubtful about it."""
-    finder = _finder_of(translator.config.data.tgt_lang)
+    finder = _finder_of(translator)
     return [
         [replace(best, doubt=finder.find(line.text, best.text)), *others]
         for line, (best, *others) in zip(encoded, found, strict=True)
@@ -276,7 +313,7 @@ def search_doubtful_again(
     encoded: Sequence[EncodedLine],
     found: Sequence[list[Translation]],
     with_alignments: bool = False,
-    progress: Progress = ignore,
+    announce: Callable[[int], AbstractContextManager[object]] = nullcontext,
     should_stop: ShouldStop = never,
 ) -> list[list[Translation]]:
     """Return what ``tell_doubts`` does, after a second search for lines with a doubtful best one.
@@ -291,10 +328,10 @@ def search_doubtful_again(
         return told
     beam_size = max(SLOT_BEAM, translator.decoding.beam_size)
     lines = [encoded[place] for place in places]
-    again = translator.with_search(beam_size).translate_encoded(
-        lines, beam_size, with_alignments, progress, should_stop
-    )
-    finder = _finder_of(translator.config.data.tgt_lang)
+    wider = translator.with_search(beam_size)
+    with announce(len(lines)):
+        again = wider.translate_encoded(lines, beam_size, with_alignments, ignore, should_stop)
+    finder = _finder_of(translator)
 
     def losses(line: EncodedLine, one: Translation) -> tuple[bool, int]:
         differs = bool(compare_placeholders(line.text, one.text, translator.tokenizers.protect))

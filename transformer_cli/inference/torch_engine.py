@@ -55,6 +55,11 @@ class TorchEngine:
         """Device of the model."""
         return next(self.model.parameters()).device
 
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether a GPU computes."""
+        return self.device.type != "cpu"
+
     @cached_property
     def searched(self) -> Transformer | Ensemble:
         """What is searched: the model, or all of them as one."""

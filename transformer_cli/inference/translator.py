@@ -14,7 +14,8 @@ from transformer_cli.inference.alignment import align_words
 from transformer_cli.inference.engine import Hypothesis, SearchEngine, SearchOptions
 from transformer_cli.packages import __version__
 from transformer_cli.text.protocol import Tokenizer, Tokenizers, Translation
-from transformer_cli.text.reserved import find_placeholders
+from transformer_cli.text.reserved import find_placeholders, has_words
+from transformer_cli.text.scripts import are_close, is_blank
 from transformer_cli.text.terms import Term, TermList
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
@@ -63,6 +64,7 @@ class EncodedLine:
         prefix_ids: its ids, which the first piece's outputs begin with.
         values: what slots stand for; see ``EncodedSource``.
         tag: what the pieces begin with.
+        is_copied: whether the line is its own translation; then there are no pieces.
     """
 
     text: str
@@ -71,6 +73,7 @@ class EncodedLine:
     prefix_ids: list[int]
     values: tuple[str, ...] = ()
     tag: str | None = None
+    is_copied: bool = False
 
     @property
     def ids(self) -> list[int]:
@@ -187,6 +190,15 @@ class TextTranslator(Generic[EngineT]):
         return replace(self, terms=terms)
 
     @property
+    def may_copy(self) -> bool:
+        """Whether a translation that is its source may be right.
+
+        So it is between closely related languages, and after a training text with many copies.
+        """
+        data = self.config.data
+        return self.tokenizers.copied or are_close(data.src_lang, data.tgt_lang)
+
+    @property
     def settings_fingerprint(self) -> dict[str, str]:
         """What decides the translation of a line, by name: settings and versions."""
         search = self.decoding.model_dump(mode="json", exclude={"batch_tokens"})
@@ -230,7 +242,11 @@ class TextTranslator(Generic[EngineT]):
         should_stop: ShouldStop = never,
         tags: Sequence[str | None] | None = None,
     ) -> list[list[Translation]]:
-        """Return each line's translations, best first: at least one, empty for a blank line.
+        """Return each line's translations, best first: at least one.
+
+        A line without words, such as a number, a URL or a line of invisible characters, is its own
+        translation; see ``has_words``. It is translated if a prefix is forced, if terms are in it,
+        or if many sources of the training text have no letters.
 
         A line of more than ``longest_source`` tokens is split into as few pieces as possible, of
         nearly equal length; their translations are joined by spaces.
@@ -329,7 +345,8 @@ class TextTranslator(Generic[EngineT]):
         for line in encoded:
             of_pieces = [next(found) for _ in line.pieces]
             joined = [LineHypothesis(line, pieces) for pieces in zip(*of_pieces, strict=False)]
-            nothing = LineHypothesis(EncodedLine(line.text, [], "", []), ())
+            without = line if line.is_copied else EncodedLine(line.text, [], "", [])
+            nothing = LineHypothesis(without, ())
             ranked.append(joined[:n_best] or [nothing])
         aligned = self._align(ranked, with_alignments)
         return [
@@ -340,12 +357,14 @@ class TextTranslator(Generic[EngineT]):
     def encode_line(self, text: str, prefix: str, tag: str | None) -> EncodedLine:
         """Encode a line, cut into as few pieces as have room, which are as equal as can be.
 
-        A line of nothing but white space, or of invisible characters, has none.
+        A line that is its own translation has none.
 
         Raises:
             UsageError: the tokenizers have no such tag.
         """
         prefix = prefix.strip()
+        if self._is_copied(text, prefix):
+            return EncodedLine(text, [], "", [], tag=tag, is_copied=True)
         ids, values = self.tokenizers.encode_source(text, self.terms)
         start = [] if tag is None else [self.tokenizers.tag_id(tag)]
         count = -(-len(ids) // (self.longest_source - len(start)))
@@ -353,6 +372,14 @@ class TextTranslator(Generic[EngineT]):
         pieces = [[*start, *ids[begin:end], EOS_ID] for begin, end in pairwise(ends)]
         prefix_ids = self.tokenizers.encode_target(prefix, values) if prefix else []
         return EncodedLine(text, pieces, prefix, prefix_ids, values, tag)
+
+    def _is_copied(self, text: str, prefix: str) -> bool:
+        if is_blank(text):
+            return True
+        is_translated = prefix or self.tokenizers.letterless
+        if is_translated or has_words(text, self.tokenizers.protect):
+            return False
+        return not self.find_lost(text, "")[0]
 
     def _count_lost(self, line: EncodedLine, hypothesis: Hypothesis) -> int:
         """Return how many terms of a line its translation has not; of a piece of one, none."""
@@ -403,6 +430,10 @@ class TextTranslator(Generic[EngineT]):
         ``aligned`` are the source tokens that its tokens are aligned to, if that was needed.
         """
         line, ids, tgt = hypothesis.line, hypothesis.ids, self.tokenizers.tgt
+        if line.is_copied:
+            text = line.text.strip()
+            links = ((place, place) for place in range(len(text.split())))
+            return Translation(text, 0.0, 0.0, tuple(links) if with_alignment else (), 0)
         of_source = line.text, line.ids, self.terms
         src_tokens = self.tokenizers.source_tokens(*of_source) if aligned else []
         needed = with_alignment or tgt.is_word_level or line.values

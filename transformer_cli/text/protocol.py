@@ -92,6 +92,7 @@ class Tokenizers:
 
     ``types`` are the different words of the training text, source and target, before rare ones
     were left out; None for subwords. ``protect`` and ``tags`` are those of ``ReservedTokenizers``.
+    ``letterless`` and ``copied`` are those of ``TextStats``.
     """
 
     src: Tokenizer
@@ -99,6 +100,8 @@ class Tokenizers:
     types: tuple[int, int] | None = None
     protect: tuple[Protection, ...] = ()
     tags: tuple[str, ...] = ()
+    letterless: bool = False
+    copied: bool = False
 
     def tag_id(self, name: str) -> int:
         """Return the id of a tag, which is put before a source's ids; UsageError: there is none."""

@@ -19,6 +19,7 @@ from time import process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transformer_cli.config.protection import (
+    GROUPS,
     PlaceholderPattern,
     Protected,
     Protection,
@@ -26,6 +27,7 @@ from transformer_cli.config.protection import (
 )
 from transformer_cli.errors import TokenizerError, UsageError, did_you_mean, shorten_middle
 from transformer_cli.text.protocol import EncodedSource, Lines, StreamedLines, Tokenizer, Tokenizers
+from transformer_cli.text.scripts import has_letters
 from transformer_cli.text.terms import TermList
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ _PATTERNS: dict[Protected, str] = {
     "printf": _PRINTF,
     "braces": _BRACES,
 }
+_SIGNS = ("%", "<", "{", "&", "@", "://", "www.")  # each placeholder of a group has one
 _CLOSING = re.compile(rf"</({_NAME})")
 # Elements that need no closing tag in their line to be told from '<file>' in 'Usage: cat <file>'.
 _INLINE_ELEMENT = re.compile(
@@ -94,7 +97,8 @@ def find_placeholders(line: str, protect: Collection[Protection]) -> list[Placeh
         TokenizerError: a user's pattern takes too long.
     """
     placeholders: list[Placeholder] = []
-    if not protect:
+    is_only_groups = not any(isinstance(each, PlaceholderPattern) for each in protect)
+    if not protect or (is_only_groups and not any(sign in line for sign in _SIGNS)):
         return placeholders
     pattern, own = _compile(tuple(protect))
     search = _search_by_turns(own, pattern) if own else pattern.search
@@ -114,6 +118,22 @@ def find_placeholders(line: str, protect: Collection[Protection]) -> list[Placeh
             placeholders.append(Placeholder(match[0], *match.span()))
         place = match.end() + (not match[0])  # a pattern of one's own may but look ahead
     return placeholders
+
+
+def has_words(line: str, protect: Collection[Protection] = ()) -> bool:
+    """Return whether a line has letters outside placeholders, of all groups and own patterns.
+
+    Numbers, dates, punctuation, URLs and tags have nothing to translate.
+    """
+    if not has_letters(line):
+        return False
+    own = [each for each in protect if isinstance(each, PlaceholderPattern)]
+    end = 0
+    for _, start, after in find_placeholders(line, (*own, *GROUPS)):
+        if has_letters(line[end:start]):
+            return True
+        end = after
+    return has_letters(line[end:])
 
 
 @cache
@@ -384,7 +404,15 @@ class ReservedTokenizers(Tokenizers):
         tgt = src
         if tokenizers.src is not tokenizers.tgt:
             tgt = ReservedTokenizer(tokenizers.tgt, bool(protect), tags, has_terms)
-        return cls(src, tgt, tokenizers.types, tuple(protect), tuple(tags))
+        return cls(
+            src,
+            tgt,
+            tokenizers.types,
+            tuple(protect),
+            tuple(tags),
+            tokenizers.letterless,
+            tokenizers.copied,
+        )
 
     def tag_id(self, name: str) -> int:
         if not self.tags:

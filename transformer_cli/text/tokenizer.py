@@ -5,8 +5,8 @@ Each kind is a module in ``text/kinds`` with a manifest of its own, which inheri
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -31,6 +31,7 @@ from transformer_cli.text.reserved import ReservedTokenizers, without_slots
 from transformer_cli.text.vocabulary import SpecialIds
 
 MANIFEST_NAME = "tokenizer.json"
+_TRAITS = ("letterless", "copied")
 MAX_TOKENIZER_BYTES = 1 << 28  # of a vocabulary or a model, many times the largest ones in use
 
 Side = Literal["src", "tgt", "joint"]
@@ -54,6 +55,8 @@ class TokenizerManifest(BaseModel):
     protect: ProtectedParts = []  # placeholders that reserved tokens stand for
     tags: list[TagName] = []  # reserved tokens, in the order of their ids
     terms: bool = False  # whether marks of terms follow them
+    letterless: bool = False  # this and the next are of the training text; see ``TextStats``
+    copied: bool = False
 
     @abstractmethod
     def load(self, directory: Path) -> Tokenizers:
@@ -61,9 +64,8 @@ class TokenizerManifest(BaseModel):
 
     def save(self, directory: Path) -> None:
         """Write tokenizer.json: the last file, so that a directory with it is complete."""
-        empty = {
-            key for key in ("protect", "tags", "terms", "specials") if not getattr(self, key, None)
-        }
+        optional = ("protect", "tags", "terms", "letterless", "copied", "specials")
+        empty = {key for key in optional if not getattr(self, key, None)}
         text = self.model_dump_json(indent=2, exclude=empty)
         write_text(directory / MANIFEST_NAME, f"{text}\n")
 
@@ -173,7 +175,10 @@ def _read_file(path: Path, advice: str = _RESTORE) -> bytes:
 
 @dataclass(frozen=True)
 class TrainingText:
-    """The text that tokenizers are learned from, with its SHA-256 and its languages, as in 'de'."""
+    """The text that tokenizers are learned from, with its SHA-256 and its languages, as in 'de'.
+
+    ``traits`` are what a manifest records of the text.
+    """
 
     src_lang: str
     tgt_lang: str
@@ -183,6 +188,7 @@ class TrainingText:
     progress: ProgressBar
     warn: Callable[[str, str], None] | None = None
     """Shows a warning about a setting; None: nobody asks whether characters survive."""
+    traits: Mapping[str, bool] = field(default_factory=dict)
 
     def sides(self, joint: bool) -> list[tuple[Side, Lines, str]]:
         """Return what to learn from: both sides as one, or each; with a label for messages."""
@@ -210,7 +216,7 @@ def learn_tokenizers(
         src, tgt = (without_slots(text.src, text.tgt, protect, side) for side in (0, 1))
         text = replace(text, src=src, tgt=tgt)
     manifest: TokenizerManifest = import_kind(config.kind).learn(config, text, directory)
-    reserved = {"protect": protect, "tags": list(tags), "terms": has_terms}
+    reserved = {"protect": protect, "tags": list(tags), "terms": has_terms, **text.traits}
     manifest.model_copy(update=reserved).save(directory)
     if text.warn is not None and config.kind != "words":
         made = manifest.load(directory)
@@ -231,8 +237,12 @@ def copy_tokenizers(
     directory: Path,
     tags: Sequence[str] = (),
     has_terms: bool = False,
+    traits: Mapping[str, bool] | None = None,
 ) -> Tokenizers:
-    """Copy the tokenizers in ``source`` to use them with another training text, and these tags."""
+    """Copy the tokenizers in ``source`` to use them with another training text, and these tags.
+
+    ``traits`` are those of the other text; see ``TrainingText``. None: the text is the same.
+    """
     manifest = _load_manifest(source)
     if has_terms and not manifest.terms:
         raise TokenizerError(
@@ -249,7 +259,7 @@ def copy_tokenizers(
         data = manifest.read_checked(source / name)
         with whole_file(directory / name) as temporary:
             temporary.write_bytes(data)
-    manifest.model_copy(update={"learned_from": text_sha256}).save(directory)
+    manifest.model_copy(update={"learned_from": text_sha256, **(traits or {})}).save(directory)
     return load_tokenizers(directory)
 
 
@@ -276,15 +286,17 @@ def _load_manifest(directory: Path) -> TokenizerManifest:
 def load_tokenizers(directory: Path) -> Tokenizers:
     """Load what ``learn_tokenizers`` wrote, unchanged; the directory alone is enough."""
     manifest = _load_manifest(directory)
-    tokenizers = manifest.load(directory)
+    traits = {key: getattr(manifest, key) for key in _TRAITS}
+    tokenizers = replace(manifest.load(directory), **traits)
     reserved = manifest.protect, manifest.tags, manifest.terms
     return ReservedTokenizers.of(tokenizers, *reserved) if any(reserved) else tokenizers
 
 
 def have_same_tokenizers(first: Path, second: Path) -> bool:
     """Return whether two directories have the same tokenizers, whatever their training texts."""
-    one, other = _load_manifest(first), _load_manifest(second)
-    return one == other.model_copy(update={"learned_from": one.learned_from})
+    of_text = {"learned_from", *_TRAITS}
+    one, other = (_load_manifest(path).model_dump(exclude=of_text) for path in (first, second))
+    return one == other
 
 
 def matches_configured_files(config: TokenizerConfig, directory: Path) -> bool:

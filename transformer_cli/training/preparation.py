@@ -155,7 +155,9 @@ def _prepare_tokenizers(
     executor: Executor,
     warn: Warn | None,
 ) -> Tokenizers:
-    text_sha256 = text.stats.text_sha256
+    stats = text.stats
+    text_sha256 = stats.text_sha256
+    traits = {"letterless": stats.letterless, "copied": stats.copied}
     if _can_reuse_tokenizers(config, run, text_sha256):
         return tokenizer.load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
@@ -164,12 +166,13 @@ def _prepare_tokenizers(
     with whole_directory(run.tokenizer) as directory:
         if config.init is not None:
             source = RunDirectory(config.init).tokenizer
-            return tokenizer.copy_tokenizers(source, text_sha256, directory, tags, has_terms)
+            of_copy = directory, tags, has_terms, traits
+            return tokenizer.copy_tokenizers(source, text_sha256, *of_copy)
         is_sampled = len(text) > MOST_LINES and tokenizer.learns_from_sample(config.tokenizer)
         lines = text.sample(MOST_LINES, executor) if is_sampled else text
         languages = config.data.src_lang, config.data.tgt_lang
         learned_from = tokenizer.TrainingText(
-            *languages, lines.src, lines.tgt, text_sha256, progress, warn
+            *languages, lines.src, lines.tgt, text_sha256, progress, warn, traits
         )
         of_text = learned_from, directory, tags, has_terms
         return tokenizer.learn_tokenizers(config.tokenizer, *of_text)

@@ -39,7 +39,7 @@ def test_filters_are_built_in_the_order_of_the_schema_and_blank_always() -> None
 
 
 REJECTED: dict[FilterName, list[tuple[str, str]]] = {
-    "blank": [("", "A dog."), ("Ein Hund.", " \u3000\t")],
+    "blank": [("", "A dog."), ("Ein Hund.", " \u3000\t"), ("\u200b", "A dog.")],
     "encoding": [
         ("Zwei junge weiÃŸe MÃ¤nner.", "Two young white men."),
         ("Ein\ufffd Hund.", "A dog."),

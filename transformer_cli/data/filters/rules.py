@@ -25,8 +25,8 @@ from transformer_cli.config.languages import base_language
 from transformer_cli.config.protection import GROUPS
 from transformer_cli.data.corpus import NO_DIGEST, Digests, Dropping, find_repeated, is_among
 from transformer_cli.packages import import_extra
-from transformer_cli.text.reserved import Placeholder, find_placeholders
-from transformer_cli.text.scripts import script_of, scripts_of
+from transformer_cli.text.reserved import find_placeholders
+from transformer_cli.text.scripts import is_blank, script_of, scripts_of
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -146,7 +146,6 @@ def _percentile(values: np.ndarray, counts: np.ndarray, percent: float) -> float
 
 # --- markup and numbers ---------------------------------------------------------------------------
 
-_BEGINNINGS = "%<{&@"
 _POSITION_OR_FORMAT = re.compile(r"(?<=%)(?:\d+\$)?[-+#0]*\d*(?:\.\d+)?[hljztL]*")
 _TAG_NAME = re.compile(r"</?[\w:-]+")
 _THOUSANDS = re.compile(r"(?<=\d)[.,'’ \u00a0\u202f](?=\d{3}(?!\d))")
@@ -155,16 +154,10 @@ _FULL_HOUR = re.compile(r"(?<=\d):00\b")
 _NUMBER, _DIGIT = re.compile(r"\d+"), re.compile(r"\d")
 
 
-def _find_placeholders(line: str) -> list[Placeholder]:
-    """Return the placeholders, tags and URLs of a line, in their order."""
-    may_have = any(sign in line for sign in _BEGINNINGS) or "://" in line or "www." in line
-    return find_placeholders(line, GROUPS) if may_have else []
-
-
 def _without_placeholders(line: str) -> str:
     """Return a line with a space for each placeholder, tag and URL."""
     rest, end = [], 0
-    for _, start, after in _find_placeholders(line):
+    for _, start, after in find_placeholders(line, GROUPS):
         rest.append(line[end:start])
         end = after
     return " ".join((*rest, line[end:]))
@@ -176,7 +169,7 @@ def _is_short(line: str) -> bool:
 
 
 def _differ_in_markup(src: str, tgt: str) -> bool:
-    parts = [[each.text for each in _find_placeholders(line)] for line in (src, tgt)]
+    parts = [[each.text for each in find_placeholders(line, GROUPS)] for line in (src, tgt)]
     if not any(parts):
         return False
     src_kept, tgt_kept = (
@@ -317,9 +310,9 @@ def is_copy(src: str, tgt: str) -> bool:
 
 
 def _find_blank(src: str, tgt: str) -> str:
-    if src.strip() and tgt.strip():
-        return ""
-    return "both sides" if not (src + tgt).strip() else "target" if src.strip() else "source"
+    is_blank_of = {"source": is_blank(src), "target": is_blank(tgt)}
+    sides = [side for side, blank in is_blank_of.items() if blank]
+    return "both sides" if len(sides) == 2 else "".join(sides)
 
 
 def _build_script(src_lang: str, tgt_lang: str) -> PairFilter:
@@ -363,7 +356,7 @@ def _build_language(
 
 
 _RULES: tuple[Filter, ...] = (
-    PairFilter("blank", "a side is nothing but whitespace", _find_blank),
+    PairFilter("blank", "a side has nothing but invisible characters", _find_blank),
     PairFilter(
         # Short ones may be right: names, titles and 'OK' are the same in many languages.
         "identical",

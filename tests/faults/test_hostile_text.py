@@ -48,15 +48,15 @@ def test_a_long_line_loses_its_middle(length: int) -> None:
 
 
 def test_lines_on_the_terminal_do_not_steer_it(capsys: pytest.CaptureFixture[str]) -> None:
-    print_error(f"{STEERING}: no\nsuch run; {'9' * 5000}; give another", [STEERING])
+    print_error(f"{STEERING}: no\nsuch run; {'99 ' * 1700}; give another", [STEERING])
     warn(f"{STEERING}\r\n", STEERING)
     log(f"{STEERING}\nsecond line")
     say(f"{STEERING}\n{STEERING}")
     out, err = capsys.readouterr()
     assert out == f"{SHOWN}\n{SHOWN}\n"
     first, *others = err.splitlines()
-    assert first.startswith(f"transformer-cli: error: {SHOWN}: no such run; 999")
-    assert first.endswith("99; give another")
+    assert first.startswith(f"transformer-cli: error: {SHOWN}: no such run; 99 99 ")
+    assert first.endswith("99 ; give another")
     assert len(first) < 1100
     assert others == [
         f"transformer-cli: error: {SHOWN}",
@@ -208,7 +208,8 @@ def test_a_long_tag_in_a_subtitle_is_wrapped_few_times(
     text = "two men in blue shirts are playing football on a <c.{}>lawn</c> with a dog."
     cue = "1\n00:00:03,000 --> 00:00:04,000\n{}\n"
     data, _ = filled(tmp_path / "x.srt", cue.format(text.format("a" * 20_000)))
-    assert len(calls) < 20
+    # Each of the three times that it is written: to compare the structure twice, and for the file.
+    assert len(calls) < 3 * 20
     lines = data.decode().splitlines()[2:]
     assert " ".join(lines).lower() == text.format("a" * 20_000)
     assert len(lines) == 2

@@ -192,15 +192,15 @@ def test_input_is_read_in_its_encoding(own_run: Path, encoding: str) -> None:
     command = ("translate", own_run, "--encoding", encoding)
     assert run(*command, "-i", "in.txt", cwd=own_run).out == expected
     assert run(*command, stdin=data).out == expected
-    assert run(*command, "-i", "in.srt", "-o", "out.srt", cwd=own_run).code == 0
-    assert " --> " in (own_run / "out.srt").read_bytes().decode(encoding)
+    assert run(*command, "-i", "in.srt", "-o", "../out.srt", cwd=own_run).code == 0
+    assert " --> " in (own_run.parent / "out.srt").read_bytes().decode(encoding)
     texts = ("--src", "in.txt", "--ref", "in.txt", "--encoding", encoding)
     assert run("evaluate", own_run, *texts, cwd=own_run).code == 0
 
 
 def test_a_document_that_is_not_utf8_has_a_line_number(own_run: Path) -> None:
     (own_run / "in.md").write_bytes(b"1 2\n\n\xe4\n")
-    refused = run("translate", own_run, "-i", "in.md", "-o", "out.md", cwd=own_run)
+    refused = run("translate", own_run, "-i", "in.md", "-o", "../out.md", cwd=own_run)
     assert_refused(refused, 1, "in.md:3: not utf-8 (byte 0xe4); set its encoding with --encoding")
 
 
@@ -275,7 +275,7 @@ def test_a_loss_that_is_no_number(config: Path) -> None:
 )
 def test_text_and_tables_are_told_apart(tmp_path: Path, options: list[str], told: str) -> None:
     for name in ("in.txt", "in.jsonl", "p.txt"):
-        (tmp_path / name).write_text('{"t": "1"}\n')
+        (tmp_path / name).write_text('{"t": "1"}\n' if name == "in.jsonl" else "1\n")
     assert_refused(run("translate", "run", *options, cwd=tmp_path), 2, told)
 
 

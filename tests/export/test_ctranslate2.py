@@ -106,7 +106,7 @@ def random_trained(model: Transformer | None = None, **form: Any) -> TrainedMode
         training=TrainingConfig(max_length=8),
     )
     model = model or random_model(config.model)
-    return TrainedModel(config, Tokenizers(Names(), Names()), model, Path("none"), "")
+    return TrainedModel(config, Tokenizers(Names(), Names(), letterless=True), model, Path("none"), "")
 
 
 def converted(
@@ -443,10 +443,10 @@ def test_the_snippet_on_its_card_translates(
     code = "\n".join(re.findall(r"^    ((?!transformer-cli).*)$", card, re.M)[:8])
     monkeypatch.chdir(tmp_path / "there")
     names: dict[str, Any] = {}
-    exec(code.replace('"..."', "'0 1 2', '3 4 5 6'"), names)
+    exec(code.replace('"..."', "'Ein Hund', 'Zwei Katzen'"), names)
     ours = load_torch_translator(run, "best", torch.device("cpu"), torch.float32)
     endless = replace(ours, decoding=DecodingConfig(max_length_ratio=100.0), max_length=256)
-    assert names["translations"] == endless.translate(["0 1 2", "3 4 5 6"])
+    assert names["translations"] == endless.translate(["Ein Hund", "Zwei Katzen"])
 
 
 def test_a_card_has_no_snippet_where_the_tokenizer_needs_this_program(

@@ -4,6 +4,7 @@ import json
 import signal
 import sys
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,7 @@ def test_a_translation_goes_on_with_its_own_engine_only(
     assert target.read_text() == translated(directory)
     target.unlink()
     assert run(*command, "ctranslate2", before=killed_at_the_second_line).code == -signal.SIGKILL
-    assert "engine was ctranslate2, now none; starting anew" in run(*command, "torch").err
+    assert f"ctranslate2 was {version('ctranslate2')}, now none" in run(*command, "torch").err
 
 
 @pytest.mark.posix
@@ -128,8 +129,10 @@ def test_an_exported_model_is_no_run(directory: Path, tmp_path: Path) -> None:
     assert_refused(export(directory, tmp_path / "new"), 1, "is exported for CTranslate2")
 
 
-def test_what_needs_our_own_model_is_refused(training: Training, directory: Path) -> None:
-    options = ("--alignments", directory / "links", "--prefix-file", "-")
+def test_what_needs_our_own_model_is_refused(
+    training: Training, directory: Path, tmp_path: Path
+) -> None:
+    options = ("--alignments", tmp_path / "links", "--prefix-file", "-")
     finished = run("translate", directory, *options, "-i", __file__)
     needing = "does not support --prefix-file and --alignments; leave it out, or name the run"
     assert_refused(finished, 2, f"{directory}: ", needing)

@@ -405,7 +405,6 @@ READ_OTHERWISE = {
     "data/sorting.py",
     "data/spool.py",
     "fence.py",  # in a directory that was checked to hold no pipes
-    "objects.py",
 }
 
 

@@ -434,8 +434,8 @@ def test_languages_are_asked_for(model: Path, capsys: pytest.CaptureFixture[str]
         call(other, other.parent / "run")
     with pytest.raises(UsageError, match="--src-lang German: is no language's code"):
         call(other, other.parent / "run", "--src-lang", "German")
-    with pytest.raises(UsageError, match="--src-lang de-abcdefgh: is no language's code"):
-        call(other, other.parent / "run", "--src-lang", "de-abcdefgh")
+    with pytest.raises(UsageError, match="--src-lang de-abcdefghi: is no language's code"):
+        call(other, other.parent / "run", "--src-lang", "de-abcdefghi")
     call(other, other.parent / "run", "--src-lang", "de", "--tgt-lang", "fr")
     assert capsys.readouterr().out.endswith(", de to fr\n")
 

@@ -6,7 +6,7 @@ Of a table to translate or to score, one column is text; of one to train on, two
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import isfinite
@@ -26,7 +26,7 @@ from transformer_cli.data.readers.units import (
     numbered_lines,
     one_line,
 )
-from transformer_cli.errors import CorpusError, UsageError
+from transformer_cli.errors import CorpusError, TransformerCliError, UsageError
 from transformer_cli.objects import ObjectPath, open_object, text_path
 from transformer_cli.packages import import_extra
 
@@ -142,8 +142,9 @@ def _begins_as_markup_or_code(path: Path) -> bool:
     """Return whether a regular file begins as text does not."""
     if isinstance(path, ObjectPath) or not path.is_file():
         return False
-    with open_text(path) as file:
+    with suppress(TransformerCliError, OSError), open_text(path) as file:
         return bool(_MARKUP_OR_CODE.match(file.read(_SNIFFED_BYTES)))
+    return False  # reading the file reports the damage with its line
 
 
 def format_of(path: Path) -> TableFormat | None:

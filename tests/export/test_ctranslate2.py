@@ -106,7 +106,9 @@ def random_trained(model: Transformer | None = None, **form: Any) -> TrainedMode
         training=TrainingConfig(max_length=8),
     )
     model = model or random_model(config.model)
-    return TrainedModel(config, Tokenizers(Names(), Names(), letterless=True), model, Path("none"), "")
+    return TrainedModel(
+        config, Tokenizers(Names(), Names(), letterless=True), model, Path("none"), ""
+    )
 
 
 def converted(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from time import sleep
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from inference.translators import LINES, numbers, random_translator
 from transformer_cli.errors import InputError
+from transformer_cli.inference import stream
 from transformer_cli.inference.stream import (
     CHUNK_LINES,
     TranslatedLine,
@@ -91,6 +93,31 @@ def test_what_is_wrong_ahead_is_raised_after_what_comes_before_it(
     assert len(list(islice(records, 4))) == 4
     with pytest.raises(InputError, match="line 5"):
         next(records)
+
+
+def test_what_is_finished_comes_out_before_a_signal_ends_the_stream(
+    searching_at_once: TextTranslator[TorchEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocks: list[Future[Any]] = []
+
+    class Recording(ThreadPoolExecutor):
+        def submit(self, *call: Any, **options: Any) -> Future[Any]:
+            blocks.append(super().submit(*call, **options))
+            return blocks[-1]
+
+    def reading() -> Iterator[str]:
+        yield from LINES[:2]
+        assert blocks[1].exception() is None  # the second block is done, and nobody has it yet
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stream, "ThreadPoolExecutor", Recording)
+    records = translate_stream(
+        searching_at_once, unforced(reading()), chunk_lines=1, reads_ahead=True
+    )
+    texts: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        texts.extend(record.text for record in records)
+    assert len(texts) == 2
 
 
 def test_what_nobody_reads_any_more_is_not_searched(

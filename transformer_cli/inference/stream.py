@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cache, partial
-from itertools import islice, zip_longest
+from itertools import islice, takewhile, zip_longest
 from operator import le
 from threading import Event, Lock
 from typing import Any, NamedTuple, TypeVar
@@ -198,22 +198,28 @@ def _run_ahead(
 ) -> Iterator[_Result]:
     """Yield the jobs' results, in order; the next job is made, and begins, before one is done.
 
-    What making a job raises comes after the results of those before it.
+    What making a job raises comes after the results of those before it, and a signal after the
+    results that are finished: work that is done is not lost.
     """
     running: deque[Future[_Result]] = deque()
     failure = None
     with ThreadPoolExecutor(max_workers=2) as pool:
         try:
-            while failure is None:
-                try:
-                    running.append(pool.submit(next(jobs)))
-                except Exception as error:
-                    failure = error
-                else:
-                    if len(running) == 2:
-                        yield running.popleft().result()
-            while running:
-                yield running.popleft().result()
+            while running or failure is None:
+                if failure is None:
+                    try:
+                        running.append(pool.submit(next(jobs)))
+                    except Exception as error:
+                        failure = error
+                if running and (len(running) == 2 or failure is not None):
+                    result = running[0].result()
+                    running.popleft()
+                    yield result
+        except KeyboardInterrupt:
+            finished = list(takewhile(Future.done, running))  # before the others are stopped
+            stop()
+            yield from (future.result() for future in finished)
+            raise
         finally:
             stop()
     if not isinstance(failure, StopIteration):

@@ -235,48 +235,63 @@ STRUCTURES: dict[str, Callable[[bytes, bool], Any]] = {
 def silent(kind: str, result: Result) -> list[str]:
     """Return texts that a translation into capitals has left, and that no report mentions."""
     reported = {int(n) for one in result.reports for n in re.findall(r":(\d+)\b", one)}
+    left = {text for _, text in TEXTS[kind](result.after)}
 
-    def near(line: int) -> bool:  # a report names the line where a text begins
+    def is_reported(line: int) -> bool:  # a report names the line where a text begins
         return any(number in reported for number in range(line - 40, line + 2))
 
-    if kind == "po":
-        texts = [
-            (entry.linenum, entry.msgid)
-            for entry in polib.pofile(result.after.decode(polib_encoding(result.after)))
-            if not entry.obsolete and not entry.translated() and not entry.fuzzy
-        ]
-    elif kind == "xliff":
-        texts = [(0, text) for text in _open_units(result.after)]
-    elif kind == "html":
-        texts = html_events(_TEMPLATE.sub(_without_text, result.after)).texts
-    else:
-        tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(
-            _FRONT_MATTER.sub(_without_text, result.after).decode()
-        )
-        texts = [
-            (token.map[0] + 1, child.content)
-            for token in tokens
-            if token.type == "inline" and token.map
-            for child in token.children or ()
-            if child.type == "text"
-        ]
-    found = [(line, text) for line, text in texts if _SENTENCE.search(text)]
-    return [f"{line}: {text.strip()[:100]}" for line, text in found if not near(line)]
+    found = [
+        (line, text)
+        for line, text in TEXTS[kind](result.before)
+        if text in left and _SENTENCE.search(text)
+    ]
+    return [f"{line}: {text.strip()[:100]}" for line, text in found if not is_reported(line)]
 
 
-def _without_text(match: re.Match[bytes]) -> bytes:
-    return b"\n" * match[0].count(b"\n")
+def _po_texts(data: bytes) -> list[tuple[int, str]]:
+    return [
+        (entry.linenum, entry.msgid)
+        for entry in polib.pofile(data.decode(polib_encoding(data)))
+        if not entry.obsolete and not entry.translated() and not entry.fuzzy
+    ]
 
 
-def _open_units(data: bytes) -> list[str]:
+def _html_texts(data: bytes) -> list[tuple[int, str]]:
+    return html_events(_TEMPLATE.sub(_without_text, data)).texts
+
+
+def _markdown_texts(data: bytes) -> list[tuple[int, str]]:
+    text = _TEMPLATE.sub(_without_text, _FRONT_MATTER.sub(_without_text, data)).decode()
+    return [
+        (token.map[0] + 1, child.content)
+        for token in MarkdownIt("gfm-like", {"linkify": False}).parse(text)
+        if token.type == "inline" and token.map
+        for child in token.children or ()
+        if child.type == "text"
+    ]
+
+
+def _xliff_texts(data: bytes) -> list[tuple[int, str]]:
     texts = []
     for unit in ElementTree.fromstring(data).iter():
         parts = {child.tag.rpartition("}")[2]: child for child in unit}
         if "source" in parts and unit.tag.rpartition("}")[2] != "alt-trans":
             target = parts.get("target")
             if target is None or not "".join(target.itertext()).strip():
-                texts.append("".join(parts["source"].itertext()))
+                texts.append((0, "".join(parts["source"].itertext())))
     return texts
+
+
+TEXTS: dict[str, Callable[[bytes], list[tuple[int, str]]]] = {
+    "po": _po_texts,
+    "xliff": _xliff_texts,
+    "html": _html_texts,
+    "markdown": _markdown_texts,
+}
+
+
+def _without_text(match: re.Match[bytes]) -> bytes:
+    return b"\n" * match[0].count(b"\n")
 
 
 # --- counting -------------------------------------------------------------------------------------

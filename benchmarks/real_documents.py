@@ -261,10 +261,12 @@ def _html_texts(data: bytes) -> list[tuple[int, str]]:
 
 
 def _markdown_texts(data: bytes) -> list[tuple[int, str]]:
-    text = _TEMPLATE.sub(_without_text, _FRONT_MATTER.sub(_without_text, data)).decode()
+    text = _TEMPLATE.sub(_without_text, _FRONT_MATTER.sub(_without_text, data))
     return [
         (token.map[0] + 1, child.content)
-        for token in MarkdownIt("gfm-like", {"linkify": False}).parse(text)
+        for token in MarkdownIt("gfm-like", {"linkify": False}).parse(
+            text.decode("utf-8", "replace")
+        )
         if token.type == "inline" and token.map
         for child in token.children or ()
         if child.type == "text"

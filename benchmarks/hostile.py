@@ -211,9 +211,10 @@ def _in_frame(frame: str, shape: Shape) -> Shape:
 
 
 def _line_functions() -> dict[str, Callable[[str], object]]:
-    """Return what sees every line that is trained on, translated or checked."""
+    """Return what sees every line that is trained on, translated, checked or printed."""
     from transformer_cli.config.protection import GROUPS
     from transformer_cli.documents.sentences import cut_sentences
+    from transformer_cli.errors import hide_credentials
     from transformer_cli.inference.stream import DoubtFinder
     from transformer_cli.text.reserved import find_placeholders
     from transformer_cli.text.terms import TermList, make_term
@@ -222,6 +223,7 @@ def _line_functions() -> dict[str, Callable[[str], object]]:
     uses: dict[str, Callable[[str], object]] = {
         "find_placeholders": lambda text: find_placeholders(text, GROUPS),
         "TermList.find": terms.find,
+        "hide_credentials": hide_credentials,
     }
     for language in ("en", "zh"):
         uses[f"DoubtFinder.find, {language}"] = partial(DoubtFinder(language).find, "x")

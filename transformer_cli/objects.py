@@ -7,6 +7,7 @@ and uploaded as a whole.
 """
 
 import io
+import os
 import re
 import shutil
 from collections import Counter
@@ -21,6 +22,7 @@ from transformer_cli.errors import (
     MissingExtraError,
     OutputError,
     UsageError,
+    begins_with_web_scheme,
     hide_credentials,
     shorten_middle,
 )
@@ -39,8 +41,6 @@ _VERSIONS = ("ETag", "etag", "blob_id", "mtime")
 _MAX_OBJECTS = 100_000
 _MAX_NAME = 2048
 _LOCAL = ("file", "local")
-# A scheme, which a Windows drive is too short for; or a login.
-_MISTYPED = re.compile(r"^[A-Za-z][\w+.-]+:|:[^/\s]*@")
 _WITH_BUCKETS = ("s3:", "s3a:", "gs:", "gcs:")
 
 
@@ -82,8 +82,9 @@ def text_path(text: str) -> Path:
     compact = "".join(text.split())
     if is_url and len(compact) > _MAX_NAME:
         raise ValueError(f"a URL of {len(compact):,} characters is too long")
-    # Before any message that shows it. A file's name may look like a query.
-    if (is_url or _MISTYPED.search(text)) and hide_credentials(compact) != compact:
+    # Before any message that shows it. The name of a file may look like a login or a query.
+    is_address = is_url or (begins_with_web_scheme(compact) and not _is_there(text))
+    if is_address and hide_credentials(compact) != compact:
         problem = "has a password or a key, which records would keep; leave it to the store's own "
         problem += "settings, such as ~/.aws or the environment"
         if not is_url or scheme in ("http", "https"):
@@ -103,6 +104,10 @@ def text_path(text: str) -> Path:
     else:
         return ObjectPath(text)
     raise ValueError(f"{shorten_middle(text, 200)}: {problem}")
+
+
+def _is_there(name: str) -> bool:
+    return os.path.exists(name)  # noqa: PTH110 - Path.exists raises an error if it is too long
 
 
 def split_web_url(path: Path) -> tuple[str, str] | None:

@@ -56,6 +56,28 @@ def test_a_url_stays_what_it_is(url: str) -> None:
     assert pair.tgt == Path.cwd() / "local.en"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("12:30@home.txt", "./12:30@home.txt", "/srv/mail:anna@x/a.de", "a?b=c", "https:/h/x"),
+        "/run/user/1000/gvfs/sftp:host=h,user=me@corp/x.txt",
+    ],
+)
+def test_a_name_of_a_file_may_look_like_a_login(name: str) -> None:
+    assert text_path(name) == Path(name)
+    assert not isinstance(text_path(name), ObjectPath)
+
+
+@pytest.mark.posix
+def test_a_file_that_exists_is_no_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="has a login or a query"):
+        text_path("https:/me@h")
+    Path("https:").mkdir()
+    Path("https:/me@h").touch()
+    assert text_path("https:/me@h") == Path("https:/me@h")
+
+
 def test_what_needs_a_file_says_so(tmp_path: Path) -> None:
     path = text_path("s3://b/x")
     for use in (path.exists, path.is_file, path.stat, path.read_bytes, path.unlink):
@@ -75,6 +97,8 @@ def test_what_needs_a_file_says_so(tmp_path: Path) -> None:
         ("s3://key:secret@b/x", "has a password or a key"),
         ("https://h/x?Signature=secret", "has a login or a query"),
         ("https://secret@h/x", "has a login or a query"),
+        ("https//a:secret@h/x", "has a login or a query"),
+        ("htps:/h/x?secret", "has a login or a query"),
     ],
 )
 def test_other_urls_are_refused(url: str, problem: str) -> None:

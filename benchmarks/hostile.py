@@ -44,7 +44,7 @@ class Effort(NamedTuple):
     one_of: int = 1  # with 3, each subject gets a third of the shapes
 
 
-LONG, SHORT = Effort(0.05, 2, 1 << 20, 3), Effort(0.2, 8, 1 << 13, 1, one_of=3)
+LONG, SHORT = Effort(0.05, 2, 1 << 20, 3), Effort(0.1, 2, 1 << 13, 1, one_of=4)
 LONG_FOR_PATTERNS, SHORT_FOR_PATTERNS = Effort(0.05, 2, 1 << 17, 3), Effort(0.02, 2, 1 << 13, 1, 2)
 
 _UNITS = {

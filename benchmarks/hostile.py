@@ -31,7 +31,7 @@ MOST_GROWTH = 2.5
 """Times as much for twice the size; a square takes four times as much."""
 MOST_SECONDS = 60
 """Of CPU time for one size, which a pattern with exponential time would never reach."""
-_FIRST_SIZE = 1 << 10
+_FIRST_SIZE = 1 << 8
 
 
 class Effort(NamedTuple):
@@ -41,10 +41,10 @@ class Effort(NamedTuple):
     step: int  # from one size that may be the smallest to the next
     most: int  # characters: what takes less time for so many is quick enough
     repeats: int
-    one_of: int = 1  # with 3, each subject gets a third of the shapes
+    one_of: int = 1  # with 6, each subject gets a sixth of the shapes
 
 
-LONG, SHORT = Effort(0.05, 2, 1 << 20, 3), Effort(0.1, 2, 1 << 13, 1, one_of=4)
+LONG, SHORT = Effort(0.05, 2, 1 << 20, 3), Effort(0.1, 2, 1 << 13, 1, one_of=6)
 LONG_FOR_PATTERNS, SHORT_FOR_PATTERNS = Effort(0.05, 2, 1 << 17, 3), Effort(0.02, 2, 1 << 13, 1, 2)
 
 _UNITS = {

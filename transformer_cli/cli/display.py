@@ -16,9 +16,13 @@ if TYPE_CHECKING:
 
 # Characters of a line on stderr: a message may quote what it was given, of any length.
 _MAX_LINE = 1000
-_SETTINGS = "batch_tokens|beam_size|checkpoint|device|engine|ensemble|n_best|precision"
+SETTINGS = (
+    *("batch_tokens", "beam_size", "checkpoint", "device"),
+    *("engine", "ensemble", "n_best", "precision"),
+)
+"""What errors from below cli/ call as Python does; each is an option."""
 # Or a text that the message quotes, which stays as it is.
-_SETTING = re.compile(rf"(?<!\w)'[^']*'(?!\w)|`({_SETTINGS})`")
+_SETTING = re.compile(rf"(?<!\w)'[^']*'(?!\w)|`({'|'.join(SETTINGS)})`")
 _PATIENCE = 1.0  # seconds without a word of what is done
 
 

@@ -1,10 +1,11 @@
 """Objects: what is read from a store is what a file would give, and no name leads elsewhere."""
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,13 @@ from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.pieces import cut_lines
 from transformer_cli.data.preparing import is_prepared, prepare_corpus
 from transformer_cli.data.readers.units import matching_files
-from transformer_cli.errors import CorpusError, MissingExtraError, TransformerCliError, UsageError
+from transformer_cli.errors import (
+    CorpusError,
+    MissingExtraError,
+    OutputError,
+    TransformerCliError,
+    UsageError,
+)
 from transformer_cli.files import whole_file
 from transformer_cli.objects import ObjectPath, open_object, text_path
 
@@ -125,7 +132,7 @@ def test_a_store_that_sends_too_slowly_is_an_error(
 ) -> None:
     path = ObjectPath("memory://bucket/text")
     put(store, str(path), b"x\n")
-    monkeypatch.setattr(objects, "_BLOCK_SECONDS", 0.1)
+    monkeypatch.setattr(objects, "_MOST_SECONDS", 0.1)
     file: Any
     with open_object(path) as file:
         waiting = Event()
@@ -133,6 +140,34 @@ def test_a_store_that_sends_too_slowly_is_an_error(
         with pytest.raises(CorpusError, match=r"bucket/text: cannot be read \(the server is too"):
             file.read()
         waiting.set()
+
+
+@pytest.mark.parametrize("method", ["info", "ls", "glob"])
+def test_a_store_that_does_not_answer_is_an_error(
+    method: str, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ObjectPath("memory://bucket/text")
+    waiting = Event()
+    monkeypatch.setattr(objects, "_MOST_SECONDS", 0.1)
+    monkeypatch.setattr(type(store), method, lambda *_, **__: waiting.wait(60))
+    ask: dict[str, Callable[[], object]] = {
+        "info": lambda: objects.object_keys([path]),
+        "ls": lambda: objects.object_keys([path.with_name(str(each)) for each in range(20)]),
+        "glob": lambda: objects.match_objects(path.with_name("*")),
+    }
+    with pytest.raises(CorpusError, match=r"bucket/.*: cannot be read \(the server is too slow"):
+        ask[method]()
+    waiting.set()
+
+
+def test_a_bucket_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = Event()
+    silent = SimpleNamespace(info=lambda _: waiting.wait(60))
+    monkeypatch.setattr(objects, "_MOST_SECONDS", 0.1)
+    monkeypatch.setattr(objects, "_find_store", lambda _: (silent, "bucket/text"))
+    with pytest.raises(OutputError, match=r"cannot be written \(the server is too slow"):
+        objects.check_store(ObjectPath("s3://bucket/text"))
+    waiting.set()
 
 
 def test_wildcards_match_as_in_files(store: Any, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ class Effort(NamedTuple):
 
 
 LONG, SHORT = Effort(0.05, 2, 1 << 20, 3), Effort(0.1, 2, 1 << 13, 1, one_of=6)
-LONG_FOR_PATTERNS, SHORT_FOR_PATTERNS = Effort(0.05, 2, 1 << 17, 3), Effort(0.02, 2, 1 << 13, 1, 2)
+LONG_FOR_PATTERNS, SHORT_FOR_PATTERNS = Effort(0.05, 2, 1 << 17, 3), Effort(0.02, 2, 1 << 13, 1, 3)
 
 _UNITS = {
     "letters": "a",

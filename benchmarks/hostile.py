@@ -31,7 +31,7 @@ MOST_GROWTH = 2.5
 """Times as much for twice the size; a square takes four times as much."""
 MOST_SECONDS = 60
 """Of CPU time for one size, which a pattern with exponential time would never reach."""
-_FIRST_SIZE = 1 << 10
+_FIRST_SIZE = 1 << 8
 
 
 class Effort(NamedTuple):
@@ -41,11 +41,11 @@ class Effort(NamedTuple):
     step: int  # from one size that may be the smallest to the next
     most: int  # characters: what takes less time for so many is quick enough
     repeats: int
-    one_of: int = 1  # with 3, each subject gets a third of the shapes
+    one_of: int = 1  # with 6, each subject gets a sixth of the shapes
 
 
-LONG, SHORT = Effort(0.05, 2, 1 << 20, 3), Effort(0.2, 8, 1 << 13, 1, one_of=3)
-LONG_FOR_PATTERNS, SHORT_FOR_PATTERNS = Effort(0.05, 2, 1 << 17, 3), Effort(0.02, 2, 1 << 13, 1, 2)
+LONG, SHORT = Effort(0.05, 2, 1 << 20, 3), Effort(0.1, 2, 1 << 13, 1, one_of=6)
+LONG_FOR_PATTERNS, SHORT_FOR_PATTERNS = Effort(0.05, 2, 1 << 17, 3), Effort(0.02, 2, 1 << 13, 1, 3)
 
 _UNITS = {
     "letters": "a",
@@ -211,9 +211,10 @@ def _in_frame(frame: str, shape: Shape) -> Shape:
 
 
 def _line_functions() -> dict[str, Callable[[str], object]]:
-    """Return what sees every line that is trained on, translated or checked."""
+    """Return what sees every line that is trained on, translated, checked or printed."""
     from transformer_cli.config.protection import GROUPS
     from transformer_cli.documents.sentences import cut_sentences
+    from transformer_cli.errors import hide_credentials
     from transformer_cli.inference.stream import DoubtFinder
     from transformer_cli.text.reserved import find_placeholders
     from transformer_cli.text.terms import TermList, make_term
@@ -222,6 +223,7 @@ def _line_functions() -> dict[str, Callable[[str], object]]:
     uses: dict[str, Callable[[str], object]] = {
         "find_placeholders": lambda text: find_placeholders(text, GROUPS),
         "TermList.find": terms.find,
+        "hide_credentials": hide_credentials,
     }
     for language in ("en", "zh"):
         uses[f"DoubtFinder.find, {language}"] = partial(DoubtFinder(language).find, "x")

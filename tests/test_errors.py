@@ -102,6 +102,8 @@ SECRETS = [
     *("https://h/x#SECRET", "https:/h/x?key=SECRET", "https:/h/x;SECRET", "s3://b/x;token=SECRET"),
     *("s3://b/x#token=SECRET", "https://h/a.zip/x?key=SECRET", "https://user:1@h/x?SECRET"),
     *("https://h/x?sig=ab%2F;token=SECRET", "https://user:@h/x#SECRET"),
+    *("git+https://SECRET@h/x", "x://user:SECRET@h:1", "https://a/x,https://user:SECRET@h/x"),
+    *("https://user:SE/CR@ET@h/x", "https://user:SE?CRET@h/x", "user:SECRET@example.com"),
 ]
 
 
@@ -120,6 +122,8 @@ def test_no_form_of_a_url_shows_its_secret(url: str) -> None:
         *("hf://datasets/a/b@main/x.parquet", "tls://[::1]:8786", "https://h/a.zip/part-?.txt"),
         *("train.de:7: 'a@@ b@@ c' has @", "git@github.com", r"C:\x\y@z.txt", "s3://b/part-?.zst"),
         *("https://h/x: it has moved; check the URL", "12:30@@ and more", "see https://h/x?"),
+        *("file a#b=c.txt", "12:30@home", "Zeile;lang=de", "mailto:john@example.com", "a&b=c"),
+        *("sftp://me@host:22': x", "(see https://h/x?), or https://h/x;", "x" * 5000),
     ],
 )
 def test_what_is_no_secret_stays(text: str) -> None:

@@ -18,6 +18,12 @@ from platform import python_version
 from threading import Event, Thread
 from typing import Any, TypeVar
 
+from transformer_cli.cluster_start import (
+    check_options,
+    format_resources,
+    import_distributed,
+    start_cluster,
+)
 from transformer_cli.config.cluster_schema import ClusterSettings
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import read_mapping
@@ -26,14 +32,7 @@ from transformer_cli.errors import (
     UsageError,
     WorkerError,
 )
-from transformer_cli.new_cluster import (
-    SEEN_MARK,
-    check_options,
-    format_resources,
-    import_distributed,
-    start_cluster,
-)
-from transformer_cli.packages import __version__
+from transformer_cli.packages import HIDDEN_PREFIX, __version__
 from transformer_cli.ranks import count_cores
 
 T = TypeVar("T")
@@ -108,7 +107,7 @@ class ClusterExecutor(Executor):
 
     def check_shared(self, directory: Path) -> None:
         """Check that all workers see a directory of this machine; ClusterError: one does not."""
-        mark = directory.absolute() / f"{SEEN_MARK}{uuid.uuid4().hex}"
+        mark = directory.absolute() / f"{HIDDEN_PREFIX}{uuid.uuid4().hex}"
         mark.touch()
         try:
             blind = [name for name, sees in self.run_everywhere(mark.exists).items() if not sees]

@@ -7,6 +7,7 @@ and uploaded as a whole.
 """
 
 import io
+import os
 import re
 import shutil
 from collections import Counter
@@ -21,6 +22,7 @@ from transformer_cli.errors import (
     MissingExtraError,
     OutputError,
     UsageError,
+    begins_with_web_scheme,
     hide_credentials,
     shorten_middle,
 )
@@ -31,16 +33,14 @@ T = TypeVar("T")
 _BLOCK_BYTES = 16 << 20
 _REQUESTS = 16
 """How many are under way at once, where each of many objects takes one."""
-_BLOCK_SECONDS = 600
-"""How long a read may take, of which each asks for a block or less: 28 KB/s."""
+_MOST_SECONDS = 600
+"""How long a store may take to answer. Each read asks for at most one block, which is 28 KB/s."""
 _READ_BYTES = 1 << 20
 _VERSIONS = ("ETag", "etag", "blob_id", "mtime")
 """Of S3; of Google and Azure; of the Hub; of stores that are file systems."""
 _MAX_OBJECTS = 100_000
 _MAX_NAME = 2048
 _LOCAL = ("file", "local")
-# A scheme, which a Windows drive is too short for; or a login.
-_MISTYPED = re.compile(r"^[A-Za-z][\w+.-]+:|:[^/\s]*@")
 _WITH_BUCKETS = ("s3:", "s3a:", "gs:", "gcs:")
 
 
@@ -82,8 +82,9 @@ def text_path(text: str) -> Path:
     compact = "".join(text.split())
     if is_url and len(compact) > _MAX_NAME:
         raise ValueError(f"a URL of {len(compact):,} characters is too long")
-    # Before any message that shows it. A file's name may look like a query.
-    if (is_url or _MISTYPED.search(text)) and hide_credentials(compact) != compact:
+    # Before any message that shows it. The name of a file may look like a login or a query.
+    is_address = is_url or (begins_with_web_scheme(compact) and not _is_there(text))
+    if is_address and hide_credentials(compact) != compact:
         problem = "has a password or a key, which records would keep; leave it to the store's own "
         problem += "settings, such as ~/.aws or the environment"
         if not is_url or scheme in ("http", "https"):
@@ -105,6 +106,10 @@ def text_path(text: str) -> Path:
     raise ValueError(f"{shorten_middle(text, 200)}: {problem}")
 
 
+def _is_there(name: str) -> bool:
+    return os.path.exists(name)  # noqa: PTH110 - Path.exists raises an error if it is too long
+
+
 def split_web_url(path: Path) -> tuple[str, str] | None:
     """Return the URL of a file of the web, and a name in it if that is a zip archive.
 
@@ -123,7 +128,7 @@ def open_object(path: ObjectPath) -> BinaryIO:
     with _naming_errors(path):
         store, name = _find_store(path)
         how = {"block_size": _BLOCK_BYTES, "cache_type": "readahead"}
-        file = call_in_time(_BLOCK_SECONDS, store.open, name, "rb", **how)
+        file = call_in_time(_MOST_SECONDS, store.open, name, "rb", **how)
     if getattr(file, "details", {}).get("type") == "directory":
         raise CorpusError(f"{path}: is no object, but has some below it; name them, as {path}/*")
     return io.BufferedReader(_Reader(path, file), _READ_BYTES)
@@ -163,7 +168,8 @@ def match_objects(pattern: ObjectPath) -> tuple[ObjectPath, ...]:
     """
     with _naming_errors(pattern):
         store, name = _find_store(pattern)
-        found = store.glob(re.sub(r"\*+", "*", name).replace("[", "[[]"), detail=True)
+        names = re.sub(r"\*+", "*", name).replace("[", "[[]")
+        found = call_in_time(_MOST_SECONDS, store.glob, names, detail=True)
     scheme = str(pattern).partition("://")[0]
     urls = [
         name if "://" in name else f"{scheme}://{name.lstrip('/')}"
@@ -233,19 +239,30 @@ def _find_infos(paths: Sequence[ObjectPath]) -> list[dict[str, Any] | None]:
             store, name = _find_store(path)
         stores[directory], listed[directory] = store, {}
         if numbers[directory] > _REQUESTS:
-            with suppress(Exception):  # who may read need not be allowed to list
-                found = store.ls(store._parent(name), detail=True)
-                listed[directory] = {each["name"]: each for each in found if _find_version(each)}
+            with _naming_errors(path):
+                found = _list(store, store._parent(name))
+            listed[directory] = {each["name"]: each for each in found if _find_version(each)}
 
     def ask(path: ObjectPath) -> dict[str, Any] | None:
         store = stores[path.parent]
         name = store._strip_protocol(str(path))
         with _naming_errors(path), suppress(FileNotFoundError):
-            return listed[path.parent].get(name) or dict(store.info(name))
+            known = listed[path.parent].get(name)
+            return known or dict(call_in_time(_MOST_SECONDS, store.info, name))
         return None
 
     with ThreadPoolExecutor(_REQUESTS) as requests:
         return list(requests.map(ask, paths))
+
+
+def _list(store: Any, directory: str) -> list[dict[str, Any]]:
+    """Return what a store says of the objects in a directory; nothing if it does not allow that."""
+    try:
+        return list(call_in_time(_MOST_SECONDS, store.ls, directory, detail=True))
+    except TimeoutError:
+        raise
+    except Exception:  # who may read need not be allowed to list
+        return []
 
 
 @contextmanager
@@ -284,7 +301,7 @@ def check_store(path: ObjectPath) -> None:
     with _naming_errors(path, OutputError), suppress(PermissionError):  # who may write, perhaps
         store, name = _find_store(path)
         if path.parts[0] in _WITH_BUCKETS:
-            store.info(name.partition("/")[0])
+            call_in_time(_MOST_SECONDS, store.info, name.partition("/")[0])
 
 
 def _find_store(path: ObjectPath) -> tuple[Any, str]:
@@ -341,7 +358,7 @@ class _Reader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         with _naming_errors(self._path):
-            data = call_in_time(_BLOCK_SECONDS, self._file.read, len(buffer))
+            data = call_in_time(_MOST_SECONDS, self._file.read, len(buffer))
         buffer[: len(data)] = data
         return len(data)
 

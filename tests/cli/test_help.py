@@ -1,7 +1,9 @@
 import ast
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,10 @@ from typing import Any
 import pytest
 from typer.core import TyperGroup
 
+import transformer_cli
 from cli import process
 from transformer_cli import __version__
-from transformer_cli.cli import COMMANDS as SUMMARIES, load_command
+from transformer_cli.cli import COMMANDS as SUMMARIES, display, load_command
 
 COMMANDS = (
     "init",
@@ -374,3 +377,40 @@ def test_completion_knows_the_commands() -> None:
 
 def _set_environment(variables: dict[str, str]) -> None:
     os.environ.update(variables)
+
+
+def test_each_setting_in_an_error_is_shown_as_its_option() -> None:
+    options = {
+        option.removeprefix("--").replace("-", "_")
+        for name in COMMANDS
+        for command in [load_command(name)]
+        for one in (command, *getattr(command, "commands", {}).values())
+        for parameter in one.params
+        for option in parameter.opts
+    }
+    package = Path(transformer_cli.__file__).parent
+    named = set()
+    for path in package.rglob("*.py"):
+        if path.relative_to(package).parts[0] not in ("cli", "export"):  # whose texts are Markdown
+            for text in _texts(ast.parse(path.read_text(encoding="utf-8"))):
+                named |= set(re.findall("`([a-z_]+)`", text)) & options
+    assert named == set(display.SETTINGS)
+
+
+def _texts(tree: ast.AST) -> Iterator[str]:
+    """Yield the strings of a module, without its docstrings."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in docstrings:
+            yield str(node.value)
+
+
+def test_only_errors_name_options_and_quotes_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    display.print_error("use `device` cpu, or CUDA's files; 'a `device` b' is no name")
+    display.log("line 1: `device`")
+    display.warn("`device`", "`beam_size`")
+    assert capsys.readouterr().err.splitlines() == [
+        "transformer-cli: error: use --device cpu, or CUDA's files; 'a `device` b' is no name",
+        "line 1: `device`",
+        "warning: `device`: `beam_size`",
+    ]

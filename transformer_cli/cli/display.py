@@ -16,8 +16,13 @@ if TYPE_CHECKING:
 
 # Characters of a line on stderr: a message may quote what it was given, of any length.
 _MAX_LINE = 1000
-_SETTINGS = "batch_tokens|beam_size|checkpoint|device|engine|ensemble|n_best|precision"
-_SETTING = re.compile(f"`({_SETTINGS})`")
+SETTINGS = (
+    *("batch_tokens", "beam_size", "checkpoint", "device"),
+    *("engine", "ensemble", "n_best", "precision"),
+)
+"""What errors from below cli/ call as Python does; each is an option."""
+# Or a text that the message quotes, which stays as it is.
+_SETTING = re.compile(rf"(?<!\w)'[^']*'(?!\w)|`({'|'.join(SETTINGS)})`")
 _PATIENCE = 1.0  # seconds without a word of what is done
 
 
@@ -38,7 +43,8 @@ def print_error(message: str, others: Sequence[str] = ()) -> None:
     """Write an error to stderr: this line, and one for each of ``others``."""
     with suppress(OSError):  # nobody reads it: the exit code tells
         for line in (message, *others):
-            print(f"transformer-cli: error: {_printable(' '.join(line.split()))}", file=sys.stderr)
+            shown = _printable(_name_options(" ".join(line.split())))
+            print(f"transformer-cli: error: {shown}", file=sys.stderr)
 
 
 def warn(where: str, what: object) -> None:
@@ -53,11 +59,17 @@ def _write(message: str) -> None:
         tqdm.write("\n".join(map(_printable, message.split("\n"))), file=sys.stderr)
 
 
+def _name_options(message: str) -> str:
+    """Return an error from below cli/, which names settings as Python does, with our options."""
+
+    def name(found: re.Match[str]) -> str:
+        return f"--{found[1].replace('_', '-')}" if found[1] else found[0]
+
+    return _SETTING.sub(name, message)
+
+
 def _printable(line: str) -> str:
-    # Messages from below cli/ name settings as Python does; options have other names.
-    line = _SETTING.sub(lambda match: f"--{match[1].replace('_', '-')}", line)
-    line = shorten_middle(make_visible(line), 8 * _MAX_LINE)  # as the next step is slow
-    return shorten_middle(hide_credentials(line), _MAX_LINE)
+    return shorten_middle(hide_credentials(make_visible(line)), _MAX_LINE)
 
 
 def bar(

@@ -19,8 +19,7 @@ from transformer_cli.data.corpus import PairSource
 from transformer_cli.data.preparing import UnpreparedSplit
 from transformer_cli.data.sources import open_split, open_training_text
 from transformer_cli.errors import TransformerCliError, UsageError
-from transformer_cli.new_cluster import SEEN_MARK
-from transformer_cli.packages import __version__
+from transformer_cli.packages import HIDDEN_PREFIX, __version__
 from transformer_cli.runs.checkpoint import MANIFEST, find_checkpoint
 from transformer_cli.runs.directory import LOCK, RunDirectory, check_unlocked
 from transformer_cli.runs.groups import JobRecord, job_file
@@ -109,7 +108,7 @@ class JobDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise self._refusal("cannot be made (File exists);")
         # What another process, or a killed one, has just begun.
-        beginning = (LOCK, SEEN_MARK, f"{self.mark.name}{files.TEMPORARY_MARK}")
+        beginning = (LOCK, HIDDEN_PREFIX, f"{self.mark.name}{files.TEMPORARY_MARK}")
         is_foreign = self.path.is_dir() and any(
             not path.name.startswith(beginning) for path in self.path.iterdir()
         )

@@ -52,7 +52,7 @@ _CODES = (
     "Telu TELUGU Knda KANNADA Mlym MALAYALAM Sinh SINHALA Thai THAI Laoo LAO Khmr KHMER "
     "Mymr MYANMAR Tibt TIBETAN"
 )
-_BY_CODE = dict(re.findall(r"(\w+) (\w+)", _CODES))
+_BY_CODE = dict(re.findall(r"(\w{4}) (\w+)", _CODES))
 # The Unicode name of a letter starts with its script, with exceptions such as 'MICRO SIGN'.
 _NAMES = frozenset(name for scripts in _BY_SCRIPTS for name in scripts)
 _WIDTHS = ("FULLWIDTH ", "HALFWIDTH ")

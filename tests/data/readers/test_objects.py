@@ -1,10 +1,11 @@
 """Objects: what is read from a store is what a file would give, and no name leads elsewhere."""
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from threading import Event
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,13 @@ from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.pieces import cut_lines
 from transformer_cli.data.preparing import is_prepared, prepare_corpus
 from transformer_cli.data.readers.units import matching_files
-from transformer_cli.errors import CorpusError, MissingExtraError, TransformerCliError, UsageError
+from transformer_cli.errors import (
+    CorpusError,
+    MissingExtraError,
+    OutputError,
+    TransformerCliError,
+    UsageError,
+)
 from transformer_cli.files import whole_file
 from transformer_cli.objects import ObjectPath, open_object, text_path
 
@@ -56,6 +63,28 @@ def test_a_url_stays_what_it_is(url: str) -> None:
     assert pair.tgt == Path.cwd() / "local.en"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("12:30@home.txt", "./12:30@home.txt", "/srv/mail:anna@x/a.de", "a?b=c", "https:/h/x"),
+        "/run/user/1000/gvfs/sftp:host=h,user=me@corp/x.txt",
+    ],
+)
+def test_a_name_of_a_file_may_look_like_a_login(name: str) -> None:
+    assert text_path(name) == Path(name)
+    assert not isinstance(text_path(name), ObjectPath)
+
+
+@pytest.mark.posix
+def test_a_file_that_exists_is_no_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="has a login or a query"):
+        text_path("https:/me@h")
+    Path("https:").mkdir()
+    Path("https:/me@h").touch()
+    assert text_path("https:/me@h") == Path("https:/me@h")
+
+
 def test_what_needs_a_file_says_so(tmp_path: Path) -> None:
     path = text_path("s3://b/x")
     for use in (path.exists, path.is_file, path.stat, path.read_bytes, path.unlink):
@@ -75,6 +104,8 @@ def test_what_needs_a_file_says_so(tmp_path: Path) -> None:
         ("s3://key:secret@b/x", "has a password or a key"),
         ("https://h/x?Signature=secret", "has a login or a query"),
         ("https://secret@h/x", "has a login or a query"),
+        ("https//a:secret@h/x", "has a login or a query"),
+        ("htps:/h/x?secret", "has a login or a query"),
     ],
 )
 def test_other_urls_are_refused(url: str, problem: str) -> None:
@@ -101,7 +132,7 @@ def test_a_store_that_sends_too_slowly_is_an_error(
 ) -> None:
     path = ObjectPath("memory://bucket/text")
     put(store, str(path), b"x\n")
-    monkeypatch.setattr(objects, "_BLOCK_SECONDS", 0.1)
+    monkeypatch.setattr(objects, "_MOST_SECONDS", 0.1)
     file: Any
     with open_object(path) as file:
         waiting = Event()
@@ -109,6 +140,34 @@ def test_a_store_that_sends_too_slowly_is_an_error(
         with pytest.raises(CorpusError, match=r"bucket/text: cannot be read \(the server is too"):
             file.read()
         waiting.set()
+
+
+@pytest.mark.parametrize("method", ["info", "ls", "glob"])
+def test_a_store_that_does_not_answer_is_an_error(
+    method: str, store: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ObjectPath("memory://bucket/text")
+    waiting = Event()
+    monkeypatch.setattr(objects, "_MOST_SECONDS", 0.1)
+    monkeypatch.setattr(type(store), method, lambda *_, **__: waiting.wait(60))
+    ask: dict[str, Callable[[], object]] = {
+        "info": lambda: objects.object_keys([path]),
+        "ls": lambda: objects.object_keys([path.with_name(str(each)) for each in range(20)]),
+        "glob": lambda: objects.match_objects(path.with_name("*")),
+    }
+    with pytest.raises(CorpusError, match=r"bucket/.*: cannot be read \(the server is too slow"):
+        ask[method]()
+    waiting.set()
+
+
+def test_a_bucket_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = Event()
+    silent = SimpleNamespace(info=lambda _: waiting.wait(60))
+    monkeypatch.setattr(objects, "_MOST_SECONDS", 0.1)
+    monkeypatch.setattr(objects, "_find_store", lambda _: (silent, "bucket/text"))
+    with pytest.raises(OutputError, match=r"cannot be written \(the server is too slow"):
+        objects.check_store(ObjectPath("s3://bucket/text"))
+    waiting.set()
 
 
 def test_wildcards_match_as_in_files(store: Any, tmp_path: Path) -> None:

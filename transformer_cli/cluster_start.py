@@ -27,14 +27,11 @@ from transformer_cli.errors import (
     hide_credentials,
     shorten_middle,
 )
-from transformer_cli.packages import import_extra
+from transformer_cli.packages import HIDDEN_PREFIX, import_extra
 
-SEEN_MARK = ".transformer-cli-"
-"""How names of files begin that show whether workers see a directory."""
 _NANNY = "distributed.nanny.pre-spawn-environ"
-# Of workers that are started here, besides: what goes wrong is said by this program, and their
-# stderr is ours; with Dask's setting of malloc, a step of training takes twice the time; and its
-# profiler takes 2 % of a core for each worker.
+# Workers we start: this program reports their errors, and their stderr is ours. With Dask's setting
+# of malloc, a training step takes twice the time, and its profiler takes 2 % of a core per worker.
 _CONFIG = {
     "logging": {"distributed": "critical", "distributed.client": "critical"},
     f"{_NANNY}.DASK_LOGGING__DISTRIBUTED": "critical",
@@ -136,7 +133,8 @@ def _private_directory(settings: ClusterSettings) -> Iterator[Path]:
     if settings.kind not in ("local", "kubernetes"):
         shared = _options(settings).get("shared_temp_directory", ".")
         where = Path(os.path.expandvars(shared)).expanduser().absolute()
-    with TemporaryDirectory(prefix=SEEN_MARK, dir=where, ignore_cleanup_errors=True) as private:
+    made = TemporaryDirectory(prefix=HIDDEN_PREFIX, dir=where, ignore_cleanup_errors=True)
+    with made as private:
         dask = import_extra("dask", "cluster", "--cluster")
         try:
             with dask.config.set({"temporary-directory": private}):

@@ -561,6 +561,18 @@ def test_a_source_that_is_a_bare_path_is_answered_with_an_example(
 
 
 @pytest.mark.parametrize(
+    ("encoding", "found"),
+    [("'{input}'", "the text '{input}'"), ("16", "16")],
+)
+def test_an_unknown_encoding_is_refused(encoding: str, found: str) -> None:
+    refusal = _refusal(
+        "data:\n  kind: corpus\n  src_lang: de\n  tgt_lang: en\n  split: {val: 1}\n"
+        f"  sources:\n    - {{src: a, tgt: b, encoding: {encoding}}}\ntokenizer: {{kind: words}}\n"
+    )
+    assert refusal.endswith(f": expected an encoding such as cp1252 or utf-16, found {found}")
+
+
+@pytest.mark.parametrize(
     ("item", "said"),
     [
         ("printff", "protect.0.: expected 'printf', 'braces', 'tags', 'urls' or a mapping"),

@@ -1,4 +1,4 @@
-"""The encodings that a file may declare.
+"""The encodings that a file may declare, or a user may name.
 
 All of them read ASCII as ASCII, one character after another, in linear time. Python has others that
 do not: punycode takes quadratic time, idna raises errors of its own, and cp037 is EBCDIC.
@@ -18,13 +18,18 @@ _MULTIBYTE = (
     *("euc_jp", "euc_kr", "shift_jis", "cp932", "cp949", "cp950"),
 )
 ENCODINGS = frozenset((*_SINGLE_BYTE, *_MULTIBYTE))
-"""By Python's names. UTF-16 is not one of them: only a byte order mark says so reliably."""
+"""By Python's names. UTF-16 is not one of them: a text in it cannot declare it in ASCII."""
+_UTF_16 = frozenset({"utf-16", "utf-16-le", "utf-16-be"})
 
 
-def find_encoding(declared: str) -> str | None:
-    """Return Python's name of an encoding that a file declares; None: it cannot be used."""
+def find_encoding(given: str, utf16: bool = False) -> str | None:
+    """Return Python's name of an encoding; None: it cannot be used.
+
+    ``utf16`` allows UTF-16, which users may name, and XML may declare. Readers drop a byte order
+    mark, so 'utf-8-sig' is UTF-8.
+    """
     try:
-        name = codecs.lookup(declared).name
+        name = codecs.lookup(given).name.removesuffix("-sig")
     except (LookupError, ValueError):
         return None
-    return name if name in ENCODINGS else None
+    return name if name in ENCODINGS or (utf16 and name in _UTF_16) else None

@@ -20,7 +20,7 @@ RankName = Literal["bleu", "bleu_lc", "chrf", "loss"]
 # Below this, BLEU is noise: the model has learned next to nothing.
 _ABOUT_ZERO = 1.0
 TRAIN_LONGER = (
-    "all score about 0, which says nothing about what is better; train longer (training.epochs, "
+    "all scores are about 0, so they cannot be compared; train longer (training.epochs, "
     "training.max_steps)"
 )
 References = Sequence[Sequence[str]] | None

@@ -20,7 +20,9 @@ from cli import process
 from cli.conftest import TINY
 from cli.forked_commands import do_not_wait, fork_commands
 from transformer_cli.cli.sweep import preview_sweep
-from transformer_cli.jobs import forecast
+from transformer_cli.config.schema import Config
+from transformer_cli.data.corpus import PairSource
+from transformer_cli.jobs import forecast, job
 from transformer_cli.jobs.job import FORMAT
 from transformer_cli.jobs.runner import Command, Ended
 from transformer_cli.jobs.sweep import SweepDirectory, SweepPlan
@@ -301,10 +303,18 @@ def test_a_forecast_has_validations_and_scoring(
         command.log.touch()
         return Ended(0)
 
+    opened: list[str] = []
+
+    def open_text(config: Config, split: str, corpus: Path | None) -> PairSource:
+        opened.append(split)
+        return job.open_text(config, split, corpus)
+
     monkeypatch.setattr(forecast, "run_command", run_command)
+    monkeypatch.setattr(forecast, "open_text", open_text)
     *_, total = preview_sweep(plan)
+    assert opened == ["test"], "the points share their text"
     # Four runs of 64 s, and four times 20 sentences of the split test.
-    assert total.startswith("4 runs, 1 at a time: about 5 min, of which scoring 56 s; ")
+    assert total.startswith("4 runs, 1 at a time: about 5 min, including 56 s for scoring; ")
 
 
 def _count_measurements() -> None:

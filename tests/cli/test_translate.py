@@ -1,9 +1,11 @@
 import gzip
+import json
 import os
 import shutil
 import signal
 import subprocess
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -14,9 +16,11 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import PATIENCE, assert_refused, run, signal_at, start
-from transformer_cli.cli import display
+from transformer_cli.cli import display, translation
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import count_lines, watch
+from transformer_cli.inference.rows import Row
+from transformer_cli.inference.stream import NOBODY, TranslatedLine
 
 TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
 # Blank lines cost nothing, so that a text of more lines than are read at a time is soon translated.
@@ -62,6 +66,24 @@ def test_lost_tabs_and_numbers_are_reported(training: Training, tmp_path: Path) 
     assert finished.out.count("\n") == 4
     assert "2 of 4 lines: numbers of the source are missing; lines 2, 3\n" in finished.err
     assert "1 of 4 lines: tabs are lost (of a table, --src-column N" in finished.err
+
+
+@pytest.mark.parametrize("options", [{}, {"scores": True}, {"fallback": "source"}])
+def test_tabs_that_are_kept_are_not_lost(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = {"12\t13": ("12\t13", ""), "a\tb": ("a b", ""), "c\td": ("c d c d", "too long")}
+
+    def translated(*_: object) -> Iterator[tuple[Row, TranslatedLine]]:
+        for src, (tgt, doubt) in texts.items():
+            text = json.dumps({"text": tgt}) if "scores" in options else tgt
+            yield Row(src, src, str), TranslatedLine(text, doubt=doubt)
+
+    monkeypatch.setattr(translation, "_translate", translated)
+    given = TranslateOptions(Path("run"), **options)
+    job: Any = SimpleNamespace(options=given, interactive=False)
+    written = translation.write_rows(job, lambda *_: None, NOBODY, print)
+    assert written.tabs == ([2] if "fallback" in options else [2, 3])
 
 
 def test_files_and_streams_are_the_same(training: Training, tmp_path: Path) -> None:

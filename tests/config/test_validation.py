@@ -561,15 +561,29 @@ def test_a_source_that_is_a_bare_path_is_answered_with_an_example(
 
 
 @pytest.mark.parametrize(
+    ("encoding", "found"),
+    [("'{input}'", "the text '{input}'"), ("16", "16")],
+)
+def test_an_unknown_encoding_is_refused(encoding: str, found: str) -> None:
+    refusal = _refusal(
+        "data:\n  kind: corpus\n  src_lang: de\n  tgt_lang: en\n  split: {val: 1}\n"
+        f"  sources:\n    - {{src: a, tgt: b, encoding: {encoding}}}\ntokenizer: {{kind: words}}\n"
+    )
+    assert refusal.endswith(f": expected an encoding such as cp1252 or utf-16, found {found}")
+
+
+@pytest.mark.parametrize(
     ("item", "said"),
     [
         ("printff", "protect.0.: expected 'printf', 'braces', 'tags', 'urls' or a mapping"),
         ("printff", "found the text 'printff'; did you mean 'printf'"),
         ("{patern: x}", "protect.0.: expected .* found keys and values"),
-        ("{pattern: 'x*'}", "protect.0..pattern: fits where there is no text"),
-        ("{pattern: '['}", "is no regular expression of Python's"),
-        ("{pattern: '[[:alpha:]]'}", "is no regular expression of Python's: Possible nested set"),
-        ("{pattern: '(?:a{99}){999}'}", "its counts, .* multiply to more than 10,000"),
+        ("{pattern: 'x*'}", "protect.0..pattern: matches empty text"),
+        ("{pattern: '['}", "isn't a valid Python regular expression"),
+        ("{pattern: '[[:alpha:]]'}", r"Possible nested set at .*; in a set, write '.\[' for '\['"),
+        ("{pattern: '(?:a{99}){999}'}", "its counts, .* repeat more than 10,000 items"),
+        ("{pattern: '(?x)(a{99}) (?#x) {999}'}", "its counts, .* repeat more than 10,000 items"),
+        ("{pattern: 'a{9999}b{9999}'}", "its counts, .* repeat more than 10,000 items"),
         ("{pattern: '" + "(?:||||)" * 11 + "(?=.)'}", "takes more than a second"),
         ("{pattern: " + "a" * 101 + "}", "101 characters; at most 100"),
     ],

@@ -76,9 +76,9 @@ def test_bytes_that_are_not_utf8_are_located(tmp_path: Path, data: bytes, place:
     with pytest.raises(CorpusError) as error:
         read_lines(path)
     assert str(error.value) == (
-        f"{path}{place}of the line); set the file's encoding (--encoding NAME; in a "
-        "configuration, encoding: NAME next to the path), or convert it to UTF-8, for example "
-        "with iconv"
+        f"{path}{place}of the line); set the file's encoding (translate, evaluate: "
+        "--encoding NAME; in a configuration: encoding: NAME), or convert it to UTF-8, for "
+        "example with iconv"
     )
 
 
@@ -212,13 +212,18 @@ def test_the_longest_line_may_be_the_last(end: bytes) -> None:
         list(bounded_lines(io.BytesIO(b"a" + line), "x"))
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("text", ["Ein Hund läuft.\nJa\n", "你好，世界 123\n"])
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("utf-16", "Ein Hund läuft.\nJa\n"),
+        ("utf-16-le", "Ein Hund läuft.\nJa\n"),
+        ("utf-16-be", "Ein Hund läuft.\nJa\n"),
+        ("utf-16", "你好，世界 123\n"),  # without a mark, nothing shows it
+    ],
+)
 def test_utf16_is_named(tmp_path: Path, encoding: str, text: str) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(text.encode(encoding))
-    if text[0] == "你" and encoding != "utf-16":
-        return  # without a mark, nothing tells
     with pytest.raises(CorpusError) as error:
         list(stream_lines(path))
     assert str(error.value).startswith(

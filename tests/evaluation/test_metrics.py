@@ -272,7 +272,7 @@ def test_where_all_score_about_0_nothing_is_best() -> None:
     assert not are_all_low([*points, PointStatus("c", [7.0])], "bleu")
     assert not are_all_low([], "bleu")
     notes = group_notes("a", 2, {"bleu": [0.0, 0.3], "chrf": [9.0, 12.0]})
-    assert notes[0].startswith("all score about 0")
+    assert notes[0].startswith("all scores are about 0")
     assert group_notes("a", 2, {"bleu": [0.0, 3.0]}) == notes[1:]
 
 

@@ -218,7 +218,7 @@ def test_pages_of_little_can_be_rendered(tmp_path: Path) -> None:
     assert shown.count("No run was validated yet.") == 2
     untrained = make_groups(tmp_path / "untrained", {"one": [[0.0, 0.1]], "two": [[0.0]]})
     shown = render_groups(describe_groups("untrained", untrained, {}, "bleu"), "")
-    assert "All score about 0, which says nothing about what is better; train longer" in shown
+    assert "All scores are about 0, so they cannot be compared; train longer" in shown
     assert "is best" not in shown
     assert "best by validation" not in shown
     many = make_groups(tmp_path / "many", {f"g{n}": [[float(n)]] for n in range(30)})

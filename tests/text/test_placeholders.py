@@ -1,13 +1,15 @@
 """Which parts of a line are placeholders."""
 
+import re
 import subprocess
 import sys
 from typing import get_args
 
 import pytest
 from hypothesis import given, strategies as st
+from pydantic import TypeAdapter
 
-from transformer_cli.config.protection import PlaceholderPattern, Protected
+from transformer_cli.config.protection import PlaceholderPattern, Protected, ProtectedParts
 from transformer_cli.errors import TokenizerError
 from transformer_cli.text import reserved
 from transformer_cli.text.reserved import compare_placeholders, find_placeholders
@@ -80,6 +82,28 @@ def test_patterns_of_ones_own_go_before_groups(pattern: str, line: str, expected
     matches = find_placeholders(line, ("printf", own))
     # What only looks ahead protects nothing, and hides what is there.
     assert [match[0] for match in matches] == (expected.split() if pattern != "(?=%)" else [])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (r"\N{EM DASH}+", "a \u2014\u2014 b N{EM DASH}"),
+        (r"[\N{EM DASH}-]\w", "-a \u2014b {c"),
+        (r"x\{2}", "xx x{2}"),
+        (r"\\{2}", "a\\\\b"),
+        (r"[[{]\w+[\]}]".replace("[[", r"[\["), "{a} [b] (c)"),
+        ("[{3}]+", "a{3}"),
+        ("a{1,2}{b}|c{2,}|d{,2}e", "aa{b} ccc dde"),
+        ("x{e}{1}|y{,}z|{ 1}", "x{e} yyyz { 1}"),
+        (r"\w{1,30}-\w{1,30}-\w{1,30}", "one two-three-four"),
+        ("a{1,100}[,500]+,600", "aa,500,600"),
+    ],
+)
+def test_an_own_pattern_finds_what_python_finds(pattern: str, text: str) -> None:
+    protect = TypeAdapter(ProtectedParts).validate_python([{"pattern": pattern}])
+    expected = [match[0] for match in re.finditer(pattern, text)]
+    assert expected
+    assert [match[0] for match in find_placeholders(text, protect)] == expected
 
 
 @pytest.mark.parametrize(

@@ -105,3 +105,6 @@ def test_which_languages_are_close() -> None:
     close = [("pt-BR", "pt_PT"), ("nb", "nn"), ("de", "de"), ("hr", "sr-Latn"), ("zho", "zh-TW")]
     assert all(are_close(*pair) and are_close(*pair[::-1]) for pair in close)
     assert not any(are_close(*pair) for pair in [("de", "en"), ("de", "nl"), ("nb", "sk")])
+    assert are_close("sr", "sr-Latn")
+    assert not are_close("sr-Cyrl", "sr-Latn")
+    assert not are_close("hr", "sr-Cyrl")

@@ -300,7 +300,7 @@ def _translate(task: Task, translator: TextTranslator[SearchEngine], watcher: Wa
             watcher.progress(file.kept)
             written = write_rows(job, file.write, watcher, long_lines, file.kept)
             check_unchanged()
-    messages = (*long_lines.told(), *written.told())
+    messages = (*long_lines.summary(), *written.summary())
     warnings = tuple(f"warning: {options.input_}: {message}" for message in messages)
     return result(file.sha256, written.lines, warnings)
 
@@ -317,7 +317,7 @@ class _LongLines:
         self.count += 1
         self.first = self.first or str(replace(long, line=long.line + self.offset))
 
-    def told(self) -> list[str]:
+    def summary(self) -> list[str]:
         """Return a line about them if there are any."""
         others = f"; {self.count - 1:,} more lines are too long" if self.count > 1 else ""
         return [self.first + others] if self.count else []

@@ -24,9 +24,15 @@ from transformer_cli.config.choices import (
     DeviceName,
     PrecisionName,
     SearchPrecisionName,
-    read_encoding,
 )
-from transformer_cli.errors import CometError, InputError, MissingExtraError, UsageError
+from transformer_cli.encodings import find_encoding
+from transformer_cli.errors import (
+    CometError,
+    InputError,
+    MissingExtraError,
+    UsageError,
+    shorten_middle,
+)
 from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks, count_cores
 
@@ -128,16 +134,16 @@ Split = Annotated[
 ]
 
 
-def _read_encoding(given: object) -> str:
-    try:
-        return read_encoding(str(given))
-    except ValueError as error:
-        raise UsageError(f"--encoding: {error}") from None
+def _parse_encoding(given: object) -> str:
+    if encoding := find_encoding(str(given), utf16=True):
+        return encoding
+    found = shorten_middle(str(given), 40)
+    raise UsageError(f"--encoding: expected an encoding such as cp1252 or utf-16, found '{found}'")
 
 
 Encoding = Annotated[
     str | None,
-    option("NAME", "Encoding of the text, if not UTF-8; cp1252, say.", parser=_read_encoding),
+    option("NAME", "Encoding of the text, if not UTF-8; cp1252, say.", parser=_parse_encoding),
 ]
 SourceColumn = Annotated[
     str | None, option("N|NAME", "TSV: column of the text, from 1, or its header.")
@@ -161,7 +167,6 @@ TrainingPrecision = Annotated[
 ]
 SearchPrecision = Annotated[
     SearchPrecisionName,
-    read_encoding,
     option(None, "Precision of matmuls; auto is bfloat16 on a GPU; int8 for CPUs."),
 ]
 Threads = Annotated[

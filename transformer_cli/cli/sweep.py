@@ -341,7 +341,7 @@ def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
     yield from ["", *align_columns(rows), ""]
     yield (
         f"{num_left} runs, {plan.num_jobs} at a time: about {errors.duration(seconds + scoring)}, "
-        f"of which scoring {errors.duration(scoring)}; {errors.size(round(disk))} of disk for "
+        f"including {errors.duration(scoring)} for scoring; {errors.size(round(disk))} of disk for "
         f"checkpoints, at least {errors.size(memory)} of memory"
     )
     unknown = [point for point, run in forecasts.items() if run.seconds is None]

@@ -41,7 +41,7 @@ with lazy_imports():
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-_SHOWN = 10  # numbers of lines that are told
+_SHOWN = 10  # numbers of lines in a message
 _COUNTED_BYTES = 1 << 30  # a larger input's lines are not counted, as that takes seconds
 
 
@@ -213,7 +213,7 @@ def _write(
             shown.refresh()
         written = write_rows(job, write, watch(shown), warn_of_long, done, alignments)
     if not job.interactive:
-        for message in written.told():
+        for message in written.summary():
             log(message)
 
 
@@ -250,17 +250,17 @@ class WrittenLines:
     def __init__(self) -> None:
         self.lines = 0
         self.differing: list[int] = []  # those with other placeholders than their source
-        self.tabs: list[int] = []  # those whose source has tabs, which no translation has
+        self.tabs: list[int] = []  # those that lack their source's tabs
         self.numbers: list[int] = []  # those that lack numbers of their source
         self.doubts: dict[str, list[int]] = {}  # doubtful ones, by what is doubtful
-        self.again: list[int] = []  # those that a second search has mended
+        self.again: list[int] = []  # those that a second search has fixed
         self.terms = self.lost = 0  # terms in the sources, and those that translations have not
         self.losing: list[int] = []  # lines that have lost terms
 
-    def told(self) -> Iterator[str]:
+    def summary(self) -> Iterator[str]:
         """Yield a line about those that differ, one for each kind of doubt, and one about terms."""
         doubts = {f"doubtful, {what}": numbers for what, numbers in self.doubts.items()}
-        again = {"doubtful, mended by a second search": self.again}
+        again = {"doubtful, fixed by a second search": self.again}
         differing = {
             "placeholders differ": self.differing,
             "numbers of the source are missing": self.numbers,
@@ -290,11 +290,13 @@ def write_rows(
     """Call ``write(source, line)`` for each remaining row, after the first ``done``."""
     written = WrittenLines()
     first = done + 1 + job.options.line_offset
+    tab = "\t" if job.options.n_best_written is None else "\\t"  # as JSON has it
     for number, (row, translated) in enumerate(
         _translate(job, done, on_long_line, watcher), start=first
     ):
         falls_back = bool(translated.doubt) and job.options.fallback == "source"
-        write(row.source, row.to_line(row.text if falls_back else translated.text))
+        text = row.text if falls_back else translated.text
+        write(row.source, row.to_line(text))
         if alignments is not None:
             alignments.write(translated.alignment + "\n")
         written.lines += 1
@@ -304,7 +306,7 @@ def write_rows(
                 warn(f"line {number:,}", f"placeholders differ: {translated.difference}")
         if job.options.n_best_written is None and loses_numbers(row.text, translated.text):
             written.numbers.append(number)
-        if "\t" in row.text.strip():
+        if "\t" in row.text.strip() and tab not in text:
             written.tabs.append(number)
         if translated.doubt:
             written.doubts.setdefault(translated.doubt, []).append(number)

@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from transformer_cli.encodings import find_encoding
-
 DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 PrecisionName = Literal["auto", "float32", "bfloat16"]
 DecodingErrors = Literal["strict", "replace"]
@@ -25,13 +23,3 @@ MOST_BATCH_TOKENS = 2**20
 """Source tokens that are searched at once: what they need has to fit into memory."""
 MOST_THREADS = 4096
 """CPU threads that may be asked for. Of a billion, what makes them ends the whole process."""
-
-_UTF_16 = ("utf-16", "utf-16-le", "utf-16-be")
-
-
-def read_encoding(name: str) -> str:
-    """Return Python's name of an encoding that a user names; ValueError: it cannot be used."""
-    found = name.lower() if name.lower() in _UTF_16 else find_encoding(name)
-    if found is None:
-        raise ValueError(f"expected an encoding such as cp1252 or utf-16, found '{name[:40]}'")
-    return found

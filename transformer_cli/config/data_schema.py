@@ -16,7 +16,6 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from transformer_cli.config.choices import read_encoding
 from transformer_cli.config.sections import (
     Count,
     CountOrZero,
@@ -25,6 +24,7 @@ from transformer_cli.config.sections import (
     Section,
     setting,
 )
+from transformer_cli.encodings import find_encoding
 from transformer_cli.files import find_unusable_on_windows
 from transformer_cli.objects import split_web_url
 
@@ -77,11 +77,10 @@ Column = Annotated[
 ]
 
 
-def _read_encoding(value: object) -> str:
-    try:
-        return read_encoding(str(value))
-    except ValueError as error:
-        raise PydanticCustomError("url", str(error)) from None
+def _check_encoding(value: object) -> str:
+    if encoding := find_encoding(str(value), utf16=True):
+        return encoding
+    raise PydanticCustomError("encoding", "expected an encoding")  # put into words as a column's
 
 
 def _read_sums(value: object) -> object:
@@ -109,7 +108,7 @@ class _Files(Section):
         "SHA-256 of the file or archive that is fetched, if a path is an https:// URL; of two, a "
         "list, src's first",
     )
-    encoding: Annotated[str, BeforeValidator(_read_encoding)] | None = setting(
+    encoding: Annotated[str, BeforeValidator(_check_encoding)] | None = setting(
         None, "encoding of text, TSV and JSONL that are not UTF-8, such as cp1252 or utf-16"
     )
 

@@ -19,14 +19,17 @@ Protected = Literal["printf", "braces", "tags", "urls"]
 GROUPS: tuple[Protected, ...] = get_args(Protected)
 _LONGEST = 100
 _MOST_REPEATED = 10_000
-_COUNT = re.compile(r"[{,](\d+)")
-_LITERAL_BRACE = re.compile(r"(\\.)|\{(?!\d+,?\d*\}|,\d*\})", re.DOTALL)
+# ``regex`` writes out each item as often as it must occur. Counts may be nested if a group, or a
+# comment after it, is counted.
+_COUNT = re.compile(r"\{(\d+)")
+_MAY_NEST = re.compile(r"\)\s*\{")
+_LITERAL_BRACE = re.compile(r"(\\N\{[^}]*\}|\\.)|\{(?!\d+,?\d*\}|,\d*\})", re.DOTALL)
 
 
 class PlaceholderPattern(Section):
-    """Placeholders of a form of one's own."""
+    """Placeholders that match a pattern of the user's."""
 
-    pattern: str = Field(description="regular expression of Python's")
+    pattern: str = Field(description="a Python regular expression")
 
 
 Protection = Protected | PlaceholderPattern
@@ -66,9 +69,9 @@ def _find_problem(pattern: str) -> str | None:
     """Return why a pattern cannot be used; None: it can."""
     if len(pattern) > _LONGEST:
         return f"{len(pattern)} characters; at most {_LONGEST}"
-    # ``regex`` writes out what is counted when it compiles a pattern.
-    if math.prod(max(1, int(count)) for count in _COUNT.findall(pattern)) > _MOST_REPEATED:
-        return f"its counts, as in '{{99}}', multiply to more than {_MOST_REPEATED:,}; lower them"
+    counts = [max(1, int(count)) for count in _COUNT.findall(pattern)]
+    if (math.prod if _MAY_NEST.search(pattern) else sum)(counts) > _MOST_REPEATED:
+        return f"its counts, as in '{{99}}', repeat more than {_MOST_REPEATED:,} items; lower them"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", FutureWarning)  # '[[:alpha:]]' is another set in regex
@@ -76,10 +79,12 @@ def _find_problem(pattern: str) -> str | None:
         finds_nothing = compile_own(pattern).search("", timeout=1)
     except TimeoutError:
         return "takes more than a second to search an empty line; simplify it"
+    except FutureWarning as error:
+        return f"{error}; in a set, write '\\[' for '[', and a backslash before each doubled sign"
     except Exception as error:  # of either library: errors of their own, OverflowError and others
-        return f"is no regular expression of Python's: {error}"
+        return f"isn't a valid Python regular expression: {error}"
     if finds_nothing:
-        return "fits where there is no text at all, as 'x*' does; write 'x+', say"
+        return "matches empty text, as 'x*' does; write 'x+', for example"
     return None
 
 

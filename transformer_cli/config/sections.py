@@ -22,7 +22,7 @@ DropoutRate = Annotated[float, Field(ge=0.0, le=0.9)]
 Language = Annotated[
     str,
     Field(max_length=languages.LONGEST, pattern=languages.PATTERN),
-    AfterValidator(lambda name: languages.normalize_language(name) or name),
+    AfterValidator(languages.normalize_language),
 ]
 
 

@@ -46,6 +46,7 @@ _EXPECTED = {
     "less_than_equal": "at most {le}",
     "literal_error": "{expected}",
     "column": "the number of a column, from 1, or its name",
+    "encoding": "an encoding such as cp1252 or utf-16",
     "too_long": "a list of {max_length}",
     "too_short": "a list of at least {min_length}",
     **dict.fromkeys(("list_type", "tuple_type"), "a list"),

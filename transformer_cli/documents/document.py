@@ -289,9 +289,8 @@ class TextDocument(Document):
     def __init__(self, source: Source, declared: str | None = None) -> None:
         """Decode the text; of ``declared`` encodings are formats with character references."""
         super().__init__(source)
-        self._codec = source.encoding_by_mark() or source.check_encoding(
-            declared or source.encoding or "utf-8"
-        )
+        given = source.check_encoding(declared) if declared else source.encoding or "utf-8"
+        self._codec = source.encoding_by_mark() or given
         if declared is None:
             self.encoding = self._codec
         self.text = source.decode(self._codec)

@@ -52,10 +52,10 @@ _DENSE = re.compile("[\u2e80-\ud7ff]")
 
 
 class Watcher(NamedTuple):
-    """What is told how far a translation is."""
+    """Callbacks for a translation's progress."""
 
     progress: Progress = ignore
-    """Called with the number of lines that the engine has just finished."""
+    """Called with the number of lines just finished."""
     announce: Callable[[int], AbstractContextManager[object]] = nullcontext
     """Entered while so many doubtful lines are searched again."""
 
@@ -135,7 +135,7 @@ def translate_stream(
         ranks: who shares the work; all of them get all records.
         reads_ahead: whether two chunks are held, if the engine can search both: not of a pipe,
             whose writer may wait for translations.
-        watcher: is told of each line once, from any thread; of several ranks, on each one.
+        watcher: its ``progress`` counts each line once, from any thread; of several ranks, on each.
     """
     stopped, reporting = Event(), Lock()
 
@@ -148,18 +148,13 @@ def translate_stream(
 
     def translate(share: Sequence[_Numbered], encoded: Sequence[EncodedLine]) -> list[list[Any]]:
         """Translate one rank's lines of a chunk; what goes from rank to rank is JSON."""
-        left = len(share)
 
-        def count(pieces: int) -> None:
-            nonlocal left
-            lines = min(pieces, left)  # a long line has several
-            left -= lines
+        def report(lines: int) -> None:
             with reporting:
                 watcher.progress(lines * ranks.size)
 
-        options = n_best, with_alignments, count, stopped.is_set
+        options = n_best, with_alignments, report, stopped.is_set
         best = translator.translate_encoded(encoded, *options)
-        count(left)  # blank lines, which are not searched
         if n_best is None:
             again = with_alignments, watcher.announce, stopped.is_set
             best = search_doubtful_again(translator, encoded, best, *again)

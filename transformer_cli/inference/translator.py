@@ -24,7 +24,7 @@ SLOT_BEAM = 8
 
 EngineT = TypeVar("EngineT", bound=SearchEngine, covariant=True)
 Progress = Callable[[int], object]
-"""Called with the number of sentences, or pieces of long lines, just finished."""
+"""Called with the number of lines, or sources, just finished."""
 ShouldStop = Callable[[], bool]
 """Called before each batch; once it returns True, the rest is left empty."""
 CountLost = Callable[[int, Hypothesis], int]
@@ -288,7 +288,17 @@ class TextTranslator(Generic[EngineT]):
         should_stop: ShouldStop = never,
     ) -> list[list[Translation]]:
         """Return each encoded line's translations; see ``translate_lines``."""
-        found = self._search_lines(encoded, n_best, with_alignments, progress, should_stop)
+        left = len(encoded)
+
+        def count(pieces: int) -> None:
+            nonlocal left
+            lines = min(pieces, left)  # a long line has several
+            left -= lines
+            if lines:
+                progress(lines)
+
+        found = self._search_lines(encoded, n_best, with_alignments, count, should_stop)
+        count(left)  # lines that are not searched, as they are their own translations
         slots = self.tokenizers.with_term_slots()
         is_best = (n_best or 1) == 1 and self.sample_seed is None
         if self.terms is None or slots is None or not is_best:

@@ -54,6 +54,7 @@ class Forecaster:
     _said: set[str] = field(default_factory=set)
     _tried: dict[str, dict[str, Any]] = field(default_factory=dict)
     _prepared: dict[str, Path] = field(default_factory=dict)
+    _pairs: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def forecast(self, training: Job, growth: float = 1.0) -> JobForecast:
         """Return what the rest of a training takes, with ``growth`` times the text of the trial."""
@@ -85,11 +86,16 @@ class Forecaster:
         config, run = training.config, training.run
         assert config is not None
         assert run is not None
-        corpus = None
-        if isinstance(config.data, CorpusData):
-            corpus = (run if run.config.is_file() else RunDirectory(self.prepare(training))).corpus
-        here = (split if is_on_disk(config.data, split) else "val" for split in splits)
-        return sum(1 for split in here for _ in open_text(config, split, corpus).pairs())
+        key = (_describe_data(config), *splits)
+        if key not in self._pairs:
+            corpus = None
+            if isinstance(config.data, CorpusData):
+                is_begun = run.config.is_file()
+                corpus = (run if is_begun else RunDirectory(self.prepare(training))).corpus
+            here = (split if is_on_disk(config.data, split) else "val" for split in splits)
+            texts = (open_text(config, split, corpus) for split in here)
+            self._pairs[key] = sum(1 for text in texts for _ in text.pairs())
+        return self._pairs[key]
 
     def prepare(self, training: Job) -> Path:
         """Return a run directory with the data that several trainings share, or a new one.

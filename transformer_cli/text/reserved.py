@@ -15,7 +15,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import groupby, pairwise
-from time import process_time
+from time import thread_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transformer_cli.config.protection import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import regex
 
 MAX_SECONDS = 5
-"""Processor time that the user's patterns may take for a line."""
+"""Processor time that the user's patterns may take in one search of a line."""
 
 SLOTS = 16  # different placeholders of a line that are protected; further ones stay text
 
@@ -152,7 +152,7 @@ def _search_by_turns(own: Sequence[str], ours: re.Pattern[str]) -> _Search:
 
     At the same place, a user's pattern goes first: '%FILE%' is not printf's '%F'.
     """
-    end = process_time() + MAX_SECONDS
+    end = thread_time() + MAX_SECONDS  # not the process's: other threads translate meanwhile
     searches: list[_Search] = [*(partial(_search_own, pattern, end) for pattern in own)]
     searches.append(ours.search)
     found: list[re.Match[str] | regex.Match[str] | None] = []
@@ -171,8 +171,7 @@ def _search_by_turns(own: Sequence[str], ours: re.Pattern[str]) -> _Search:
 
 def _search_own(pattern: str, end: float, line: str, place: int) -> "regex.Match[str] | None":
     try:
-        # Both are the processor time of this process.
-        return compile_own(pattern).search(line, place, timeout=max(0.01, end - process_time()))
+        return compile_own(pattern).search(line, place, timeout=max(0.01, end - thread_time()))
     except (TimeoutError, MemoryError):  # it may take up to 1 GiB
         raise TokenizerError(
             f"tokenizer.protect: the pattern '{pattern}' takes more than {MAX_SECONDS} s or 1 GiB "

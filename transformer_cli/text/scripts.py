@@ -88,7 +88,13 @@ def scripts_of(language: str) -> frozenset[str] | None:
 
 
 def are_close(first: str, second: str) -> bool:
-    """Return whether sentences are often the same in two languages: in nb and nn, pt-BR and pt."""
+    """Return whether sentences are often the same in two languages: in nb and nn, pt-BR and pt.
+
+    Nothing is the same in two scripts: not in sr-Cyrl and sr-Latn.
+    """
+    scripts = [scripts_of(language) for language in (first, second)]
+    if None not in scripts and not frozenset.intersection(*filter(None, scripts)):
+        return False
     one, other = base_language(first), base_language(second)
     return one == other or any({one, other} <= set(group.split()) for group in _CLOSE)
 

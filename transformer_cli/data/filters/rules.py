@@ -199,7 +199,7 @@ def _differ_in_numbers(src: str, tgt: str) -> bool:
 
 
 def loses_numbers(src: str, tgt: str) -> bool:
-    """Return whether a translation lacks a number of its source that nobody writes in words."""
+    """Return whether a translation lacks a number of its source too large to be spelled out."""
     if not _DIGIT.search(src):
         return False
     return all(

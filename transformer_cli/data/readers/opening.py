@@ -42,7 +42,7 @@ class TextFilesReader(ConcatenatedSources):
 
 
 SourceReader = TextReader | TextFilesReader | UnitReader
-"""A configured source, read anew each time it is asked for."""
+"""A configured source, read again on each use."""
 
 
 def open_source(

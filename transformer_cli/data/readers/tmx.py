@@ -126,7 +126,7 @@ class _Parser:
     def _check_encoding(self, _: str, declared: str | None, *__: object) -> None:
         # Expat reads UTF-16 by itself, and leaves what it does not know to Python.
         name = declared or "utf-8"
-        if not name.lower().startswith("utf-16") and find_encoding(name) is None:
+        if find_encoding(name, utf16=True) is None:
             raise self._error(
                 f"declares the encoding '{name[:40]}', which cannot be used; convert the file to "
                 "UTF-8"

@@ -84,7 +84,7 @@ class BadUnits:
 
 @dataclass(frozen=True)
 class UnitReader(ABC):
-    """A source of one or several files, read anew each time it is asked for."""
+    """A source of one or several files, read again on each use."""
 
     path: Path  # as it was configured, perhaps with wildcards
     files: tuple[Path, ...]

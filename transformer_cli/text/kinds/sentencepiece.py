@@ -2,8 +2,9 @@
 
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -175,12 +176,7 @@ def learn_model(
 
     model = io.BytesIO()
     text = TrainerInput(progress(lines, label), len(lines), config.lowercase)
-    with TemporaryDirectory(prefix="transformer-cli-") as directory:
-        rules = Path(directory, "rules.tsv")
-        normalization: dict[str, str] = {"normalization_rule_name": config.normalization}
-        if config.normalization == "nfc":
-            rules.write_text(nfc_rules(), encoding="ascii", newline="")
-            normalization = {"normalization_rule_tsv": str(rules)}
+    with _normalization(config.normalization) as normalization:
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=iter(text),
@@ -207,9 +203,23 @@ def learn_model(
             if text.failure is not None:
                 raise text.failure from None
             raise _explain(str(error), config.vocab_size, label) from error
-    data = _without_path(model.getvalue(), str(rules))
+    data = model.getvalue()
+    if rules := normalization.get("normalization_rule_tsv"):
+        data = _without_path(data, rules)
     mark_checked(data)
     return data
+
+
+@contextmanager
+def _normalization(name: str) -> Iterator[dict[str, str]]:
+    """Yield the trainer's options for a normalization; ours has a file of rules."""
+    if name != "nfc":
+        yield {"normalization_rule_name": name}
+        return
+    with TemporaryDirectory(prefix="transformer-cli-") as directory:
+        rules = Path(directory, "rules.tsv")
+        rules.write_text(nfc_rules(), encoding="ascii", newline="")
+        yield {"normalization_rule_tsv": str(rules)}
 
 
 def _without_path(model: bytes, path: str) -> bytes:

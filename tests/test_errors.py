@@ -104,6 +104,7 @@ SECRETS = [
     *("https://h/x?sig=ab%2F;token=SECRET", "https://user:@h/x#SECRET"),
     *("git+https://SECRET@h/x", "x://user:SECRET@h:1", "https://a/x,https://user:SECRET@h/x"),
     *("https://user:SE/CR@ET@h/x", "https://user:SE?CRET@h/x", "user:SECRET@example.com"),
+    *("https://127.0.0.1:SECRET/x", "https://user%3ASECRET%40h/x"),
 ]
 
 

@@ -187,6 +187,8 @@ def make_visible(text: str, is_sentence: bool = False) -> str:
 _URL = re.compile(
     r"([a-z0-9]{0,12}:///*|[a-z][a-z0-9]{1,11}:[/\\]+|https?(?::|//))([^/\s]*)", re.IGNORECASE
 )
+# A port with letters may be a password without its @host; %40 is an @.
+_WRONG_HOST = re.compile(r"[^\[\]:]+:(?!\d*$).*|.*%40.*", re.IGNORECASE)
 _MARK = re.compile("[?;#]")
 _PARAMETER = re.compile(r"[?&;#][\w.%-]+=")
 
@@ -219,6 +221,9 @@ def _hide_in_word(word: str) -> str:
     for url in urls:
         if url.end(1) <= last_at and _has_login(url[2], _is_web(url)):
             rest = f"{word[urls[0].start() : url.end(1)]}…{word[last_at:]}"
+            break
+        if _is_web(url) and _WRONG_HOST.fullmatch(url[2].rstrip("'\":,.)")):
+            rest = f"{word[urls[0].start() : url.end(1)]}…{word[url.end() :]}"
             break
     return before + _hide_parameters(rest)
 

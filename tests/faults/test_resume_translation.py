@@ -63,7 +63,8 @@ def interrupt(training: Training, directory: Path, *options: str, chunks: int = 
     """Leave a translation of which some chunks are done."""
     kill = partial(killed_at, TRANSLATOR, "translate_encoded", chunks + 1)
     assert translate(training, directory, *options, before=kill).code == -signal.SIGKILL
-    assert names(directory) == ["in.txt", "out.txt.partial", "out.txt.partial.json"]
+    left = [f"out.txt.partial{end}" for end in ("", ".json", ".lock")]
+    assert names(directory) == ["in.txt", *left]
 
 
 def names(directory: Path) -> list[str]:
@@ -427,7 +428,7 @@ def test_of_two_writers_the_second_is_refused(
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             refused = translate(training, here)
-            assert_refused(refused, 1, "out.txt.partial: another process is writing it")
+            assert_refused(refused, 1, "out.txt: another process is writing it")
             pipe.write(TEXT)
         assert first.result().code == 0
     assert (here / "out.txt").read_bytes() == expected
@@ -437,25 +438,27 @@ def test_of_two_writers_the_second_is_refused(
 def test_a_lock_left_by_a_killed_process_is_no_obstacle(training: Training, here: Path) -> None:
     child = os.fork()
     if not child:
-        file = (here / "out.txt.partial").open("wb")
+        file = (here / "out.txt.partial.lock").open("wb")
         fcntl.flock(file, fcntl.LOCK_EX)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     assert translate(training, here).code == 0
 
 
-def test_a_file_that_is_in_the_way_stays(training: Training, here: Path) -> None:
-    (here / "out.txt.partial").write_text("a person's own\n")
+@pytest.mark.parametrize("name", ["out.txt.partial", "out.txt.partial.lock"])
+def test_a_file_that_is_in_the_way_stays(training: Training, here: Path, name: str) -> None:
+    (here / name).write_text("a person's own\n")
     refused = translate(training, here)
-    assert_refused(refused, 1, "out.txt.partial: in the way")
-    assert (here / "out.txt.partial").read_text() == "a person's own\n"
+    assert_refused(refused, 1, f"{name}: in the way")
+    assert (here / name).read_text() == "a person's own\n"
 
 
-def test_a_link_in_the_way_is_not_followed(training: Training, here: Path) -> None:
+@pytest.mark.parametrize("name", ["out.txt.partial", "out.txt.partial.lock"])
+def test_a_link_in_the_way_is_not_followed(training: Training, here: Path, name: str) -> None:
     (here / "outside.txt").write_text("a person's own\n")
-    (here / "out.txt.partial").symlink_to(here / "outside.txt")
+    (here / name).symlink_to(here / "outside.txt")
     refused = translate(training, here)
-    assert_refused(refused, 1, "out.txt.partial: cannot be written")
+    assert_refused(refused, 1, f"{name}: cannot be written")
     assert (here / "outside.txt").read_text() == "a person's own\n"
 
 

@@ -26,7 +26,7 @@ from transformer_cli.runs.directory import lock_directory
 _BEGIN = """\
 import sys
 from pathlib import Path
-from transformer_cli import fence, files
+from transformer_cli import fence, files, writing
 
 def wait():
     print(flush=True)
@@ -88,10 +88,10 @@ def test_on_this_machine_it_is_killed_with_all_that_it_started(owner: Path) -> N
 
 
 WRITING = {
-    "file": "with files.whole_file(Path('made')) as new: new.touch(); wait()",
-    "directory": "with files.whole_directory(Path('made')): wait()",
+    "file": "with writing.whole_file(Path('made')) as new: new.touch(); wait()",
+    "directory": "with writing.whole_directory(Path('made')): wait()",
     "log": "wait(); files.open_regular(Path('made'), 'ab').write(b'more')",
-    "removal": "Path('kept').mkdir(); wait(); files.remove_directory(Path('kept'))",
+    "removal": "Path('kept').mkdir(); wait(); writing.remove_directory(Path('kept'))",
 }
 
 

@@ -19,8 +19,8 @@ from transformer_cli.data.pieces import cut_lines
 from transformer_cli.data.preparing import is_prepared, prepare_corpus
 from transformer_cli.data.readers.units import matching_files
 from transformer_cli.errors import CorpusError, MissingExtraError, TransformerCliError, UsageError
-from transformer_cli.files import whole_file
 from transformer_cli.objects import ObjectPath, open_object, text_path
+from transformer_cli.writing import whole_file
 
 fsspec = pytest.importorskip("fsspec")
 memory = pytest.importorskip("fsspec.implementations.memory")

@@ -8,8 +8,10 @@ import random
 import resource
 import signal
 import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,9 @@ from typing import Any
 import pytest
 from cli.conftest import Training
 from cli.process import PATIENCE, Finished, assert_refused, run, signal_at, start
+
+from transformer_cli.errors import OutputError
+from transformer_cli.inference import output
 
 OUTPUT = "transformer_cli.inference.output"
 TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
@@ -433,6 +438,44 @@ def test_of_two_writers_the_second_is_refused(
         assert first.result().code == 0
     assert (here / "out.txt").read_bytes() == expected
     assert names(here) == ["in.txt", "out.txt", "pipe"]
+
+
+CLAIM = """\
+import sys
+from pathlib import Path
+from transformer_cli.writing import claim
+with claim(Path(sys.argv[1])):
+    pass
+"""
+
+
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_the_second_is_refused_until_the_first_has_cleaned_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_edited: bool
+) -> None:
+    path, remove_journal = tmp_path / "out.txt", output._remove_journal
+    refusals = []
+
+    def look(part: Path) -> None:
+        assert not part.exists()
+        command = [sys.executable, "-c", CLAIM, str(path)]
+        second = subprocess.run(command, capture_output=True, text=True, check=False)
+        refusals.append(second.stderr)
+        remove_journal(part)
+
+    def write() -> None:
+        with output.output_file(path, {}, CHUNK, keep=True) as file:
+            file.resume(iter(()))
+            file.write("1", "2")
+            if is_edited:
+                path.write_text("someone's\n")
+
+    monkeypatch.setattr(output, "_remove_journal", look)
+    with pytest.raises(OutputError) if is_edited else nullcontext():
+        write()
+    assert len(refusals) == 1
+    assert f"{path}: another process is writing it; wait for it" in refusals[0]
+    assert names(tmp_path) == (["out.txt", "out.txt.new"] if is_edited else ["out.txt"])
 
 
 def test_a_lock_left_by_a_killed_process_is_no_obstacle(training: Training, here: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from jobs.conftest import Start
 from jobs.test_runner import _events, _wait_for
-from transformer_cli import fence
+from transformer_cli import fence, writing
 from transformer_cli.errors import RunInUseError
 from transformer_cli.inference.output import Output, output_file
 from transformer_cli.jobs import runner
@@ -111,6 +111,19 @@ def test_without_its_file_a_process_is_replaced(owner: Path) -> None:
     process = start(owner, WRITING["file"])
     owner.unlink()
     assert go_on(process) == fence.EXIT_CODE
+
+
+def test_a_replaced_process_loses_its_claim(
+    owner: Path, elsewhere: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = owner.parent / "made"
+    stopped = start(owner, f"with writing.claim(Path({str(path)!r})): wait()")
+    elsewhere()
+    monkeypatch.setenv(fence.VARIABLE, fence.raise_fence(owner))
+    with writing.claim(path):
+        assert go_on(stopped) == fence.EXIT_CODE
+        assert path.with_name("made.partial.lock").exists()
+    assert not path.with_name("made.partial.lock").exists()
 
 
 LOCKING = """\

@@ -229,8 +229,11 @@ def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> No
     models = {model.resolve() for model in read}
     if isinstance(path, ObjectPath) or (is_stream(path) and not path.is_dir()):
         return
-    place = path.parent.resolve() / path.name  # of the link, if it is one
-    for parent in (*place.parents, *path.resolve().parents):
+    named = Path(
+        os.path.normpath(path.absolute())
+    )  # a link that lies in a run counts, wherever it leads
+    places = (path.resolve().parent, *(each.resolve() for each in named.parents))
+    for parent in dict.fromkeys(each for place in places for each in (place, *place.parents)):
         mark = read_json(parent / MARK)
         is_marked = isinstance(mark, dict) and mark.get("program") == "transformer-cli"
         if is_marked or parent in models:

@@ -9,10 +9,10 @@ from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text
-from transformer_cli.files import whole_directory
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 from transformer_cli.text.vocabulary import SPECIALS
 from transformer_cli.training.texts import read_texts
+from transformer_cli.writing import whole_directory
 
 DATA = WORKSHOP / "data"
 ONE_READING = ("training.rdrop_alpha=0", "training.ema_decay=null")

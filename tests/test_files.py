@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli import files
+from transformer_cli import writing
 from transformer_cli.compression import write_text
-from transformer_cli.errors import RunError, UsageError
-from transformer_cli.files import (
+from transformer_cli.errors import OutputError, RunError, UsageError
+from transformer_cli.files import is_stream, sha256
+from transformer_cli.writing import (
     add_files,
-    is_stream,
+    claim,
+    expect,
     remove_directory,
     remove_leftovers,
-    sha256,
     sync,
     temporary_path,
     whole_directory,
@@ -56,7 +57,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
         calls.append((path.name.partition(".partial-")[0], names(directory) == ["final"]))
         sync(path)
 
-    monkeypatch.setattr(files, "sync", recording_sync)
+    monkeypatch.setattr(writing, "sync", recording_sync)
     return calls
 
 
@@ -104,7 +105,8 @@ def test_a_link_that_is_named_stays_and_what_it_points_to_is_replaced(tmp_path: 
     with pytest.raises(RunError, match=r"/final: is a link, [^\n]*"):
         write_text(tmp_path / "final", "new")
     assert (tmp_path / "elsewhere" / "target").read_text() == "old"
-    write_text(tmp_path / "final", "new", is_named=True)
+    with claim(tmp_path / "final"):
+        write_text(tmp_path / "final", "new", is_named=True)
     assert (tmp_path / "final").is_symlink()
     assert (tmp_path / "elsewhere" / "target").read_text() == "new"
     assert names(tmp_path) == ["elsewhere", "final"]
@@ -126,13 +128,111 @@ def test_memory_that_is_a_directory_has_files() -> None:
     assert is_stream(Path("/proc/self/fd/1"))
 
 
+def test_nobody_can_guess_a_temporary_name(tmp_path: Path) -> None:
+    assert temporary_path(tmp_path / "final") != temporary_path(tmp_path / "final")
+
+
+def write_and_swap(path: Path, precious: Path, swap: str) -> None:
+    with whole_file(path, is_named=True) as temporary:
+        temporary.unlink()
+        if swap == "link":
+            temporary.symlink_to(precious)
+        else:
+            os.link(precious, temporary)
+
+
 @pytest.mark.posix
-def test_a_link_in_the_temporary_files_place_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "precious").write_text("precious")
-    temporary_path(tmp_path / "final").symlink_to("precious")
-    write_text(tmp_path / "final", "new")
-    assert (tmp_path / "precious").read_text() == "precious"
-    assert names(tmp_path) == ["final", "precious"]
+@pytest.mark.parametrize("swap", ["link", "hard link"])
+def test_a_file_that_replaces_the_temporary_one_is_left_as_it_is(tmp_path: Path, swap: str) -> None:
+    path, precious = tmp_path / "final", tmp_path / "precious"
+    path.write_text("old")
+    path.chmod(0o666)
+    if os.geteuid() == 0:
+        os.chown(path, 65534, 65534)
+    precious.write_text("precious")
+    precious.chmod(0o600)
+    before = precious.stat()
+    with claim(path), pytest.raises(OutputError, match="was replaced by someone else while it"):
+        write_and_swap(path, precious, swap)
+    after = precious.stat()
+    assert (after.st_uid, after.st_gid) == (before.st_uid, before.st_gid)
+    assert after.st_mode == before.st_mode
+    assert path.read_text() == "old"
+
+
+@pytest.mark.posix
+def test_a_replaced_file_keeps_permissions_but_no_setuid_bit(tmp_path: Path) -> None:
+    path = tmp_path / "final"
+    path.write_text("old")
+    path.chmod(0o6754)
+    with claim(path):
+        write_text(path, "new", is_named=True)
+    assert path.stat().st_mode & 0o7777 == 0o754
+
+
+@pytest.mark.posix
+def test_a_link_that_is_put_there_meanwhile_gives_no_permissions(tmp_path: Path) -> None:
+    path = tmp_path / "final"
+    (tmp_path / "open").touch()
+    (tmp_path / "open").chmod(0o777)
+    with claim(path), whole_file(path, is_named=True):  # as empty as the other
+        path.symlink_to("open")
+    assert not path.is_symlink()
+    assert path.stat().st_mode & 0o111 == 0
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EINVAL, errno.ENOSYS])
+def test_finished_work_stays_where_permissions_cannot_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    path = tmp_path / "final"
+    path.write_text("old")
+    path.chmod(0o666)
+    if os.geteuid() == 0:
+        os.chown(path, 65534, 65534)
+    is_other_group = path.stat().st_gid != os.getegid()
+
+    def fail(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fchown", fail)
+    with claim(path):
+        write_text(path, "new", is_named=True)
+    assert path.read_text() == "new"
+    assert path.stat().st_mode & 0o777 == (0o606 if is_other_group else 0o666)
+    monkeypatch.setattr(os, "fchmod", fail)
+    with claim(path):
+        write_text(path, "newer", is_named=True)
+    assert path.read_text() == "newer"
+
+
+def test_a_path_may_be_claimed_twice(tmp_path: Path) -> None:
+    path = tmp_path / "final"
+    path.write_text("old")
+    with claim(path, tmp_path / "below" / ".." / "final"):
+        with claim(path), expect(path, None):
+            pass
+        write_text(path, "new", is_named=True)
+        write_text(path, "newer", is_named=True)
+        path.write_text("someone's")
+        with pytest.raises(OutputError, match="was changed by someone else"), claim(path):
+            write_text(path, "newest", is_named=True)
+    assert names(tmp_path) == ["final", "final.new"]
+    write_text(path, "newest")
+
+
+def test_a_claim_leaves_others_files_next_to_it(tmp_path: Path) -> None:
+    for name in ("final.partial", "final.lock"):
+        (tmp_path / name).touch()
+    with claim(tmp_path / "final"):
+        pass
+    assert names(tmp_path) == ["final.lock", "final.partial"]
+
+
+def test_a_file_that_a_user_has_named_has_to_be_claimed(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="call claim"):
+        write_text(tmp_path / "final", "new", is_named=True)
 
 
 def test_a_file_is_on_disk_before_its_name_is(
@@ -196,6 +296,7 @@ def test_what_a_killed_process_of_the_same_number_left_is_no_hindrance(tmp_path:
     with whole_directory(tmp_path / "final") as temporary:
         (temporary / "new").touch()
     assert names(tmp_path / "final") == ["new"]
+    remove_leftovers(tmp_path)
     assert names(tmp_path) == ["final"]
 
 
@@ -228,7 +329,7 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old")
     killed = """
 import os, pathlib
-from transformer_cli.files import whole_directory, whole_file
+from transformer_cli.writing import whole_directory, whole_file
 with whole_file(pathlib.Path("file")) as file, whole_directory(pathlib.Path("dir")) as directory:
     file.write_text("half")
     (directory / "half").write_text("half")

@@ -20,8 +20,9 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from transformer_cli.compression import open_text, split_archive, write_text
-from transformer_cli.files import MAX_SMALL_BYTES, read_small, sha256, whole_directory
+from transformer_cli.files import MAX_SMALL_BYTES, read_small, sha256
 from transformer_cli.objects import ObjectPath, object_keys
+from transformer_cli.writing import whole_directory
 
 Content = TypeVar("Content", bound=BaseModel)
 

@@ -28,8 +28,9 @@ from transformer_cli.errors import (
     did_you_mean,
     size,
 )
-from transformer_cli.files import SpecialFileError, open_checked, open_regular, whole_file
+from transformer_cli.files import SpecialFileError, open_checked, open_regular
 from transformer_cli.objects import ObjectPath, compile_wildcards, open_object
+from transformer_cli.writing import whole_file
 
 if TYPE_CHECKING:
     from zipfile import ZipFile, ZipInfo

@@ -148,7 +148,7 @@ def _leave_curves_undrawn() -> None:
 
 
 def _draw_nothing(metrics: Path, picture: Path, *arguments: object) -> None:
-    from transformer_cli.files import whole_file
+    from transformer_cli.writing import whole_file
 
     with whole_file(picture) as temporary:
         temporary.touch()

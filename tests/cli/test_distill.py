@@ -24,7 +24,6 @@ from cli.conftest import TINY
 from cli.forked_commands import do_not_wait, fork_commands
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.yaml import load_config
-from transformer_cli.files import temporary_path
 from transformer_cli.jobs import runner
 from transformer_cli.jobs.distill import DistillDirectory
 from transformer_cli.runs.directory import lock_directory
@@ -322,11 +321,11 @@ def test_a_stop_is_passed_on_to_the_command(
 ) -> None:
     monkeypatch.setattr(runner, "CHILD", (sys.executable, "-c", STUBBORN))
     out = tmp_path / "out"
-    begun, stop = temporary_path(out), tmp_path / "stop"
+    stop = tmp_path / "stop"
     with ThreadPoolExecutor(1) as executor:
         command = runner.Command([], tmp_path, stop, tmp_path / "owner", out, tmp_path / "log")
         running = executor.submit(runner.run_command, command)
-        while not begun.exists() or not begun.read_text():
+        while not any(path.read_text() for path in tmp_path.glob("out.partial-*")):
             assert not running.done()
             time.sleep(0.01)
         stop.touch()

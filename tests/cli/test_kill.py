@@ -129,10 +129,12 @@ def test_a_killed_command_leaves_nothing_that_passes_for_whole(
         model.mkdir()
         write_model(model)
         arguments = ["import", model, target]
-    kill = partial(signal_at, "transformer_cli.files", "sync", 2)
+    kill = partial(signal_at, "transformer_cli.writing", "sync", 2)
     assert run(*arguments, before=kill).code == -signal.SIGKILL
-    (left,) = target.parent.glob(f"{target.name}*")
-    assert left.name.startswith(f"{target.name}.partial-")
+    left = {path.name for path in target.parent.glob(f"{target.name}*")}
+    locks = {f"{target.name}.partial.lock"}
+    assert all(name.startswith(f"{target.name}.partial-") for name in left - locks)
+    assert len(left - locks) == 1
     assert run(*arguments).code == 0
     assert list(target.parent.glob(f"{target.name}*")) == [target]
 

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,13 @@ from transformer_cli.cli import many_files, translation
 from transformer_cli.cli.documents import read_memory
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.documents.document import read_document
-from transformer_cli.errors import InputError, MissingTextError, UsageError, WorkerError
+from transformer_cli.errors import (
+    InputError,
+    MissingTextError,
+    OutputError,
+    UsageError,
+    WorkerError,
+)
 from transformer_cli.files import MAX_SMALL_BYTES
 from transformer_cli.inference.output_directory import (
     RECORD,
@@ -31,9 +38,11 @@ from transformer_cli.inference.output_directory import (
 )
 from transformer_cli.inference.stream import Watcher
 from transformer_cli.runs.directory import LOCK
+from transformer_cli.writing import find_version
 
 MANY = "transformer_cli.cli.many_files"
 TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
+PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "1 2"\nmsgstr ""\n'
 TEXTS = {
     "a.txt": "1 2 3 4\n\n4 3 2\n5\n6 1 1 2\n",
     "b.txt": "",
@@ -259,7 +268,7 @@ def test_another_version_does_not_add_to_a_directory(training: Training, here: P
 @pytest.mark.parametrize(
     ("where", "attribute", "call"),
     [
-        ("transformer_cli.files", "sync", 1),  # the record is not in its place yet
+        ("transformer_cli.writing", "sync", 1),  # the record is not in its place yet
         (f"{MANY}:OutputDirectory", "note", 1),
         (TRANSLATOR, "translate_encoded", 3),
         ("transformer_cli.inference.output:Output", "commit", 4),
@@ -506,6 +515,35 @@ def test_a_file_that_changes_while_it_is_translated_has_failed(
     assert result.state is None
     assert result.messages == (f"error: {path}: has changed meanwhile; translate it again",)
     assert not (here / "out" / "c.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["c.txt", "x.po"])
+def test_what_someone_saves_while_workers_translate_is_kept(
+    training: Training, here: Path, name: str
+) -> None:
+    (here / "out").mkdir()
+    (here / "in" / "x.po").write_text(PO)
+    path = here / "out" / name
+    options = TranslateOptions(training.run, here / "in", here / "out", threads=1)
+    settings = many_files.describe_translator(options)
+    task = many_files.Task(options.of_file(here / "in" / name), settings, None, is_shared=True)
+
+    def save(_: int) -> None:
+        path.write_text("someone's\n")
+
+    with pytest.raises(OutputError, match="was changed by someone else") as caught:
+        many_files.translate_file(task, Watcher(save))
+    assert path.read_text() == "someone's\n"
+    new = path.with_name(f"{name}.new")
+    assert str(caught.value).endswith(f"what was to be written is kept in {new}")
+    # Another worker may have written the same bytes. What is replaced keeps its mode.
+    path.chmod(0o640)
+    for version in (find_version(path), None):
+        known = replace(task, expected=version)
+        assert many_files.translate_file(known).state is not None
+        assert path.read_bytes() == new.read_bytes()
+        assert path.stat().st_mode & 0o777 == 0o640
+    assert visible(here / "out").keys() == {name, new.name}
 
 
 def test_a_memory_that_has_changed_is_read_anew(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.preparing import is_prepared, prepare_corpus
 from transformer_cli.errors import CorpusError, OutputError, UsageError
-from transformer_cli.files import whole_file
 from transformer_cli.inference.output_directory import (
     RECORD,
     FileState,
@@ -37,6 +36,7 @@ from transformer_cli.objects import (
     object_sizes,
     text_path,
 )
+from transformer_cli.writing import whole_file
 
 fsspec = pytest.importorskip("fsspec")
 TEXTS = {"a.txt": "1 2 3 4\n\n4 3 2\n", "b.txt": "", "c.txt": "2 2\n3 4 5 6\n1\n"}
@@ -84,10 +84,9 @@ def test_a_document_takes_its_own_place_in_a_store(training: Training) -> None:
 
 def save_object_meanwhile(path: str, data: bytes) -> None:
     """Have someone else write an object, right before it is uploaded."""
-    from transformer_cli import files
-    from transformer_cli.inference import output
+    from transformer_cli import writing
 
-    check, store = files.check_claim, fsspec.filesystem("memory")
+    check, store = writing.check_claim, fsspec.filesystem("memory")
     put_subtitles_into_memory()
     store.pipe("memory://bucket/out.txt", b"older\n")
 
@@ -98,8 +97,7 @@ def save_object_meanwhile(path: str, data: bytes) -> None:
         finally:
             sys.stderr.write(f"{store.cat(path)!r}\n")
 
-    for module in (files, output):
-        vars(module)["check_claim"] = save
+    vars(writing)["check_claim"] = save
 
 
 @pytest.mark.parametrize("case", [("x.srt", "x.srt"), ("x.srt", "y.srt"), ("-", "out.txt")])

@@ -9,7 +9,7 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run
-from transformer_cli.files import claim
+from transformer_cli.writing import claim
 
 PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "1 2"\nmsgstr ""\n'
 CORPUS = """\
@@ -33,7 +33,11 @@ COMMANDS = {
     "report": ("p.html", ["report", "RUN", "-o", "p.html"]),
     "clean": ("p.html", ["clean", "corpus.yaml", "-o", "cleaned", "--report", "p.html"]),
 }
-each_command = pytest.mark.parametrize("case", COMMANDS)
+SHORT = ("in place", "lines")
+each_command = pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=() if case in SHORT else pytest.mark.long) for case in COMMANDS],
+)
 
 
 @pytest.fixture
@@ -61,7 +65,6 @@ def saving(path: Path, text: str) -> None:
     vars(os)["fsync"] = save
 
 
-@pytest.mark.long_cases
 @each_command
 @pytest.mark.parametrize("is_there", [True, False])
 def test_what_someone_saves_meanwhile_is_kept(
@@ -90,7 +93,6 @@ def test_what_someone_saves_meanwhile_is_kept(
     assert path.with_name(f"{path.name}.new-2").read_bytes() == new.read_bytes()
 
 
-@pytest.mark.long_cases
 @each_command
 def test_of_two_commands_that_write_one_file_the_second_is_refused(
     training: Training, here: Path, case: str
@@ -98,7 +100,7 @@ def test_of_two_commands_that_write_one_file_the_second_is_refused(
     path = here / COMMANDS[case][0]
     with claim(path):
         refused = start(training, here, case)
-    assert_refused(refused, 1, f"{path}.partial: another process is writing it; wait for it")
+    assert_refused(refused, 1, f"{path}: another process is writing it; wait for it")
     assert not list(here.glob("*.partial*"))
     assert start(training, here, case).code == 0
 
@@ -114,14 +116,13 @@ def test_directories_are_claimed_too(
     given = [str(training.run) if part == "RUN" else part for part in command]
     with claim(here / "new"):
         refused = run(*given, "new", cwd=here)
-    assert_refused(refused, 1, "new.partial: another process is writing it")
+    assert_refused(refused, 1, "new: another process is writing it")
     assert run(*given, "new", cwd=here).code == 0
-    assert not (here / "new.partial").exists()
+    assert not list(here.glob("*.partial*"))
 
 
 @pytest.mark.posix
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root gives files away")
-@pytest.mark.long_cases
 @each_command
 def test_what_is_replaced_keeps_its_owner_group_and_mode(
     training: Training, here: Path, case: str

@@ -106,7 +106,7 @@ class Watched:
 
     def left(self, place: Path, name: str) -> bool:
         """Whether a temporary name that is this process' stands in ``place``."""
-        return (place / f"{name}.partial-{self.process.pid}@{platform.node()}").exists()
+        return any(place.glob(f"{name}.partial-{self.process.pid}-*@{platform.node()}"))
 
     def is_saving(self) -> bool:
         return any(number > self.saved for number in self._own_partial())

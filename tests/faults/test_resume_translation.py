@@ -8,8 +8,10 @@ import random
 import resource
 import signal
 import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,9 @@ from typing import Any
 import pytest
 from cli.conftest import Training
 from cli.process import PATIENCE, Finished, assert_refused, run, signal_at, start
+
+from transformer_cli.errors import OutputError
+from transformer_cli.inference import output
 
 OUTPUT = "transformer_cli.inference.output"
 TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
@@ -63,7 +68,8 @@ def interrupt(training: Training, directory: Path, *options: str, chunks: int = 
     """Leave a translation of which some chunks are done."""
     kill = partial(killed_at, TRANSLATOR, "translate_encoded", chunks + 1)
     assert translate(training, directory, *options, before=kill).code == -signal.SIGKILL
-    assert names(directory) == ["in.txt", "out.txt.partial", "out.txt.partial.json"]
+    left = [f"out.txt.partial{end}" for end in ("", ".json", ".lock")]
+    assert names(directory) == ["in.txt", *left]
 
 
 def names(directory: Path) -> list[str]:
@@ -427,35 +433,75 @@ def test_of_two_writers_the_second_is_refused(
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
             refused = translate(training, here)
-            assert_refused(refused, 1, "out.txt.partial: another process is writing it")
+            assert_refused(refused, 1, "out.txt: another process is writing it")
             pipe.write(TEXT)
         assert first.result().code == 0
     assert (here / "out.txt").read_bytes() == expected
     assert names(here) == ["in.txt", "out.txt", "pipe"]
 
 
+CLAIM = """\
+import sys
+from pathlib import Path
+from transformer_cli.writing import claim
+with claim(Path(sys.argv[1])):
+    pass
+"""
+
+
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_the_second_is_refused_until_the_first_has_cleaned_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_edited: bool
+) -> None:
+    path, remove_journal = tmp_path / "out.txt", output._remove_journal
+    refusals = []
+
+    def look(part: Path) -> None:
+        assert not part.exists()
+        command = [sys.executable, "-c", CLAIM, str(path)]
+        second = subprocess.run(command, capture_output=True, text=True, check=False)
+        refusals.append(second.stderr)
+        remove_journal(part)
+
+    def write() -> None:
+        with output.output_file(path, {}, CHUNK, keep=True) as file:
+            file.resume(iter(()))
+            file.write("1", "2")
+            if is_edited:
+                path.write_text("someone's\n")
+
+    monkeypatch.setattr(output, "_remove_journal", look)
+    with pytest.raises(OutputError) if is_edited else nullcontext():
+        write()
+    assert len(refusals) == 1
+    assert f"{path}: another process is writing it; wait for it" in refusals[0]
+    assert names(tmp_path) == (["out.txt", "out.txt.new"] if is_edited else ["out.txt"])
+
+
 def test_a_lock_left_by_a_killed_process_is_no_obstacle(training: Training, here: Path) -> None:
     child = os.fork()
     if not child:
-        file = (here / "out.txt.partial").open("wb")
+        file = (here / "out.txt.partial.lock").open("wb")
         fcntl.flock(file, fcntl.LOCK_EX)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
     assert translate(training, here).code == 0
 
 
-def test_a_file_that_is_in_the_way_stays(training: Training, here: Path) -> None:
-    (here / "out.txt.partial").write_text("a person's own\n")
+@pytest.mark.parametrize("name", ["out.txt.partial", "out.txt.partial.lock"])
+def test_a_file_that_is_in_the_way_stays(training: Training, here: Path, name: str) -> None:
+    (here / name).write_text("a person's own\n")
     refused = translate(training, here)
-    assert_refused(refused, 1, "out.txt.partial: in the way")
-    assert (here / "out.txt.partial").read_text() == "a person's own\n"
+    assert_refused(refused, 1, f"{name}: in the way")
+    assert (here / name).read_text() == "a person's own\n"
 
 
-def test_a_link_in_the_way_is_not_followed(training: Training, here: Path) -> None:
+@pytest.mark.parametrize("name", ["out.txt.partial", "out.txt.partial.lock"])
+def test_a_link_in_the_way_is_not_followed(training: Training, here: Path, name: str) -> None:
     (here / "outside.txt").write_text("a person's own\n")
-    (here / "out.txt.partial").symlink_to(here / "outside.txt")
+    (here / name).symlink_to(here / "outside.txt")
     refused = translate(training, here)
-    assert_refused(refused, 1, "out.txt.partial: cannot be written")
+    assert_refused(refused, 1, f"{name}: cannot be written")
     assert (here / "outside.txt").read_text() == "a person's own\n"
 
 

@@ -15,6 +15,7 @@ from matplotlib.font_manager import fontManager, get_font
 from transformer_cli.inference import attention_picture
 from transformer_cli.inference.attention_picture import Panels, _find_fonts, draw, select_panels
 from transformer_cli.inference.torch_engine import AttentionMaps
+from transformer_cli.writing import claim
 
 MAPS = AttentionMaps(
     ["▁Ein", "▁Hu", "nd", "<EOS>"],
@@ -23,6 +24,11 @@ MAPS = AttentionMaps(
     torch.rand(2, 3, 3, 3),
     torch.rand(2, 3, 3, 4),
 )
+
+
+def draw_claimed(panels: Panels, path: Path) -> list[str]:
+    with claim(path):
+        return draw(panels, path)
 
 
 def test_layers_are_means_of_heads_unless_asked_for() -> None:
@@ -44,7 +50,7 @@ def test_any_script_and_any_sign_is_drawn_without_a_word(
 ) -> None:
     words = ["日本", "ქართ", "ሰላም", "$x_$", "\U0001f436", "\ufffe", "", "عربي"]
     caplog.set_level(logging.WARNING)
-    draw(Panels(words, words, {"layer 1": np.eye(8)}), tmp_path / "x.png")
+    draw_claimed(Panels(words, words, {"layer 1": np.eye(8)}), tmp_path / "x.png")
     assert not list(recwarn)
     assert not caplog.records
 
@@ -83,7 +89,7 @@ def a_font(path: Path, name: str, letters: str) -> Path:
 @pytest.mark.usefixtures("few_fonts")
 def test_scripts_without_a_font_are_told(tmp_path: Path) -> None:
     words = ["ein", "日本", "こん", "ქართ", "1.", "हिन्दी", "(end)"]
-    missing = draw(Panels(words, words, {"layer 1": np.eye(7)}), tmp_path / "x.png")
+    missing = draw_claimed(Panels(words, words, {"layer 1": np.eye(7)}), tmp_path / "x.png")
     assert missing == ["CJK", "DEVANAGARI", "HIRAGANA"]
 
 
@@ -95,7 +101,7 @@ def test_a_font_that_has_the_letters_is_found_though_it_was_not_listed(
     paths[1].write_bytes(b"no font")
     monkeypatch.setattr(attention_picture, "findSystemFonts", lambda: list(map(str, paths)))
     words = ["ein", "こん", "ไทย"]
-    assert draw(Panels(words, words, {"": np.eye(3)}), tmp_path / "x.svg") == ["THAI"]
+    assert draw_claimed(Panels(words, words, {"": np.eye(3)}), tmp_path / "x.svg") == ["THAI"]
     assert _find_fonts("xこん") == (["DejaVu Sans", "Kana Sans"], [])
 
 
@@ -125,7 +131,7 @@ def test_long_sentences_make_no_giant_picture(tmp_path: Path) -> None:
     from matplotlib.image import imread
 
     words = [f"word{number}" for number in range(400)]
-    draw(Panels(words, words, {"layer 1": np.eye(400)}), tmp_path / "x.png")
+    draw_claimed(Panels(words, words, {"layer 1": np.eye(400)}), tmp_path / "x.png")
     height, width, _ = imread(tmp_path / "x.png").shape
     assert 1500 < height < 3500
     assert 1500 < width < 3500
@@ -134,5 +140,5 @@ def test_long_sentences_make_no_giant_picture(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_the_same_picture_has_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
-        draw(select_panels(MAPS, "cross", None, None), tmp_path / name)
+        draw_claimed(select_panels(MAPS, "cross", None, None), tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()

@@ -16,7 +16,7 @@ import pytest
 
 from jobs.conftest import Start
 from jobs.test_runner import _events, _wait_for
-from transformer_cli import fence
+from transformer_cli import fence, writing
 from transformer_cli.errors import RunInUseError
 from transformer_cli.inference.output import Output, output_file
 from transformer_cli.jobs import runner
@@ -26,7 +26,7 @@ from transformer_cli.runs.directory import lock_directory
 _BEGIN = """\
 import sys
 from pathlib import Path
-from transformer_cli import fence, files
+from transformer_cli import fence, files, writing
 
 def wait():
     print(flush=True)
@@ -88,10 +88,10 @@ def test_on_this_machine_it_is_killed_with_all_that_it_started(owner: Path) -> N
 
 
 WRITING = {
-    "file": "with files.whole_file(Path('made')) as new: new.touch(); wait()",
-    "directory": "with files.whole_directory(Path('made')): wait()",
+    "file": "with writing.whole_file(Path('made')) as new: new.touch(); wait()",
+    "directory": "with writing.whole_directory(Path('made')): wait()",
     "log": "wait(); files.open_regular(Path('made'), 'ab').write(b'more')",
-    "removal": "Path('kept').mkdir(); wait(); files.remove_directory(Path('kept'))",
+    "removal": "Path('kept').mkdir(); wait(); writing.remove_directory(Path('kept'))",
 }
 
 
@@ -111,6 +111,19 @@ def test_without_its_file_a_process_is_replaced(owner: Path) -> None:
     process = start(owner, WRITING["file"])
     owner.unlink()
     assert go_on(process) == fence.EXIT_CODE
+
+
+def test_a_replaced_process_loses_its_claim(
+    owner: Path, elsewhere: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = owner.parent / "made"
+    stopped = start(owner, f"with writing.claim(Path({str(path)!r})): wait()")
+    elsewhere()
+    monkeypatch.setenv(fence.VARIABLE, fence.raise_fence(owner))
+    with writing.claim(path):
+        assert go_on(stopped) == fence.EXIT_CODE
+        assert path.with_name("made.partial.lock").exists()
+    assert not path.with_name("made.partial.lock").exists()
 
 
 LOCKING = """\

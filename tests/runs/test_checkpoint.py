@@ -14,7 +14,7 @@ from torch import Tensor
 from transformer_cli.artifact import write_record
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.errors import CheckpointError, DamagedCheckpointError
-from transformer_cli.files import remove_leftovers, sha256
+from transformer_cli.files import sha256
 from transformer_cli.model.transformer import Transformer, build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import (
     FORMAT,
@@ -29,6 +29,7 @@ from transformer_cli.runs.checkpoint import (
     replace_state,
     save_checkpoint,
 )
+from transformer_cli.writing import remove_leftovers
 
 TOKENIZER = "0123abcd"
 MODEL, OPTIMIZER, STATE, MANIFEST = (

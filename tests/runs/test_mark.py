@@ -9,8 +9,13 @@ import pytest
 from transformer_cli import __version__
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.errors import ConfigError, RunError
-from transformer_cli.runs.directory import RunDirectory, check_config_files
+from transformer_cli.errors import ConfigError, RunError, UsageError
+from transformer_cli.runs.directory import (
+    RunDirectory,
+    check_config_files,
+    check_outside_runs,
+    write_mark,
+)
 from transformer_cli.runs.initialize import initialize_run
 
 MINE = "# mine\ndata: {kind: copy}\ntokenizer: {kind: words}\n"
@@ -103,3 +108,25 @@ def test_nothing_else_that_settings_are_read_from_is_written_over(tmp_path: Path
     for file in (run.config, run.tokenizer / "my.yaml"):
         with pytest.raises(ConfigError, match=f"^{file}: settings are read from it"):
             check_config_files(run.path, [mine, file])
+
+
+@pytest.mark.posix
+@pytest.mark.parametrize("name", ["new", "link", "directory", "directory/new", "link of it/new"])
+def test_an_output_in_a_run_is_refused_also_where_a_link_leads_out_of_it(
+    tmp_path: Path, name: str
+) -> None:
+    run = tmp_path / "run"
+    (run / "directory").mkdir(parents=True)
+    write_mark(run)
+    (tmp_path / "outside").mkdir()
+    (run / "link").symlink_to(tmp_path / "outside")
+    (run / "link of it").symlink_to(tmp_path / "outside")
+    with pytest.raises(UsageError, match=f"lies in the run or model {run}; write elsewhere"):
+        check_outside_runs(run / name, "-o")
+    check_outside_runs(run / ".." / "outside" / "new", "-o")
+
+
+def test_an_output_may_lie_below_what_another_program_has_called_run_json(tmp_path: Path) -> None:
+    for text in ("{}", "no JSON", '{"program": "another"}'):
+        (tmp_path / "run.json").write_text(text)
+        check_outside_runs(tmp_path / "new", "-o")

@@ -12,7 +12,7 @@ from transformer_cli.cli.options import argument, option
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli import files
+    from transformer_cli import writing
     from transformer_cli.inference import attention_picture, loading, torch_engine
     from transformer_cli.runs import directory
 
@@ -56,7 +56,7 @@ def attention(
     if translation is not None:
         options.check_sentence(translation, "--translation")
     compute = loading.ComputeOptions("torch", device, precision, threads, beam_size)
-    with files.claim(output):
+    with writing.claim(output):
         translator, _ = options.load_models(directory.RunDirectory(run), checkpoint, compute)
         ids = None
         if translation is not None:

@@ -11,7 +11,7 @@ from transformer_cli.errors import ConfigError, UsageError
 from transformer_cli.packages import import_extra, lazy_imports
 
 with lazy_imports():
-    from transformer_cli import compression, files
+    from transformer_cli import compression, writing
     from transformer_cli.config import data_schema, yaml
     from transformer_cli.data import preparing
     from transformer_cli.report import rendering
@@ -54,7 +54,7 @@ def clean(
             raise UsageError(f"--report {report}: clean writes text there; name it otherwise")
         import_extra("jinja2", "report", "--report")
     has_own_place = report is not None and report.resolve().parent != directory.resolve()
-    with files.claim(directory, report if has_own_place else None):
+    with writing.claim(directory, report if has_own_place else None):
         with options.choose_executor(cluster, directory)() as executor:
             result = preparing.clean_corpus(data, directory.resolve(), pair_bar, executor)
         say("\n".join(_lines(result)))
@@ -62,7 +62,7 @@ def clean(
             page = rendering.render_page(
                 "cleaning", None, {}, cleaning=result, data=data, title=config.stem
             )
-            compression.write_text(report, page, is_named=True)
+            compression.write_text(report, page, is_named=has_own_place)
 
 
 def _lines(result: "preparing.Cleaning") -> Iterator[str]:

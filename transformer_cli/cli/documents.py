@@ -21,7 +21,6 @@ from transformer_cli.documents.document import (
 from transformer_cli.documents.filling import Filled, fill
 from transformer_cli.documents.memory import Memory
 from transformer_cli.documents.sentences import LineTranslator
-from transformer_cli.files import claim, whole_file
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import load_settings
 from transformer_cli.inference.stream import NOBODY, Watcher, chunk_lines_of, search_doubtful_again
@@ -31,6 +30,7 @@ from transformer_cli.report.examples import mark_differences
 from transformer_cli.report.rendering import render_page
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.protocol import Translation
+from transformer_cli.writing import claim, whole_file
 
 
 def translate_document(options: TranslateOptions) -> None:
@@ -43,10 +43,10 @@ def translate_document(options: TranslateOptions) -> None:
         translator = load_translator(prefer_alignments(options) if has_use else options)
         with bar(None, "translating", " sentences") as shown:
 
-            def expect(sentences: int) -> None:
+            def add_total(sentences: int) -> None:
                 shown.total = (shown.total or 0) + sentences
 
-            filled = fill_document(options, document, translator, memory, watch(shown), expect)
+            filled = fill_document(options, document, translator, memory, watch(shown), add_total)
         write_document(options, document, filled)
         if options.report is not None:
             write_report(options, options.report, document, filled)
@@ -91,12 +91,12 @@ def fill_document(
     translator: TextTranslator[SearchEngine],
     memory: Memory | None,
     watcher: Watcher = NOBODY,
-    expect: Callable[[int], object] = ignore,
+    add_total: Callable[[int], object] = ignore,
 ) -> Filled:
-    """Fill a document's segments; ``expect`` is called with the number of further sentences."""
+    """Fill a document's segments; ``add_total`` is called with the number of further sentences."""
 
     def translate(lines: Sequence[str], aligned: bool) -> list[Translation]:
-        expect(len(lines))
+        add_total(len(lines))
         found = []
         size = chunk_lines_of(translator)
         for start in range(0, len(lines), size):

@@ -24,7 +24,7 @@ from transformer_cli.metrics import METRICS, Metrics
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli import compression, files
+    from transformer_cli import compression, writing
     from transformer_cli.data import corpus, near_copies, tables
     from transformer_cli.data.readers import terms as readers
     from transformer_cli.evaluation import best_checkpoint, scores, scoring, seen_pairs
@@ -101,7 +101,7 @@ def evaluate(given: EvaluateOptions) -> None:
     given.check()
     run = directories.RunDirectory(given.run)
     run.load_config()  # or it is no run
-    with files.claim(given.output):
+    with writing.claim(given.output):
         report, hypotheses = _evaluate(run, given, *_read_text(run, given))
         say(json.dumps(report) if given.json else "\n".join(_format(report)))
         if given.output is not None:

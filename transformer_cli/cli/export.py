@@ -40,9 +40,9 @@ def export(
       transformer-cli export runs/toy exported --format ctranslate2 --quantization int8
     """
     from transformer_cli.export import formats
-    from transformer_cli.files import claim, remove_leftovers, whole_directory, whole_file
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.trained_model import load_weights_of, open_trained_model
+    from transformer_cli.writing import claim, remove_leftovers, whole_directory, whole_file
 
     entry = formats.FORMATS[format_]
     if quantization is not None and entry.quantization is None:

@@ -16,7 +16,7 @@ from transformer_cli.errors import UsageError, did_you_mean, size
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli import files
+    from transformer_cli import writing
     from transformer_cli.config import shipped
     from transformer_cli.data import corpus, opus, own_text
 
@@ -181,7 +181,7 @@ def _add(directory: Path, fill: Callable[[Path], None]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".init-", dir=directory) as made:
         fill(Path(made))
-        new = files.add_files(Path(made), directory)
+        new = writing.add_files(Path(made), directory)
     for path in new:
         say((directory / path).as_posix())
     if not new:

@@ -6,7 +6,7 @@ A worker keeps the model that it has loaded, and gives back what is to be record
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, as_completed
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
@@ -35,7 +35,7 @@ from transformer_cli.data.readers.opening import open_source, source_of_file
 from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.documents.document import format_of
 from transformer_cli.errors import CorpusError, InputError, UsageError, WorkerError
-from transformer_cli.files import claim, sha256
+from transformer_cli.files import sha256
 from transformer_cli.inference.engine import SearchEngine, describe_versions
 from transformer_cli.inference.output_directory import (
     FileState,
@@ -49,6 +49,7 @@ from transformer_cli.inference.translator import LongLine, TextTranslator
 from transformer_cli.objects import ObjectPath
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.writing import claim, expect, find_version
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class Task:
     known: FileState | None  # what is recorded of an earlier translation
     is_shared: bool  # whether another process may have this task at the same time
     memory: str = ""  # the sums of the memory's files
+    expected: str | None = None
+    """The version of the output that may be replaced if ``is_shared``; None: there is none."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,16 @@ def translate_files(options: TranslateOptions) -> None:
             for each in of_files
             if each.output not in whole
         ]
+        if is_shared and not isinstance(options.output, ObjectPath):
+            tasks = [replace(task, expected=_find_expected(task)) for task in tasks]
         _translate_all(tasks, executor, directory, len(inputs))
+
+
+def _find_expected(task: Task) -> str | None:
+    """Return the version of a task's output that a worker may replace."""
+    if task.known is not None:
+        return task.known.output_sha256
+    return find_version(task.options.output)  # None, or a lost worker has made it
 
 
 def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
@@ -279,20 +291,18 @@ def _translate(task: Task, translator: TextTranslator[SearchEngine], watcher: Wa
             # Nor may a worker that was stopped put an old translation over a new one.
             raise CorpusError(f"{options.input_}: has changed meanwhile; translate it again")
 
-    with open_rows(options) as (rows, _):
+    with _guard(task), open_rows(options) as (rows, _):
         # Before it is read, so that what changes it from here on is noticed the next time.
         before, input_key = file_key(options.input_), mtime_key_of([options.input_])
         input_sha256 = sha256(options.input_)
         if known is not None and known.is_of(input_sha256, options.output):
             return replace(result(known.output_sha256), is_new=False)
         if options.document is not None:
-            # Workers that share a task write the same bytes, and the last one wins.
-            with nullcontext() if task.is_shared else claim(options.output):
-                document = open_document(options)
-                memory = read_memory(options, document, task.memory)
-                filled = fill_document(options, document, translator, memory, watcher)
-                check_unchanged()
-                write_document(options, document, filled)
+            document = open_document(options)
+            memory = read_memory(options, document, task.memory)
+            filled = fill_document(options, document, translator, memory, watcher)
+            check_unchanged()
+            write_document(options, document, filled)
             told = tuple(f"{options.input_}: {message}" for message in filled.told())
             return result(sha256(options.output), len(filled.fillings), told)
         job, long_lines = Translating(options, translator, rows), _LongLines(options.line_offset)
@@ -303,6 +313,16 @@ def _translate(task: Task, translator: TextTranslator[SearchEngine], watcher: Wa
     messages = (*long_lines.summary(), *written.summary())
     warnings = tuple(f"warning: {options.input_}: {message}" for message in messages)
     return result(file.sha256, written.lines, warnings)
+
+
+def _guard(task: Task) -> AbstractContextManager[None]:
+    """Keep what others save in the place of the translation while it is made."""
+    output = task.options.output
+    if not task.is_shared:
+        return claim(output)
+    if isinstance(output, ObjectPath):  # the same bytes are another version there
+        return nullcontext()
+    return expect(output.resolve(), task.expected)
 
 
 @dataclass

@@ -11,7 +11,7 @@ from transformer_cli.cli.options import option
 from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli import compression, files
+    from transformer_cli import compression, files, writing
     from transformer_cli.cli import sweep as sweeps
     from transformer_cli.evaluation import best_checkpoint
     from transformer_cli.inference import loading
@@ -57,9 +57,9 @@ def report(
     default = swept.report if is_sweep else directory.report
     page = output or default
     options.check_output(page, runs=[run], default=default)
-    if output is None:
-        files.check_replaceable(page)
-    with files.claim(output):
+    if page.parent.resolve() / page.name == default.parent.resolve() / default.name:
+        files.check_replaceable(default)
+    with writing.claim(output):
         if is_sweep:
             html = sweeps.render_sweep(sweeps.read_results(swept))
         else:

@@ -117,7 +117,7 @@ def train(
     if cluster and dry_run:
         raise UsageError("--cluster: not with --dry-run, which writes only to this machine's disk")
     if extend and overwrite:
-        raise UsageError("--extend: not with --overwrite, which starts anew; leave one of them out")
+        raise UsageError("--extend: not with --overwrite, which starts over; leave one of them out")
     if json and not dry_run:
         raise UsageError("--json: is for --dry-run, which is missing; add it")
     ranks = Ranks.from_env()

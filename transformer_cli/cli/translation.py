@@ -24,7 +24,7 @@ from transformer_cli.errors import (
     TransformerCliError,
     UsageError,
 )
-from transformer_cli.files import claim, open_regular, sha256, whole_file
+from transformer_cli.files import open_regular, sha256
 from transformer_cli.inference import loading, output, stream
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.rows import Row, read_rows
@@ -34,6 +34,7 @@ from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.terms import describe_kept
+from transformer_cli.writing import claim, whole_file
 
 with lazy_imports():
     from transformer_cli.data.readers import terms
@@ -233,7 +234,7 @@ def count_lines(options: TranslateOptions) -> int | None:
     if not is_plain or is_parquet or path.stat().st_size > _COUNTED_BYTES:
         return None
     lines, last = 0, b"\n"
-    with open_regular(path, "rb") as file:
+    with open_regular(path) as file:
         while data := file.read(1 << 20):
             lines += data.count(b"\n")
             last = data[-1:]

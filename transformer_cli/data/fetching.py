@@ -17,13 +17,9 @@ from urllib.parse import unquote, urljoin, urlsplit
 
 from transformer_cli.artifact import Artifact, Record, read_record, write_record
 from transformer_cli.errors import CorpusError, hide_credentials, make_visible, size
-from transformer_cli.files import (
-    cache_directory,
-    remove_directory,
-    remove_leftovers,
-    sha256 as sum_of,
-)
+from transformer_cli.files import cache_directory, sha256 as sum_of
 from transformer_cli.objects import call_in_time, split_web_url
+from transformer_cli.writing import remove_directory, remove_leftovers
 
 if TYPE_CHECKING:
     from requests import Response

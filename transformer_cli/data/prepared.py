@@ -17,7 +17,7 @@ from transformer_cli.config.data_schema import CorpusData, SourceConfig
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.data.readers.opening import SourceReader, open_source
 from transformer_cli.errors import CorpusError
-from transformer_cli.files import whole_file
+from transformer_cli.writing import whole_file
 
 RECORD = "sources.json"
 

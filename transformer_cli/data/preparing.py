@@ -52,8 +52,8 @@ from transformer_cli.data.sorting import (
 from transformer_cli.data.spool import KeyExchange, Part, save
 from transformer_cli.data.workers import SerialExecutor, open_pool
 from transformer_cli.errors import CorpusError, TransformerCliError
-from transformer_cli.files import remove_leftovers
 from transformer_cli.ranks import count_cores
+from transformer_cli.writing import remove_leftovers
 
 PART_PAIRS = 1 << 17
 """Pairs that are decided about by one task."""

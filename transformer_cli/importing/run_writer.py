@@ -13,7 +13,6 @@ from transformer_cli.config.data_schema import ImportedData
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import MarianConfig
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.files import remove_leftovers, whole_directory
 from transformer_cli.importing.form import TOKENIZER_CONFIG, ModelForm, SourceFiles
 from transformer_cli.importing.weights import find_tying, from_transformers, read_tensors, take_rows
 from transformer_cli.packages import __version__
@@ -23,6 +22,7 @@ from transformer_cli.text.kinds.marian import write_tokenizers
 from transformer_cli.text.kinds.sentencepiece import open_model
 from transformer_cli.text.tokenizer import Side, fingerprint
 from transformer_cli.text.vocabulary import BOS_ID, SPECIALS, IdMap, SpecialIds, Vocabulary
+from transformer_cli.writing import remove_leftovers, whole_directory
 
 # Probability 0 in float32, beside any logits of a model.
 _NEVER = -100.0

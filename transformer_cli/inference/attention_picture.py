@@ -23,8 +23,8 @@ from matplotlib.font_manager import (
 )
 
 from transformer_cli.errors import UsageError
-from transformer_cli.files import whole_file
 from transformer_cli.inference.torch_engine import AttentionMaps
+from transformer_cli.writing import whole_file
 
 _FORMATS = ("png", "svg", "pdf")
 # In inches.

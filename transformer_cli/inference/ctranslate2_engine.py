@@ -29,7 +29,7 @@ from transformer_cli.config.schema import ModelConfig
 from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.errors import CheckpointError, UsageError, is_out_of_memory
-from transformer_cli.files import open_cache, read_small, remove_directory, remove_leftovers
+from transformer_cli.files import open_cache, read_small
 from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
 from transformer_cli.packages import __version__, import_extra
 from transformer_cli.runs.trained_model import OpenedModel
@@ -37,6 +37,7 @@ from transformer_cli.text.model_check import find_fault
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
+from transformer_cli.writing import remove_directory, remove_leftovers
 
 FORMAT = 2
 """Of what ``write_model`` writes: raise it where the same weights are converted otherwise."""

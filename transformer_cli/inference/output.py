@@ -1,39 +1,30 @@
 """The file that translations go to.
 
 The file appears when it is whole. Beside FILE stand, as long as it is being written, FILE.partial,
-the translations up to now, and FILE.partial.json, the journal. A chunk of lines is brought safely
-to disk, then the journal, which says how far the translations are to be trusted and what they are
-translations of. Whatever ends the process, one that resumes it cuts the file where the journal
-says, and the rest comes out as it would have done.
+the translations up to now, FILE.partial.json, the journal, and FILE.partial.lock, which keeps
+other commands away. A chunk of lines is brought safely to disk, then the journal, which says how
+far the translations are to be trusted and what they are translations of. Whatever ends the process,
+one that resumes it cuts the file where the journal says, and the rest comes out as it would have
+done.
 """
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from io import FileIO
 from itertools import islice
 from pathlib import Path
 from typing import Annotated
-from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli import fence
 from transformer_cli.compression import compressor
 from transformer_cli.errors import OutputError
-from transformer_cli.files import (
-    check_claim,
-    close_to_move,
-    expect,
-    naming_output_errors,
-    open_locked,
-    partial_path,
-    read_small,
-    replace_file,
-    sync,
-)
-from transformer_cli.objects import ObjectPath, whole_object
+from transformer_cli.files import open_checked, read_small
+from transformer_cli.writing import claim, naming_output_errors, replace_file, sync, whole_file
 
 _READ_BYTES = 1 << 20
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -214,8 +205,8 @@ def output_file(
     """
     compress = compressor(path)
     path = path.resolve()
-    partial = partial_path(path)
-    with open_locked(partial) as file, expect(path):
+    partial = path.with_name(f"{path.name}.partial")
+    with claim(path), _open_partial(partial) as file:
         if file.seek(0, os.SEEK_END) and not _journal(partial).exists():
             raise OutputError(
                 f"{partial}: in the way, and not by transformer-cli; move it, or write elsewhere"
@@ -224,14 +215,13 @@ def output_file(
         try:
             yield output
             output.commit()
-            close_to_move(file)
             with naming_output_errors(path):
                 fence.check()
-                replace_file(partial, path)
+                replace_file(file, partial, path)
         except BaseException:
             fence.check()
             if not keep or (output.begun and not output.kept) or not partial.exists():
-                close_to_move(file)
+                file.close()  # Windows deletes none that is open
                 _remove_journal(partial)
                 partial.unlink(missing_ok=True)
             raise
@@ -247,30 +237,25 @@ def shared_file(path: Path, chunk_lines: int) -> Iterator[Output]:
     and the last to rename it, or to upload it, wins. Otherwise as ``output_file``; there is nothing
     to resume.
     """
-    opened = whole_object(path, check_claim) if isinstance(path, ObjectPath) else _own_file(path)
-    with opened as partial:
+    with whole_file(path, is_named=True) as partial:
         with naming_output_errors(path):
-            file = FileIO(partial, "x+")
+            file = FileIO(partial, "w+")
         with file:
             output = Output(file, partial, {}, chunk_lines, keep=False, compress=compressor(path))
             yield output
             output.commit()
 
 
-@contextmanager
-def _own_file(path: Path) -> Iterator[Path]:
-    """Give a file to write that no other process has; it becomes ``path`` at a good end."""
-    path = path.resolve()
-    partial = path.with_name(f"{path.name}.partial-{uuid4().hex}")
-    try:
-        yield partial
-        with naming_output_errors(path):
-            partial.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise
-    sync(path.parent)
+def _open_partial(partial: Path) -> FileIO:
+    """Open the file of unfinished output, made if need be."""
+    with naming_output_errors(partial):
+        if fence.job_file() is not None and partial.exists():
+            # A process that this one has replaced may have it open.
+            with whole_file(partial) as copy:
+                shutil.copyfile(partial, copy)
+        return FileIO(
+            partial, "r+", opener=lambda path, flags: open_checked(path, flags | os.O_CREAT)
+        )
 
 
 def _journal(partial: Path, new: str = "") -> Path:

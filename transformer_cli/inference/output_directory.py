@@ -16,9 +16,10 @@ from pydantic import BaseModel, ConfigDict
 from transformer_cli.artifact import mtime_keys, read_record, write_record
 from transformer_cli.data.tables import format_of
 from transformer_cli.errors import InputError, UsageError
-from transformer_cli.files import TEMPORARY_END, sha256, temporary_path
+from transformer_cli.files import sha256
 from transformer_cli.objects import ObjectPath, check_store, match_objects, object_keys
 from transformer_cli.runs.directory import lock_directory
+from transformer_cli.writing import TEMPORARY_END, temporary_path
 
 RECORD = ".translations.json"
 _ADVICE = "name a new or an empty directory"
@@ -28,13 +29,11 @@ _MAX_WRITING = 0.05
 """Share of the time that may be spent on it."""
 _LONGEST_NAME = 255
 """In bytes, on most file systems."""
-_LONGEST_ADDED = len(".partial-") + 32
-"""That of ``output.shared_file``."""
 _MAX_RECORD_BYTES = 1 << 28
 """Of some 700,000 files; the directory is the user's own."""
-# Names of ``output.output_file``, ``output.shared_file`` and ``files.temporary_path``.
+# Names of ``output.output_file``, ``writing.claim`` and ``writing.temporary_path``.
 _BEGUN = re.compile(
-    rf"(?P<name>.+)(\.partial((?P<unique>-[0-9a-f]{{32}})|\.json(\.new)?)?|{TEMPORARY_END})",
+    rf"(?P<name>.+)(\.partial(\.json(\.new)?|\.lock)?|{TEMPORARY_END})",
     re.DOTALL,
 )
 
@@ -142,7 +141,7 @@ def check_directory(path: Path, inputs: Collection[Path]) -> None:
     if str(path) == "-":
         raise UsageError("-i names many files; name the directory of their translations with -o")
     # A worker's process may have more digits, and its host a longer name.
-    added = max(_LONGEST_ADDED, len(os.fsencode(temporary_path(Path("a")).name)) + 20)
+    added = len(os.fsencode(temporary_path(Path("a")).name)) + 20
     for each in inputs:
         if len(os.fsencode(each.name)) > _LONGEST_NAME - added and not isinstance(path, ObjectPath):
             raise UsageError(f"{each}: its name is too long to add .partial and more; shorten it")
@@ -238,7 +237,7 @@ class OutputDirectory:
             begun = _BEGUN.fullmatch(path.name)
             if begun is None or path.name in known or not path.is_file():
                 continue
-            if begun["unique"] or begun["process"] or begun["name"] in known:
+            if begun["process"] or begun["name"] in known:
                 with suppress(PermissionError):  # Windows: a lost worker has it open
                     path.unlink(missing_ok=True)
 

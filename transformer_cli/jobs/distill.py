@@ -18,7 +18,7 @@ from transformer_cli.data.prepared import open_writer
 from transformer_cli.data.preparing import prepare_corpus
 from transformer_cli.data.sources import is_on_disk, split_names
 from transformer_cli.errors import InputError, UsageError
-from transformer_cli.files import sha256, whole_file
+from transformer_cli.files import sha256
 from transformer_cli.jobs.distill_file import Back, Direction, Distillation, Forward, Teacher
 from transformer_cli.jobs.job import (
     TRAINED_ON,
@@ -36,6 +36,7 @@ from transformer_cli.jobs.runner import Plan
 from transformer_cli.metrics import sentence_chrf
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import have_same_tokenizers
+from transformer_cli.writing import whole_file
 
 TEXT_JOB, STUDENT_JOB = "text", "train student"
 SIDES = ("src", "tgt")
@@ -309,7 +310,7 @@ def name_models(runs: Sequence[RunDirectory]) -> list[str]:
 
 def discard_translation(output: Path) -> None:
     """Remove a translation, finished or not."""
-    for ending in ("", ".partial", ".partial.json", ".partial.json.new"):
+    for ending in ("", ".partial", ".partial.json", ".partial.json.new", ".partial.lock"):
         output.with_name(output.name + ending).unlink(missing_ok=True)
 
 

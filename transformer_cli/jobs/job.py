@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from transformer_cli import fence, files
+from transformer_cli import fence, files, writing
 from transformer_cli.artifact import Artifact, FileRecord, sum_json, write_record
 from transformer_cli.compression import write_text
 from transformer_cli.config.choices import PrecisionName
@@ -108,7 +108,7 @@ class JobDirectory:
         if self.path.exists() and not self.path.is_dir():
             raise self._refusal("cannot be made (File exists);")
         # What another process, or a killed one, has just begun.
-        beginning = (LOCK, HIDDEN_PREFIX, f"{self.mark.name}{files.TEMPORARY_MARK}")
+        beginning = (LOCK, HIDDEN_PREFIX, f"{self.mark.name}{writing.TEMPORARY_MARK}")
         is_foreign = self.path.is_dir() and any(
             not path.name.startswith(beginning) for path in self.path.iterdir()
         )
@@ -134,10 +134,10 @@ class JobDirectory:
 
     def remove_leftovers(self) -> None:
         """Remove what killed processes have left unfinished, but for that in runs."""
-        files.remove_leftovers(self.path)
+        writing.remove_leftovers(self.path)
         for name in ("jobs", "scores", "text", "forward", "back"):
             for directory, _, _ in os.walk(self.path / name):
-                files.remove_leftovers(Path(directory))
+                writing.remove_leftovers(Path(directory))
 
     def file(self, job: str, ending: str) -> Path:
         """Return the path of a job's file: .json, its record; .log, .stop or .owner."""

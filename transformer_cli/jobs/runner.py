@@ -15,9 +15,10 @@ from typing import Literal, NamedTuple
 from transformer_cli import fence
 from transformer_cli.child import APART, CHILD, STOP, environment
 from transformer_cli.errors import TransformerCliError
-from transformer_cli.files import open_regular, whole_file
+from transformer_cli.files import open_regular
 from transformer_cli.jobs.job import Job, JobDirectory
 from transformer_cli.runs.checkpoint import newest_step
+from transformer_cli.writing import whole_file
 
 _POLL_SECONDS = 0.1
 _LOOK_SECONDS = 2.0

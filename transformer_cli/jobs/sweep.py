@@ -22,7 +22,7 @@ from transformer_cli.data.preparing import has_changed
 from transformer_cli.data.sources import is_on_disk
 from transformer_cli.errors import ConfigError, RunError, TransformerCliError, duration
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metric_for_best
-from transformer_cli.files import remove_leftovers, sha256, whole_directory
+from transformer_cli.files import sha256
 from transformer_cli.jobs.job import (
     TRAINED_ON,
     Job,
@@ -40,6 +40,7 @@ from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import MARK, SWEEP_PLAN, RunDirectory
 from transformer_cli.runs.groups import read_run_state, read_sweep_plan, run_name
 from transformer_cli.runs.metrics_log import number, read_records, validations
+from transformer_cli.writing import remove_leftovers, whole_directory
 
 TRANSLATIONS, SCORES = "translations.txt", "scores.json"  # the files of a scored run
 _SHARED = ("tokenizer", "encoded", "corpus")

@@ -29,19 +29,11 @@ from transformer_cli.errors import (
     UsageError,
     find_similar,
 )
-from transformer_cli.files import (
-    TEMPORARY_END,
-    check_no_links,
-    is_at,
-    is_stream,
-    name_path_in_error,
-    open_regular,
-    read_json,
-    remove_directory,
-)
+from transformer_cli.files import check_no_links, is_at, is_stream, open_regular, read_json
 from transformer_cli.objects import ObjectPath
 from transformer_cli.packages import __version__
 from transformer_cli.runs import hub_model
+from transformer_cli.writing import TEMPORARY_END, name_path_in_error, remove_directory
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
 CORPUS, FETCHED, IMPORT, REPORT = "corpus.json", "fetched.json", "import.json", "report.html"
@@ -235,9 +227,16 @@ def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> No
     A file in it could be overwritten, and what uses the run takes its files for its own.
     """
     models = {model.resolve() for model in read}
-    is_local = not (isinstance(path, ObjectPath) or is_stream(path))
-    for parent in path.resolve().parents if is_local else ():
-        if parent in models or (parent / MARK).is_file():
+    if isinstance(path, ObjectPath) or (is_stream(path) and not path.is_dir()):
+        return
+    named = Path(
+        os.path.normpath(path.absolute())
+    )  # a link that lies in a run counts, wherever it leads
+    places = (path.resolve().parent, *(each.resolve() for each in named.parents))
+    for parent in dict.fromkeys(each for place in places for each in (place, *place.parents)):
+        mark = read_json(parent / MARK)
+        is_marked = isinstance(mark, dict) and mark.get("program") == "transformer-cli"
+        if is_marked or parent in models:
             raise UsageError(f"{option} {path}: lies in the run or model {parent}; write elsewhere")
 
 

@@ -27,7 +27,7 @@ from transformer_cli.errors import (
     SuspectTextError,
     TokenizerError,
 )
-from transformer_cli.files import TEMPORARY_MARK, read_json, read_small, remove_leftovers
+from transformer_cli.files import read_json, read_small
 from transformer_cli.objects import ObjectPath, object_keys, split_web_url, text_path
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import (
@@ -41,6 +41,7 @@ from transformer_cli.runs.directory import (
     lock_run,
     write_mark,
 )
+from transformer_cli.writing import TEMPORARY_MARK, remove_leftovers
 
 _SHAPES_DATA = ("data.", "tokenizer.", "init")
 # Files may have moved, for instance with the whole checkout.

@@ -23,12 +23,13 @@ from transformer_cli.config.tokenizer_schema import (
     WordPieceConfig,
 )
 from transformer_cli.errors import TokenizerError
-from transformer_cli.files import read_small, sha256, whole_file
+from transformer_cli.files import read_small, sha256
 from transformer_cli.text.kinds import import_kind
 from transformer_cli.text.normalization import describe_lost_characters
 from transformer_cli.text.protocol import Lines, ProgressBar, StreamedLines, Tokenizer, Tokenizers
 from transformer_cli.text.reserved import ReservedTokenizers, without_slots
 from transformer_cli.text.vocabulary import SpecialIds
+from transformer_cli.writing import whole_file
 
 MANIFEST_NAME = "tokenizer.json"
 _TRAITS = ("letterless", "copied")

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.errors import make_visible
-from transformer_cli.files import whole_file
 from transformer_cli.metrics import METRICS
 from transformer_cli.runs.metrics_log import SESSION_KIND, append_to_log, read_records
+from transformer_cli.writing import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

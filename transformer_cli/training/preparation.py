@@ -30,7 +30,6 @@ from transformer_cli.data.token_arrays import EncodedText, encode_text
 from transformer_cli.data.training_text import MIN_PAIRS_FOR_WORKERS, StreamedText
 from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.errors import ConfigError, CorpusError, RunError
-from transformer_cli.files import whole_directory
 from transformer_cli.model.transformer import build_model, load_weights
 from transformer_cli.ranks import Ranks
 from transformer_cli.runs import initialize
@@ -54,6 +53,7 @@ from transformer_cli.training.texts import (
     read_val,
 )
 from transformer_cli.training.trainer import Trainer
+from transformer_cli.writing import whole_directory
 
 
 @dataclass(frozen=True)

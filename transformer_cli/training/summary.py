@@ -29,8 +29,6 @@ from transformer_cli.training.preparation import PreparedData, select_training_p
 from transformer_cli.training.texts import describe_replay
 from transformer_cli.training.trainer import Trainer
 
-_LENGTH = ("training.epochs", "training.max_steps", "training.patience")
-"""What decides when a training is complete."""
 _LONG = 3600  # seconds of a training that one may want to shorten
 
 Row = tuple[str, str]  # a label and a text; a row with an empty label continues the one above
@@ -181,7 +179,7 @@ def describe_extension(run: RunDirectory, config: Config) -> str | None:
     trained = run.load_config()
     if not state.is_final(trained.training) or state.is_final(config.training):
         return None
-    changed = [str(each) for each in differences(trained, config) if each.key in _LENGTH]
+    changed = [str(each) for each in differences(trained, config) if each.key in state.FINAL_BY]
     text = f"complete at step {state.step:,}, and would be trained further: {'; '.join(changed)}"
     if state.epoch and not state.batch:  # the steps of an epoch are known
         jump = _describe_jump(trained, config, state.step, state.step // state.epoch)

@@ -26,8 +26,8 @@ from transformer_cli.errors import (
     TransformerCliError,
     UsageError,
 )
-from transformer_cli.files import whole_file
 from transformer_cli.objects import ObjectPath, open_object, text_path
+from transformer_cli.writing import whole_file
 
 fsspec = pytest.importorskip("fsspec")
 memory = pytest.importorskip("fsspec.implementations.memory")

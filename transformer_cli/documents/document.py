@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 from transformer_cli.compression import is_compressed, open_text
+from transformer_cli.config.protection import GROUPS
 from transformer_cli.encodings import find_encoding
 from transformer_cli.errors import InputError
 from transformer_cli.packages import lazy_imports
+from transformer_cli.text.reserved import find_placeholders
 from transformer_cli.text.scripts import has_letters
 
 with lazy_imports():
@@ -60,8 +62,7 @@ TEMPLATE = re.compile(
 """What a template engine reads in HTML or Markdown, as Jinja, Liquid, Hugo, ERB or PHP."""
 _ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:-]*+)(?![^>]*/>)|\{%[-+]?\s*+(end)?(\w++)")
 SOFT_HYPHEN = "\xad"
-_ACCELERATOR = re.compile(r"(?<![^\s(\[\"'„“«])([^\W\d_]*+)([&_~])(?!(?<=&)\w++;)(?=[^\W\d_])")
-_LABEL = re.compile(r"(?!.*[.!?]$)\S+(?:\s+\S+){0,4}")
+_ACCELERATOR = re.compile(r"(?<![^\s(\[\"'„“«>])([^\W\d_]*+)([&_~])(?!(?<=&)\w++;)(?=[^\W\d_])")
 _SPACES = re.compile(r"[ \t\r\n\f\v]+")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
@@ -425,29 +426,40 @@ def make_segment(
         if name is None:
             raw += written
         else:
-            text, raw = text + join_lines(read(raw)), ""
+            text += join_lines(read(raw))  # appends in place, which 'text = text + ...' would not
             found.append((len(text), len(text) + len(written), name))
             text += written
+            raw = ""
     return Segment(text + join_lines(read(raw)), place, pair_tags(found))
 
 
-def mark_accelerators(text: str, place: str, escape: Callable[[str], str] = str) -> Segment | None:
-    """Return a segment whose accelerators' marks, as in '_File', '&File' or 'E~xit', are tags.
+def mark_accelerator(text: str, place: str, escape: Callable[[str], str] = str) -> Segment:
+    """Return a segment whose accelerator's sign, as in '_File', '&File' or 'E~xit', is a tag.
 
-    A mark within a word goes before it. ``escape`` writes a mark as it stands in the file. None:
-    the sign is also used for something else.
+    A sign within a word goes before it. ``escape`` writes the sign as it stands in the file. Text
+    with more such signs has no tag, as they are something else: '_emphasis_', '~/a or ~/b'.
     """
-    written, end, tags = "", 0, list[Tag]()
-    for match in _ACCELERATOR.finditer(text):
-        start, sign = match.groups()
-        # 'E_xit' has one; 'file_name' and 'R&D' do not.
-        in_word = start[:1].isupper() and text[match.end()].islower() and _LABEL.fullmatch(text)
-        if not start or in_word:
-            written, sign = written + text[end : match.start()], escape(sign)
-            tags.append(Tag(len(written), len(written) + len(sign)))
-            written, end = f"{written}{sign}{start}", match.end()
-    segment = Segment(written + text[end:], place, tuple(tags))
-    return None if segment.is_ambiguous else segment
+    # A placeholder is covered by its last character, as in '<a target="_blank">_File</a>'.
+    covers = (Edit(at, end, one[-1] * len(one)) for one, at, end in find_placeholders(text, GROUPS))
+    covered = splice(text, covers)
+    first_space = next((match.start() for match in _SPACES.finditer(covered)), len(text))
+
+    def is_accelerator(match: re.Match[str]) -> bool:
+        """Return whether it is in 'E_xit' or 'Cl_ose it', not in 'Max_size (kB)' or 'IPv_four'."""
+        start, end = match[1], match.end()
+        word_end = end if len(start) <= 2 else len(text)
+        is_in_word = start.istitle() and covered[end].islower() and first_space >= word_end
+        return not start or is_in_word
+
+    found = [*filter(is_accelerator, _ACCELERATOR.finditer(covered))]
+    plain = Segment(text, place)
+    if len(found) != 1:
+        return plain
+    (start, sign), (at, end) = found[0].groups(), found[0].span()
+    tag = escape(sign)
+    marked = f"{text[:at]}{tag}{start}{text[end:]}"
+    segment = Segment(marked, place, (Tag(at, at + len(tag)),))
+    return plain if segment.is_ambiguous else segment
 
 
 def join_lines(text: str) -> str:

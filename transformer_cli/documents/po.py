@@ -21,7 +21,7 @@ from transformer_cli.documents.document import (
     Filling,
     Part,
     Source,
-    mark_accelerators,
+    mark_accelerator,
 )
 from transformer_cli.errors import InputError
 
@@ -88,12 +88,8 @@ class PoDocument(Document):
         if len(texts) > 1 and self._plural is None:
             self.left.append(f"{place}: no Plural-Forms in the header")
             return
-        segments = [mark_accelerators(text, place) for text in texts]
-        if None in segments:
-            self.left.append(f"{place}: has a sign both as an accelerator and in other words")
-            return
         before = len(self.segments)
-        self.segments += filter(None, segments)
+        self.segments += [mark_accelerator(text, place) for text in texts]
         self._entries.append((entry, range(before, len(self.segments))))
 
     def _place(self, line: int) -> str:

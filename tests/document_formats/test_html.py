@@ -229,11 +229,21 @@ def test_formulas_stay(tmp_path: Path, formula: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a $5 and $6", "a $5, or 6$ b", r"a \$b\$", "US$5 or A$6", "$PATH:$HOME/b"]
+    "text",
+    [
+        "a $5 and $6",
+        "a $5, or 6$ b",
+        "Pay $5, or 6$ now",
+        "Pay $5 for a (US$) note",
+        r"a \$b\$",
+        "US$5 or A$6",
+        "$PATH:$HOME/b",
+    ],
 )
 def test_amounts_are_no_formulas(tmp_path: Path, text: str) -> None:
     data, _ = filled(tmp_path / "x.html", f"<p>{text}</p>")
     assert data.decode() == f"<p>{text.upper()}</p>"
+    assert filled(tmp_path / "x.md", text)[0].decode() == text.upper()
 
 
 def test_soft_hyphens_are_ignored(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from transformer_cli.documents.document import (
     make_segment,
     read_references,
 )
-from transformer_cli.documents.inline import find_partners
+from transformer_cli.documents.inline import MATH, find_partners
 from transformer_cli.packages import import_extra
 from transformer_cli.text.scripts import has_letters, is_of_word
 
@@ -29,10 +29,10 @@ _CODE = ("code", "kbd", "samp", "tt", "var")
 _BOX = re.compile(r"\[[ xX]\]\s+")  # of a task
 _TEMPLATE = f"(?s:{TEMPLATE.pattern})"
 _ATTRIBUTES = r"(?:\{:[^{}\n]*\}|\{ ?(?:[#.]|[\w-]+=)[^{}\n]*\})"  # of kramdown and Pandoc
+# '\[a dog\]' are escaped brackets.
 _MATH = (
-    r"(?s:\$\$(?:[^$\\\n]|\\.|\n(?!\s*\n)){1,2000}\$\$"
-    r"|(?<![\w\\$])\$(?![\s$])(?:[^$\\`]|\\.){1,300}(?<!\s)\$(?!\w)"
-    r"|\\[(\[](?:\w{1,2}|(?=(?:(?!\\[()\[\]]).)*?(?:[_^=]|\\[a-zA-Z]))(?:(?!\\[()\[\]]).)+)\\[)\]])"
+    r"(?!\\[\[(](?!\w{1,2}\\)(?:[^\\_^=]|\\[^\w\[\]()])*+\\[\])])"
+    rf"(?s:{MATH.pattern})"
 )
 _MARK = re.compile(
     "|".join(
@@ -63,11 +63,14 @@ _KEPT = re.compile(
             r"(?s:(?!(?:\{%[-+]?|\{\{[<%])\s*(?P=code)).){0,5000}?"
             r"(?:\{%[-+]?\s*end|\{\{[<%]\s*/\s*)(?P=code)\b.*$",
             rf"(?!\{{\{{[^<%]|<%=){_TEMPLATE}(?: *{_TEMPLATE})*\s*?$",
-            rf"{_MATH}\s*?$",
+            rf"(?=\$\$|\\\[){_MATH}\s*?$",
             r"\\begin\{(?P<name>[\w*]+)\}(?s:(?!\n\s*\n).){0,5000}?\\end\{(?P=name)\}\s*?$",
             r"""import\s++(?:[\w*{}$,\s]{1,500}\sfrom\s*)?(?:"[^"\n]+"|'[^'\n]+');?\s*?$""",  # MDX
-            r"export\s+(?:(?:const|let|var)\s+\w+\s*=|default\s+(?:class|function|[({]|\w+;)"
-            r"|\*\s*from|(?:async\s+)?function\s*\w|class\s+\w|\{).*(?:\n.*\S.*)*$",
+            r"export\s+(?:(?:const|let|var)\s+\w+\s*="
+            r"|(?:default\s+)?(?:(?:async\s+)?function\b[^\n({]*\((?:.*\{|(?:[^\n)]*,)?\s*?$)"
+            r"|class\b[^\n{]*\{)|default\s+(?:\w+;\s*?$|[({\[](?:.*=>|[^\n)]*?[({\[,]?\s*?$))"
+            r"|(?:\*(?:\s+as\s+\w+)?|\{[\w\s,]{0,500}\})[ \t]*(?:from\s*[\"']|;|$))"
+            r".*(?:\n.*\S.*)*$",
         )
     ),
     re.MULTILINE,
@@ -236,7 +239,8 @@ def _with_spaces(parts: Sequence[str], segment: Segment) -> list[str]:
 def _keep_lines(state: "StateBlock", first: int, end: int, silent: bool) -> bool:
     """Parse lines that are markup of some dialect, and the block that belongs to them."""
     start = state.bMarks[first] + state.tShift[first]
-    match = None if state.is_code_block(first) else _KEPT.match(state.src, start)
+    limit = state.eMarks[end - 1]
+    match = None if state.is_code_block(first) else _KEPT.match(state.src, start, limit)
     following = first + 1 + state.src.count("\n", start, match.end() if match else start)
     if match is None or following > end:
         return False

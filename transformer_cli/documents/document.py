@@ -49,6 +49,13 @@ _FORMATS: dict[str, DocumentFormat] = {
     ".vtt": "vtt",
 }
 
+CODE_ELEMENTS = ("code", "kbd", "samp", "tt", "var")
+LEFT_ELEMENTS = (
+    *(*CODE_ELEMENTS, "iframe", "math", "noscript", "object", "pre", "script", "style", "svg"),
+    *("template", "textarea"),
+)
+"""Elements of HTML whose text is not translated."""
+
 TEMPLATE = re.compile(
     "|".join(
         rf"{start}(?:(?!</).){{0,500}}?{end}"
@@ -61,6 +68,7 @@ TEMPLATE = re.compile(
 )
 """What a template engine reads in HTML or Markdown, as Jinja, Liquid, Hugo, ERB or PHP."""
 _ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:-]*+)(?![^>]*/>)|\{%[-+]?\s*+(end)?(\w++)")
+_ENCODING_ADVICE = "correct the encoding that it declares"
 SOFT_HYPHEN = "\xad"
 _ACCELERATOR = re.compile(r"(?<![^\s(\[\"'„“«>])([^\W\d_]*+)([&_~])(?!(?<=&)\w++;)(?=[^\W\d_])")
 _SPACES = re.compile(r"[ \t\r\n\f\v]+")
@@ -112,12 +120,12 @@ class Segment:
         return "".join(map(self.text.__getitem__, map(slice, starts, ends)))
 
     @property
-    def has_words(self) -> bool:
-        """True if there is anything to translate between the tags."""
+    def has_letters(self) -> bool:
+        """True if there are letters between the tags."""
         return has_letters(self.plain)
 
     def without_soft_hyphens(self) -> "Segment":
-        """Return the segment without soft hyphens in its words, which few models know so."""
+        """Return the segment without soft hyphens in its words, which few models have seen."""
         if SOFT_HYPHEN not in self.text:
             return self
         text, place, tags = "", 0, []
@@ -218,7 +226,7 @@ class Source:
     marks_fuzzy: bool = True
     encoding: str | None = None
 
-    def decode(self, encoding: str) -> str:
+    def decode(self, encoding: str, advice: str = _ENCODING_ADVICE) -> str:
         """Return the text, a byte order mark included; it must give the same bytes again."""
         try:
             text = self.data.decode(encoding)
@@ -227,8 +235,8 @@ class Source:
         except UnicodeDecodeError as error:
             line, bad = self.data.count(b"\n", 0, error.start) + 1, self.data[error.start]
             raise InputError(
-                f"{self.name}:{line}: not {encoding} (byte 0x{bad:02x}); set its encoding with "
-                "--encoding NAME, or convert it to UTF-8"
+                f"{self.name}:{line}: not {encoding} (byte 0x{bad:02x}); {advice}, or convert it "
+                "to UTF-8"
             ) from None
         except (UnicodeError, LookupError):
             pass
@@ -286,16 +294,20 @@ class TextDocument(Document):
 
     needs_words = True
     """Whether a run of text is a segment only if there are words in it."""
+    has_references = False
+    """Whether the format has references for characters that its encoding lacks."""
 
     def __init__(self, source: Source, declared: str | None = None) -> None:
-        """Decode the text; of ``declared`` encodings are formats with character references."""
+        """Decode the text; None: it declares no encoding, so that a user may name it."""
         super().__init__(source)
-        self._codec = source.encoding_by_mark() or source.check_encoding(
-            declared or source.encoding or "utf-8"
-        )
         if declared is None:
+            named, advice = source.encoding or "utf-8", "set its encoding with --encoding NAME"
+        else:
+            named, advice = source.check_encoding(declared), _ENCODING_ADVICE
+        self._codec = source.encoding_by_mark() or named
+        if not self.has_references:
             self.encoding = self._codec
-        self.text = source.decode(self._codec)
+        self.text = source.decode(self._codec, advice)
         self._units: list[tuple[range, Callable[[Sequence[Filling]], list[Edit]]]] = []
         self._runs: list[tuple[int, int, Hashable, range]] = []
 
@@ -310,7 +322,7 @@ class TextDocument(Document):
     def add_span(self, segment: Segment, start: int, end: int) -> None:
         """Add a run of text, whose translation takes its place if it is a segment."""
         first = len(self.segments)
-        if segment.has_words or not self.needs_words:
+        if segment.has_letters or not self.needs_words:
             unit = [segment]
             self.add_unit(unit, lambda to: [Edit(start, end, self.written(segment, to[0].text))])
         self.add_run(start, end, self.shape(segment), range(first, len(self.segments)))

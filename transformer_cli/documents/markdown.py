@@ -7,6 +7,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transformer_cli.documents.document import (
+    CODE_ELEMENTS,
+    LEFT_ELEMENTS,
     TEMPLATE,
     Segment,
     Source,
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
 
 _FRONT_MATTER = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|$)", re.DOTALL)
-_CODE = ("code", "kbd", "samp", "tt", "var")
 _BOX = re.compile(r"\[[ xX]\]\s+")  # of a task
 _TEMPLATE = f"(?s:{TEMPLATE.pattern})"
 _ATTRIBUTES = r"(?:\{:[^{}\n]*\}|\{ ?(?:[#.]|[\w-]+=)[^{}\n]*\})"  # of kramdown and Pandoc
@@ -88,7 +89,7 @@ _ITEM = re.compile(r"\[\^|:[ \t]")
 _INTERRUPTED = ("paragraph", "reference", "blockquote", "list")
 _TEXT = re.compile(r"[^\s\\`*_\[\]<>~$&|=:{}#+!-]+")
 """What an entity may stand for and be written as itself."""
-_NO_TEXT = re.compile(r"\s*<(?:[!?]|(?:code|pre|script|style|svg|textarea)\b)", re.IGNORECASE)
+_NO_TEXT = re.compile(rf"\s*<(?:[!?]|(?:{'|'.join(LEFT_ELEMENTS)})\b)", re.IGNORECASE)
 _HTML = re.compile(rf"<[^<>]*>|{TEMPLATE.pattern}", re.DOTALL)
 
 
@@ -314,7 +315,7 @@ class _InlineTags:
         kept: list[_Found] = []
         for note in sorted(notes, key=lambda note: (note.start, -note.end)):
             touching = (kept[-1].name, note.name) if kept and kept[-1].end == note.start else ()
-            if kept and kept[-1].name in _CODE:  # with what is in it
+            if kept and kept[-1].name in CODE_ELEMENTS:  # with what is in it
                 is_end = note.name == f"/{kept[-1].name}"
                 end = max(kept[-1].end, note.end)
                 kept[-1] = _Found(kept[-1].start, end, "" if is_end else kept[-1].name)

@@ -29,7 +29,8 @@ _ESCAPED = str.maketrans(
     {"\\": "\\\\", '"': '\\"'} | {sign: f"\\{name}" for name, sign in ESCAPES.items()}
 )
 _WIDTH = 77  # of a text's lines, without quotes, as gettext wraps them
-# By their order, directives without a number or a name belong to the arguments.
+# By their order, directives without a number or a name belong to the arguments. Unlike placeholders
+# of a line, these are those of any format's language: too many only make an entry fuzzy.
 _DIRECTIVE = re.compile(r"%(?:\d+\$|\()?[^\w%<]*[\d.*]*(?:<\w+>|[hlqjztLZ]*\w)?|[{}]")
 _CHARSET = re.compile(r"(charset=\s*)CHARSET\b")  # in a template
 _CONTENT_TYPE = '"Content-Type: text/plain; charset=UTF-8\\n"'

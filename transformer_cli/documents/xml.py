@@ -89,6 +89,8 @@ class Element:
 class XmlDocument(TextDocument):
     """An XML file whose format says which elements are segments."""
 
+    has_references = True
+
     def __init__(self, source: Source) -> None:
         declared = _DECLARED.match(source.data.removeprefix(b"\xef\xbb\xbf"))
         named = declared[1].decode() if declared else "utf-8"

@@ -152,10 +152,10 @@ def measure(run: Path, emptied: Emptied, polib: Any) -> tuple[list[int], list[tu
     translator = _load(run)
     document = documents.open_document(options)
     found = documents.fill_document(options, document, translator, None)
-    for message in found.told():
+    for message in found.summary():
         print(f"{emptied.path.name}: {message}", file=sys.stderr)
     for each in (options, replace(options, output=strict, no_fuzzy=True)):
-        documents.write_document(each, documents.open_document(each), found)
+        each.output.write_bytes(documents.open_document(each).write(found.fillings))
     encoding = polib.detect_encoding(str(marked))
     blocks = re.split(r"(?<=\n)\n", marked.read_bytes().decode(encoding))
     same = len(blocks) == len(emptied.blocks) and all(

@@ -58,6 +58,7 @@ _UNITS = {
     "separators": "1,.'",
     "tags": "<b>",
     "lines with tags": "<b>x</b>  \n",
+    "accelerators": "Aa&b ",
     "opening signs": "<",
     "closing signs": ">",
     "attributes": '<a b="',
@@ -213,6 +214,7 @@ def _in_frame(frame: str, shape: Shape) -> Shape:
 def _line_functions() -> dict[str, Callable[[str], object]]:
     """Return what sees every line that is trained on, translated, checked or printed."""
     from transformer_cli.config.protection import GROUPS
+    from transformer_cli.documents.document import make_segment
     from transformer_cli.documents.sentences import cut_sentences
     from transformer_cli.errors import hide_credentials
     from transformer_cli.inference.stream import DoubtFinder
@@ -224,12 +226,18 @@ def _line_functions() -> dict[str, Callable[[str], object]]:
         "find_placeholders": lambda text: find_placeholders(text, GROUPS),
         "TermList.find": terms.find,
         "hide_credentials": hide_credentials,
+        "make_segment": lambda text: make_segment(_with_tags(text), "x", str),
     }
     for language in ("en", "zh"):
         uses[f"DoubtFinder.find, {language}"] = partial(DoubtFinder(language).find, "x")
     for language in ("de", "zh", "ja", "am", "xx"):
         uses[f"cut_sentences, {language}"] = partial(cut_sentences, language=language)
     return uses
+
+
+def _with_tags(text: str) -> Iterator[tuple[str, str | None]]:
+    """Yield the characters of a text; each that is no letter is a tag."""
+    return ((sign, None if sign.isalpha() else "") for sign in text)
 
 
 def find_pattern_subjects() -> Iterator[Subject]:

@@ -194,6 +194,9 @@ def test_input_is_read_in_its_encoding(own_run: Path, encoding: str) -> None:
     assert run(*command, stdin=data).out == expected
     assert run(*command, "-i", "in.srt", "-o", "../out.srt", cwd=own_run).code == 0
     assert " --> " in (own_run.parent / "out.srt").read_bytes().decode(encoding)
+    (own_run / "in.html").write_bytes("<p>1 2é</p>".encode(encoding))
+    assert run(*command, "-i", "in.html", "-o", "../out.html", cwd=own_run).code == 0
+    assert (own_run.parent / "out.html").read_bytes().decode(encoding).startswith("<p>")
     texts = ("--src", "in.txt", "--ref", "in.txt", "--encoding", encoding)
     assert run("evaluate", own_run, *texts, cwd=own_run).code == 0
 

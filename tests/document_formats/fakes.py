@@ -48,10 +48,10 @@ def read(path: Path, data: bytes | str, marks_fuzzy: bool = True) -> Document:
 def filled(
     path: Path, data: bytes | str, how: LineTranslator | None = None, marks_fuzzy: bool = True
 ) -> tuple[bytes, Filled]:
-    """Return a document as it is written, and what has become of its segments."""
+    """Return a document as it is written, and the result of filling it."""
     document = read(path, data, marks_fuzzy)
     result = fill(document, how or translating())
-    return document.write(result.fillings), result
+    return result.data, result
 
 
 __all__ = ["Filling", "Line", "filled", "read", "reverse", "shout", "translating"]

@@ -50,7 +50,7 @@ def test_without_alignments_what_would_lose_tags_is_left(tmp_path: Path) -> None
     text = HEADER + 'msgid "of %s"\nmsgstr ""\n'
     written, result = filled(tmp_path / "x.po", text, how, marks_fuzzy=False)
     assert b'#, fuzzy\nmsgid "of %s"\nmsgstr "OF %S"' in written
-    assert result.told()[1].endswith("x.po:8: without '%s', with '%S'")
+    assert result.summary()[1].endswith("x.po:8: without '%s', with '%S'")
 
 
 def test_forms_of_icu_are_left(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_segments_that_change_the_structure_are_left(bad: set[int]) -> None:
     assert f"a:{min(bad) + 1}: its translation would change the file's structure" in result.left
     expected = [line if n in left else line.upper() for n, line in enumerate(lines)]
     assert document.write(result.fillings).decode() == "".join(expected)
-    assert result.told()[0] == f"filled {200 - len(left)} of 200 segments"
+    assert result.summary()[0] == f"filled {200 - len(left)} of 200 segments"
 
 
 def test_a_filled_document_that_cannot_be_read_is_an_error() -> None:

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from document_formats.fakes import filled, read, reverse, shout, translating
+from document_formats.fakes import Line, filled, read, reverse, shout, translating
+from transformer_cli.documents.document import read_document
+from transformer_cli.documents.filling import fill
 from transformer_cli.errors import InputError
 
 PAGE = """\
@@ -102,6 +104,35 @@ def test_encodings_stay(tmp_path: Path) -> None:
     assert data == text.replace("é", "É").encode("latin-1")
 
 
+def test_a_page_without_a_charset_is_read_as_the_user_says(tmp_path: Path) -> None:
+    page = "<p>ł €</p>".encode("cp1250")
+    with pytest.raises(
+        InputError, match=r"x.html:1: not utf-8 .* set its encoding with --encoding"
+    ):
+        read(tmp_path / "x.html", page)
+    document = read_document(tmp_path / "x.html", ("en", "de"), encoding="cp1250")
+    written = fill(document, translating(lambda _: Line("ł ğ"))).data
+    assert written == "<p>ł &#287;</p>".encode("cp1250")
+    (tmp_path / "x.html").write_bytes("<p>é</p>".encode("utf-16-le"))
+    document = read_document(tmp_path / "x.html", ("en", "de"), encoding="utf-16-le")
+    assert document.segments[0].text == "é"
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("x.html", b"<meta charset=utf-8>\xe4"),
+        ("x.xlf", b"<a>\xe4"),
+        ("x.po", b'msgid ""\nmsgstr "\xe4"\n'),
+    ],
+)
+def test_encoding_is_not_advised_where_a_document_declares_it(
+    tmp_path: Path, name: str, data: bytes
+) -> None:
+    with pytest.raises(InputError, match=r"not utf-8 .*; correct the encoding that it declares"):
+        read(tmp_path / name, data)
+
+
 @pytest.mark.parametrize("label", ["iso-8859-1", "Latin1", "US-ASCII"])
 def test_latin_1_is_windows_1252(tmp_path: Path, label: str) -> None:
     text = f"<script charset=utf-8></script><meta charset={label}><p>\u0153 \u20ac</p>"
@@ -132,7 +163,7 @@ def test_a_reference_of_thousands_of_digits_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("start", ["<a ", "<!-- x>", "<![CDATA[x>"])
 def test_what_html_parser_would_take_hours_for_is_refused(tmp_path: Path, start: str) -> None:
-    with pytest.raises(InputError, match=r"x\.html: no HTML: very many tags or comments without"):
+    with pytest.raises(InputError, match=r"x\.html: not HTML: too many unclosed tags or comments"):
         read(tmp_path / "x.html", start * 100_000)
 
 
@@ -229,11 +260,21 @@ def test_formulas_stay(tmp_path: Path, formula: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a $5 and $6", "a $5, or 6$ b", r"a \$b\$", "US$5 or A$6", "$PATH:$HOME/b"]
+    "text",
+    [
+        "a $5 and $6",
+        "a $5, or 6$ b",
+        "Pay $5, or 6$ now",
+        "Pay $5 for a (US$) note",
+        r"a \$b\$",
+        "US$5 or A$6",
+        "$PATH:$HOME/b",
+    ],
 )
 def test_amounts_are_no_formulas(tmp_path: Path, text: str) -> None:
     data, _ = filled(tmp_path / "x.html", f"<p>{text}</p>")
     assert data.decode() == f"<p>{text.upper()}</p>"
+    assert filled(tmp_path / "x.md", text)[0].decode() == text.upper()
 
 
 def test_soft_hyphens_are_ignored(tmp_path: Path) -> None:

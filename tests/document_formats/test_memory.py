@@ -56,7 +56,7 @@ def test_an_exact_match_is_taken_and_a_fuzzy_one_told(tmp_path: Path) -> None:
         '#, fuzzy\nmsgid "Open the files"\nmsgstr "OPEN THE FILES"\n\n'
         '#, fuzzy\nmsgid "Quit"\nmsgstr "QUIT"\n'
     )
-    assert result.told() == ["filled 3 of 3 segments (1 from the memory)"]
+    assert result.summary() == ["filled 3 of 3 segments (1 from the memory)"]
     origins = [filling and filling.origin for filling in result.fillings]
     assert origins == ["memory", "model", "model"]
 
@@ -91,10 +91,10 @@ def test_an_exact_match_needs_no_review_in_xliff(tmp_path: Path) -> None:
 def test_placeholders_are_not_counted_as_tags(tmp_path: Path) -> None:
     entries = 'msgid "x %d y"\nmsgstr ""\n\nmsgid "<b>2</b> %d x"\nmsgstr ""\n'
     _, result = filled(tmp_path / "x.po", HEAD + entries)
-    assert result.told() == ["filled 2 of 2 segments"]
+    assert result.summary() == ["filled 2 of 2 segments"]
     text = "1\n00:00:01,000 --> 00:00:02,000\nx <b>2</b> y %d\n"
     _, result = filled(tmp_path / "x.srt", text)
-    assert result.told() == ["filled 1 of 1 segments (1 with tags placed by alignments)"]
+    assert result.summary() == ["filled 1 of 1 segments (1 with tags placed by alignments)"]
 
 
 def test_low_confidence_needs_review() -> None:
@@ -143,13 +143,13 @@ def test_what_is_doubtful_is_told_or_left(tmp_path: Path) -> None:
 
     text = po("Quit")
     _, result = filled(tmp_path / "x.po", text, recalling(doubting))
-    assert result.told()[1:] == [f"doubtful 1; first: {tmp_path}/x.po:4: repeats itself"]
+    assert result.summary()[1:] == [f"doubtful 1; first: {tmp_path}/x.po:4: repeats itself"]
     (filling,) = result.fillings
     assert filling is not None
     assert filling.confidence == pytest.approx(0.6065, abs=1e-4)
     written, result = filled(tmp_path / "x.po", text, recalling(doubting, fills_doubtful=False))
     assert written.decode() == text
-    assert result.told()[1:] == [f"left 1; first: {tmp_path}/x.po:4: doubtful, repeats itself"]
+    assert result.summary()[1:] == [f"left 1; first: {tmp_path}/x.po:4: doubtful, repeats itself"]
 
 
 def test_a_memory_is_read_by_its_ending(tmp_path: Path) -> None:

@@ -47,10 +47,10 @@ def translate_document(options: TranslateOptions) -> None:
                 shown.total = (shown.total or 0) + sentences
 
             filled = fill_document(options, document, translator, memory, watch(shown), add_total)
-        write_document(options, document, filled)
+        write_document(options, filled)
         if options.report is not None:
             write_report(options, options.report, document, filled)
-    for message in filled.told():
+    for message in filled.summary():
         log(message)
 
 
@@ -132,9 +132,9 @@ def _search(memory: Memory | None, texts: Sequence[str]) -> list[Match | None]:
     return [memory.find(text) for text in shown]
 
 
-def write_document(options: TranslateOptions, document: Document, filled: Filled) -> None:
+def write_document(options: TranslateOptions, filled: Filled) -> None:
     """Write the filled document, which appears as a whole."""
-    data = compressor(options.output)(document.write(filled.fillings))
+    data = compressor(options.output)(filled.data)
     with whole_file(options.output, is_named=True) as path:
         path.write_bytes(data)
 

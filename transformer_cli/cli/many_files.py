@@ -302,8 +302,8 @@ def _translate(task: Task, translator: TextTranslator[SearchEngine], watcher: Wa
             memory = read_memory(options, document, task.memory)
             filled = fill_document(options, document, translator, memory, watcher)
             check_unchanged()
-            write_document(options, document, filled)
-            told = tuple(f"{options.input_}: {message}" for message in filled.told())
+            write_document(options, filled)
+            told = tuple(f"{options.input_}: {message}" for message in filled.summary())
             return result(sha256(options.output), len(filled.fillings), told)
         job, long_lines = Translating(options, translator, rows), _LongLines(options.line_offset)
         with open_output(job, task.is_shared) as file:

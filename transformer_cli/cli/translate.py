@@ -141,7 +141,7 @@ class TranslateOptions:
     def declares_encoding(self) -> bool:
         """True if the format of the input settles its encoding."""
         is_parquet = self.table is not None and self.table.format == "parquet"
-        return is_parquet or self.document in ("po", "xliff", "tmx", "html")
+        return is_parquet or self.document in ("po", "xliff", "tmx")
 
     @property
     def table(self) -> "tables.TextColumn | None":

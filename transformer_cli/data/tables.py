@@ -49,17 +49,15 @@ own error names what is in it.
 _MARKUP_OR_CODE = re.compile(
     rb"""(?:\xef\xbb\xbf)?\s*(?:
     <[?!] | <(?:html|sami|script|svg|template|ts|tt|xliff)\b | <[^<>\n]+>[ \t]*\r?\n\s*[<{]
-    | \{[%{#] | \{\s*"[^"\n]*"\s*: | \[\s*[{\[] | [\[{]\s*\n                # templates, JSON
-    | \[\d\d:\d\d[.:] | \[(?:al|ar|by|length|offset|ti):                    # LRC
+    | \{[%\#] | \{\s*"[^"\n]*"\s*: | \[\s*\{\s*" | [\[{]\s*\n             # templates, JSON
+    | \[\d\d:\d\d\.\d\d\] | \[(?:al|ar|ti):                             # LRC
     | (?:\d+\s*\n)?[\d:.,]+\s-->\s | WEBVTT\b | \[script\sinfo\]
-    | (?:\#[^\n]*\n\s*)*msg(?:id|ctxt)\s*" | %PDF- | \{\\rtf | \\documentclass
-    | \#! | // | /\* | ["']use\s
-    | (?:class|const|enum|export|function|import|interface|let|namespace|package|using|var)
-      \s[^\n]*[;{"']\s*\n
+    | (?:\#[^\n]*\n\s*)*msg(?:id|ctxt)\s*" | %PDF- | \{\\rtf | \\documentclass | \#! | /\*
+    | import\s+(?:\{[^{}]*\}|\*\s+as\s+\w+)\s+from\s+["'] | ["']use\s(?:client|strict)["']
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""How files begin whose lines are not sentences, whatever their names are."""
+"""How files begin whose lines are not sentences, whatever their names are: as no prose does."""
 _SNIFFED_BYTES = 4096
 # Few, as a file of some kilobytes may hold the same long text in all its rows.
 _BATCH_ROWS = 16

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
 from transformer_cli.compression import is_compressed, open_text
+from transformer_cli.config.protection import GROUPS
 from transformer_cli.encodings import find_encoding
 from transformer_cli.errors import InputError
 from transformer_cli.packages import lazy_imports
+from transformer_cli.text.reserved import find_placeholders
 from transformer_cli.text.scripts import has_letters
 
 with lazy_imports():
@@ -47,6 +49,13 @@ _FORMATS: dict[str, DocumentFormat] = {
     ".vtt": "vtt",
 }
 
+CODE_ELEMENTS = ("code", "kbd", "samp", "tt", "var")
+LEFT_ELEMENTS = (
+    *(*CODE_ELEMENTS, "iframe", "math", "noscript", "object", "pre", "script", "style", "svg"),
+    *("template", "textarea"),
+)
+"""Elements of HTML whose text is not translated."""
+
 TEMPLATE = re.compile(
     "|".join(
         rf"{start}(?:(?!</).){{0,500}}?{end}"
@@ -59,9 +68,9 @@ TEMPLATE = re.compile(
 )
 """What a template engine reads in HTML or Markdown, as Jinja, Liquid, Hugo, ERB or PHP."""
 _ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:-]*+)(?![^>]*/>)|\{%[-+]?\s*+(end)?(\w++)")
+_ENCODING_ADVICE = "correct the encoding that it declares"
 SOFT_HYPHEN = "\xad"
-_ACCELERATOR = re.compile(r"(?<![^\s(\[\"'„“«])([^\W\d_]*+)([&_~])(?!(?<=&)\w++;)(?=[^\W\d_])")
-_LABEL = re.compile(r"(?!.*[.!?]$)\S+(?:\s+\S+){0,4}")
+_ACCELERATOR = re.compile(r"(?<![^\s(\[\"'„“«>])([^\W\d_]*+)([&_~])(?!(?<=&)\w++;)(?=[^\W\d_])")
 _SPACES = re.compile(r"[ \t\r\n\f\v]+")
 _CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
@@ -111,12 +120,12 @@ class Segment:
         return "".join(map(self.text.__getitem__, map(slice, starts, ends)))
 
     @property
-    def has_words(self) -> bool:
-        """True if there is anything to translate between the tags."""
+    def has_letters(self) -> bool:
+        """True if there are letters between the tags."""
         return has_letters(self.plain)
 
     def without_soft_hyphens(self) -> "Segment":
-        """Return the segment without soft hyphens in its words, which few models know so."""
+        """Return the segment without soft hyphens in its words, which few models have seen."""
         if SOFT_HYPHEN not in self.text:
             return self
         text, place, tags = "", 0, []
@@ -217,7 +226,7 @@ class Source:
     marks_fuzzy: bool = True
     encoding: str | None = None
 
-    def decode(self, encoding: str) -> str:
+    def decode(self, encoding: str, advice: str = _ENCODING_ADVICE) -> str:
         """Return the text, a byte order mark included; it must give the same bytes again."""
         try:
             text = self.data.decode(encoding)
@@ -226,8 +235,8 @@ class Source:
         except UnicodeDecodeError as error:
             line, bad = self.data.count(b"\n", 0, error.start) + 1, self.data[error.start]
             raise InputError(
-                f"{self.name}:{line}: not {encoding} (byte 0x{bad:02x}); set its encoding with "
-                "--encoding NAME, or convert it to UTF-8"
+                f"{self.name}:{line}: not {encoding} (byte 0x{bad:02x}); {advice}, or convert it "
+                "to UTF-8"
             ) from None
         except (UnicodeError, LookupError):
             pass
@@ -285,15 +294,20 @@ class TextDocument(Document):
 
     needs_words = True
     """Whether a run of text is a segment only if there are words in it."""
+    has_references = False
+    """Whether the format has references for characters that its encoding lacks."""
 
     def __init__(self, source: Source, declared: str | None = None) -> None:
-        """Decode the text; of ``declared`` encodings are formats with character references."""
+        """Decode the text; None: it declares no encoding, so that a user may name it."""
         super().__init__(source)
-        given = source.check_encoding(declared) if declared else source.encoding or "utf-8"
-        self._codec = source.encoding_by_mark() or given
         if declared is None:
+            named, advice = source.encoding or "utf-8", "set its encoding with --encoding NAME"
+        else:
+            named, advice = source.check_encoding(declared), _ENCODING_ADVICE
+        self._codec = source.encoding_by_mark() or named
+        if not self.has_references:
             self.encoding = self._codec
-        self.text = source.decode(self._codec)
+        self.text = source.decode(self._codec, advice)
         self._units: list[tuple[range, Callable[[Sequence[Filling]], list[Edit]]]] = []
         self._runs: list[tuple[int, int, Hashable, range]] = []
 
@@ -308,7 +322,7 @@ class TextDocument(Document):
     def add_span(self, segment: Segment, start: int, end: int) -> None:
         """Add a run of text, whose translation takes its place if it is a segment."""
         first = len(self.segments)
-        if segment.has_words or not self.needs_words:
+        if segment.has_letters or not self.needs_words:
             unit = [segment]
             self.add_unit(unit, lambda to: [Edit(start, end, self.written(segment, to[0].text))])
         self.add_run(start, end, self.shape(segment), range(first, len(self.segments)))
@@ -424,29 +438,40 @@ def make_segment(
         if name is None:
             raw += written
         else:
-            text, raw = text + join_lines(read(raw)), ""
+            text += join_lines(read(raw))  # appends in place, which 'text = text + ...' would not
             found.append((len(text), len(text) + len(written), name))
             text += written
+            raw = ""
     return Segment(text + join_lines(read(raw)), place, pair_tags(found))
 
 
-def mark_accelerators(text: str, place: str, escape: Callable[[str], str] = str) -> Segment | None:
-    """Return a segment whose accelerators' marks, as in '_File', '&File' or 'E~xit', are tags.
+def mark_accelerator(text: str, place: str, escape: Callable[[str], str] = str) -> Segment:
+    """Return a segment whose accelerator's sign, as in '_File', '&File' or 'E~xit', is a tag.
 
-    A mark within a word goes before it. ``escape`` writes a mark as it stands in the file. None:
-    the sign is also used for something else.
+    A sign within a word goes before it. ``escape`` writes the sign as it stands in the file. Text
+    with more such signs has no tag, as they are something else: '_emphasis_', '~/a or ~/b'.
     """
-    written, end, tags = "", 0, list[Tag]()
-    for match in _ACCELERATOR.finditer(text):
-        start, sign = match.groups()
-        # 'E_xit' has one; 'file_name' and 'R&D' do not.
-        in_word = start[:1].isupper() and text[match.end()].islower() and _LABEL.fullmatch(text)
-        if not start or in_word:
-            written, sign = written + text[end : match.start()], escape(sign)
-            tags.append(Tag(len(written), len(written) + len(sign)))
-            written, end = f"{written}{sign}{start}", match.end()
-    segment = Segment(written + text[end:], place, tuple(tags))
-    return None if segment.is_ambiguous else segment
+    # A placeholder is covered by its last character, as in '<a target="_blank">_File</a>'.
+    covers = (Edit(at, end, one[-1] * len(one)) for one, at, end in find_placeholders(text, GROUPS))
+    covered = splice(text, covers)
+    first_space = next((match.start() for match in _SPACES.finditer(covered)), len(text))
+
+    def is_accelerator(match: re.Match[str]) -> bool:
+        """Return whether it is in 'E_xit' or 'Cl_ose it', not in 'Max_size (kB)' or 'IPv_four'."""
+        start, end = match[1], match.end()
+        word_end = end if len(start) <= 2 else len(text)
+        is_in_word = start.istitle() and covered[end].islower() and first_space >= word_end
+        return not start or is_in_word
+
+    found = [*filter(is_accelerator, _ACCELERATOR.finditer(covered))]
+    plain = Segment(text, place)
+    if len(found) != 1:
+        return plain
+    (start, sign), (at, end) = found[0].groups(), found[0].span()
+    tag = escape(sign)
+    marked = f"{text[:at]}{tag}{start}{text[end:]}"
+    segment = Segment(marked, place, (Tag(at, at + len(tag)),))
+    return plain if segment.is_ambiguous else segment
 
 
 def join_lines(text: str) -> str:

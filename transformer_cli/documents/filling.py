@@ -4,6 +4,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from transformer_cli.config.protection import Protection
 from transformer_cli.documents.document import (
@@ -33,7 +34,7 @@ from transformer_cli.text.terms import describe_kept
 
 _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
 _MAX_ATTEMPTS = 30  # to fill a document without changing its structure
-_SHOWN = 300  # characters of what is told
+_SHOWN = 300  # characters of a place and its problem
 _FORMS = re.compile(r"\{\s*+\w++\s*+,\s*+(?:plural|select|selectordinal)\s*+,")
 _QUOTES = {'"': '"', "'": "'", "„": "“", "“": "”", "»": "«", "«": "»", "‘": "’", "`": "'"}
 _QUOTES |= {"<": ">", "(": ")", "[": "]"}
@@ -41,10 +42,11 @@ _QUOTES |= {"<": ">", "(": ")", "[": "]"}
 
 @dataclass
 class Filled:
-    """What has become of a document's segments.
+    """The result of filling a document.
 
     Attributes:
         fillings: one a segment; None: it is left as it was.
+        data: the filled document.
         left: why, each with its place.
         aligned: how many have tags that were placed by alignments.
         recalled: how many were taken from the translation memory.
@@ -53,6 +55,7 @@ class Filled:
     """
 
     fillings: list[Filling | None]
+    data: bytes = b""
     left: list[str] = field(default_factory=list)
     differing: list[str] = field(default_factory=list)
     doubtful: list[str] = field(default_factory=list)
@@ -65,7 +68,7 @@ class Filled:
         """Return whether a segment is filled."""
         return self.fillings[number] is not None
 
-    def told(self) -> list[str]:
+    def summary(self) -> list[str]:
         """Return lines about what was filled, and what a person should look at."""
         count = sum(filling is not None for filling in self.fillings)
         of_these = [f"{self.recalled:,} from the memory"] if self.recalled else []
@@ -92,7 +95,7 @@ def fill(document: Document, how: LineTranslator) -> Filled:
     A segment is translated as it stands, and where that loses a tag, without its tags.
     """
     segments = document.segments
-    filled = Filled([None] * len(segments), list(document.left))
+    filled = Filled([None] * len(segments), left=list(document.left))
     matches = how.find_matches([segment.text for segment in segments])
     for place, (segment, match) in enumerate(zip(segments, matches, strict=True)):
         filled.fillings[place] = match and _recall(segment, match, document.encoding, how)
@@ -121,7 +124,7 @@ def fill(document: Document, how: LineTranslator) -> Filled:
             doubts=translated.doubts,
             is_aligned=translated.is_aligned,
         )
-    _leave_what_breaks(document, filled)
+    filled.data = _write_without_breaking(document, filled)
     _count(document, filled)
     return filled
 
@@ -139,17 +142,18 @@ def _count(document: Document, filled: Filled) -> None:
             filled.doubtful.append(f"{segment.place}: {filling.doubts[0]}")
 
 
-def _leave_what_breaks(document: Document, filled: Filled) -> None:
-    """Read the filled document again, and leave segments that change its structure."""
+def _write_without_breaking(document: Document, filled: Filled) -> bytes:
+    """Return the filled document; leave segments that change its structure when read again."""
     for attempt in range(_MAX_ATTEMPTS):
         expected = document.structure(filled.fillings)
+        data = document.write(filled.fillings)
         try:
-            found = document.read_again(document.write(filled.fillings)).structure()
+            found = document.read_again(data).structure()
         except InputError as error:
             raise InputError(f"{error} in the filled document, which is not written") from error
         places = _places_of_new(expected, found) or _places_of_new(found, expected)
         if not places:
-            return
+            return data
         parts = [n for n, part in enumerate(expected) if any(map(filled.has, part.segments))]
         if not parts:
             break
@@ -294,7 +298,7 @@ class _Core:
     @property
     def has_words(self) -> bool:
         """Whether there is anything to translate."""
-        return self.with_placeholders.has_words
+        return self.with_placeholders.has_letters
 
     @property
     def is_crowded(self) -> bool:
@@ -333,7 +337,7 @@ class _Core:
         is_same = not compare_placeholders(self.segment.text, text, self.placeholders)
         return is_same and are_tags_kept(self.segment, text)
 
-    @property
+    @cached_property
     def with_placeholders(self) -> Segment:
         """The segment with its placeholders as further tags, and quotation marks in tags."""
         segment, tags = self.segment, list(self.segment.tags)

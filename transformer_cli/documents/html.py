@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from transformer_cli.config.languages import base_language
 from transformer_cli.documents.document import (
+    LEFT_ELEMENTS,
     TEMPLATE,
     Edit,
     Segment,
@@ -42,9 +43,7 @@ _BLOCK = re.compile(
     r"|hgroup|html|legend|li|link|main|menu|meta|nav|no(frames|script)|ol|optgroup|option|p|pre"
     r"|search|section|select|style|summary|t(able|body|d|foot|h|head|itle|r)|ul|video"
 )
-_LEFT = re.compile(
-    r"code|iframe|kbd|samp|tt|var|math|noscript|object|pre|script|style|svg|template|textarea"
-)
+_LEFT = re.compile("|".join(LEFT_ELEMENTS))
 _VOID = re.compile(r"area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr")
 
 
@@ -84,19 +83,21 @@ class _Piece(NamedTuple):
 class HtmlDocument(TextDocument):
     """An HTML or XHTML file."""
 
+    has_references = True
+
     def __init__(self, source: Source) -> None:
-        declared = _CHARSET.search(source.data[:2048])
-        encoding = declared[1].decode() if declared else "utf-8"
-        if _LATIN.fullmatch(encoding):  # as browsers read it
-            encoding = "latin-1" if _NOT_CP1252.search(source.data) else "cp1252"
-        super().__init__(source, encoding)
+        charset = _CHARSET.search(source.data[:2048])
+        declared = charset[1].decode() if charset else None
+        if declared and _LATIN.fullmatch(declared):  # as browsers read it
+            declared = "latin-1" if _NOT_CP1252.search(source.data) else "cp1252"
+        super().__init__(source, declared)
         self._language: Edit | None = None
         self._marks = [match.span() for match in TEMPLATE.finditer(self.text)]
         # They may hold signs of HTML, and are anywhere in it: the space ends a tag's name.
         text = TEMPLATE.sub(lambda mark: " " + re.sub(r"[^\n]", "_", mark[0][1:]), self.text)
         pairs = (("<", ">"), ("<!--", "-->"), ("<![", "]]>"))
         if any(text.count(start, text.rfind(end) + 1) > _MOST_UNCLOSED for start, end in pairs):
-            raise InputError(f"{self.name}: no HTML: very many tags or comments without an end")
+            raise InputError(f"{self.name}: not HTML: too many unclosed tags or comments")
         try:
             parser = _Parser(text)
         except AssertionError as error:  # html.parser has no other
@@ -226,7 +227,7 @@ class HtmlDocument(TextDocument):
         pieces = zip(cut, names, strict=True)
         segment = make_segment(pieces, self._place(start), read_references)
         raw = "".join(text if one.is_text else " " for text, one in zip(texts, run, strict=True))
-        if segment.has_words and _BROKEN_TAG.search(raw):
+        if segment.has_letters and _BROKEN_TAG.search(raw):
             self.left.append(f"{self._place(start)}: has a < that begins no tag")
         else:
             self.add_span(segment, start, end)

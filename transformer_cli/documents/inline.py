@@ -15,8 +15,9 @@ Span = tuple[int, int]
 
 # Each alternative ends at the next sign that could begin it, so that time grows linearly.
 MATH = re.compile(
-    r"\$\$(?:(?!\$\$).)++\$\$|\\\[(?:(?!\\[\[\]]).)++\\\]|\\\((?:(?!\\[()]).)++\\\)"
-    r"|(?<![\\$\w])\$(?![\s$]|\d[\d.,]*\s+[^\W\d_]{2})(?:\\.|[^$\\])++(?<!\s)\$(?![\w$])",
+    r"\$\$(?:(?!\$\$|\n\s*\n).)++\$\$"
+    r"|\\\[(?:(?!\\[\[\]]|\n\s*\n).)++\\\]|\\\((?:(?!\\[()]|\n\s*\n).)++\\\)"
+    r"|(?<![\\$\w])\$(?![\s$]|\d[\d.,]*\s+[^\W\d_]{2})(?:\\.|(?!\n\s*\n)[^$\\`])++(?<!\s)\$(?![\w$])",
     re.DOTALL,
 )
 """Formulas of TeX, as MathJax, KaTeX and Pandoc read them; not amounts, as in '$5 or $6'."""

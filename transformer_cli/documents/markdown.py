@@ -7,6 +7,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from transformer_cli.documents.document import (
+    CODE_ELEMENTS,
+    LEFT_ELEMENTS,
     TEMPLATE,
     Segment,
     Source,
@@ -15,7 +17,7 @@ from transformer_cli.documents.document import (
     make_segment,
     read_references,
 )
-from transformer_cli.documents.inline import find_partners
+from transformer_cli.documents.inline import MATH, find_partners
 from transformer_cli.packages import import_extra
 from transformer_cli.text.scripts import has_letters, is_of_word
 
@@ -25,14 +27,13 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
 
 _FRONT_MATTER = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|$)", re.DOTALL)
-_CODE = ("code", "kbd", "samp", "tt", "var")
 _BOX = re.compile(r"\[[ xX]\]\s+")  # of a task
 _TEMPLATE = f"(?s:{TEMPLATE.pattern})"
 _ATTRIBUTES = r"(?:\{:[^{}\n]*\}|\{ ?(?:[#.]|[\w-]+=)[^{}\n]*\})"  # of kramdown and Pandoc
+# '\[a dog\]' are escaped brackets.
 _MATH = (
-    r"(?s:\$\$(?:[^$\\\n]|\\.|\n(?!\s*\n)){1,2000}\$\$"
-    r"|(?<![\w\\$])\$(?![\s$])(?:[^$\\`]|\\.){1,300}(?<!\s)\$(?!\w)"
-    r"|\\[(\[](?:\w{1,2}|(?=(?:(?!\\[()\[\]]).)*?(?:[_^=]|\\[a-zA-Z]))(?:(?!\\[()\[\]]).)+)\\[)\]])"
+    r"(?!\\[\[(](?!\w{1,2}\\)(?:[^\\_^=]|\\[^\w\[\]()])*+\\[\])])"
+    rf"(?s:{MATH.pattern})"
 )
 _MARK = re.compile(
     "|".join(
@@ -63,11 +64,14 @@ _KEPT = re.compile(
             r"(?s:(?!(?:\{%[-+]?|\{\{[<%])\s*(?P=code)).){0,5000}?"
             r"(?:\{%[-+]?\s*end|\{\{[<%]\s*/\s*)(?P=code)\b.*$",
             rf"(?!\{{\{{[^<%]|<%=){_TEMPLATE}(?: *{_TEMPLATE})*\s*?$",
-            rf"{_MATH}\s*?$",
+            rf"(?=\$\$|\\\[){_MATH}\s*?$",
             r"\\begin\{(?P<name>[\w*]+)\}(?s:(?!\n\s*\n).){0,5000}?\\end\{(?P=name)\}\s*?$",
             r"""import\s++(?:[\w*{}$,\s]{1,500}\sfrom\s*)?(?:"[^"\n]+"|'[^'\n]+');?\s*?$""",  # MDX
-            r"export\s+(?:(?:const|let|var)\s+\w+\s*=|default\s+(?:class|function|[({]|\w+;)"
-            r"|\*\s*from|(?:async\s+)?function\s*\w|class\s+\w|\{).*(?:\n.*\S.*)*$",
+            r"export\s+(?:(?:const|let|var)\s+\w+\s*="
+            r"|(?:default\s+)?(?:(?:async\s+)?function\b[^\n({]*\((?:.*\{|(?:[^\n)]*,)?\s*?$)"
+            r"|class\b[^\n{]*\{)|default\s+(?:\w+;\s*?$|[({\[](?:.*=>|[^\n)]*?[({\[,]?\s*?$))"
+            r"|(?:\*(?:\s+as\s+\w+)?|\{[\w\s,]{0,500}\})[ \t]*(?:from\s*[\"']|;|$))"
+            r".*(?:\n.*\S.*)*$",
         )
     ),
     re.MULTILINE,
@@ -85,7 +89,7 @@ _ITEM = re.compile(r"\[\^|:[ \t]")
 _INTERRUPTED = ("paragraph", "reference", "blockquote", "list")
 _TEXT = re.compile(r"[^\s\\`*_\[\]<>~$&|=:{}#+!-]+")
 """What an entity may stand for and be written as itself."""
-_NO_TEXT = re.compile(r"\s*<(?:[!?]|(?:code|pre|script|style|svg|textarea)\b)", re.IGNORECASE)
+_NO_TEXT = re.compile(rf"\s*<(?:[!?]|(?:{'|'.join(LEFT_ELEMENTS)})\b)", re.IGNORECASE)
 _HTML = re.compile(rf"<[^<>]*>|{TEMPLATE.pattern}", re.DOTALL)
 
 
@@ -236,7 +240,8 @@ def _with_spaces(parts: Sequence[str], segment: Segment) -> list[str]:
 def _keep_lines(state: "StateBlock", first: int, end: int, silent: bool) -> bool:
     """Parse lines that are markup of some dialect, and the block that belongs to them."""
     start = state.bMarks[first] + state.tShift[first]
-    match = None if state.is_code_block(first) else _KEPT.match(state.src, start)
+    limit = state.eMarks[end - 1]
+    match = None if state.is_code_block(first) else _KEPT.match(state.src, start, limit)
     following = first + 1 + state.src.count("\n", start, match.end() if match else start)
     if match is None or following > end:
         return False
@@ -310,7 +315,7 @@ class _InlineTags:
         kept: list[_Found] = []
         for note in sorted(notes, key=lambda note: (note.start, -note.end)):
             touching = (kept[-1].name, note.name) if kept and kept[-1].end == note.start else ()
-            if kept and kept[-1].name in _CODE:  # with what is in it
+            if kept and kept[-1].name in CODE_ELEMENTS:  # with what is in it
                 is_end = note.name == f"/{kept[-1].name}"
                 end = max(kept[-1].end, note.end)
                 kept[-1] = _Found(kept[-1].start, end, "" if is_end else kept[-1].name)

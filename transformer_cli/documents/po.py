@@ -21,7 +21,7 @@ from transformer_cli.documents.document import (
     Filling,
     Part,
     Source,
-    mark_accelerators,
+    mark_accelerator,
 )
 from transformer_cli.errors import InputError
 
@@ -29,7 +29,8 @@ _ESCAPED = str.maketrans(
     {"\\": "\\\\", '"': '\\"'} | {sign: f"\\{name}" for name, sign in ESCAPES.items()}
 )
 _WIDTH = 77  # of a text's lines, without quotes, as gettext wraps them
-# By their order, directives without a number or a name belong to the arguments.
+# By their order, directives without a number or a name belong to the arguments. Unlike placeholders
+# of a line, these are those of any format's language: too many only make an entry fuzzy.
 _DIRECTIVE = re.compile(r"%(?:\d+\$|\()?[^\w%<]*[\d.*]*(?:<\w+>|[hlqjztLZ]*\w)?|[{}]")
 _CHARSET = re.compile(r"(charset=\s*)CHARSET\b")  # in a template
 _CONTENT_TYPE = '"Content-Type: text/plain; charset=UTF-8\\n"'
@@ -88,12 +89,8 @@ class PoDocument(Document):
         if len(texts) > 1 and self._plural is None:
             self.left.append(f"{place}: no Plural-Forms in the header")
             return
-        segments = [mark_accelerators(text, place) for text in texts]
-        if None in segments:
-            self.left.append(f"{place}: has a sign both as an accelerator and in other words")
-            return
         before = len(self.segments)
-        self.segments += filter(None, segments)
+        self.segments += [mark_accelerator(text, place) for text in texts]
         self._entries.append((entry, range(before, len(self.segments))))
 
     def _place(self, line: int) -> str:

@@ -5,10 +5,9 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import get_args
 
 from transformer_cli.config.languages import base_language
-from transformer_cli.config.protection import Protected, Protection
+from transformer_cli.config.protection import GROUPS, Protection
 from transformer_cli.documents.document import Match, join_lines, without_controls
 from transformer_cli.documents.inline import Span
 from transformer_cli.packages import import_extra
@@ -52,8 +51,7 @@ class LineTranslator:
     @property
     def placeholders(self) -> tuple[Protection, ...]:
         """What is the same in a translation, whether there are slots for it or not."""
-        groups: tuple[Protection, ...] = get_args(Protected)
-        return (*(own for own in self.protect if own not in groups), *groups)
+        return (*(own for own in self.protect if own not in GROUPS), *GROUPS)
 
 
 @dataclass(frozen=True)

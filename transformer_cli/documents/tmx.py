@@ -24,8 +24,8 @@ class TmxDocument(XmlDocument):
         src, tgt = map(comparable, source.languages)
         codes = Counter(_language(variant) for unit in units for variant in unit.all("tuv"))
         if codes and src not in map(comparable, codes):
-            told = (f"'{code[:20]}'" for code, _ in codes.most_common(5) if code)
-            found = ", ".join(told) or "no language (tuv elements without xml:lang)"
+            named = (f"'{code[:20]}'" for code, _ in codes.most_common(5) if code)
+            found = ", ".join(named) or "no language (tuv elements without xml:lang)"
             raise InputError(f"{self.name}: units in {found}, but the run translates from '{src}'")
         ours = (code for code, _ in codes.most_common() if comparable(code) == tgt)
         self._code = next(ours, source.languages[1])

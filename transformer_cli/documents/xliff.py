@@ -236,7 +236,7 @@ class XliffDocument(XmlDocument):
 
 def _has_text(segment: Segment, translates: bool) -> bool:
     """Return whether a segment is to be filled; if its unit is translated, even with tags only."""
-    return bool(segment.text.strip()) if translates else segment.has_words
+    return bool(segment.text.strip()) if translates else segment.has_letters
 
 
 def _keeps_space(element: Element, inherited: bool = False) -> bool:

@@ -20,7 +20,7 @@ from transformer_cli.documents.document import (
     Tag,
     TextDocument,
     join_lines,
-    mark_accelerators,
+    mark_accelerator,
 )
 from transformer_cli.documents.inline import find_partners
 from transformer_cli.errors import InputError
@@ -88,6 +88,8 @@ class Element:
 
 class XmlDocument(TextDocument):
     """An XML file whose format says which elements are segments."""
+
+    has_references = True
 
     def __init__(self, source: Source) -> None:
         declared = _DECLARED.match(source.data.removeprefix(b"\xef\xbb\xbf"))
@@ -177,7 +179,9 @@ class XmlDocument(TextDocument):
                 left += piece
             else:
                 how, key = what
-                start, text, left = len(text), f"{text}{left}{piece}", ""
+                start = len(text)
+                text += left + piece
+                left = ""
                 first = opened.pop(key, len(tags)) if how == "close" else len(tags)
                 inner = (tags[n].kind == "alone" for n in range(first + 1, len(tags)))
                 if first <= left_at and tags[first].start >= text_end and all(inner):
@@ -187,8 +191,8 @@ class XmlDocument(TextDocument):
                     opened |= {key: len(tags)} if how == "open" else {}
                     tags.append(Tag(start, len(text), how, key))
         place = f"{self.name}:{element.line}"
-        if not tags and not left and (marked := mark_accelerators(text, place, escape)):
-            return marked
+        if not tags and not left:
+            return mark_accelerator(text, place, escape)
         tags += [Tag(0, len(left))] if left else []
         if find_partners(tags) is None:
             tags = _join_tags(tags, joined)

@@ -191,6 +191,34 @@ def test_a_form_for_one_and_other_numbers_has_a_number(
 
 
 @pytest.mark.parametrize(
+    ("flag", "one", "many", "is_fuzzy"),
+    [
+        ("c", "a dog in %s", "%d dogs in %s", True),
+        ("c", "a dog in %2$s", "%1$d dogs in %2$s", True),
+        ("c", "%2$s has a dog", "%2$s has %1$d dogs", True),
+        ("c", "%1$s has a dog", "%1$s has %2$d dogs", False),
+        ("c", "%2$d dog of %1$s", "%1$s has %2$d dogs", False),
+        ("c", "a dog", "%d dogs", False),
+        ("c", "a dog", "%d dogs in %s", True),
+        ("python", "a dog", "%d dogs", True),
+        ("python", "a dog", "%(dogs)d dogs", False),
+        ("python-brace", "a dog", "{dogs} dogs", False),
+        ("qt", "a dog", "%1 dogs", True),
+    ],
+)
+def test_a_form_that_does_not_fit_the_plural_is_fuzzy(
+    tmp_path: Path, flag: str, one: str, many: str, is_fuzzy: bool
+) -> None:
+    entry = f'#, {flag}-format\nmsgid "{one}"\nmsgid_plural "{many}"\n'
+    document = read(
+        tmp_path / "x.po", f'{HEADER}{entry}msgstr[0] ""\nmsgstr[1] ""\n', marks_fuzzy=False
+    )
+    written = document.write([Filling(f"X {one}"), Filling(f"X {many}")])
+    assert (b"#, fuzzy" in written) == is_fuzzy
+    check_by_gettext(written)
+
+
+@pytest.mark.parametrize(
     "header",
     [
         "",

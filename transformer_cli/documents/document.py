@@ -148,6 +148,7 @@ class Filling:
         coverage: share of the source's words that its words are aligned to; None: not aligned.
         doubts: what is doubtful about its sentences.
         is_aligned: whether alignments placed its tags or placeholders.
+        loses_numbers: whether it lacks numbers of the source.
     """
 
     text: str
@@ -159,6 +160,7 @@ class Filling:
     coverage: float | None = None
     doubts: tuple[str, ...] = ()
     is_aligned: bool = False
+    loses_numbers: bool = False
 
     @property
     def is_unsure(self) -> bool:
@@ -168,7 +170,7 @@ class Filling:
     @property
     def has_to_be_read(self) -> bool:
         """True if something is known to be doubtful about it."""
-        return bool(self.problem or self.doubts or self.is_unsure)
+        return bool(self.problem or self.loses_numbers or self.doubts or self.is_unsure)
 
 
 class Match(NamedTuple):

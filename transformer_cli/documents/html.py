@@ -33,7 +33,6 @@ _LANGUAGE = re.compile(
 )
 _SPACES_BY_REFERENCE = re.compile(r"[\xa0\r]")
 _SPACES_BEFORE, _SPACES_BEHIND = re.compile(r"^\s+"), re.compile(r"(?<!\s)\s+$")
-_BROKEN_TAG = re.compile(r"<(?=\S)")
 _MOST_UNCLOSED = 100  # for each of which html.parser reads all that follows
 # All other elements stand within a line of text, as browsers have those that they do not know.
 _BLOCK = re.compile(
@@ -43,7 +42,7 @@ _BLOCK = re.compile(
     r"|search|section|select|style|summary|t(able|body|d|foot|h|head|itle|r)|ul|video"
 )
 _LEFT = re.compile(
-    r"code|iframe|kbd|samp|tt|var|math|noscript|object|pre|script|style|svg|template|textarea"
+    r"code|iframe|kbd|samp|tt|var|math|noscript|object|pre|ruby|script|style|svg|template|textarea"
 )
 _VOID = re.compile(r"area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr")
 
@@ -226,7 +225,7 @@ class HtmlDocument(TextDocument):
         pieces = zip(cut, names, strict=True)
         segment = make_segment(pieces, self._place(start), read_references)
         raw = "".join(text if one.is_text else " " for text, one in zip(texts, run, strict=True))
-        if segment.has_words and _BROKEN_TAG.search(raw):
+        if segment.has_words and "<" in raw:
             self.left.append(f"{self._place(start)}: has a < that begins no tag")
         else:
             self.add_span(segment, start, end)

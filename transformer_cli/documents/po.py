@@ -93,7 +93,12 @@ class PoDocument(Document):
             return
         segments = [mark_accelerators(text, place) for text in texts]
         if None in segments:
-            self.left.append(f"{place}: has a sign both as an accelerator and in other words")
+            text = texts[segments.index(None)]
+            sign = max("&_~", key=text.count)
+            words = ", ".join(word for word in text.split() if sign in word)[:100]
+            self.left.append(
+                f"{place}: {sign} marks an accelerator in only some of these words: {words}"
+            )
             return
         before = len(self.segments)
         self.segments += filter(None, segments)

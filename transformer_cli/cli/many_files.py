@@ -114,7 +114,21 @@ def translate_files(options: TranslateOptions) -> None:
             for each in of_files
             if each.output not in whole
         ]
+        if count := _count_directories(options):
+            word = "subdirectories are" if count > 1 else "subdirectory is"
+            log(f"{count:,} {word} not translated; name each one with -i")
         _translate_all(tasks, executor, directory, len(inputs))
+
+
+def _count_directories(options: TranslateOptions) -> int:
+    """Return how many directories with files are in that of the input, the output aside."""
+    if isinstance(options.input_, ObjectPath) or not options.input_.is_dir():
+        return 0
+    output = options.output.resolve()
+    return sum(
+        path.is_dir() and path.resolve() != output and any(path.glob("[!.]*"))
+        for path in options.input_.glob("[!.]*")
+    )
 
 
 def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
@@ -179,7 +193,7 @@ def _translate_all(
     log(count())
     if failed:
         raise InputError(
-            f"{failed:,} of {total:,} files could not be translated; mend them, and run the same "
+            f"{failed:,} of {total:,} files could not be translated; fix them and run the same "
             "command again"
         )
 

@@ -140,7 +140,7 @@ def test_subdirectories_are_mentioned(training: Training, here: Path) -> None:
     (here / "in" / ".git").mkdir()
     (here / "in" / ".git" / "x.txt").write_text("1\n")
     first, count = translate(training, here).err.splitlines()
-    assert first == "1 subdirectory is not translated; name each one with -i"
+    assert first == "1 subdirectory is not translated; to translate one, name it with -i"
     assert count == "translated 5 of 5 files"
 
 

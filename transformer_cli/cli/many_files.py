@@ -115,8 +115,8 @@ def translate_files(options: TranslateOptions) -> None:
             if each.output not in whole
         ]
         if count := _count_directories(options):
-            word = "subdirectories are" if count > 1 else "subdirectory is"
-            log(f"{count:,} {word} not translated; name each one with -i")
+            what = "subdirectories are" if count > 1 else "subdirectory is"
+            log(f"{count:,} {what} not translated; to translate one, name it with -i")
         _translate_all(tasks, executor, directory, len(inputs))
 
 

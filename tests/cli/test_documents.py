@@ -127,6 +127,7 @@ def test_a_page_shows_tags_as_tags(page: Path) -> None:
     for tag in ("&lt;i&gt;", "&lt;/i&gt;", "{\\an8}"):
         assert text.count(f'<code class="tag">{tag}</code>') == 2
     assert '<span class="line">3</span>' in text
+    assert 'data-label="memory"' not in text  # a phone would show it, with nothing below it
 
 
 @pytest.mark.browser

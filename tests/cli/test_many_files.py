@@ -144,6 +144,15 @@ def test_each_file_is_what_it_would_be_alone(
     assert gzip.decompress(expected["e.txt.gz"]) == expected["a.txt"] != b""
 
 
+def test_subdirectories_are_mentioned(training: Training, here: Path) -> None:
+    (here / "in" / "below" / "x.txt").write_text("1\n")
+    (here / "in" / ".git").mkdir()
+    (here / "in" / ".git" / "x.txt").write_text("1\n")
+    first, count = translate(training, here).err.splitlines()
+    assert first == "1 subdirectory is not translated; to translate one, name it with -i"
+    assert count == "translated 5 of 5 files"
+
+
 def test_a_pattern_names_some(training: Training, here: Path, expected: dict[str, bytes]) -> None:
     assert translate(training, here, inputs="in/?.txt").code == 0
     assert visible(here / "out") == {name: expected[name] for name in TEXTS}
@@ -331,7 +340,7 @@ def test_a_bad_file_does_not_keep_others_from_being_translated(
     assert first.startswith(f"error: {here / 'in' / 'a.txt'}:4: not UTF-8")
     assert second.startswith(f"error: {here / 'in' / 'e.txt.gz'}: damaged or cut-off gzip file")
     assert count == "translated 3 of 5 files"
-    assert error.startswith("transformer-cli: error: 2 of 5 files could not be translated")
+    assert error.startswith("transformer-cli: error: 2 of 5 files could not be translated; fix")
     made = visible(here / "out")
     assert {name: made[name] for name in expected if name in made} == {
         name: expected[name] for name in ("b.txt", "c.txt", "d.txt")
@@ -454,6 +463,9 @@ def test_a_file_that_is_no_text_among_many(training: Training, here: Path) -> No
     (here / "in" / "settings.json").write_text("{}")
     refused = translate(training, here)
     assert_refused(refused, 2, "settings.json: its lines are not sentences", "-i 'in/*.txt'")
+    (here / "in" / "page.md").write_text("1\n")
+    refused = translate(training, here)
+    assert_refused(refused, 2, "settings.json: its lines are not sentences", "-i 'in/*.md'")
     assert not (here / "out").exists()
 
 

@@ -53,6 +53,26 @@ def test_without_alignments_what_would_lose_tags_is_left(tmp_path: Path) -> None
     assert result.summary()[1].endswith("x.po:8: without '%s', with '%S'")
 
 
+def test_missing_numbers_are_reported(tmp_path: Path) -> None:
+    text = "<p>25 dogs, 17 cars</p><p>30 <i id='40'>dogs</i></p><p>3 dogs</p>"
+    how = translating(lambda line: Line(line.replace("17 ", "").replace("3 ", "three ")))
+    data, result = filled(tmp_path / "x.html", text, how)
+    assert data.decode() == text.replace("17 ", "").replace(">3 ", ">three ")
+    assert result.summary() == [
+        "filled 3 of 3 segments (1 with tags or accelerators placed by alignments)",
+        f"numbers of the source are missing in 1; first: {tmp_path}/x.html:1",
+    ]
+    assert [one.has_to_be_read for one in result.fillings if one] == [True, False, False]
+
+
+def test_what_is_filled_and_what_is_left_add_up(tmp_path: Path) -> None:
+    plural = 'msgid "cat"\nmsgid_plural "cats"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    text = f'{HEADER}{plural}\nmsgid "dog"\nmsgstr ""\n'
+    _, result = filled(tmp_path / "x.po", text)
+    assert result.summary()[0] == "filled 1 of 2 segments"
+    assert result.summary()[1].startswith("left 1; first: ")
+
+
 def test_forms_of_icu_are_left(tmp_path: Path) -> None:
     text = XLIFF.replace("a <x", "{n, plural, =1 {a} other {b}} <x")
     data, result = filled(tmp_path / "x.xlf", text)

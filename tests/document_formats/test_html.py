@@ -64,7 +64,6 @@ def test_runs_of_text_are_translated(tmp_path: Path) -> None:
             "<p>&#13;&#9;<i>c</i> b a&#32;&#160;</p>",
         ),
         ("<p>a b<code>never closed", "<p>b a<code>never closed"),
-        ("a<", "a&lt;"),
         ("<p title='x>y'>a b", "<p title='x>y'>b a"),
         ("a b\r\n<hr/>\r\nc\xa0d e", "b a\r\n<hr/>\r\ne d c"),
     ],
@@ -88,6 +87,23 @@ def test_broken_html_is_translated_as_far_as_it_is_text(
 def test_a_templates_marks_stay(tmp_path: Path, text: str, expected: str | None) -> None:
     data, result = filled(tmp_path / "x.html", text, translating(reverse))
     assert data.decode() == (expected or text.replace("a b", "b a"))
+    assert result.left == []
+
+
+@pytest.mark.parametrize("text", ["3 < 4 dogs", "a<", "a <= b", "dogs <3 cats"])
+def test_text_with_a_sign_that_begins_no_tag_is_left(tmp_path: Path, text: str) -> None:
+    data, result = filled(tmp_path / "x.html", f"<p>{text}</p><p>a b</p>", translating(reverse))
+    assert data.decode() == f"<p>{text}</p><p>b a</p>"
+    assert result.summary() == [
+        "filled 1 of 2 segments",
+        f"left 1; first: {tmp_path}/x.html:1: has a < that begins no tag",
+    ]
+
+
+def test_a_word_with_its_reading_stays(tmp_path: Path) -> None:
+    ruby = "<ruby>漢<rp>(</rp><rt>kan</rt><rp>)</rp></ruby>"
+    data, result = filled(tmp_path / "x.html", f"<p>a {ruby} b</p>", translating(reverse))
+    assert data.decode() == f"<p>{ruby} b a</p>"
     assert result.left == []
 
 

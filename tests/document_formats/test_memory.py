@@ -94,7 +94,9 @@ def test_placeholders_are_not_counted_as_tags(tmp_path: Path) -> None:
     assert result.summary() == ["filled 2 of 2 segments"]
     text = "1\n00:00:01,000 --> 00:00:02,000\nx <b>2</b> y %d\n"
     _, result = filled(tmp_path / "x.srt", text)
-    assert result.summary() == ["filled 1 of 1 segments (1 with tags placed by alignments)"]
+    assert result.summary() == [
+        "filled 1 of 1 segments (1 with tags or accelerators placed by alignments)"
+    ]
 
 
 def test_low_confidence_needs_review() -> None:

@@ -193,6 +193,34 @@ def test_a_form_for_one_and_other_numbers_has_a_number(
 
 
 @pytest.mark.parametrize(
+    ("flag", "one", "many", "is_fuzzy"),
+    [
+        ("c", "a dog in %s", "%d dogs in %s", True),
+        ("c", "a dog in %2$s", "%1$d dogs in %2$s", True),
+        ("c", "%2$s has a dog", "%2$s has %1$d dogs", True),
+        ("c", "%1$s has a dog", "%1$s has %2$d dogs", False),
+        ("c", "%2$d dog of %1$s", "%1$s has %2$d dogs", False),
+        ("c", "a dog", "%d dogs", False),
+        ("c", "a dog", "%d dogs in %s", True),
+        ("python", "a dog", "%d dogs", True),
+        ("python", "a dog", "%(dogs)d dogs", False),
+        ("python-brace", "a dog", "{dogs} dogs", False),
+        ("qt", "a dog", "%1 dogs", True),
+    ],
+)
+def test_a_form_that_does_not_fit_the_plural_is_fuzzy(
+    tmp_path: Path, flag: str, one: str, many: str, is_fuzzy: bool
+) -> None:
+    entry = f'#, {flag}-format\nmsgid "{one}"\nmsgid_plural "{many}"\n'
+    document = read(
+        tmp_path / "x.po", f'{HEADER}{entry}msgstr[0] ""\nmsgstr[1] ""\n', marks_fuzzy=False
+    )
+    written = document.write([Filling(f"X {one}"), Filling(f"X {many}")])
+    assert (b"#, fuzzy" in written) == is_fuzzy
+    check_by_gettext(written)
+
+
+@pytest.mark.parametrize(
     "header",
     [
         "",
@@ -245,6 +273,11 @@ def test_the_header_names_the_character_set_of_translations(tmp_path: Path, head
             'now <a href="x" target="_blank">manual the</a> Read',
         ),
         ("%s_old x", "x %s_old"),
+        (r"&Search the Web…\tCtrl+H", r"&Web… the Search\tCtrl+H"),
+        (r"Old dog\tF5", r"dog Old\tF5"),
+        (r"Old dog\tAlt + Page Up", r"dog Old\tAlt + Page Up"),
+        (r"Old dog\tCtrl++", r"dog Old\tCtrl++"),
+        (r"Old dog\tsleeps", "sleeps dog Old"),
     ],
 )
 def test_accelerators_keep_their_marks(tmp_path: Path, text: str, expected: str) -> None:
@@ -252,8 +285,10 @@ def test_accelerators_keep_their_marks(tmp_path: Path, text: str, expected: str)
     data, result = filled(
         tmp_path / "x.po", f'{HEADER}msgid "{written}"\nmsgstr ""\n', translating(reverse)
     )
-    assert polib.pofile(data.decode())[0].msgstr == expected
+    assert polib.pofile(data.decode())[0].msgstr == expected.replace(r"\t", "\t")
     assert result.left == []
+    if r"\t" in text:  # XLIFF reads a tab as a space
+        return
     unit = f'<trans-unit id="1"><source>{escape(text)}</source></trans-unit>'
     xliff = (
         '<xliff version="1.2"><file source-language="en" target-language="de">'

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from document_formats.fakes import Line, filled, read, translating
+from document_formats.fakes import Line, filled, read, reverse, translating
 from transformer_cli.errors import InputError
 
 SRT = """\
@@ -58,6 +58,43 @@ def test_vtt(tmp_path: Path) -> None:
         .replace("there", "THERE")
     )
     assert filled(tmp_path / "x.vtt", VTT)[0].decode() == expected
+
+
+@pytest.mark.parametrize(
+    ("cue", "expected"),
+    [
+        ("a <00:01.200>dog <00:01.500>sleeps", "<00:01.200>sleeps <00:01.500>dog a"),
+        (
+            "a<00:01.200><b> dog</b><00:01.500><i> sleeps</i> here",
+            "here <00:01.200><i>sleeps</i><00:01.500> <b>dog</b> a",
+        ),
+    ],
+)
+def test_times_in_a_cue_stay_in_order(tmp_path: Path, cue: str, expected: str) -> None:
+    text = f"WEBVTT\n\n00:01.000 --> 00:02.000\n{cue}\n"
+    data, result = filled(tmp_path / "x.vtt", text, translating(reverse))
+    assert data.decode() == text.replace(cue, expected)
+    assert result.left == []
+
+
+def test_a_time_has_a_space_on_one_side_of_it(tmp_path: Path) -> None:
+    text = "WEBVTT\n\n00:01.000 --> 00:02.000\na dog,<00:01.200><i> that</i> sleeps\n"
+
+    def translate(_: str) -> Line:
+        return Line("t u v w x", ((2, 1), (0, 2), (2, 3), (2, 4)))
+
+    data, _ = filled(tmp_path / "x.vtt", text, translating(translate))
+    assert data.decode().endswith("\nt <00:01.200>u v <i>w x</i>\n")
+
+
+@pytest.mark.parametrize("start", ["<v Anna>", "<v.loud Anna>", "<v\tAnna>"])
+def test_each_voice_keeps_its_line(tmp_path: Path, start: str) -> None:
+    text = f"WEBVTT\n\n00:01.000 --> 00:02.000\n{start}A dog\nsleeps.\n  <v Bert>A cat.</v>\n"
+    data, result = filled(tmp_path / "x.vtt", text)
+    assert data.decode() == text.replace("A dog\nsleeps.", "A DOG SLEEPS.").replace(
+        "A cat", "A CAT"
+    )
+    assert result.left == []
 
 
 def test_long_cues_are_broken_into_lines_of_like_lengths(tmp_path: Path) -> None:

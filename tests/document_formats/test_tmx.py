@@ -34,7 +34,9 @@ def test_units_without_the_target_language_get_it(tmp_path: Path) -> None:
     )
     expected = TMX.replace("Cliquez</seg></tuv>", f"Cliquez</seg></tuv>{new}")
     assert data.decode() == expected.replace("<seg/>", "<seg>A &amp; B</seg>")
-    assert result.summary() == ["filled 2 of 2 segments (1 with tags placed by alignments)"]
+    assert result.summary() == [
+        "filled 2 of 2 segments (1 with tags or accelerators placed by alignments)"
+    ]
 
 
 def test_a_comment_is_a_note(tmp_path: Path) -> None:

@@ -119,6 +119,9 @@ def translate_files(options: TranslateOptions) -> None:
         ]
         if is_shared and not isinstance(options.output, ObjectPath):
             tasks = [replace(task, expected=_find_expected(task)) for task in tasks]
+        if count := _count_directories(options):
+            what = "subdirectories are" if count > 1 else "subdirectory is"
+            log(f"{count:,} {what} not translated; to translate one, name it with -i")
         _translate_all(tasks, executor, directory, len(inputs))
 
 
@@ -127,6 +130,17 @@ def _find_expected(task: Task) -> str | None:
     if task.known is not None:
         return task.known.output_sha256
     return find_version(task.options.output)  # None, or a lost worker has made it
+
+
+def _count_directories(options: TranslateOptions) -> int:
+    """Return how many directories with files are in that of the input, the output aside."""
+    if isinstance(options.input_, ObjectPath) or not options.input_.is_dir():
+        return 0
+    output = options.output.resolve()
+    return sum(
+        path.is_dir() and path.resolve() != output and any(path.glob("[!.]*"))
+        for path in options.input_.glob("[!.]*")
+    )
 
 
 def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
@@ -191,7 +205,7 @@ def _translate_all(
     log(count())
     if failed:
         raise InputError(
-            f"{failed:,} of {total:,} files could not be translated; mend them, and run the same "
+            f"{failed:,} of {total:,} files could not be translated; fix them and run the same "
             "command again"
         )
 

@@ -233,7 +233,8 @@ class TranslateOptions:
             try:
                 _ = file.table
             except UsageError as error:
-                others = f"; or leave it out by a pattern, such as -i '{path.parent}/*.txt'"
+                kind = next((p.suffix for p in inputs if document.format_of(p)), ".txt")
+                others = f"; or leave it out by a pattern, such as -i '{path.parent}/*{kind}'"
                 raise UsageError(f"{error}{others if len(inputs) > 1 else ''}") from None
             for problem in file._find_problems_of_document() if file.document else ():
                 raise UsageError(f"translate: {path}: {problem}")
@@ -335,8 +336,8 @@ def translate(given: TranslateOptions) -> None:
     Reads standard input and writes standard output unless told otherwise (- means these too).
     FILE.partial has the translations until FILE is complete; run the same command again to resume.
     Of DIR or a 'pattern*', each file is translated into DIR; --cluster gives each worker a file
-    (split -l cuts).
-    A document (.po, .xlf, .tmx, .html) gets what translations it lacks; all else stays as it is.
+    (split -l cuts). A document (.po, .xlf, .tmx, .html, .md, .srt, .vtt) keeps its format and any
+    translations it has.
     A doubtful translation (repetitive, far too long or short) is searched again, with a wider beam.
 
     \b

@@ -51,8 +51,8 @@ _FORMATS: dict[str, DocumentFormat] = {
 
 CODE_ELEMENTS = ("code", "kbd", "samp", "tt", "var")
 LEFT_ELEMENTS = (
-    *(*CODE_ELEMENTS, "iframe", "math", "noscript", "object", "pre", "script", "style", "svg"),
-    *("template", "textarea"),
+    *(*CODE_ELEMENTS, "iframe", "math", "noscript", "object", "pre", "ruby", "script", "style"),
+    *("svg", "template", "textarea"),
 )
 """Elements of HTML whose text is not translated."""
 
@@ -157,6 +157,7 @@ class Filling:
         coverage: share of the source's words that its words are aligned to; None: not aligned.
         doubts: what is doubtful about its sentences.
         is_aligned: whether alignments placed its tags or placeholders.
+        loses_numbers: whether it lacks numbers of the source.
     """
 
     text: str
@@ -168,6 +169,7 @@ class Filling:
     coverage: float | None = None
     doubts: tuple[str, ...] = ()
     is_aligned: bool = False
+    loses_numbers: bool = False
 
     @property
     def is_unsure(self) -> bool:
@@ -177,7 +179,7 @@ class Filling:
     @property
     def has_to_be_read(self) -> bool:
         """True if something is known to be doubtful about it."""
-        return bool(self.problem or self.doubts or self.is_unsure)
+        return bool(self.problem or self.loses_numbers or self.doubts or self.is_unsure)
 
 
 class Match(NamedTuple):

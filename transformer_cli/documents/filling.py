@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from transformer_cli.config.protection import Protection
+from transformer_cli.data.filters.rules import loses_numbers
 from transformer_cli.documents.document import (
     Document,
     Filling,
@@ -36,6 +37,11 @@ _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times 
 _MAX_ATTEMPTS = 30  # to fill a document without changing its structure
 _SHOWN = 300  # characters of a place and its problem
 _FORMS = re.compile(r"\{\s*+\w++\s*+,\s*+(?:plural|select|selectordinal)\s*+,")
+_SHORTCUT = re.compile(
+    r"\t(?:(?:[^\W\d_]{1,12}+ ?\+ ?){1,4}+(?:Page (?:Up|Down)|\S{1,12})"
+    r"|F\d\d?|Del(?:ete)?|Ins(?:ert)?|Esc|Enter)\s*\Z"
+)
+"""A key at the end of a menu's label, as in 'Save\tCtrl+S'."""
 _QUOTES = {'"': '"', "'": "'", "„": "“", "“": "”", "»": "«", "«": "»", "‘": "’", "`": "'"}
 _QUOTES |= {"<": ">", "(": ")", "[": "]"}
 
@@ -59,6 +65,7 @@ class Filled:
     left: list[str] = field(default_factory=list)
     differing: list[str] = field(default_factory=list)
     doubtful: list[str] = field(default_factory=list)
+    without_numbers: list[str] = field(default_factory=list)
     aligned: int = 0
     recalled: int = 0
     terms: int = 0
@@ -72,14 +79,16 @@ class Filled:
         """Return lines about what was filled, and what a person should look at."""
         count = sum(filling is not None for filling in self.fillings)
         of_these = [f"{self.recalled:,} from the memory"] if self.recalled else []
-        of_these += [f"{self.aligned:,} with tags placed by alignments"] if self.aligned else []
+        if self.aligned:
+            of_these.append(f"{self.aligned:,} with tags or accelerators placed by alignments")
         how = f" ({', '.join(of_these)})" if of_these else ""
-        lines = [f"filled {count:,} of {len(self.fillings):,} segments{how}"]
+        lines = [f"filled {count:,} of {count + len(self.left):,} segments{how}"]
         if self.terms:
             first = f"; first that is lost: {self.lost[0]}" if self.lost else ""
             lines.append(f"{describe_kept(self.terms, len(self.lost))}{first}")
         kinds = {
             "placeholders differ in": self.differing,
+            "numbers of the source are missing in": self.without_numbers,
             "doubtful": self.doubtful,
             "left": self.left,
         }
@@ -123,6 +132,7 @@ def fill(document: Document, how: LineTranslator) -> Filled:
             coverage=translated.coverage if how.aligns_all else None,
             doubts=translated.doubts,
             is_aligned=translated.is_aligned,
+            loses_numbers=loses_numbers(core.segment.plain, "".join(core.segment.split(text)[::2])),
         )
     filled.data = _write_without_breaking(document, filled)
     _count(document, filled)
@@ -136,6 +146,8 @@ def _count(document: Document, filled: Filled) -> None:
             continue
         filled.recalled += filling.origin == "memory"
         filled.aligned += filling.is_aligned
+        if filling.loses_numbers:
+            filled.without_numbers.append(segment.place)
         if filling.problem:
             filled.differing.append(f"{segment.place}: {filling.problem}")
         elif filling.doubts:
@@ -268,6 +280,9 @@ class _Core:
     def of(cls, segment: Segment, how: LineTranslator) -> "_Core":
         text, tags = segment.text, list(segment.tags)
         start, end = 0, len(text)
+        shortcut = _SHORTCUT.search(text)
+        if shortcut and (not tags or tags[-1].end <= shortcut.start()):
+            end = shortcut.start()
         partners = find_partners(tags) or {}
         first, last = 0, len(tags) - 1
         while len(tags) <= _MAX_TAGS:

@@ -34,7 +34,6 @@ _LANGUAGE = re.compile(
 )
 _SPACES_BY_REFERENCE = re.compile(r"[\xa0\r]")
 _SPACES_BEFORE, _SPACES_BEHIND = re.compile(r"^\s+"), re.compile(r"(?<!\s)\s+$")
-_BROKEN_TAG = re.compile(r"<(?=\S)")
 _MOST_UNCLOSED = 100  # for each of which html.parser reads all that follows
 # All other elements stand within a line of text, as browsers have those that they do not know.
 _BLOCK = re.compile(
@@ -227,7 +226,7 @@ class HtmlDocument(TextDocument):
         pieces = zip(cut, names, strict=True)
         segment = make_segment(pieces, self._place(start), read_references)
         raw = "".join(text if one.is_text else " " for text, one in zip(texts, run, strict=True))
-        if segment.has_letters and _BROKEN_TAG.search(raw):
+        if segment.has_letters and "<" in raw:
             self.left.append(f"{self._place(start)}: has a < that begins no tag")
         else:
             self.add_span(segment, start, end)

@@ -322,6 +322,8 @@ def _marks(items: Sequence[_Item], room: Span) -> Iterator[tuple[int, _Mark]]:
         start, end = item.place
         if item.closing is None:
             spaces, words = item.spaces, item.words
+            if _UNSEEN.match(item.opening):
+                words = words[0], True  # or words would have a space on both sides of it
             yield start, _Mark(item.opening, spaces, spaces, words, item.separates)
         else:
             yield start, _Mark(item.opening, (True, False), (False, False))

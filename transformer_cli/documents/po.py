@@ -32,6 +32,9 @@ _WIDTH = 77  # of a text's lines, without quotes, as gettext wraps them
 # By their order, directives without a number or a name belong to the arguments. Unlike placeholders
 # of a line, these are those of any format's language: too many only make an entry fuzzy.
 _DIRECTIVE = re.compile(r"%(?:\d+\$|\()?[^\w%<]*[\d.*]*(?:<\w+>|[hlqjztLZ]*\w)?|[{}]")
+_NUMBER = re.compile(r"%(\d+)\$")  # of an argument
+_COUNTED_FORMATS = {f"{name}-format" for name in ("lua", "python", "qt", "ruby", "scheme")}
+"""In these, each form needs as many directives without names as all others."""
 _CHARSET = re.compile(r"(charset=\s*)CHARSET\b")  # in a template
 _CONTENT_TYPE = '"Content-Type: text/plain; charset=UTF-8\\n"'
 
@@ -141,7 +144,7 @@ class PoDocument(Document):
         lines[first : last + 1] = [written, *[""] * (last - first)]
         for line in entry.previous:
             lines[line] = ""
-        is_fuzzy = any(
+        is_fuzzy = self._form_may_not_fit(entry) or any(
             (self._marks_fuzzy and filling.origin == "model")
             or filling.problem
             or (entry.is_format and _may_not_fit(source, filling.text))
@@ -172,13 +175,33 @@ class PoDocument(Document):
             yield from _wrap("msgstr", texts[0])
             return
         assert self._plural is not None
-        number, one, many, one_has_others = self._plural
+        for form in range(self._plural.number):
+            is_many = form != self._plural.one or not self._uses_singular(entry)
+            yield from _wrap(f"msgstr[{form}]", texts[is_many])
+
+    def _uses_singular(self, entry: PoEntry) -> bool:
+        """Return whether a form translates the message about one thing."""
+        if self._plural is None or len(entry.sources) == 1:
+            return False
+        _, one, many, one_has_others = self._plural
         # "One file" does not fit 21 files.
         directives = [sorted(_DIRECTIVE.findall(source)) for source in entry.sources]
-        lacks_number = one_has_others and directives[0] != directives[1]
-        uses_plural = one == many or lacks_number
-        for form in range(number):
-            yield from _wrap(f"msgstr[{form}]", texts[form != one or uses_plural])
+        return one != many and (not one_has_others or directives[0] == directives[1])
+
+    def _form_may_not_fit(self, entry: PoEntry) -> bool:
+        """Return whether `msgfmt -c` might refuse the form for one, which it checks by the plural.
+
+        Such a form may lack one argument, usually the number, but only the last one.
+        """
+        if not (entry.is_format and self._uses_singular(entry)):
+            return False
+        one, many = (
+            sorted(_DIRECTIVE.findall(source), key=_argument_number) for source in entry.sources
+        )
+        lacking = [directive for directive in many[len(one) :] if directive != "}"]
+        flags = {flag for line in entry.flags for flag in read_flags(self._lines[line].strip())}
+        is_counted = flags & _COUNTED_FORMATS and not all(each.startswith("%(") for each in many)
+        return one != many[: len(one)] or len(lacking) > (0 if is_counted else 1)
 
 
 def _with_line_breaks_of(source: str, text: str) -> str:
@@ -191,6 +214,12 @@ def _with_line_breaks_of(source: str, text: str) -> str:
 def _may_not_fit(source: str, text: str) -> bool:
     """Return whether `msgfmt -c` might refuse a translation, whatever the format's language."""
     return _DIRECTIVE.findall(source) != _DIRECTIVE.findall(text)
+
+
+def _argument_number(directive: str) -> int:
+    """Return the number that a directive gives its argument; 0 if it gives none."""
+    number = _NUMBER.match(directive)
+    return int(number[1][:9]) if number else 0
 
 
 def _wrap(key: str, text: str) -> Iterator[str]:

@@ -18,7 +18,8 @@ from transformer_cli.documents.document import (
 from transformer_cli.errors import InputError
 
 _TIMES = re.compile(r"\s*[\d:.,]+\s*-->\s*[\d:.,]+")
-_SPEAKER = re.compile(r"\s*[-–—]\s*(?=\S)")
+_SPEAKER = re.compile(r"\s*(?:[-–—]\s*(?=\S)|(?=<v[\s.]))")
+_TIME = re.compile(r"<\d")  # from which on the rest of a WebVTT cue is shown
 _TAG = re.compile(r"(<[^<>]*>|\{\\[^{}]*\})")
 _LONGEST = 42  # characters of a line, as broadcasters and Netflix have it
 
@@ -81,6 +82,9 @@ class SrtDocument(TextDocument):
         """Return a cue's text; what is longer than a line is broken into lines of like lengths."""
         parts = segment.split(text.replace("-->", "→"))
         parts[::2] = [join_lines(part) for part in parts[::2]]
+        # Words may change places, but not times.
+        times = filter(_TIME.match, segment.tag_texts)
+        parts[1::2] = [next(times) if _TIME.match(tag) else tag for tag in parts[1::2]]
         if self.has_references:
             parts[::2] = [html.escape(part, quote=False) for part in parts[::2]]
         return self._new_line.join(_break_lines(parts))

@@ -112,6 +112,12 @@ def test_text_is_translated(tmp_path: Path) -> None:
         ("a {%b%}c{%endb%} `d` {{ e }}f", "`d` {{ e }}f {%b%}c{%endb%} a"),
         ("# a b {#c .d}\n{: .e}", "# b a {#c .d}\n{: .e}"),
         ("| a |\n|--|\n| a \\| `b\\|c` d |", "| a |\n|--|\n| `b\\|c` d \\| a |"),
+        ("[a b]({{ c.d }}/{{ e f }}) g", "g [b a]({{ c.d }}/{{ e f }})"),
+        ('[a b]({{< ref "c d" >}} "t") f', 'f [b a]({{< ref "c d" >}} "t")'),
+        ("[a b]({% link c.md %}) d", "d [b a]({% link c.md %})"),
+        ("a ![b c]({{ d e }}) f", "![b c]({{ d e }}) f a"),
+        ("[a]: {{ b.c }}/d 't'\n\ne [f g][a]", "[a]: {{ b.c }}/d 't'\n\n[g f][a] e"),
+        ("<a href={{ b.c }}>a b</a> d", "d <a href={{ b.c }}>b a</a>"),
     ],
 )
 def test_tags_go_with_their_words(tmp_path: Path, text: str, expected: str) -> None:

@@ -91,6 +91,12 @@ _TEXT = re.compile(r"[^\s\\`*_\[\]<>~$&|=:{}#+!-]+")
 """What an entity may stand for and be written as itself."""
 _NO_TEXT = re.compile(rf"\s*<(?:[!?]|(?:{'|'.join(LEFT_ELEMENTS)})\b)", re.IGNORECASE)
 _HTML = re.compile(rf"<[^<>]*>|{TEMPLATE.pattern}", re.DOTALL)
+_TARGET = re.compile(rf"(?:(?<=\]\()|(?<==))(?:[^\s()<>{{}}`]*+{_TEMPLATE})+")
+"""An address of a link up to its last template, or a value in HTML; CommonMark has no templates."""
+_DEFINITION = re.compile(
+    rf"(?m:^([> \t]*\[(?!\^)[^\]\n]{{1,200}}\]:[ \t]*)((?>(?:[^\s{{}}<]*+{_TEMPLATE})+)\S*)"
+    r"""(?=[ \t]*(?:"[^"\n]*"|'[^'\n]*'|\([^)\n]*\))?[ \t]*$))"""
+)
 
 
 class _Found(NamedTuple):
@@ -301,13 +307,15 @@ class _InlineTags:
 
     def parse(self, text: str) -> Sequence[Any]:
         """Return the tokens of blocks; definitions of links are kept for ``find``."""
-        return self._parser.parse(text, self._env)
+        masked = _DEFINITION.sub(lambda match: match[1] + re.sub(".", "x", match[2]), text)
+        return self._parser.parse(masked, self._env)
 
     def find(self, content: str) -> tuple[list[_Found], list[tuple[int, int]]]:
         """Return the tags of a block's content, and what cuts it, as hard line breaks, in order."""
         self._notes, self._breaks, self._places = [], [], {}
         tokens: list[Any] = []
-        self._parser.inline.parse(content, self._parser, self._env, tokens)
+        masked = _TARGET.sub(lambda match: "x" * len(match[0]), content)
+        self._parser.inline.parse(masked, self._parser, self._env, tokens)
         notes = [*self._notes, *self._delimiters(tokens)]
         for match in _MARK.finditer(content):
             highlight = (match["opening"] and "mark") or (match["closing"] and "/mark")

@@ -287,12 +287,13 @@ def test_a_lists_number_is_not_taken_for_its_text(tmp_path: Path) -> None:
     assert data == b"1. 1 LETTERS\n"
 
 
-def test_substitutions_are_left_and_reported(tmp_path: Path) -> None:
-    text = "A {~~b~>c~~} d  \nE\n"
+def test_substitutions_and_directives_in_fences_are_left_and_reported(tmp_path: Path) -> None:
+    text = "A {~~b~>c~~} d  \nE\n\n```{note}\nf\n```\n\n```{code-block} c\ng\n```\n"
     data, result = filled(tmp_path / "x.md", text, translating(reverse))
     assert data.decode() == text
-    assert [line.rpartition("x.md:")[2] for line in result.left] == [
-        "1: has a substitution, as in {~~old~>new~~}"
+    assert sorted(line.rpartition("x.md:")[2] for line in result.left) == [
+        "1: has a substitution, as in {~~old~>new~~}",
+        "4: is a directive in a fenced block",
     ]
 
 

@@ -107,6 +107,13 @@ _DEFINITION = re.compile(
     rf"(?m:^([> \t]*\[(?!\^)[^\]\n]{{1,200}}\]:[ \t]*)((?>(?:[^\s{{}}<]*+{_TEMPLATE})+)\S*)"
     r"""(?=[ \t]*(?:"[^"\n]*"|'[^'\n]*'|\([^)\n]*\))?[ \t]*$))"""
 )
+_DIRECTIVE = re.compile(
+    r"\{(?:attention|caution|danger|error|hint|important|note|tip|warning|admonition|seealso|todo"
+    r"|topic|sidebar|margin|epigraph|pull-quote|container|figure|table|list-table|glossary|details"
+    r"|version(?:added|changed|removed)|deprecated|dropdown|tab-set|tab-item|grid[\w-]*|card"
+    r"|exercise|solution|prf:\w+)\}|admonish\b|ad-\w"
+)
+"""What begins a fenced block that has text, in MyST, mdBook and Obsidian."""
 
 
 class _Found(NamedTuple):
@@ -139,6 +146,10 @@ class MarkdownDocument(TextDocument):
             elif token.type == "html_block" and has_letters(_without_markup(token.content)):
                 self.left.append(
                     f"{self.name}:{token.map[0] + 1}: is HTML, which is left in Markdown"
+                )
+            elif token.type == "fence" and _DIRECTIVE.match(token.info.strip()):
+                self.left.append(
+                    f"{self.name}:{token.map[0] + 1}: is a directive in a fenced block"
                 )
 
     def _add_block(

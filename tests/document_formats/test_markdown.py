@@ -112,6 +112,21 @@ def test_text_is_translated(tmp_path: Path) -> None:
         ("a {%b%}c{%endb%} `d` {{ e }}f", "`d` {{ e }}f {%b%}c{%endb%} a"),
         ("# a b {#c .d}\n{: .e}", "# b a {#c .d}\n{: .e}"),
         ("| a |\n|--|\n| a \\| `b\\|c` d |", "| a |\n|--|\n| `b\\|c` d \\| a |"),
+        ("[a b]({{ c.d }}/{{ e f }}) g", "g [b a]({{ c.d }}/{{ e f }})"),
+        ('[a b]({{< ref "c d" >}} "t"){: .e} f', 'f [b a]({{< ref "c d" >}} "t"){: .e}'),
+        ("[a b]({% link c.md %}) d", "d [b a]({% link c.md %})"),
+        ("a ![b c]({{ d e }}) f", "![b c]({{ d e }}) f a"),
+        ("[a]: {{ b.c }}/d 't'\n\ne [f g][a]", "[a]: {{ b.c }}/d 't'\n\n[g f][a] e"),
+        ("<a href={{ b.c }}>a b</a> d", "d <a href={{ b.c }}>b a</a>"),
+        ("a {++b c++} d {--e f--}", "{--f e--} d {++c b++} a"),
+        ("a {==b c==}{>>d e<<} f", "f {==c b==}{>>d e<<} a"),
+        ("a ~b c~ ^^d e^^, ==**f g**==, h", "h ==**g**==, f ^^e^^, d ~c b~ a"),
+        ("a H~2~O b x^2^ c", "x^2^ c H~2~O b a"),
+        ("a CO~2~-b **1^st^**", "CO~2~-b a **1^st^**"),
+        ("a ~5 b ~6 c 3~5天和6~8天", "3~5天和6~8天 c ~6 b ~5 a"),
+        ("a $`x_i`$ b", "$`x_i`$ b a"),
+        ("[a *b*]{.c} **d e**{ .f } g", "g **e d**{ .f } [*b* a]{.c}"),
+        ("a `b`{.c} d <b>e</b>{: .f}", "<b>e</b>{: .f} `b`{.c} d a"),
     ],
 )
 def test_tags_go_with_their_words(tmp_path: Path, text: str, expected: str) -> None:
@@ -270,3 +285,27 @@ def test_html_blocks_with_text_are_reported(tmp_path: Path) -> None:
 def test_a_lists_number_is_not_taken_for_its_text(tmp_path: Path) -> None:
     data, _ = filled(tmp_path / "x.md", "1. 1\n   letters\n")
     assert data == b"1. 1 LETTERS\n"
+
+
+def test_substitutions_and_directives_in_fences_are_left_and_reported(tmp_path: Path) -> None:
+    text = "A {~~b~>c~~} d  \nE\n\n```{note}\nf\n```\n\n```{code-block} c\ng\n```\n"
+    data, result = filled(tmp_path / "x.md", text, translating(reverse))
+    assert data.decode() == text
+    assert sorted(line.rpartition("x.md:")[2] for line in result.left) == [
+        "1: has a substitution, as in {~~old~>new~~}",
+        "4: is a directive in a fenced block",
+    ]
+
+
+def test_a_translation_makes_no_markup_of_dialects(tmp_path: Path) -> None:
+    for translation in ("x^2^ y", "{++x y++}", "{~~x~>y~~}", "[words]{#y} z", "~x~ y", 'x"~y~'):
+        data, result = filled(tmp_path / "x.md", "a b\n", translating(lambda _: Line(translation)))  # noqa: B023
+        assert data.decode().replace("\\", "") == f"{translation}\n"
+        assert "\\" in data.decode()
+        assert result.left == []
+
+
+def test_attributes_stay_at_their_link(tmp_path: Path) -> None:
+    how = translating(lambda _: Line("v w x y z", ((0, 4),)))  # most words are not aligned
+    data, _ = filled(tmp_path / "x.md", "[a b](c){ .d } e f\n", how)
+    assert data == b"v w x y [z](c){ .d }\n"

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _FRONT_MATTER = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|$)", re.DOTALL)
 _BOX = re.compile(r"\[[ xX]\]\s+")  # of a task
 _TEMPLATE = f"(?s:{TEMPLATE.pattern})"
+_LETTER = "[0-9A-Za-z\u00c0-\u058f]"  # of scripts with spaces, not '3~5天和6~8天'
+_IN_SCRIPT = r"[^\s~^`\[\]\\$<>\u2e80-\ud7ff]{1,60}"
+_SCRIPT = rf"(?:~{_IN_SCRIPT}~|\^{_IN_SCRIPT}\^)"  # below or above a line
 _ATTRIBUTES = r"(?:\{:[^{}\n]*\}|\{ ?(?:[#.]|[\w-]+=)[^{}\n]*\})"  # of kramdown and Pandoc
 # '\[a dog\]' are escaped brackets.
 _MATH = (
@@ -38,13 +41,19 @@ _MATH = (
 _MARK = re.compile(
     "|".join(
         (
+            # CriticMarkup; a translation might swap the old and new words of '{~~old~>new~~}'.
+            r"(?P<opening>\{(?:\+\+|--|==))|(?P<closing>(?:\+\+|--|==)\})|(?P<left>\{~~|~~\})",
+            rf"(?P<clinging>\{{>>(?s:(?!<<\}}).){{0,500}}<<\}}|{_ATTRIBUTES})",
+            rf"(?<!{_LETTER}|[/.])(?:{_LETTER}++{_SCRIPT}|{_SCRIPT}{_LETTER})(?:{_LETTER}|{_SCRIPT})*",
+            r"~[\d+-]{1,20}~|\^[\d+-]{1,20}\^",
+            r"\$`[^`]{1,300}`\$",  # a formula of GitHub
             r"\[\^[^\]\s]{1,100}\]",  # a footnote
             r"\[\[[^\[\]\n]{1,200}\]\]",  # a link of a wiki
             r"(?<![\w:]):(?=[\w+-]*[a-z])[\w+-]{1,60}:(?![\w:])",  # an emoji or icon
             r"\{[a-z][\w:.+-]*\}(?=`)",  # a role of MyST
             r"(?<!\w)\+\+(?=\S)[^+\n]{1,60}(?:\+[^+\n]{1,60}){0,5}\+\+",  # keys of MkDocs
-            r"(?P<opening>(?<![=\w])==(?=[^\s=]))|(?P<closing>(?<=[^\s=])==(?![=\w]))",
-            *(_ATTRIBUTES, _TEMPLATE, _MATH),
+            r"(?P<sign>(?<![=^~\\/])(?:==|\^\^?|~)(?![=^~]))",
+            *(_TEMPLATE, _MATH),
         )
     )
 )
@@ -82,7 +91,7 @@ _BLOCK = re.compile(
     r"|[-:|\s]+$|(?:[*_-]\s*){3,}$|\[(?!\^)[^\]]*\]:))"
 )
 """What may begin a block that is no paragraph."""
-_MARKUP = re.compile(r"[\\`*_\[\]<>~$&]|==|:(?=\w+:)")
+_MARKUP = re.compile(r"[\\`*_\[\]<>~$&^{]|==|[+-]{2}(?=\})|:(?=\w+:)")
 _BAR = re.compile(r"(?<!\\)\|")
 _SPACES = re.compile(r"[ \t\n]+")
 _ITEM = re.compile(r"\[\^|:[ \t]")
@@ -91,6 +100,20 @@ _TEXT = re.compile(r"[^\s\\`*_\[\]<>~$&|=:{}#+!-]+")
 """What an entity may stand for and be written as itself."""
 _NO_TEXT = re.compile(rf"\s*<(?:[!?]|(?:{'|'.join(LEFT_ELEMENTS)})\b)", re.IGNORECASE)
 _HTML = re.compile(rf"<[^<>]*>|{TEMPLATE.pattern}", re.DOTALL)
+_ATTRIBUTE_LIST = re.compile(_ATTRIBUTES)
+_TARGET = re.compile(rf"(?:(?<=\]\()|(?<==))(?:[^\s()<>{{}}`]*+{_TEMPLATE})+")
+"""An address of a link up to its last template, or a value in HTML; CommonMark has no templates."""
+_DEFINITION = re.compile(
+    rf"(?m:^([> \t]*\[(?!\^)[^\]\n]{{1,200}}\]:[ \t]*)((?>(?:[^\s{{}}<]*+{_TEMPLATE})+)\S*)"
+    r"""(?=[ \t]*(?:"[^"\n]*"|'[^'\n]*'|\([^)\n]*\))?[ \t]*$))"""
+)
+_DIRECTIVE = re.compile(
+    r"\{(?:attention|caution|danger|error|hint|important|note|tip|warning|admonition|seealso|todo"
+    r"|topic|sidebar|margin|epigraph|pull-quote|container|figure|table|list-table|glossary|details"
+    r"|version(?:added|changed|removed)|deprecated|dropdown|tab-set|tab-item|grid[\w-]*|card"
+    r"|exercise|solution|prf:\w+)\}|admonish\b|ad-\w"
+)
+"""What begins a fenced block that has text, in MyST, mdBook and Obsidian."""
 
 
 class _Found(NamedTuple):
@@ -123,6 +146,10 @@ class MarkdownDocument(TextDocument):
             elif token.type == "html_block" and has_letters(_without_markup(token.content)):
                 self.left.append(
                     f"{self.name}:{token.map[0] + 1}: is HTML, which is left in Markdown"
+                )
+            elif token.type == "fence" and _DIRECTIVE.match(token.info.strip()):
+                self.left.append(
+                    f"{self.name}:{token.map[0] + 1}: is a directive in a fenced block"
                 )
 
     def _add_block(
@@ -166,6 +193,9 @@ class MarkdownDocument(TextDocument):
             pieces.append((content[place:last], None))
             on_one_line = ((piece.replace("\n", " "), name) for piece, name in pieces)
             line, counted = line + content.count("\n", counted, start), start
+            if any(name == "left" for _, name in pieces):
+                self.left.append(f"{self.name}:{line}: has a substitution, as in {{~~old~>new~~}}")
+                continue
             segment = make_segment(on_one_line, f"{self.name}:{line}", str)
             self.add_span(segment, offsets[start], offsets[last])
             if has_bars:
@@ -203,6 +233,21 @@ class MarkdownDocument(TextDocument):
             one = list(one)
             one[::2] = [_MARKUP.sub(r"\\\g<0>", part) for part in one[::2]]
             yield one
+
+
+def _find_marks(content: str) -> Iterator[_Found]:
+    """Yield the markup of dialects; a sign without a partner, as in '~5', is text."""
+    waiting: dict[str, _Found] = {}
+    for match in _MARK.finditer(content):
+        (start, end), kind, sign = match.span(), match.lastgroup, match[0].strip("{}")
+        before, after = content[max(0, start - 1) : start], content[end : end + 1]
+        if kind == "sign" and sign in waiting and not (before.isspace() or is_of_word(after)):
+            yield from (waiting.pop(sign), _Found(start, end, f"/{sign}"))
+        elif kind == "sign" and after.strip() and not is_of_word(before):
+            waiting[sign] = _Found(start, end, sign)
+        elif kind != "sign":
+            names = {"opening": sign, "closing": f"/{sign}", None: element_name(match[0])}
+            yield _Found(start, end, names.get(kind, kind))
 
 
 def _without_escapes(tags: Iterable[str]) -> list[str]:
@@ -301,17 +346,16 @@ class _InlineTags:
 
     def parse(self, text: str) -> Sequence[Any]:
         """Return the tokens of blocks; definitions of links are kept for ``find``."""
-        return self._parser.parse(text, self._env)
+        masked = _DEFINITION.sub(lambda match: match[1] + re.sub(".", "x", match[2]), text)
+        return self._parser.parse(masked, self._env)
 
     def find(self, content: str) -> tuple[list[_Found], list[tuple[int, int]]]:
         """Return the tags of a block's content, and what cuts it, as hard line breaks, in order."""
         self._notes, self._breaks, self._places = [], [], {}
         tokens: list[Any] = []
-        self._parser.inline.parse(content, self._parser, self._env, tokens)
-        notes = [*self._notes, *self._delimiters(tokens)]
-        for match in _MARK.finditer(content):
-            highlight = (match["opening"] and "mark") or (match["closing"] and "/mark")
-            notes.append(_Found(*match.span(), highlight or element_name(match[0])))
+        masked = _TARGET.sub(lambda match: "x" * len(match[0]), content)
+        self._parser.inline.parse(masked, self._parser, self._env, tokens)
+        notes = [*self._notes, *self._delimiters(tokens), *_find_marks(content)]
         kept: list[_Found] = []
         for note in sorted(notes, key=lambda note: (note.start, -note.end)):
             touching = (kept[-1].name, note.name) if kept and kept[-1].end == note.start else ()
@@ -319,6 +363,9 @@ class _InlineTags:
                 is_end = note.name == f"/{kept[-1].name}"
                 end = max(kept[-1].end, note.end)
                 kept[-1] = _Found(kept[-1].start, end, "" if is_end else kept[-1].name)
+            elif touching and note.name == "clinging" and kept[-1].name is not None:
+                full = kept[-1].full and kept[-1].full + content[note.start : note.end]
+                kept[-1] = kept[-1]._replace(end=note.end, full=full)
             elif touching in (("em", "strong"), ("/strong", "/em")):  # as in ***text***
                 half = "/" if note.name == "/em" else ""
                 kept[-1] = _Found(kept[-1].start, note.end, f"{half}both")
@@ -352,6 +399,11 @@ class _InlineTags:
                 end_of_label = self._parser.helpers.parseLinkLabel(state, start)
             before = len(self._notes), len(self._breaks)
             found = rule(state, silent)
+            if end_of_label >= 0 and not found:
+                attributes = _ATTRIBUTE_LIST.match(state.src, end_of_label + 1)
+                if attributes:  # a span of Pandoc
+                    self._notes.append(_Found(start, start + 1, "span"))
+                    self._notes.append(_Found(end_of_label, attributes.end(), "/span"))
             if found and not silent:
                 end, new = state.pos, state.tokens[count:]
                 if name == "link":

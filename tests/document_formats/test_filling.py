@@ -66,9 +66,7 @@ def test_missing_numbers_are_reported(tmp_path: Path) -> None:
 
 
 def test_what_is_filled_and_what_is_left_add_up(tmp_path: Path) -> None:
-    plural = 'msgid "cat"\nmsgid_plural "cats"\nmsgstr[0] ""\nmsgstr[1] ""\n'
-    text = f'{HEADER}{plural}\nmsgid "dog"\nmsgstr ""\n'
-    _, result = filled(tmp_path / "x.po", text)
+    _, result = filled(tmp_path / "x.html", "<p>3 < 4 dogs</p><p>dog</p>")
     assert result.summary()[0] == "filled 1 of 2 segments"
     assert result.summary()[1].startswith("left 1; first: ")
 

@@ -309,3 +309,17 @@ def test_attributes_stay_at_their_link(tmp_path: Path) -> None:
     how = translating(lambda _: Line("v w x y z", ((0, 4),)))  # most words are not aligned
     data, _ = filled(tmp_path / "x.md", "[a b](c){ .d } e f\n", how)
     assert data == b"v w x y [z](c){ .d }\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a **b** `x`.", "**b** `x`. a"),
+        ("use `x` **b**.", "`x` **b**. use"),
+        ("see `a` and **b** (`c`), d", "d **b** (`c`), `a` and see"),
+        ("a **b**`x` c", "c **b**`x` a"),
+    ],
+)
+def test_spaces_between_tags_stay(tmp_path: Path, text: str, expected: str) -> None:
+    data, _ = filled(tmp_path / "x.md", text, translating(reverse))
+    assert data.decode() == expected

@@ -139,6 +139,7 @@ class _Mark(NamedTuple):
     in_words: tuple[bool, bool]  # where the translation has no space
     clings: tuple[bool, bool] = (True, True)  # to words, or else to punctuation only
     separates: bool = False  # words even without a space
+    stands_alone: bool = False
 
 
 def place_tags(
@@ -324,7 +325,7 @@ def _marks(items: Sequence[_Item], room: Span) -> Iterator[tuple[int, _Mark]]:
             spaces, words = item.spaces, item.words
             if _UNSEEN.match(item.opening):
                 words = words[0], True  # or words would have a space on both sides of it
-            yield start, _Mark(item.opening, spaces, spaces, words, item.separates)
+            yield start, _Mark(item.opening, spaces, spaces, words, item.separates, True)
         else:
             yield start, _Mark(item.opening, (True, False), (False, False))
             yield from _marks(item.inner, item.place)
@@ -362,7 +363,10 @@ def _write_gap(before: str | None, space: str, after: str | None, marks: Sequenc
         return space
     spaced = [before is not None and may_be_spaced(marks[0], 0, before)]
     for left, right in pairwise(marks):
-        spaced.append(may_be_spaced(left, 1, "") and may_be_spaced(right, 0, ""))
+        if space or not (left.stands_alone or right.stands_alone):
+            spaced.append(may_be_spaced(left, 1, "") and may_be_spaced(right, 0, ""))
+        else:  # the space between them went with the tags, as in 'a **b** `x`.'
+            spaced.append(left.between_words[1] and right.between_words[0])
     spaced.append(after is not None and may_be_spaced(marks[-1], 1, after))
     is_inside = space and before is not None and after is not None
     if is_inside and not any(spaced) and not any(mark.separates for mark in marks):

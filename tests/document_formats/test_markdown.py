@@ -323,3 +323,12 @@ def test_attributes_stay_at_their_link(tmp_path: Path) -> None:
 def test_spaces_between_tags_stay(tmp_path: Path, text: str, expected: str) -> None:
     data, _ = filled(tmp_path / "x.md", text, translating(reverse))
     assert data.decode() == expected
+
+
+@pytest.mark.parametrize(("depth", "left"), [(99, 0), (100, 1), (30_000, 1)])
+def test_text_that_is_nested_too_deep_is_reported(tmp_path: Path, depth: int, left: int) -> None:
+    _, result = filled(tmp_path / "x.md", f"dog\n\n{'> ' * depth}cat\n", translating(reverse))
+    assert len(result.fillings) == 2 - left
+    assert [one.rpartition("x.md")[2] for one in result.left] == [
+        ":3: is nested more than 100 deep"
+    ] * left

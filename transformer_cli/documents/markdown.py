@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
 
 _FRONT_MATTER = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|$)", re.DOTALL)
+_MOST_NESTED = 100
+"""Blocks within blocks; markdown-it reads nothing below these."""
+_NESTING = ("blockquote_open", "list_item_open")
 _BOX = re.compile(r"\[[ xX]\]\s+")  # of a task
 _TEMPLATE = f"(?s:{TEMPLATE.pattern})"
 _LETTER = "[0-9A-Za-z\u00c0-\u058f]"  # of scripts with spaces, not '3~5天和6~8天'
@@ -146,6 +149,10 @@ class MarkdownDocument(TextDocument):
             elif token.type == "html_block" and has_letters(_without_markup(token.content)):
                 self.left.append(
                     f"{self.name}:{token.map[0] + 1}: is HTML, which is left in Markdown"
+                )
+            elif token.type in _NESTING and token.level == _MOST_NESTED - 1:
+                self.left.append(
+                    f"{self.name}:{token.map[0] + 1}: is nested more than {_MOST_NESTED} deep"
                 )
             elif token.type == "fence" and _DIRECTIVE.match(token.info.strip()):
                 self.left.append(
@@ -335,7 +342,7 @@ class _InlineTags:
         self._parser: MarkdownIt = markdown_it.MarkdownIt("commonmark")
         self._parser.enable(["table", "strikethrough"])
         # What is nested deeper is lost.
-        self._parser.options["maxNesting"] = 100
+        self._parser.options["maxNesting"] = _MOST_NESTED
         self._parser.block.ruler.before("table", "kept", _keep_lines, {"alt": list(_INTERRUPTED)})
         for rule in self._parser.inline.ruler.__rules__:
             rule.fn = self._noting(rule.name, rule.fn)

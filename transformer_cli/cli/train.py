@@ -310,7 +310,9 @@ def _run(training: _Training) -> "tuple[sessions.Session, int | None]":
                     log(f"{run.config}: has the changed settings, for commands that read the run")
                 if recorded != config:
                     kept = differences.differences(recorded, config)
-                    values = ", ".join(f"{each.key} {differences.as_yaml(each.old)}" for each in kept)
+                    values = ", ".join(
+                        f"{each.key} {differences.as_yaml(each.old)}" for each in kept
+                    )
                     log(f"{run.config}: keeps the settings of the finished training: {values}")
         elif trainer.step:
             log(f"resuming from step {trainer.step}")

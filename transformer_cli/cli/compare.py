@@ -319,8 +319,10 @@ def _run_table(runs: Sequence[Entry]) -> Iterator[str]:
 
 
 def _run_notes(reference: str, runs: Sequence[Entry]) -> list[str]:
-    bleu = next(name for name in runs[0]["scores"] if METRICS[name].is_first)
-    is_low = METRICS[bleu].says_nothing(run["scores"][bleu]["value"] for run in runs)
+    is_low = any(
+        METRICS[name].says_nothing(run["scores"][name]["value"] for run in runs)
+        for name in runs[0]["scores"]
+    )
     return [
         *([TRAIN_LONGER] if is_low else []),
         "±: half of the 95 % interval. "

@@ -94,7 +94,9 @@ def test_check_says_what_each_filter_would_take(corpus: Path) -> None:
     assert found["markup"] == ["yes", "2", "5.41%", "24"]
     assert found["duplicates_folded"][:2] == ["no", "31"]
     assert found["language"] == ["no", "not", "tried", "-", "-"]
-    assert any(row.startswith("note: not tried: filter 'language': ") for row in table)
+    assert any(
+        row.startswith("note: not tried: data.filters: filter 'language': ") for row in table
+    )
 
     json_object = json.loads(run("check", "my.yaml", "--json", cwd=corpus, before=without).out)
     blank, encoding, *_ = json_object["filters"]

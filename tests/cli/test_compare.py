@@ -8,7 +8,8 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import assert_refused, run
-from transformer_cli.metrics import METRICS
+from transformer_cli.cli.compare import format_reports
+from transformer_cli.metrics import METRICS, TRAIN_LONGER
 
 KEYS = {
     "split",
@@ -113,6 +114,10 @@ def test_a_copy_is_no_different_and_the_table_says_what_json_says(
     assert first_row.count("-") == 2
     assert copy_row.count("1.000") == 2
     assert "no setting differs" in lines
+    assert TRAIN_LONGER not in lines
+    for found in values["runs"]:
+        found["scores"]["bleu"]["value"] = 0.01
+    assert TRAIN_LONGER in format_reports([values], "runs").splitlines()
     assert "trained with" not in finished.out
     for name, score in first["scores"].items():
         assert f"{METRICS[name].label:<15}  {score['signature']}" in lines
@@ -243,4 +248,9 @@ def test_a_damaged_run_is_refused(own_run: Path, other: Path) -> None:
 
 def test_a_run_that_is_not_trained(own_run: Path, other: Path) -> None:
     shutil.rmtree(other / "checkpoints")
-    assert_refused(run("compare", own_run, other), 1, str(other), "no checkpoint yet")
+    refused = run("compare", own_run, other)
+    assert_refused(refused, 1, str(other), "train first: transformer-cli train CONFIG\n")
+    refused = run("compare", own_run.parent)  # a directory of both
+    assert_refused(
+        refused, 1, f"{other}/checkpoints: no checkpoint yet", "name the ones to compare"
+    )

@@ -180,7 +180,9 @@ def test_input_that_is_not_there(own_run: Path) -> None:
 def test_input_that_is_not_utf8(own_run: Path) -> None:
     (own_run / "latin.txt").write_bytes("1 2\nM\u00fcll\n".encode("latin-1"))
     refused = run("translate", own_run, "-i", "latin.txt", cwd=own_run)
-    assert_refused(refused, 1, "latin.txt:2: not UTF-8", "0xfc", "translate, evaluate: --encoding")
+    assert_refused(
+        refused, 1, "latin.txt:2: not UTF-8", "0xfc", "translate, evaluate, init: --encoding"
+    )
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "UTF-16BE", "utf-16-le", "utf-8-sig", "cp1252"])

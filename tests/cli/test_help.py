@@ -52,6 +52,7 @@ OPTIONS = {
         "--test-tgt",
         "--src-lang",
         "--tgt-lang",
+        "--encoding",
         "--name",
         "--version",
     ],

@@ -72,6 +72,11 @@ def hide(names: tuple[str, ...]) -> None:
             ["vocab", "{config}", "--set", "tokenizer={{kind: huggingface, file: my.json}}"],
             "my.json: needs the package tokenizers",
         ),
+        (
+            "markdown_it",
+            ["translate", "{run}", "-i", "a.md"],
+            "a.md: needs the package markdown-it-py",
+        ),
     ],
 )
 def test_where_it_is_needed(
@@ -81,6 +86,7 @@ def test_where_it_is_needed(
         pytest.skip("Python has it itself")
     given = [each.format(run=training.run, config=training.config) for each in command]
     (tmp_path / "my.json").write_text("{}")
+    (tmp_path / "a.md").write_text("a b")
     refused = run(*given, cwd=tmp_path, before=partial(hide, (package,)))
     assert_refused(refused, 1, f"{package}", advice)
     assert not (tmp_path / "r.html").exists()
@@ -110,3 +116,13 @@ def test_where_none_is_needed(
     finished = run(*given, cwd=tmp_path, before=partial(hide, OPTIONAL))
     assert "Traceback" not in finished.err
     assert finished.code == 0, finished.err
+
+
+def test_a_document_is_named_before_the_model_is_loaded(own_run: Path, tmp_path: Path) -> None:
+    document = tmp_path / "a.html"
+    document.write_text("<p>a b</p>")
+    for weights in own_run.glob("checkpoints/*/model.safetensors"):
+        weights.write_bytes(b"damaged")  # which loading the model would report
+    command = ("translate", own_run, "-i", document, "-o", tmp_path / "b.html")
+    refused = run(*command, before=partial(hide, ("sentencex",)))
+    assert_refused(refused, 1, f"{document}: needs the package sentencex", "'sentencex>=")

@@ -155,7 +155,8 @@ def test_a_complete_run_is_trained_further_only_with_extend(
     if found is None:
         assert "nothing left to train" in again.err
     else:
-        assert_refused(again, 2, "run: is complete at step ", found, "; add --extend")
+        kept = f"keep the old value (--set training.{trained})"
+        assert_refused(again, 2, "run: is complete at step ", found, "; add --extend", kept)
         assert contents(config.parent / "run") == before
         extended = run(*command, "--set", f"training.{now}", "--extend", cwd=config.parent)
         assert "\nresuming from step " in extended.err
@@ -191,7 +192,8 @@ def test_what_is_changed_is_said_and_that_the_learning_rate_jumps(tmp_path: Path
     assert f"nothing left to train: 60 steps are done\n{tmp_path}/run/config.yaml: " in searched.err
 
     shorter = run(*command, "--set", "decoding.beam_size=3", "--set", "training.epochs=6")
-    assert f"{tmp_path}/run/config.yaml: keeps the settings" in shorter.err
+    kept = "keeps the settings of the finished training: training.epochs 12\n"
+    assert f"{tmp_path}/run/config.yaml: {kept}" in shorter.err
     settings = (tmp_path / "run" / "config.yaml").read_text()
     assert ("epochs: 12\n" in settings, "epochs: 6\n" in settings) == (True, False)
 
@@ -293,8 +295,14 @@ def test_patience_ends_the_training_for_good(config: Path) -> None:
     # Without learning no validation is better than the first.
     still = ("--set", "training.schedule.peak=1e-30", "--set", "training.patience=1")
     command = ("train", config, "--run-dir", config.parent / "run", *still)
-    first, again = run(*command), run(*command)
+    first, again, dry = run(*command), run(*command, "--extend"), run(*command, "--dry-run")
     assert first.out.startswith(f"{config.parent / 'run'}: trained 40 steps in ")
+    further = "to train further, raise training.patience, now 1, and add --extend\n"
+    assert further in again.err
+    assert further not in first.err
+    assert "forecast" not in again.err + dry.out
+    report = json.loads(run(*command, "--dry-run", "--json").out)
+    assert report["steps_done"] == report["steps"]
     why = "ended early, after 1 validation without a better one (training.patience)\n"
     assert f"; {why}" in first.out
     assert f"nothing left to train: 40 steps are done; {why}" in again.err

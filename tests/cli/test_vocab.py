@@ -63,8 +63,8 @@ def test_vocab_warns_of_characters_that_do_not_survive(tmp_path: Path) -> None:
     assert warned.code == 0
     assert (
         "warning: tokenizer: changes or loses characters of the training text: U+00B2 '²', "
-        "U+200C ZERO WIDTH NON-JOINER, U+2076 '⁶'; tokenizer.normalization nfc keeps what NFKC "
-        "changes\n"
+        "U+200C ZERO WIDTH NON-JOINER, U+2076 '⁶'; set tokenizer.normalization to nfc to keep "
+        "what NFKC changes\n"
     ) in warned.err
 
 

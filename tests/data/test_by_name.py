@@ -426,6 +426,14 @@ def test_a_zip_of_everyday_sentences_is_configured(
     assert set(train.read_text().splitlines()) <= set(DE if src == "de" else EN)
 
 
+def test_a_zip_of_another_script_than_its_languages_is_refused(tmp_path: Path) -> None:
+    rows = [f"{en}\t{de}\tCC-BY 2.0 (France)" for de, en in zip(DE, EN, strict=True)]
+    (tmp_path / "deu-eng.zip").write_bytes(pack(**{"deu.txt": lines(rows)}))
+    arguments = ("--src", "deu-eng.zip", "--src-lang", "zh_TW", "--tgt-lang", "en")
+    refused = run("init", "--from", "tatoeba", *arguments, cwd=tmp_path)
+    assert_refused(refused, 2, "--src-lang zh-TW: most lines of that side of deu-eng.zip are in")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "fragment"),
     [

@@ -144,7 +144,9 @@ def test_apart_means_that_nothing_near_is_trained_on(
 def test_what_is_kept_apart_is_told_so(tmp_path: Path) -> None:
     near = Nearness("val", 100, [], 50, [])
     usual, apart = (drawn(tmp_path, each, families(10)) for each in (None, "apart"))
-    assert near.warn(usual).endswith("; data.split: {near: apart} leaves those out of training")
+    assert near.warn(usual).endswith(
+        "; to leave the copies out of training, set data.split: {near: apart}"
+    )
     assert "they are in data.replay" in near.warn(apart)
     summaries = [
         clean_corpus(data, tmp_path / f"{n}", lambda found, _: found).reasons[-1].summary

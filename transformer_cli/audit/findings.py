@@ -207,7 +207,7 @@ def _sources(
 
 def _warn_of_near(data: DataConfig, near: Nearness, ignored: Collection[str]) -> Finding:
     what = "near_training"
-    text = f"pairs, of {near.compared:,} compared, that {near.warn(data)}"
+    text = f"of {near.compared:,} pairs compared, these {near.warn(data)}"
     share = near.near / near.compared
     return Finding(near.name, what, text, near.near, share, what not in ignored, near.examples)
 

@@ -12,7 +12,7 @@ from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run, complete_run_split
 from transformer_cli.cli.display import align_columns, bar, log, pair_bar, plus_minus, say, warn
 from transformer_cli.cli.options import argument, option
-from transformer_cli.errors import UsageError
+from transformer_cli.errors import CheckpointError, RunError, UsageError
 from transformer_cli.metrics import METRICS, TRAIN_LONGER, Metrics
 from transformer_cli.packages import lazy_imports
 
@@ -125,7 +125,13 @@ def _open(
             f"{paths[0]} is one run alone; name two or more, "
             f"or use: transformer-cli evaluate {paths[0]}"
         )
-    opened = compared_runs.open_runs(paths, checkpoint, beam_size)
+    try:
+        opened = compared_runs.open_runs(paths, checkpoint, beam_size)
+    except (CheckpointError, RunError) as error:
+        if len(paths) == len(groups):
+            raise
+        hint = "a directory or pattern stands for all its runs, so name the ones to compare instead"
+        raise type(error)(f"{error}; {hint}") from error
     if grouped := compared_runs.group_runs(groups, opened):
         return grouped, "groups"
     return [compared_runs.ComparedGroup(run.name, [run]) for run in opened], "runs"
@@ -247,7 +253,7 @@ def format_reports(reports: Sequence[Mapping[str, Any]], kind: str) -> str:
         means = {key: [each["scores"][key]["mean"] for each in entries] for key in scored}
         lines += group_notes(names[0], len(names), means)
     else:
-        lines += _run_notes(names[0])
+        lines += _run_notes(names[0], entries)
     lines += ["", *(_format_differences("setting", names, settings) or ["no setting differs"])]
     trainings = [_merge_trainings(entry.get("runs", [entry])) for entry in entries]
     keys = dict.fromkeys(chain.from_iterable(trainings))
@@ -312,8 +318,13 @@ def _run_table(runs: Sequence[Entry]) -> Iterator[str]:
     yield from (*align_columns([heads, *rows]), "")
 
 
-def _run_notes(reference: str) -> list[str]:
+def _run_notes(reference: str, runs: Sequence[Entry]) -> list[str]:
+    is_low = any(
+        METRICS[name].says_nothing(run["scores"][name]["value"] for run in runs)
+        for name in runs[0]["scores"]
+    )
     return [
+        *([TRAIN_LONGER] if is_low else []),
         "±: half of the 95 % interval. "
         f"p: how likely chance makes such a difference from {reference}.",
         "step: of the weights that were scored. steps, seconds: of the whole training.",

@@ -25,6 +25,7 @@ from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import load_settings
 from transformer_cli.inference.stream import NOBODY, Watcher, chunk_lines_of, search_doubtful_again
 from transformer_cli.inference.translator import TextTranslator, ignore
+from transformer_cli.packages import import_extra
 from transformer_cli.ranks import Ranks
 from transformer_cli.report.examples import mark_differences
 from transformer_cli.report.rendering import render_page
@@ -65,9 +66,12 @@ def prefer_alignments(options: TranslateOptions) -> TranslateOptions:
 def open_document(options: TranslateOptions) -> Document:
     """Read the document that is to be translated by the run."""
     data = load_settings(RunDirectory(options.run)).data
-    return read_document(
+    document = read_document(
         options.input_, (data.src_lang, data.tgt_lang), not options.no_fuzzy, options.encoding
     )
+    if document.segments:  # before the model is loaded, which takes long
+        import_extra("sentencex", "documents", str(options.input_))
+    return document
 
 
 def read_memory(options: TranslateOptions, document: Document, version: str = "") -> Memory | None:

@@ -1,6 +1,7 @@
 """``transformer-cli init``."""
 
 import os
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -59,7 +60,7 @@ class InitOptions:
     tgt_lang: Annotated[
         str | None, option("CODE", "Target language.  [default: the files' ending]")
     ] = None
-
+    encoding: options.Encoding = None
     name: Annotated[
         str | None,
         option("NAME", "Name of the configuration.  [default: of the text and its languages]"),
@@ -95,7 +96,7 @@ class InitOptions:
                 f"{names[0 if src is None else 1]}: is missing; name both sides of the {split} "
                 f"text, as in {names[0]} a.de {names[1]} a.en"
             )
-        pair = corpus.ParallelFiles(src, tgt)
+        pair = corpus.ParallelFiles(src, tgt, encoding=self.encoding)
         own_text.check_files(pair)
         return pair
 
@@ -157,7 +158,11 @@ def init(given: InitOptions) -> None:
         _list_opus(*given.languages())
     elif name in _OF_TEXT:
         config = _configure(given, name, corpus_name)
-        _add(given.directory, config.write)
+        try:
+            _add(given.directory, config.write)
+        except UsageError as error:
+            hint = ", or choose another --name" if config.path.name in str(error) else ""
+            raise UsageError(f"{error}{hint}") from error
         path = config.path.as_posix()
         _show_next(
             given.directory, f"transformer-cli check {path}", f"transformer-cli train {path}"
@@ -199,19 +204,22 @@ def _show_next(directory: Path, *commands: str) -> None:
 
 def _configure(given: InitOptions, name: str, corpus_name: str) -> "own_text.NewConfig":
     """Return a configuration that fits text of the user's, or of OPUS."""
+    config_name = given.name
     if given.name is not None:
         options.check_name(Path(given.name), "--name")
+        config_name = re.sub(r"(?<=.)\.ya?ml$", "", given.name)
         if Path(given.name).name != given.name:
             raise UsageError(f"--name {given.name}: is a path; give a name, as in mine")
     if name == "opus":
         languages = given.languages()
         release = opus.find_release(corpus_name, *languages)
-        return own_text.configure_release(release, languages, given.name)
+        return own_text.configure_release(release, languages, config_name)
     if name == "tatoeba":
         if given.src is None:
             problem = "is missing; name a zip of https://www.manythings.org/anki, as in deu-eng.zip"
             raise UsageError(f"--src: {problem}")
-        return own_text.configure_tatoeba(given.src, given.languages(), given.directory, given.name)
+        about = (given.languages(), given.directory, config_name)
+        return own_text.configure_tatoeba(given.src, *about)
     train = given.pair("training")
     assert train is not None
     languages = given.languages(own_text.guess_languages(train.src, train.tgt))
@@ -221,7 +229,7 @@ def _configure(given: InitOptions, name: str, corpus_name: str) -> "own_text.New
         "test": given.pair("test", "test_"),
     }
     texts = {split: pair for split, pair in given_texts.items() if pair is not None}
-    return own_text.configure_own(languages, texts, given.directory, given.name)
+    return own_text.configure_own(languages, texts, given.directory, config_name)
 
 
 def _list_opus(src_lang: str, tgt_lang: str) -> None:

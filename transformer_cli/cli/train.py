@@ -22,7 +22,7 @@ from transformer_cli.packages import lazy_imports
 from transformer_cli.ranks import Ranks
 
 with lazy_imports():
-    from transformer_cli.config import schema, yaml
+    from transformer_cli.config import differences, schema, yaml
     from transformer_cli.data import sources
     from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
     from transformer_cli.export import formats
@@ -178,9 +178,7 @@ def _refuse_to_extend(run: "directory.RunDirectory", settings: "schema.Config") 
     """Raise ConfigError if a run is complete, and these settings would train it further."""
     initialize.check_resumable(run, settings)
     if extension := summary.describe_extension(run, settings):
-        raise ConfigError(
-            f"{run.path}: is {extension}; add --extend to train it further, or keep the old value"
-        )
+        raise ConfigError(f"{run.path}: is {extension}")
 
 
 def _plan_growth(
@@ -225,12 +223,13 @@ class _Training(NamedTuple):
     notes: Sequence[str]  # on how it is scored, to be logged once the training is sure to begin
     previous: "schema.Config | None"  # the settings of the run that is resumed, if it is
 
-    def summarize(self, always_probe: bool = False) -> list[str]:
+    def summarize(self, is_complete: bool, always_probe: bool = False) -> list[str]:
         """Return the lines of the summary, with a forecast."""
         config, run = self.request.config, self.request.run
         validator = self.validator
-        about = (validator.num_unscored, run, self.previous, always_probe, validator.estimate)
-        rows = [*summary.summarize_training(config, self.data, self.trainer, *about)]
+        about = (validator.num_unscored, run, self.previous, always_probe, is_complete)
+        given = (config, self.data, self.trainer, *about, validator.estimate)
+        rows = [*summary.summarize_training(*given)]
         if limits := formats.describe_limits(config, self.data.tokenizers):
             rows.insert(-1, ("export", limits))  # the run directory comes last
         return align_columns(rows, left=2)
@@ -273,11 +272,14 @@ def _preview(training: _Training, as_json: bool) -> str:
     """Return the summary and a forecast, or the latter alone as JSON, without training."""
     request, trainer = training.request, training.trainer
     trainer.step = 0 if request.overwrite else checkpoint.newest_step(request.run.checkpoints)
+    state = None if request.overwrite else initialize.load_newest_state(request.run)
+    is_complete = state is not None and state.is_final(request.config.training)
     if as_json:
+        trainer.step = trainer.total_steps if is_complete else trainer.step
         validator = training.validator
         timers = (validator.estimate, validator.measure)
         return json_format.dumps(summary.report_forecast(request.config, trainer, *timers))
-    lines = training.summarize(always_probe=True)
+    lines = training.summarize(is_complete, always_probe=True)
     for note in training.notes:
         log(note)
     return "\n".join(lines)
@@ -288,7 +290,7 @@ def _run(training: _Training) -> "tuple[sessions.Session, int | None]":
     config, run, trainer = training.request.config, training.request.run, training.trainer
     fingerprint = tokenizer.fingerprint(run.tokenizer)
     session = sessions.Session(config, run, trainer, fingerprint, training.validator)
-    for line in (*training.notes, *training.summarize()):
+    for line in (*training.notes, *training.summarize(session.is_finished)):
         log(line)
     with stop_requests(STOPPING) as requested:
         for message in session.damaged_checkpoints:
@@ -296,13 +298,22 @@ def _run(training: _Training) -> "tuple[sessions.Session, int | None]":
         if session.is_finished:
             why = session.state.describe_early_end(config.training)
             log(f"nothing left to train: {trainer.step} steps are done{why}")
+            if why:
+                log(
+                    f"to train further, raise training.patience, now {config.training.patience}, "
+                    "and add --extend"
+                )
             trained = training.previous
             if trained not in (None, config):
                 recorded = initialize.record_finished(run, config, trained)
                 if recorded != trained:
                     log(f"{run.config}: has the changed settings, for commands that read the run")
                 if recorded != config:
-                    log(f"{run.config}: keeps the settings that the run was trained with")
+                    kept = differences.differences(recorded, config)
+                    values = ", ".join(
+                        f"{each.key} {differences.as_yaml(each.old)}" for each in kept
+                    )
+                    log(f"{run.config}: keeps the settings of the finished training: {values}")
         elif trainer.step:
             log(f"resuming from step {trainer.step}")
         # Tokens per second replace steps per second, so that the bar fits 80 columns.

@@ -27,7 +27,7 @@ BATCH_PAIRS = 512
 NO_DIGEST = 0
 _DIGESTS_AT_ONCE = 1 << 16
 _BATCH_CHARACTERS = 1 << 22
-_ENCODING_KEYS = " (translate, evaluate: --encoding NAME; in a configuration: encoding: NAME)"
+_ENCODING_KEYS = " (translate, evaluate, init: --encoding NAME; in a configuration: encoding: NAME)"
 _TAR_MAGICS = b"ustar\x0000", b"ustar  \x00"  # POSIX' and GNU's
 
 PairProgress = Callable[[Iterable[tuple[str, str]], str], Iterable[tuple[str, str]]]

@@ -167,7 +167,7 @@ class Nearness:
             advice = (
                 "; they are in data.replay, which data.split.near leaves as it is"
                 if is_apart
-                else "; data.split: {near: apart} leaves those out of training"
+                else "; to leave the copies out of training, set data.split: {near: apart}"
             )
         return f"have near-copies in the training text, which flatter scores{advice}"
 

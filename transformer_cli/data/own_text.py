@@ -11,6 +11,7 @@ from transformer_cli.compression import is_compressed, match_members, open_text,
 from transformer_cli.config.languages import normalize_language
 from transformer_cli.config.shipped import SCHEMA, fill_template, quote_path, shipped_directory
 from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.filters.rules import ScriptCheck
 from transformer_cli.data.opus import Release
 from transformer_cli.data.readers.opening import MAX_BAD_UNITS
 from transformer_cli.data.tables import TsvReader
@@ -99,14 +100,16 @@ def configure_own(
         CorpusError: a file cannot be read, or has too few lines.
     """
     counts = {split: _count(texts[split]) for split in ("val", "test", "train") if split in texts}
-    sources = {
-        split: f"{{src: {_quote(directory, pair.src)}, tgt: {_quote(directory, pair.tgt)}}}"
-        for split, pair in texts.items()
-    }
+    sources = {split: _describe_source(directory, pair) for split, pair in texts.items()}
     missing = [] if "val" in texts else [name for name in ("val", "test") if name not in texts]
     held_out = _hold_out(texts["train"].src, counts["train"], missing)
     filled = fill_template("Your own text", languages, counts["train"], sources, held_out)
     return _name_config(name, "own", languages, filled)
+
+
+def _describe_source(directory: Path, pair: ParallelFiles) -> str:
+    encoding = "" if pair.encoding is None else f", encoding: {pair.encoding}"
+    return f"{{src: {_quote(directory, pair.src)}, tgt: {_quote(directory, pair.tgt)}{encoding}}}"
 
 
 def _name_config(name: str | None, kind: str, languages: tuple[str, str], text: str) -> NewConfig:
@@ -138,7 +141,7 @@ def configure_tatoeba(
     """Return the configuration for ``directory`` for a zip of manythings.org/anki.
 
     Raises:
-        UsageError: none of the languages is English.
+        UsageError: none of the languages is English, or one does not fit the text.
         MissingTextError: there is no such file.
         CorpusError: the file cannot be read, or is no such zip.
     """
@@ -155,7 +158,7 @@ def configure_tatoeba(
             f"{file}: has {len(tables)} tables, where a zip of manythings.org has one"
         )
     columns = (1, 2) if languages[0] == "en" else (2, 1)  # English is always first
-    pairs = sum(1 for _ in TsvReader(file, tuple(tables), MAX_BAD_UNITS, columns).pairs())
+    pairs = _count_checked(TsvReader(file, tuple(tables), MAX_BAD_UNITS, columns), languages)
     path = _quote(directory, file, tables[0].name)
     source = f"{{tsv: {path}, src_column: {columns[0]}, tgt_column: {columns[1]}}}"
     held_out = _hold_out(tables[0], pairs, ["val", "test"])
@@ -180,6 +183,23 @@ def _quote(directory: Path, path: Path, member: str = "") -> str:
 
 def _count(files: ParallelFiles) -> int:
     return sum(1 for _ in files.pairs())
+
+
+def _count_checked(reader: TsvReader, languages: tuple[str, str]) -> int:
+    """Count a table's pairs; raise UsageError if a side is not in its language's script."""
+    checks = [ScriptCheck(language) for language in languages]
+    pairs, foreign = 0, [0, 0]
+    for sides in reader.pairs():
+        pairs += 1
+        for side, check in enumerate(checks):
+            foreign[side] += check.foreign_script(sides[side]) is not None
+    for option, language, lines in zip(_LANGUAGE_OPTIONS, languages, foreign, strict=True):
+        if lines > pairs / 2:
+            raise UsageError(
+                f"{option} {language}: most lines of that side of {reader.path} are in another "
+                "script; give the language that the zip is in"
+            )
+    return pairs
 
 
 def _seen_from(directory: Path, path: Path) -> Path:

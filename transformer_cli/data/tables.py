@@ -31,6 +31,7 @@ from transformer_cli.objects import ObjectPath, open_object, text_path
 from transformer_cli.packages import import_extra
 
 TableFormat = Literal["tsv", "jsonl", "parquet"]
+SEPARATED_BY_TABS = "columns are separated by tabs, so save it as TSV"
 _FORMATS: dict[str, TableFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".parquet": "parquet"}
 _TRANSLATORS_FILES = frozenset(
     (".po", ".pot", ".mo", ".gmo", ".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")
@@ -616,16 +617,19 @@ def _has_commas(row: list[str]) -> bool:
     return len(row) == 1 and any(sign in row[0] for sign in ",;")
 
 
+def tabs_hint(row: list[str]) -> str:
+    """Return what to do about a row whose columns commas seem to separate; '': nothing."""
+    return f"; {SEPARATED_BY_TABS}" if _has_commas(row) else ""
+
+
 def _check_no_commas(row: list[str], name: str, number: int) -> None:
     """Raise CorpusError if commas separate the columns of a row, as in most files named .csv."""
     if _has_commas(row) and _ending(Path(name)) == ".csv":
-        raise CorpusError(
-            f"{name}:{number}: has no tab; columns are separated by tabs: save it as TSV"
-        )
+        raise CorpusError(f"{name}:{number}: has no tab{tabs_hint(row)}")
 
 
 def too_few_columns(row: list[str], index: int, name: str, number: int) -> CorpusError:
     """Return the error of a row that ends before a column."""
-    columns = f"{len(row)} column{'s' * (len(row) != 1)}"
-    hint = ", as columns are separated by tabs: save it as TSV" * _has_commas(row)
-    return CorpusError(f"{name}:{number}: {columns}; there is no column {index + 1}{hint}")
+    columns = f"{len(row)} column{'s' * (len(row) != 1)}; there is no column {index + 1}"
+    hint = tabs_hint(row)
+    return CorpusError(f"{name}:{number}: {f'has no tab{hint}' if hint else columns}")

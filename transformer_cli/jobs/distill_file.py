@@ -26,6 +26,7 @@ from transformer_cli.data.sources import check_has_text
 from transformer_cli.errors import ConfigError
 from transformer_cli.jobs.job import weights_record
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import describe_refused, find_extension
 
 Teachers = Annotated[list[str], Field(min_length=1)]
 
@@ -255,6 +256,8 @@ def _find_problem(
         weights_record(teacher.run)  # or it is not trained yet
     elif (file := files.setdefault(run, teacher.file)).resolve() != teacher.file.resolve():
         return f"has the run {run.as_posix()}, as {file} has; rename one of the files"
+    elif problem := _find_changed_settings(teacher.run, config, teacher.file):
+        return f"has the run {run.as_posix()}, which is {problem}"
     if [config.data.src_lang, config.data.tgt_lang] != languages:
         return (
             f"translates {config.data.src_lang} to {config.data.tgt_lang}, and has to translate "
@@ -268,4 +271,17 @@ def _find_problem(
                 f"{other.run.path.as_posix()}, and models of one ensemble need the same; leave one "
                 "of them out"
             )
+    return None
+
+
+def _find_changed_settings(run: RunDirectory, config: Config, file: Path) -> str | None:
+    """Return why ``train`` would refuse to resume a teacher's run, and what to do about it."""
+    if not run.config.is_file():
+        return None
+    use = f"name {run.path.as_posix()} instead of the file to use it as it is"
+    if refused := describe_refused(run, config):
+        return f"{refused}; {use}, or rename the file"
+    if extension := find_extension(run, config):
+        extend = f"transformer-cli train {file.as_posix()} --extend"
+        return f"{extension}; {use}, or train it further first with: {extend}"
     return None

@@ -180,6 +180,10 @@ class DistillForecaster:
                 forecasts[name] = self._forecast_score(name, forecasts)
             else:
                 forecasts[name] = self._forecast_text(job)
+        # A teacher may be complete although this distillation has no record of it.
+        for name in self._trainings:
+            if (found := forecasts[name]) is not None and found.seconds == 0.0:
+                forecasts[name] = None
         return forecasts
 
     def _forecast_score(

@@ -131,13 +131,14 @@ class RunDirectory:
             return "it is exported for Argos Translate; name the run that it was made of"
         place = path if path.is_dir() else parent
         if path.is_dir():
-            for pattern in (f"*/{CONFIG}", f"*/*/{CONFIG}"):
-                found = sorted(each.parent for each in islice(path.glob(pattern), _MAX_RUNS))
+            # A sweep's runs are at runs/POINT/seed-N, and the text that they share in its data.
+            for pattern in ("*", "*/*", f"{SWEEP_RUNS}/*/*", f"*/{SWEEP_RUNS}/*/*"):
+                found = sorted(_find_runs(path, pattern))
                 if found:
                     named = ", ".join(map(str, found[:_MOST_NAMED]))
                     others = f" and {len(found) - _MOST_NAMED} more" * (len(found) > _MOST_NAMED)
                     return f"but it holds runs: {named}{others}; name one of them"
-        runs = sorted(each.parent.name for each in islice(place.glob(f"*/{CONFIG}"), _MAX_RUNS))
+        runs = sorted(run.name for run in _find_runs(place, "*"))
         what = f"it has no {CONFIG}" if path.exists() else "there is nothing of that name"
         if similar := find_similar(path.name, runs):
             return f"{what}; did you mean '{place / similar}'?"
@@ -174,6 +175,14 @@ class RunDirectory:
                     )
         for directory in present:
             remove_directory(directory)
+
+
+def _find_runs(directory: Path, pattern: str) -> Iterator[Path]:
+    """Yield runs whose paths in a directory match a pattern, but for the shared data of sweeps."""
+    for config in islice(directory.glob(f"{pattern}/{CONFIG}"), _MAX_RUNS):
+        run = config.parent
+        if not (run.parent.name == "data" and (run.parents[1] / SWEEP_MARK).is_file()):
+            yield run
 
 
 def write_mark(run: Path) -> None:

@@ -8,11 +8,12 @@ from contextlib import contextmanager, nullcontext, suppress
 from datetime import date
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 from transformer_cli.artifact import read_record, write_record
 from transformer_cli.compression import match_members, split_archive, write_text
 from transformer_cli.config.data_schema import PATH_KEYS, DataConfig, Multi30kData
-from transformer_cli.config.differences import MAY_CHANGE, Difference, differences
+from transformer_cli.config.differences import MAY_CHANGE, Difference, as_yaml, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
@@ -21,6 +22,7 @@ from transformer_cli.data.by_name import Fetched, FetchedRecord, list_fetched
 from transformer_cli.data.prepared import RECORD
 from transformer_cli.data.readers.units import matching_files
 from transformer_cli.errors import (
+    CheckpointError,
     ConfigError,
     CorpusError,
     RunError,
@@ -29,7 +31,7 @@ from transformer_cli.errors import (
 )
 from transformer_cli.files import read_json, read_small
 from transformer_cli.objects import ObjectPath, object_keys, split_web_url, text_path
-from transformer_cli.runs.checkpoint import list_checkpoints
+from transformer_cli.runs.checkpoint import Checkpoint, State, list_checkpoints
 from transformer_cli.runs.directory import (
     ALL,
     CORPUS,
@@ -205,13 +207,60 @@ def _remove_outdated(run: RunDirectory, config: Config, overwrite: bool) -> None
 
 def check_resumable(run: RunDirectory, config: Config) -> None:
     """Check that training can resume from the run's checkpoints, if it has any, with ``config``."""
-    if not list_checkpoints(run.checkpoints):
-        return
-    if changed := [str(diff) for diff in _fixed_differences(run, config) if not _has_moved(diff)]:
+    if changed := describe_refused(run, config):
         raise ConfigError(
-            f"{run.path}: trained with other settings ({'; '.join(changed)}); "
+            f"{run.path}: {changed}; "
             "go on with the old ones, choose another --run-dir, or start anew with --overwrite"
         )
+
+
+def describe_refused(run: RunDirectory, config: Config) -> str:
+    """Return which settings differ from a run's that may not; '': it can be resumed."""
+    if not list_checkpoints(run.checkpoints):
+        return ""
+    changed = [str(diff) for diff in _fixed_differences(run, config) if not _has_moved(diff)]
+    return f"trained with other settings ({'; '.join(changed)})" if changed else ""
+
+
+class Extension(NamedTuple):
+    """How other settings would train a complete run further."""
+
+    state: State
+    trained: Config
+    changed: list[Difference]
+
+    def __str__(self) -> str:
+        changed = "; ".join(map(str, self.changed))
+        return f"complete at step {self.state.step:,}, and would be trained further: {changed}"
+
+    @property
+    def undone_by(self) -> str:
+        """Return the options that keep the old values."""
+        return " ".join(f"--set {each.key}={as_yaml(each.old)}" for each in self.changed)
+
+
+def load_newest_state(run: RunDirectory) -> State | None:
+    """Return the state of a run's newest checkpoint; None: it has none, or that is damaged."""
+    checkpoints = list_checkpoints(run.checkpoints)
+    try:
+        return Checkpoint.open(checkpoints[-1]).load_state() if checkpoints else None
+    except CheckpointError:  # resuming the run reports this, and how to fix it
+        return None
+
+
+def find_extension(run: RunDirectory, config: Config) -> Extension | None:
+    """Return how ``config`` would train a complete run further.
+
+    None: the run is not complete, or it is complete by ``config`` as well.
+    """
+    state = load_newest_state(run)
+    if state is None or not run.config.is_file():
+        return None
+    trained = run.load_config()
+    if not state.is_final(trained.training) or state.is_final(config.training):
+        return None
+    changed = [each for each in differences(trained, config) if each.key in state.FINAL_BY]
+    return Extension(state, trained, changed)
 
 
 def is_data_outdated(run: RunDirectory, config: Config) -> bool:

@@ -17,10 +17,10 @@ from transformer_cli.config.tokenizer_schema import (
 )
 from transformer_cli.data.batches import EpochSample
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
-from transformer_cli.errors import CheckpointError, duration, size
+from transformer_cli.errors import duration, size
 from transformer_cli.model.transformer import Transformer, count_parameters
-from transformer_cli.runs.checkpoint import Checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import find_extension
 from transformer_cli.runs.metrics_log import changed_environment, describe_environment, read_records
 from transformer_cli.text.vocabulary import UNK_ID
 from transformer_cli.training import forecast as forecasts
@@ -42,17 +42,20 @@ def summarize_training(
     run: RunDirectory,
     previous: Config | None,
     always_probe: bool = False,
+    is_complete: bool = False,
     time_validation: Callable[[], float] = lambda: 0.0,
 ) -> Iterator[Row]:
     """Yield the summary, with a forecast of the steps that are left.
 
     ``num_unscored`` validation pairs are too long to be in the validation loss. ``previous`` are
     the settings so far of a run that is resumed. ``always_probe`` asks for a forecast even if
-    training is hardly longer than that.
+    training is hardly longer than that. There is none of a training that ``is_complete``, which
+    may end before its last step.
     """
     sample = trainer.epochs.sample(forecasts.PROBED)
     batches_left = (trainer.total_steps - trainer.step) * config.training.accumulate
-    probing = batches_left > 0 and (always_probe or batches_left >= forecasts.WORTHWHILE)
+    least = 1 if always_probe else forecasts.WORTHWHILE
+    probing = batches_left >= least and not is_complete
     fits = forecasts.trial_fits(trainer, config)
     expected = None
     if probing and fits:
@@ -165,26 +168,16 @@ def _describe_jump(before: Config, now: Config, step: int, steps_per_epoch: int)
 
 
 def describe_extension(run: RunDirectory, config: Config) -> str | None:
-    """Return how ``config`` would train a complete run further.
-
-    None: the run is not complete, or it is complete by ``config`` as well.
-    """
-    checkpoints = list_checkpoints(run.checkpoints)
-    if not checkpoints or not run.config.is_file():
+    """Return why ``config`` may not train a complete run further, and what to do; None: it may."""
+    extension = find_extension(run, config)
+    if extension is None:
         return None
-    try:
-        state = Checkpoint.open(checkpoints[-1]).load_state()
-    except CheckpointError:  # what resumes the run says what to do about it
-        return None
-    trained = run.load_config()
-    if not state.is_final(trained.training) or state.is_final(config.training):
-        return None
-    changed = [str(each) for each in differences(trained, config) if each.key in state.FINAL_BY]
-    text = f"complete at step {state.step:,}, and would be trained further: {'; '.join(changed)}"
+    text, state = str(extension), extension.state
     if state.epoch and not state.batch:  # the steps of an epoch are known
-        jump = _describe_jump(trained, config, state.step, state.step // state.epoch)
+        jump = _describe_jump(extension.trained, config, state.step, state.step // state.epoch)
         text += f" ({jump})" if jump else ""
-    return text
+    kept = f"keep the old value ({extension.undone_by})"
+    return f"{text}; add --extend to train it further, or {kept}"
 
 
 def summarize_forecast(expected: forecasts.Forecast | None, run: Path) -> Iterator[Row]:

@@ -117,8 +117,7 @@ def test_a_few_bad_units_are_counted_and_left_out(tmp_path: Path) -> None:
 def test_commas_under_tsv_get_a_hint_about_tabs(tmp_path: Path, line: str) -> None:
     path = saved(tmp_path / "x.csv", f"{line}\n")
     assert error_of(opened(tsv=path, src_column=1, tgt_column=2)) == (
-        f"{path}:1: 1 column; there is no column 2, as columns are separated by tabs: save it "
-        "as TSV"
+        f"{path}:1: has no tab; columns are separated by tabs, so save it as TSV"
     )
 
 

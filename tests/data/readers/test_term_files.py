@@ -53,6 +53,12 @@ def test_tbx_of_both_versions(tmp_path: Path) -> None:
     [
         ("x.tsv", "a\tb\nPaket package\n", ":2: expected a term, a tab and its translation, found"),
         ("x.tsv", "a\t\n", ":1: expected a term"),
+        (
+            "x.csv",
+            "dog,koira\n",
+            ":1: expected a term, a tab and its translation, found 'dog,koira'; columns are "
+            "separated by tabs, so save it as TSV",
+        ),
         ("x.tsv", "a\tb\n*\tb\n", ":2: no word"),
         ("x.tsv", "a\tb||c\n", ":1: no word"),
         ("x.tsv", "a*b\tb\n", ":1: 'a*b': '*' stands at the end of a word"),

@@ -330,7 +330,7 @@ def _build_script(src_lang: str, tgt_lang: str) -> PairFilter:
 
 
 def _build_encoding(*_: str) -> PairFilter:
-    fix_encoding = import_extra("ftfy", "clean", "filter 'encoding'").fix_encoding
+    fix_encoding = import_extra("ftfy", "clean", "data.filters: filter 'encoding'").fix_encoding
 
     def is_broken(line: str) -> bool:
         is_damaged = _DAMAGED.search(line) is not None
@@ -346,7 +346,7 @@ def _build_encoding(*_: str) -> PairFilter:
 def _build_language(
     name: FilterName, what: str, skip_short: bool, src_lang: str, tgt_lang: str
 ) -> PairFilter:
-    import_extra("py3langid", "clean", f"filter '{name}'")
+    import_extra("py3langid", "clean", f"data.filters: filter '{name}'")
     src_check, tgt_check = (_LanguageCheck(code, skip_short) for code in (src_lang, tgt_lang))
     return PairFilter(
         name,

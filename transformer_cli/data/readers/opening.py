@@ -14,7 +14,7 @@ from transformer_cli.data.fetching import local_path
 from transformer_cli.data.readers.po import PoReader
 from transformer_cli.data.readers.tmx import TmxReader
 from transformer_cli.data.readers.units import BadUnits, UnitReader, matching_files
-from transformer_cli.data.tables import FieldsReader, TsvReader
+from transformer_cli.data.tables import SEPARATED_BY_TABS, FieldsReader, TsvReader
 from transformer_cli.errors import CorpusError, UsageError
 from transformer_cli.objects import ObjectPath, compile_wildcards
 
@@ -94,7 +94,8 @@ def source_of_file(path: Path) -> SourceConfig:
             return SourceConfig(po=path)
         case "tsv":
             return SourceConfig(tsv=path, src_column=1, tgt_column=2)
-    raise UsageError(f"{path}: expected TMX, PO, or TSV of two columns, by the name's ending")
+    hint = f"; {SEPARATED_BY_TABS}" if name.suffix.lower() == ".csv" else ""
+    raise UsageError(f"{path}: expected TMX, PO, or TSV of two columns, by the name's ending{hint}")
 
 
 def open_pair(pair: FilePair) -> ParallelFiles:

@@ -7,6 +7,7 @@ from transformer_cli.compression import is_compressed
 from transformer_cli.config.languages import normalize_language
 from transformer_cli.data.corpus import stream_lines
 from transformer_cli.data.readers.tmx import TBX, TmxReader
+from transformer_cli.data.tables import tabs_hint
 from transformer_cli.errors import CorpusError
 from transformer_cli.text.terms import TermList, make_term
 
@@ -53,7 +54,7 @@ def _read_rows(path: Path, languages: tuple[str, str]) -> Iterator[tuple[str, st
         if len(fields) < 2 or not all(fields[:2]):
             raise CorpusError(
                 f"{path}:{number}: expected a term, a tab and its translation, found "
-                f"'{line.strip()[:60]}'"
+                f"'{line.strip()[:60]}'{tabs_hint(fields)}"
             )
         yield f"{path}:{number}", fields[0], [each.strip() for each in fields[1].split("|")]
 

@@ -171,7 +171,7 @@ def test_a_disk_that_is_full_at_the_last_moment_leaves_the_old_one(
         if entry.parent == tmp_path:  # the files are there, the older directory is set aside
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("transformer_cli.files.sync", full)
+    monkeypatch.setattr("transformer_cli.writing.sync", full)
     with pytest.raises(CheckpointError, match="step-00000003: cannot be written: No space left"):
         save_checkpoint(tmp_path, MOMENTS, WEIGHTS, state_of(3, 2), TOKENIZER)
     assert names(tmp_path) == [path.name]

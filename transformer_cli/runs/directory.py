@@ -235,7 +235,8 @@ def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> No
 
     A file in it could be overwritten, and what uses the run takes its files for its own.
     """
-    models = {model.resolve() for model in read}
+    runs = map(RunDirectory, read)  # what is none is an error of its own, later
+    models = {run.path.resolve() for run in runs if run.config.is_file() or run.is_for_ctranslate2}
     if isinstance(path, ObjectPath) or (is_stream(path) and not path.is_dir()):
         return
     named = Path(

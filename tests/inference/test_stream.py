@@ -95,8 +95,11 @@ def test_what_is_wrong_ahead_is_raised_after_what_comes_before_it(
         next(records)
 
 
+@pytest.mark.parametrize("signalled", [KeyboardInterrupt, SystemExit])
 def test_what_is_finished_comes_out_before_a_signal_ends_the_stream(
-    searching_at_once: TextTranslator[TorchEngine], monkeypatch: pytest.MonkeyPatch
+    signalled: type[BaseException],
+    searching_at_once: TextTranslator[TorchEngine],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     blocks: list[Future[Any]] = []
 
@@ -108,14 +111,14 @@ def test_what_is_finished_comes_out_before_a_signal_ends_the_stream(
     def reading() -> Iterator[str]:
         yield from LINES[:2]
         assert blocks[1].exception() is None  # the second block is done, and nobody has it yet
-        raise KeyboardInterrupt
+        raise signalled
 
     monkeypatch.setattr(stream, "ThreadPoolExecutor", Recording)
     records = translate_stream(
         searching_at_once, unforced(reading()), chunk_lines=1, reads_ahead=True
     )
     texts: list[str] = []
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(signalled):
         texts.extend(record.text for record in records)
     assert len(texts) == 2
 

@@ -210,7 +210,7 @@ def _run_ahead(
                     result = running[0].result()
                     running.popleft()
                     yield result
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # SIGINT, SIGTERM
             finished = list(takewhile(Future.done, running))  # before the others are stopped
             stop()
             yield from (future.result() for future in finished)

@@ -50,10 +50,10 @@ $(EQUIPPED): $(INSTALLED)
 demo: $(INSTALLED)
 	$(CLI) vocab configs/toy.yaml --run-dir $(DEMO) --overwrite --set training.epochs=10
 	$(CLI) train configs/toy.yaml --run-dir $(DEMO) --set training.epochs=10
-	head -n 10 data/toy/test.de > $(DEMO)/ten.de
-	$(CLI) translate $(DEMO) -i $(DEMO)/ten.de -o $(DEMO)/ten.en
+	head -n 10 data/toy/test.de > $(DEMO).de
+	$(CLI) translate $(DEMO) -i $(DEMO).de -o $(DEMO).en
 	@echo; echo 'Ten sentences that training has not seen, and their translations:'
-	@paste -d '\n' $(DEMO)/ten.de $(DEMO)/ten.en; echo
+	@paste -d '\n' $(DEMO).de $(DEMO).en; echo
 	$(CLI) evaluate $(DEMO) --split test
 
 test: setup

@@ -291,7 +291,8 @@ def write_rows(
     """Call ``write(source, line)`` for each remaining row, after the first ``done``."""
     written = WrittenLines()
     first = done + 1 + job.options.line_offset
-    tab = "\t" if job.options.n_best_written is None else "\\t"  # as JSON has it
+    is_text = job.options.n_best_written is None
+    tab = "\t" if is_text else "\\t"  # as JSON has it
     for number, (row, translated) in enumerate(
         _translate(job, done, on_long_line, watcher), start=first
     ):
@@ -305,7 +306,7 @@ def write_rows(
             written.differing.append(number)
             if job.interactive:
                 warn(f"line {number:,}", f"placeholders differ: {translated.difference}")
-        if job.options.n_best_written is None and loses_numbers(row.text, translated.text):
+        if is_text and loses_numbers(row.text, translated.text):
             written.numbers.append(number)
         if "\t" in row.text.strip() and tab not in text:
             written.tabs.append(number)

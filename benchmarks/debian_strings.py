@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
-from transformer_cli.data.readers.units import one_line
-from transformer_cli.packages import import_extra
+from transformer_cli.base.packages import import_extra
+from transformer_cli.extensions.corpora.units import one_line
 
 PACKAGES = [
     "apt",

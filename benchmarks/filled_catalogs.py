@@ -23,12 +23,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from transformer_cli.cli import documents
+from transformer_cli.base.packages import import_extra
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import load_translator
-from transformer_cli.config.protection import Protected
-from transformer_cli.packages import import_extra
-from transformer_cli.text.reserved import compare_placeholders
+from transformer_cli.extensions.constraints.protection import Protected
+from transformer_cli.extensions.constraints.reserved import compare_placeholders
+from transformer_cli.extensions.documents import command as documents
 
 PACKAGES = re.findall(
     r"\S+",

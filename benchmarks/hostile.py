@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from benchmarks.hostile_patterns import Shape, attacks, find_patterns
-from transformer_cli.errors import TransformerCliError
+from transformer_cli.base.errors import TransformerCliError
 
 MOST_GROWTH = 2.5
 """Times as much for twice the size; a square takes four times as much."""
@@ -152,9 +152,9 @@ def _framed(frame: str, text: str) -> str:
 
 def fill_document(path: Path, text: str) -> None:
     """Read a document, fill it by a translator that writes capitals, and write it."""
-    from transformer_cli.documents.document import read_document
-    from transformer_cli.documents.filling import fill
-    from transformer_cli.documents.sentences import LineTranslator
+    from transformer_cli.extensions.documents.document import read_document
+    from transformer_cli.extensions.documents.filling import fill
+    from transformer_cli.extensions.documents.sentences import LineTranslator
     from transformer_cli.text.protocol import Translation
 
     def translate(lines: Sequence[str], _: bool) -> list[Translation]:
@@ -175,8 +175,8 @@ def fill_document(path: Path, text: str) -> None:
 def read_corpus(path: Path, text: str) -> None:
     """Read all pairs of a file."""
     from transformer_cli.config.data_schema import SourceConfig
-    from transformer_cli.data.readers.opening import open_source
-    from transformer_cli.data.readers.terms import read_terms
+    from transformer_cli.extensions.constraints.terms_file import read_terms
+    from transformer_cli.extensions.corpora.opening import open_source
 
     path.write_text(text, encoding="utf-8", newline="")
     with suppress(TransformerCliError):
@@ -213,13 +213,13 @@ def _in_frame(frame: str, shape: Shape) -> Shape:
 
 def _line_functions() -> dict[str, Callable[[str], object]]:
     """Return what sees every line that is trained on, translated, checked or printed."""
-    from transformer_cli.config.protection import GROUPS
-    from transformer_cli.documents.document import make_segment
-    from transformer_cli.documents.sentences import cut_sentences
-    from transformer_cli.errors import hide_credentials
+    from transformer_cli.base.errors import hide_credentials
+    from transformer_cli.extensions.constraints.protection import GROUPS
+    from transformer_cli.extensions.constraints.reserved import find_placeholders
+    from transformer_cli.extensions.constraints.terms import TermList, make_term
+    from transformer_cli.extensions.documents.document import make_segment
+    from transformer_cli.extensions.documents.sentences import cut_sentences
     from transformer_cli.inference.stream import DoubtFinder
-    from transformer_cli.text.reserved import find_placeholders
-    from transformer_cli.text.terms import TermList, make_term
 
     terms = TermList([make_term("ein Hund", ["a dog"]), make_term("a", ["b"])])
     uses: dict[str, Callable[[str], object]] = {

@@ -11,9 +11,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import get_args
 
-from transformer_cli.config.protection import Protected
 from transformer_cli.data.corpus import stream_lines
-from transformer_cli.text.reserved import compare_placeholders, find_placeholders
+from transformer_cli.extensions.constraints.protection import Protected
+from transformer_cli.extensions.constraints.reserved import compare_placeholders, find_placeholders
 
 GROUPS: tuple[Protected, ...] = get_args(Protected)
 

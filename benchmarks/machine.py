@@ -5,8 +5,8 @@ import platform
 from datetime import UTC, datetime
 from importlib.metadata import version
 
-from transformer_cli.jobs.machine import describe_processor
-from transformer_cli.ranks import count_cores
+from transformer_cli.base.ranks import count_cores
+from transformer_cli.extensions.bench.machine import describe_processor
 
 
 def describe_machine() -> str:

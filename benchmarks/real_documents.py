@@ -32,10 +32,10 @@ import polib
 from markdown_it import MarkdownIt
 
 from benchmarks.filled_catalogs import empty_entries, passes
-from transformer_cli.documents.document import Document, read_document
-from transformer_cli.documents.filling import fill
-from transformer_cli.documents.sentences import LineTranslator
-from transformer_cli.errors import TransformerCliError
+from transformer_cli.base.errors import TransformerCliError
+from transformer_cli.extensions.documents.document import Document, read_document
+from transformer_cli.extensions.documents.filling import fill
+from transformer_cli.extensions.documents.sentences import LineTranslator
 from transformer_cli.text.protocol import Translation
 
 _ENDINGS = {

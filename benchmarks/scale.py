@@ -29,7 +29,7 @@ import numpy as np
 from benchmarks.growth import CONFIG, VAL_PAIRS
 from benchmarks.rounds import markdown_table
 from benchmarks.synthetic_text import write_pairs
-from transformer_cli.artifact import record_files
+from transformer_cli.base.artifact import record_files
 from transformer_cli.data.store import ID, IDS, PAGES, page_entry, store_artifact
 
 SIZES = (100_000, 1_000_000, 10_000_000)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.environments import ROOT, WORKSHOP
+from transformer_cli.base.writing import whole_directory
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
@@ -12,7 +13,6 @@ from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_te
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 from transformer_cli.text.vocabulary import SPECIALS
 from transformer_cli.training.texts import read_texts
-from transformer_cli.writing import whole_directory
 
 DATA = WORKSHOP / "data"
 ONE_READING = ("training.rdrop_alpha=0", "training.ema_decay=null")

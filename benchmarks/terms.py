@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from transformer_cli.text.terms import Term, TermList, make_term, split_words
+from transformer_cli.extensions.constraints.terms import Term, TermList, make_term, split_words
 
 _MOST_WORDS = 3
 _LEAST_LINES = 3

@@ -18,7 +18,10 @@ import torch
 
 from benchmarks.machine import describe_machine
 from transformer_cli.data.corpus import stream_lines
-from transformer_cli.export.transformers import check_transformers, write_transformers
+from transformer_cli.extensions.exchange.to_transformers import (
+    check_transformers,
+    write_transformers,
+)
 from transformer_cli.inference.torch_engine import TorchTranslator, load_torch_translator
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model

@@ -15,7 +15,7 @@ from export.test_ctranslate2 import TEXT, subword_run
 
 import transformer_cli
 from transformer_cli import TransformerCliError, Translation, Translator
-from transformer_cli.errors import CheckpointError, InputError, RunError, UsageError
+from transformer_cli.base.errors import CheckpointError, InputError, RunError, UsageError
 
 __all__ = ["own_run", "training"]
 
@@ -262,7 +262,7 @@ def test_a_fork_translates_and_ends(translates: bool, tmp_path: Path) -> None:
     program = f"""
 import os, sys, threading
 from transformer_cli import Translator
-from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
+from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
 translator = Translator.load({str(subword_run(tmp_path / "run", joint=True).path)!r}, device="cpu")
 assert isinstance(translator._loaded["ctranslate2"].engine, CTranslate2Engine)
 expected = translator.translate({TEXT})

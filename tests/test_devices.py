@@ -14,6 +14,7 @@ from inference.translators import LINES, numbers, random_translator
 from stand_in_gpu import gpu as gpu, to_gpu
 from synchronisations import watch_operations
 
+from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
@@ -24,7 +25,6 @@ from transformer_cli.inference.torch_engine import compute_attention_maps
 from transformer_cli.model import device
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.transformer import Transformer, build_model
-from transformer_cli.ranks import SINGLE_PROCESS
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.execution import Execution
 from transformer_cli.training.loss import GradientAccumulator, Losses

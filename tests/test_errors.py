@@ -8,8 +8,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from transformer_cli.base.errors import hide_credentials, is_out_of_memory
 from transformer_cli.cli import _run
-from transformer_cli.errors import hide_credentials, is_out_of_memory
 
 _DEBUGGING = (
     "\nSearch for `cudaErrorMemoryAllocation' in the CUDA documentation for more information."

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.errors import MissingExtraError
-from transformer_cli.packages import import_extra, no_collection
+from transformer_cli.base.errors import MissingExtraError
+from transformer_cli.base.packages import import_extra, no_collection
 
 
 def test_what_is_installed_is_imported() -> None:

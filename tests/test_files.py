@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli import writing
-from transformer_cli.compression import write_text
-from transformer_cli.errors import OutputError, RunError, UsageError
-from transformer_cli.files import is_stream, sha256
-from transformer_cli.writing import (
+from transformer_cli.base import writing
+from transformer_cli.base.compression import write_text
+from transformer_cli.base.errors import OutputError, RunError, UsageError
+from transformer_cli.base.files import is_stream, sha256
+from transformer_cli.base.writing import (
     add_files,
     claim,
     expect,
@@ -329,7 +329,7 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("old")
     killed = """
 import os, pathlib
-from transformer_cli.writing import whole_directory, whole_file
+from transformer_cli.base.writing import whole_directory, whole_file
 with whole_file(pathlib.Path("file")) as file, whole_directory(pathlib.Path("dir")) as directory:
     file.write_text("half")
     (directory / "half").write_text("half")

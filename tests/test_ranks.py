@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from transformer_cli.ranks import Ranks
+from transformer_cli.base.ranks import Ranks
 
 GPU = torch.device("cuda", 0)
 

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-from transformer_cli.packages import __version__
+from transformer_cli.base.packages import __version__
 
 __all__ = ["TransformerCliError", "Translation", "Translator", "__version__"]
 
 if TYPE_CHECKING:
     from transformer_cli.api import Translator as Translator
-    from transformer_cli.errors import TransformerCliError as TransformerCliError
+    from transformer_cli.base.errors import TransformerCliError as TransformerCliError
     from transformer_cli.text.protocol import Translation as Translation
 else:
 
@@ -19,7 +19,7 @@ else:
         modules = {
             "Translation": "transformer_cli.text.protocol",
             "Translator": "transformer_cli.api",
-            "TransformerCliError": "transformer_cli.errors",
+            "TransformerCliError": "transformer_cli.base.errors",
         }
         if name not in modules:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

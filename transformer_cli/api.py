@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 from weakref import WeakSet
 
+from transformer_cli.base.errors import (
+    CheckpointError,
+    InputError,
+    MissingCheckpointError,
+    UsageError,
+)
 from transformer_cli.config.choices import (
     HIGHEST_PENALTY,
     MOST_THREADS,
     DeviceName,
     SearchPrecisionName,
 )
-from transformer_cli.errors import (
-    CheckpointError,
-    InputError,
-    MissingCheckpointError,
-    UsageError,
-)
-from transformer_cli.inference.ctranslate2_engine import CTranslate2Engine
+from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import (
     ComputeOptions,

@@ -74,7 +74,7 @@ def _measure_all(options: argparse.Namespace, work: Path, given: str) -> int:
 
 
 def _choose_device(name: str) -> "torch.device":
-    from transformer_cli.errors import UsageError
+    from transformer_cli.base.errors import UsageError
     from transformer_cli.model.device import choose_device
 
     try:

@@ -9,11 +9,11 @@ import torch
 
 from benchmarks.gpu.parts import Row
 from benchmarks.gpu.setting import SMALL_MODEL, Setting
+from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.data.store import read_stats
 from transformer_cli.data.token_arrays import EncodedText, Lengths, count_batches
 from transformer_cli.model.transformer import build_model
-from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.vocabulary import PAD_ID

@@ -111,7 +111,7 @@ PARTS = (
     Part(
         "process_group",
         "A process group of one",
-        "The calls of `transformer_cli/ranks.py`, and the trainer's steps over "
+        "The calls of `transformer_cli/base/ranks.py`, and the trainer's steps over "
         "DistributedDataParallel.",
         uses_corpus=True,
     ),

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from benchmarks.gpu.corpus import Corpus, load_corpus
 from benchmarks.gpu.parts import Row
 from benchmarks.gpu.setting import SMALL_MODEL, Setting, attempt
-from transformer_cli.ranks import Ranks
+from transformer_cli.base.ranks import Ranks
 
 
 def measure(setting: Setting) -> Iterator[Row]:

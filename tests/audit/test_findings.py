@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from transformer_cli.audit.findings import CorpusReport, Finding, SideCheck, check_corpus
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.schema import Config, TrainingConfig
-from transformer_cli.errors import CorpusError
+from transformer_cli.extensions.checks.findings import (
+    CorpusReport,
+    Finding,
+    SideCheck,
+    check_corpus,
+)
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
 

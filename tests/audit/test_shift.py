@@ -5,10 +5,10 @@ import random
 import pytest
 from test_findings import clean
 
-from transformer_cli.audit import shift
-from transformer_cli.audit.shift import Shift, ShiftCheck
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.data.sources import copy_lines
+from transformer_cli.extensions.checks import shift
+from transformer_cli.extensions.checks.shift import Shift, ShiftCheck
 
 Pairs = list[tuple[str, str]]
 CORPUS = clean("shift", 3000, words_known=14)

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from transformer_cli.audit.text_audit import TextAudit
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.data.workers import SerialExecutor
+from transformer_cli.extensions.checks.text_audit import TextAudit
 
 
 def test_units_of_added_text_that_cannot_be_read_are_noted(tmp_path: Path) -> None:

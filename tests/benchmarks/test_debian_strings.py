@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.data.tables import TextColumn, read_parallel_tables
+from transformer_cli.extensions.corpora.tables import TextColumn, read_parallel_tables
 
 polib = pytest.importorskip("polib")
 

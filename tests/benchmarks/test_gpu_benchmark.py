@@ -19,7 +19,7 @@ from benchmarks.gpu.profiled import Kernel, busy_time
 from benchmarks.gpu.report import format_value, render
 from benchmarks.gpu.runner import Outcome, run_parts
 from benchmarks.gpu.setting import SMALL_MODEL, Setting, attempt
-from transformer_cli.errors import UsageError
+from transformer_cli.base.errors import UsageError
 
 TESTED_ALONE = {"whole", "exactness"}
 ON_CPU = [part.name for part in PARTS if not part.needs_gpu and part.name not in TESTED_ALONE]

@@ -36,9 +36,11 @@ def test_patterns_are_found_where_modules_keep_them() -> None:
     assert len(found) > 100
     for place in ("documents.xml._INNER", "inference.stream._REPEATED", "errors._URL"):
         assert f"transformer_cli.{place}" in found
-    assert found["transformer_cli.documents.xml._START_TAG"].is_anchored
-    assert not found["transformer_cli.documents.xml._INNER"].is_anchored
-    assert any(place.startswith("transformer_cli.documents.po:") for place in found)  # re.sub('…')
+    assert found["transformer_cli.extensions.documents.xml._START_TAG"].is_anchored
+    assert not found["transformer_cli.extensions.documents.xml._INNER"].is_anchored
+    assert any(
+        place.startswith("transformer_cli.extensions.documents.po:") for place in found
+    )  # re.sub('…')
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from transformer_cli.jobs.runner import Command, Ended
+from transformer_cli.extensions.experiments.runner import Command, Ended
 
 
 class Inline(Executor):
@@ -29,8 +29,7 @@ def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> N
         hooked: what a command's arguments begin with.
         hook: called in its process first.
     """
-    from transformer_cli.cli import sweep
-    from transformer_cli.jobs import forecast, runner
+    from transformer_cli.extensions.experiments import command_sweep as sweep, forecast, runner
 
     def run_command(command: Command) -> Ended:
         is_hooked = hook is not None and " ".join(command.arguments).startswith(hooked)
@@ -49,7 +48,7 @@ def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> N
 
 def do_not_wait() -> None:
     """Have a second process refused at once."""
-    from transformer_cli.cli import sweep
+    from transformer_cli.extensions.experiments import command_sweep as sweep
 
     vars(sweep)["PATIENCE"] = 0.0
 

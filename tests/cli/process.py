@@ -139,7 +139,7 @@ def _be_the_program(
 
 def _leave_curves_undrawn() -> None:
     """Matplotlib takes twice as long as a tiny training."""
-    from transformer_cli.training.curves import draw_curves
+    from transformer_cli.extensions.observers.curves import draw_curves
 
     # Who imported it has it by name.
     for module in list(sys.modules.values()):
@@ -148,7 +148,7 @@ def _leave_curves_undrawn() -> None:
 
 
 def _draw_nothing(metrics: Path, picture: Path, *arguments: object) -> None:
-    from transformer_cli.writing import whole_file
+    from transformer_cli.base.writing import whole_file
 
     with whole_file(picture) as temporary:
         temporary.touch()

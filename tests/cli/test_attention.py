@@ -4,7 +4,7 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import assert_refused, run, run_anew
-from transformer_cli.inference import attention_picture
+from transformer_cli.extensions.report import attention_picture
 
 STARTS = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 

@@ -110,10 +110,10 @@ def test_killed_anywhere_it_ends_in_the_same_bytes(corpus: Path) -> None:
     expected = {path.name: path.read_bytes() for path in (corpus / "out").iterdir()}
     (corpus / "out").rename(corpus / "first")
     for where, attribute, call in (
-        ("transformer_cli.data.filters.rules:FilterPass", "add", 2),
-        ("transformer_cli.data.spool:KeyExchange", "compare", 2),
-        ("transformer_cli.data.sorting", "DroppedPair", 3),
-        ("transformer_cli.data.preparing", "_summarize_reasons", 1),
+        ("transformer_cli.extensions.corpora.rules:FilterPass", "add", 2),
+        ("transformer_cli.extensions.corpora.spool:KeyExchange", "compare", 2),
+        ("transformer_cli.extensions.corpora.sorting", "DroppedPair", 3),
+        ("transformer_cli.extensions.corpora.preparing", "_summarize_reasons", 1),
     ):
         killed = clean(corpus, before=partial(signal_at, where, attribute, call))
         assert killed.code == -9

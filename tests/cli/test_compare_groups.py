@@ -10,8 +10,8 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import assert_refused, run
-from transformer_cli.artifact import write_record
-from transformer_cli.runs.groups import JobRecord, job_file
+from transformer_cli.base.artifact import write_record
+from transformer_cli.extensions.experiments.groups import JobRecord, job_file
 
 LAST = ("--checkpoint", "last")
 

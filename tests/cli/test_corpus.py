@@ -75,13 +75,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 KILLS = {
     "while the sources are read": partial(
-        signal_at, "transformer_cli.data.filters.rules:FilterPass", "add", 2
+        signal_at, "transformer_cli.extensions.corpora.rules:FilterPass", "add", 2
     ),
     "while the splits are drawn": partial(
-        signal_at, "transformer_cli.data.preparing", "hold_out", 1
+        signal_at, "transformer_cli.extensions.corpora.preparing", "hold_out", 1
     ),
     "while they are written": partial(
-        signal_at, "transformer_cli.data.prepared", "SourceRecord", 1
+        signal_at, "transformer_cli.extensions.corpora.prepared", "SourceRecord", 1
     ),
     "before the corpus gets its name": partial(at_rename, r".* -> corpus", after=False),
     "after it has its name": partial(at_rename, r".* -> corpus", after=True),

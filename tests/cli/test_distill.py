@@ -24,8 +24,8 @@ from cli.conftest import TINY
 from cli.forked_commands import do_not_wait, fork_commands
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.yaml import load_config
-from transformer_cli.jobs import runner
-from transformer_cli.jobs.distill import DistillDirectory
+from transformer_cli.extensions.experiments import runner
+from transformer_cli.extensions.experiments.distill import DistillDirectory
 from transformer_cli.runs.directory import lock_directory
 
 FILE = """\
@@ -135,7 +135,7 @@ def _kill_in(command: str, hook: Hook | None) -> None:
 
 def _kill_while_selecting() -> None:
     _kill_in("", None)
-    process.signal_at("transformer_cli.jobs.distill", "stream_lines", 4)
+    process.signal_at("transformer_cli.extensions.experiments.distill", "stream_lines", 4)
 
 
 @pytest.mark.long
@@ -262,7 +262,7 @@ def test_a_failed_stage_is_told(tmp_path: Path) -> None:
 
 def _name_commands() -> None:
     """Write what is run to prepare and to try trainings."""
-    from transformer_cli.jobs import forecast
+    from transformer_cli.extensions.experiments import forecast
 
     fork_commands()
     run = vars(forecast)["run_command"]
@@ -320,7 +320,7 @@ def _write_corpus(directory: Path) -> None:
 
 def _count_preparations() -> None:
     """Append a character to a file for each corpus that this process or its forks prepare."""
-    from transformer_cli.data import preparing
+    from transformer_cli.extensions.corpora import preparing
 
     fork_commands()
     write = preparing.write_corpus

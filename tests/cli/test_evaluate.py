@@ -16,13 +16,13 @@ import torch
 
 from cli.conftest import Training
 from cli.process import assert_refused, run
+from transformer_cli.base.metrics import METRICS, Metrics
+from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.sources import load_split
 from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.scoring import Validator
 from transformer_cli.inference.torch_engine import TorchEngine, load_torch_translator
-from transformer_cli.metrics import METRICS, Metrics
-from transformer_cli.ranks import SINGLE_PROCESS
 from transformer_cli.runs.directory import RunDirectory
 
 KEYS = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.process import assert_refused, run
-from transformer_cli.jobs.growing import Growth, ScoreChange, next_run
+from transformer_cli.extensions.experiments.growing import Growth, ScoreChange, next_run
 from transformer_cli.runs.directory import RunDirectory
 
 

@@ -14,27 +14,9 @@ from typer.core import TyperGroup
 import transformer_cli
 from cli import process
 from transformer_cli import __version__
-from transformer_cli.cli import COMMANDS as SUMMARIES, display, load_command
+from transformer_cli.cli import display, list_commands, load_command
 
-COMMANDS = (
-    "init",
-    "check",
-    "clean",
-    "vocab",
-    "train",
-    "sweep",
-    "distill",
-    "evaluate",
-    "compare",
-    "report",
-    "translate",
-    "attention",
-    "export",
-    "average",
-    "import",
-    "config",
-    "bench",
-)
+COMMANDS = tuple(list_commands())
 CONFIG_COMMANDS = [("config", name) for name in ("show", "validate", "schema")]
 ALL = [(), *((name,) for name in COMMANDS), *CONFIG_COMMANDS]
 
@@ -230,9 +212,10 @@ def test_short_help_is_the_same() -> None:
     assert help_of("train", option="-h") == help_of("train")
 
 
-def test_program_names_its_commands_in_the_order_of_use() -> None:
+def test_program_names_its_own_commands_in_the_order_of_use_then_those_of_extensions() -> None:
     listed = help_of().partition("Commands:\n")[2].splitlines()
     assert [line.split()[0] for line in listed] == list(COMMANDS)
+    assert COMMANDS[:4] == ("init", "config", "vocab", "train")
 
 
 def commands_of(*path: str) -> dict[str, Any]:
@@ -247,7 +230,7 @@ def commands_of(*path: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_is_listed_by_the_first_sentence_of_its_help(name: str) -> None:
-    assert load_command(name).help.startswith(f"{SUMMARIES[name]}\n")
+    assert load_command(name).help.startswith(f"{list_commands()[name]}\n")
 
 
 @pytest.mark.parametrize(("path", "options"), [((), OPTIONS), (("config",), CONFIG_OPTIONS)])

@@ -129,7 +129,7 @@ def test_a_killed_command_leaves_nothing_that_passes_for_whole(
         model.mkdir()
         write_model(model)
         arguments = ["import", model, target]
-    kill = partial(signal_at, "transformer_cli.writing", "sync", 2)
+    kill = partial(signal_at, "transformer_cli.base.writing", "sync", 2)
     assert run(*arguments, before=kill).code == -signal.SIGKILL
     left = {path.name for path in target.parent.glob(f"{target.name}*")}
     locks = {f"{target.name}.partial.lock"}

@@ -17,18 +17,20 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run, run_ranks, signal_at
-from transformer_cli.cli import many_files, translation
-from transformer_cli.cli.documents import read_memory
-from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.documents.document import read_document
-from transformer_cli.errors import (
+from transformer_cli.base.errors import (
     InputError,
     MissingTextError,
     OutputError,
     UsageError,
     WorkerError,
 )
-from transformer_cli.files import MAX_SMALL_BYTES
+from transformer_cli.base.files import MAX_SMALL_BYTES
+from transformer_cli.base.writing import find_version
+from transformer_cli.cli import translation
+from transformer_cli.cli.translate import TranslateOptions
+from transformer_cli.extensions.documents import many_files
+from transformer_cli.extensions.documents.command import read_memory
+from transformer_cli.extensions.documents.document import read_document
 from transformer_cli.inference.output_directory import (
     RECORD,
     FileState,
@@ -38,9 +40,8 @@ from transformer_cli.inference.output_directory import (
 )
 from transformer_cli.inference.stream import Watcher
 from transformer_cli.runs.directory import LOCK
-from transformer_cli.writing import find_version
 
-MANY = "transformer_cli.cli.many_files"
+MANY = "transformer_cli.extensions.documents.many_files"
 TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
 PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "1 2"\nmsgstr ""\n'
 TEXTS = {
@@ -71,7 +72,7 @@ def in_small_chunks() -> None:
 
 def without_waiting() -> None:
     """Take files for settled however new they are."""
-    from transformer_cli import artifact
+    from transformer_cli.base import artifact
 
     in_small_chunks()
     artifact._SETTLED_NS = 0
@@ -277,7 +278,7 @@ def test_another_version_does_not_add_to_a_directory(training: Training, here: P
 @pytest.mark.parametrize(
     ("where", "attribute", "call"),
     [
-        ("transformer_cli.writing", "sync", 1),  # the record is not in its place yet
+        ("transformer_cli.base.writing", "sync", 1),  # the record is not in its place yet
         (f"{MANY}:OutputDirectory", "note", 1),
         (TRANSLATOR, "translate_encoded", 3),
         ("transformer_cli.inference.output:Output", "commit", 4),

@@ -15,12 +15,20 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import assert_refused, run, signal_at
-from transformer_cli.artifact import mtime_key_of
-from transformer_cli.compression import compressor
+from transformer_cli.base.artifact import mtime_key_of
+from transformer_cli.base.compression import compressor
+from transformer_cli.base.errors import CorpusError, OutputError, UsageError
+from transformer_cli.base.writing import whole_file
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.data.preparing import is_prepared, prepare_corpus
-from transformer_cli.errors import CorpusError, OutputError, UsageError
+from transformer_cli.extensions.corpora.preparing import is_prepared, prepare_corpus
+from transformer_cli.extensions.stores.objects import (
+    ObjectPath,
+    check_store,
+    object_keys,
+    object_sizes,
+    text_path,
+)
 from transformer_cli.inference.output_directory import (
     RECORD,
     FileState,
@@ -29,14 +37,6 @@ from transformer_cli.inference.output_directory import (
     find_inputs,
     open_directory,
 )
-from transformer_cli.objects import (
-    ObjectPath,
-    check_store,
-    object_keys,
-    object_sizes,
-    text_path,
-)
-from transformer_cli.writing import whole_file
 
 fsspec = pytest.importorskip("fsspec")
 TEXTS = {"a.txt": "1 2 3 4\n\n4 3 2\n", "b.txt": "", "c.txt": "2 2\n3 4 5 6\n1\n"}
@@ -84,7 +84,7 @@ def test_a_document_takes_its_own_place_in_a_store(training: Training) -> None:
 
 def save_object_meanwhile(path: str, data: bytes) -> None:
     """Have someone else write an object, right before it is uploaded."""
-    from transformer_cli import writing
+    from transformer_cli.base import writing
 
     check, store = writing.check_claim, fsspec.filesystem("memory")
     put_subtitles_into_memory()
@@ -290,7 +290,7 @@ def test_a_listing_says_of_objects_what_they_say_themselves(s3: Any) -> None:
 def test_an_object_that_changes_while_it_is_read_is_an_error(
     s3: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("transformer_cli.objects._BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr("transformer_cli.extensions.stores.objects._BLOCK_BYTES", 1 << 16)
     s3.pipe("bucket/x", b"first\n" * 100_000)
     pairs = ParallelFiles(text_path("s3://bucket/x"), text_path("s3://bucket/x")).pairs()
     assert next(pairs) == ("first", "first")

@@ -9,7 +9,7 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run
-from transformer_cli.writing import claim
+from transformer_cli.base.writing import claim
 
 PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "1 2"\nmsgstr ""\n'
 CORPUS = """\

@@ -81,7 +81,7 @@ def test_events_say_what_the_metrics_say(training: Training) -> None:
             marks=pytest.mark.long,
         ),
         pytest.param(
-            partial(signal_at, "transformer_cli.training.curves:EventLog", "append", 3),
+            partial(signal_at, "transformer_cli.extensions.observers.curves:EventLog", "append", 3),
             id="killed before an event",
         ),
         pytest.param(partial(half_a_line, 3), id="killed in a record"),
@@ -140,7 +140,7 @@ def test_curves_are_drawn_at_the_end(training: Training) -> None:
 
 
 def fail_to_draw() -> None:
-    from transformer_cli.training import curves
+    from transformer_cli.extensions.observers import curves
 
     def fail(*arguments: object) -> None:
         raise RuntimeError("no\nfont")

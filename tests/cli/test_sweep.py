@@ -19,16 +19,16 @@ import sacrebleu
 from cli import process
 from cli.conftest import TINY
 from cli.forked_commands import do_not_wait, fork_commands
-from transformer_cli.cli.sweep import preview_sweep
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import PairSource
-from transformer_cli.jobs import forecast, job
-from transformer_cli.jobs.job import FORMAT
-from transformer_cli.jobs.runner import Command, Ended
-from transformer_cli.jobs.sweep import SweepDirectory, SweepPlan
-from transformer_cli.jobs.sweep_file import load_sweep
+from transformer_cli.extensions.experiments import forecast, job
+from transformer_cli.extensions.experiments.command_sweep import preview_sweep
+from transformer_cli.extensions.experiments.groups import read_run_state
+from transformer_cli.extensions.experiments.job import FORMAT
+from transformer_cli.extensions.experiments.runner import Command, Ended
+from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
+from transformer_cli.extensions.experiments.sweep_file import load_sweep
 from transformer_cli.runs.directory import lock_directory
-from transformer_cli.runs.groups import read_run_state
 
 GRID = """\
 base: tiny.yaml

@@ -10,7 +10,7 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import assert_refused, run, run_ranks, signal_at
-from transformer_cli.compression import compressor
+from transformer_cli.base.compression import compressor
 
 TEXT = "1 2 3 4\n\n4 3 2 1\n5 5\n"
 LINES = TEXT.splitlines()

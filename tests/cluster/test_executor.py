@@ -10,9 +10,9 @@ import psutil
 import pytest
 from dask_cluster import DaskCluster, listening, wait_until
 
-from transformer_cli import cluster as clusters
-from transformer_cli.cluster import ClusterExecutor, open_cluster, read_cluster
-from transformer_cli.errors import ClusterError, CorpusError, WorkerError
+from transformer_cli.base.errors import ClusterError, CorpusError, WorkerError
+from transformer_cli.extensions.cluster import cluster as clusters
+from transformer_cli.extensions.cluster.cluster import ClusterExecutor, open_cluster, read_cluster
 
 
 def _note_and_wait(directory: Path, name: str) -> str:

@@ -15,8 +15,8 @@ import psutil
 import pytest
 from dask_cluster import listening
 
-from transformer_cli.cluster import open_cluster, read_cluster
-from transformer_cli.config.cluster_schema import ClusterSettings
+from transformer_cli.extensions.cluster.cluster import open_cluster, read_cluster
+from transformer_cli.extensions.cluster.settings import ClusterSettings
 
 NOBODY = 65534
 _ALERT = b"\x15"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.cluster import read_cluster
-from transformer_cli.errors import ConfigError, TransformerCliError, UsageError
+from transformer_cli.base.errors import ConfigError, TransformerCliError, UsageError
+from transformer_cli.extensions.cluster.cluster import read_cluster
 
 
 def test_an_address_is_a_cluster() -> None:

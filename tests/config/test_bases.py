@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from transformer_cli.base.errors import ConfigError
 from transformer_cli.config import yaml
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
-from transformer_cli.errors import ConfigError
 
 BASE = """\
 data: {kind: copy, symbols: 6}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from transformer_cli.base.errors import ConfigError
 from transformer_cli.config import foreign
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.schema import Config, ConstantSchedule
@@ -13,7 +14,6 @@ from transformer_cli.config.setting_tree import parse
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsConfig
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import dump_config, load_config
-from transformer_cli.errors import ConfigError
 
 _REQUIRED = "data: {kind: copy}\ntokenizer: {kind: words}\n"
 

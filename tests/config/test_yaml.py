@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from transformer_cli.base.errors import ConfigError
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config, load_config
-from transformer_cli.errors import ConfigError
 
 _REQUIRED = "data: {kind: copy}\ntokenizer: {kind: words}\n"
 

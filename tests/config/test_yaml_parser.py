@@ -2,8 +2,8 @@
 
 import pytest
 
+from transformer_cli.base.errors import ConfigError
 from transformer_cli.config.setting_tree import find_place, parse, parse_scalar, values
-from transformer_cli.errors import ConfigError
 
 
 def _refusal(text: str) -> str:

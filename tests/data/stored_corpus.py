@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from transformer_cli.artifact import write_record
+from transformer_cli.base.artifact import write_record
 from transformer_cli.data.batches import Batch
 from transformer_cli.data.store import (
     ID,

@@ -15,13 +15,13 @@ import pytest
 from cli.process import Finished, assert_refused, run
 from web import Web, serve
 
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.data_schema import CorpusData, FilesData, SourceConfig
 from transformer_cli.config.schema import Config
-from transformer_cli.data import by_name, opus
-from transformer_cli.data.by_name import list_fetched
-from transformer_cli.data.readers.opening import open_source
 from transformer_cli.data.sources import open_split
-from transformer_cli.errors import CorpusError
+from transformer_cli.extensions.corpora.opening import open_source
+from transformer_cli.extensions.stores import by_name, opus
+from transformer_cli.extensions.stores.by_name import list_fetched
 from transformer_cli.runs.directory import RunDirectory, find_import_source
 from transformer_cli.runs.initialize import read_fetched, record_fetched
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from transformer_cli.compression import compressor
+from transformer_cli.base.compression import compressor
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.data.corpus import (
     MAX_LINE_BYTES,
     ParallelFiles,
@@ -16,7 +17,6 @@ from transformer_cli.data.corpus import (
     stream_lines,
     without_blank_pairs,
 )
-from transformer_cli.errors import CorpusError
 
 
 def read_lines(path: Path) -> list[str]:

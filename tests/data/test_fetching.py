@@ -16,10 +16,10 @@ import pytest
 from filelock import FileLock
 from web import Web, serve
 
-from transformer_cli import artifact
-from transformer_cli.data import fetching, opus
-from transformer_cli.data.fetching import fetch, find
-from transformer_cli.errors import CorpusError
+from transformer_cli.base import artifact
+from transformer_cli.base.errors import CorpusError
+from transformer_cli.extensions.stores import fetching, opus
+from transformer_cli.extensions.stores.fetching import fetch, find
 
 BODY = b"".join(b"line %d\n" % number for number in range(50_000))
 GONE_ON = "corpus.txt bytes=262144-"

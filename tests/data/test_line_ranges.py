@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.data import pieces
 from transformer_cli.data.corpus import PairRange, ParallelFiles, stream_lines
 from transformer_cli.data.pieces import cut_lines, cut_pairs
-from transformer_cli.errors import CorpusError
 
 texts = st.text(st.sampled_from("ab\n\n\r\ufeffé\u2028"), max_size=30)
 

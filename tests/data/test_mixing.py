@@ -9,8 +9,8 @@ from hypothesis import given, strategies as st
 from stored_corpus import BATCH_TOKENS, HUNDRED, corpus, pairs_of, rows
 
 from transformer_cli.data.batches import EpochBatches
-from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.store import ShardedStore
+from transformer_cli.extensions.corpora.mixing import TrainingMix
 
 TAG = 777
 

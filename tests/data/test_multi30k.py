@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from web import Web, serve
 
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.data import multi30k
 from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.errors import CorpusError
 
 FILES = {
     f"{split}.{lang}.gz": gzip.compress(f"{split} {lang}\n".encode() * 20, mtime=0)

@@ -8,11 +8,18 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.config.data_schema import CorpusData
-from transformer_cli.data import near_copies, preparing
-from transformer_cli.data.near_copies import NEAR, HeldOutPairs, Nearness, Samples, cut_held_out
-from transformer_cli.data.prepared import split_path
-from transformer_cli.data.preparing import clean_corpus, prepare_corpus
 from transformer_cli.data.workers import open_pool
+from transformer_cli.extensions.checks import near_copies
+from transformer_cli.extensions.checks.near_copies import (
+    NEAR,
+    HeldOutPairs,
+    Nearness,
+    Samples,
+    cut_held_out,
+)
+from transformer_cli.extensions.corpora import preparing
+from transformer_cli.extensions.corpora.prepared import split_path
+from transformer_cli.extensions.corpora.preparing import clean_corpus, prepare_corpus
 
 Pairs = list[tuple[str, str]]
 LANGUAGES = ("de", "en")

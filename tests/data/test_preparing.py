@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from transformer_cli.base.errors import ConfigError, CorpusError
 from transformer_cli.config.data_schema import CorpusData
-from transformer_cli.data import preparing
-from transformer_cli.data.prepared import (
+from transformer_cli.data.training_text import StreamedText
+from transformer_cli.extensions.corpora import preparing
+from transformer_cli.extensions.corpora.prepared import (
     find_damage,
     read_corpus_record,
     read_split,
     split_path,
     update_given_splits,
 )
-from transformer_cli.data.preparing import clean_corpus, is_prepared, prepare_corpus
-from transformer_cli.data.sorting import DROPPED, DroppedPair
-from transformer_cli.data.training_text import StreamedText
-from transformer_cli.errors import ConfigError, CorpusError
+from transformer_cli.extensions.corpora.preparing import clean_corpus, is_prepared, prepare_corpus
+from transformer_cli.extensions.corpora.sorting import DROPPED, DroppedPair
 from transformer_cli.training.texts import describe_record
 
 Pairs = list[tuple[str, str]]

@@ -16,8 +16,8 @@ from stored_corpus import (
 )
 
 from transformer_cli.data.batches import EpochBatches
-from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.store import EncodedStore, ShardedStore, store_artifact
+from transformer_cli.extensions.corpora.mixing import TrainingMix
 
 # --- shards --------------------------------------------------------------------------------------
 

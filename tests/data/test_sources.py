@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.data_schema import (
     CopyData,
     DataConfig,
@@ -20,7 +21,6 @@ from transformer_cli.data.sources import (
     open_training_text,
     split_names,
 )
-from transformer_cli.errors import CorpusError
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+from transformer_cli.base.errors import ConfigError
 from transformer_cli.config.data_schema import SplitConfig
 from transformer_cli.data.corpus import Digests, fold_side
-from transformer_cli.data.filters.deciding import REASON
-from transformer_cli.data.sorting import (
+from transformer_cli.data.workers import SerialExecutor
+from transformer_cli.extensions.corpora.deciding import REASON
+from transformer_cli.extensions.corpora.sorting import (
     LEFT_OUT,
     TEST,
     TRAIN,
@@ -25,9 +27,7 @@ from transformer_cli.data.sorting import (
     hold_out,
     scatter_sides,
 )
-from transformer_cli.data.spool import KeyExchange, Part
-from transformer_cli.data.workers import SerialExecutor
-from transformer_cli.errors import ConfigError
+from transformer_cli.extensions.corpora.spool import KeyExchange, Part
 
 Pairs = list[tuple[int, int]]
 

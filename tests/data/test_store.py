@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, strategies as st
 from letters import LettersFrom
 
-from transformer_cli import artifact, files
+from transformer_cli.base import artifact, files
+from transformer_cli.base.errors import CorpusError, RunError
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.data.store import (
     EncodedStore,
@@ -22,7 +23,6 @@ from transformer_cli.data.store import (
 )
 from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text
 from transformer_cli.data.training_text import StreamedText
-from transformer_cli.errors import CorpusError, RunError
 from transformer_cli.text.protocol import Tokenizers
 
 TOKENIZERS = Tokenizers(src=LettersFrom("a"), tgt=LettersFrom("A"))

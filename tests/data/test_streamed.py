@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.data import pieces, training_text
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
@@ -15,10 +16,9 @@ from transformer_cli.data.corpus import (
     ParallelFiles,
     ParallelText,
 )
-from transformer_cli.data.tables import TsvReader
 from transformer_cli.data.training_text import StreamedText, TextStats, keep_full
 from transformer_cli.data.workers import SerialExecutor
-from transformer_cli.errors import CorpusError
+from transformer_cli.extensions.corpora.tables import TsvReader
 from transformer_cli.text.protocol import draw_places
 
 TEXT = ParallelText(

@@ -6,10 +6,10 @@ import pytest
 
 from document_formats.fakes import Line, filled, shout, translating
 from document_formats.test_po import HEADER
-from transformer_cli.documents.document import LinesDocument, Segment, Source
-from transformer_cli.documents.filling import fill
-from transformer_cli.documents.sentences import cut_sentences
-from transformer_cli.errors import InputError
+from transformer_cli.base.errors import InputError
+from transformer_cli.extensions.documents.document import LinesDocument, Segment, Source
+from transformer_cli.extensions.documents.filling import fill
+from transformer_cli.extensions.documents.sentences import cut_sentences
 
 XLIFF = """\
 <xliff version="1.2"><file source-language="en" target-language="de"><body><trans-unit id="1">

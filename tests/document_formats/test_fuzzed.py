@@ -16,8 +16,8 @@ from document_formats.test_po import AFTER, DONE, HEADER
 from document_formats.test_subtitles import SRT, VTT
 from document_formats.test_tmx import TMX
 from document_formats.test_xliff import OKAPI, STANDARD, WEBLATE
-from transformer_cli.documents.filling import fill
-from transformer_cli.errors import TransformerCliError
+from transformer_cli.base.errors import TransformerCliError
+from transformer_cli.extensions.documents.filling import fill
 
 PO = f"""{HEADER}{DONE}
 #, fuzzy, c-format

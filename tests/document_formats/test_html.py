@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from document_formats.fakes import Line, filled, read, reverse, shout, translating
-from transformer_cli.documents.document import read_document
-from transformer_cli.documents.filling import fill
-from transformer_cli.errors import InputError
+from transformer_cli.base.errors import InputError
+from transformer_cli.extensions.documents.document import read_document
+from transformer_cli.extensions.documents.filling import fill
 
 PAGE = """\
 <!DOCTYPE html>

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from document_formats.fakes import Line, reverse, shout
-from transformer_cli.documents.document import Segment, Tag
-from transformer_cli.documents.inline import PlainText, are_tags_kept, place_tags
+from transformer_cli.extensions.documents.document import Segment, Tag
+from transformer_cli.extensions.documents.inline import PlainText, are_tags_kept, place_tags
 
 WORD = re.compile(r"\S+")
 TAG = re.compile(r"<(/?)(\w+)(/?)>")

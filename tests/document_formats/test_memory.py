@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from document_formats.fakes import Line, filled, shout, translating
-from transformer_cli.documents.document import Filling, Match
-from transformer_cli.documents.memory import Memory
-from transformer_cli.documents.sentences import LineTranslator
-from transformer_cli.errors import UsageError
+from transformer_cli.base.errors import UsageError
+from transformer_cli.extensions.documents.document import Filling, Match
+from transformer_cli.extensions.documents.memory import Memory
+from transformer_cli.extensions.documents.sentences import LineTranslator
 
 HEAD = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
 PAIRS = [

@@ -9,8 +9,8 @@ import polib
 import pytest
 
 from document_formats.fakes import Line, filled, read, reverse, translating
-from transformer_cli.documents.document import Filling
-from transformer_cli.errors import InputError
+from transformer_cli.base.errors import InputError
+from transformer_cli.extensions.documents.document import Filling
 
 HEADER = """\
 # A comment

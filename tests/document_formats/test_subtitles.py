@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from document_formats.fakes import Line, filled, read, reverse, translating
-from transformer_cli.errors import InputError
+from transformer_cli.base.errors import InputError
 
 SRT = """\
 1

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from document_formats.fakes import filled, read
-from transformer_cli.documents.document import Filling, read_document
-from transformer_cli.errors import InputError
+from transformer_cli.base.errors import InputError
+from transformer_cli.extensions.documents.document import Filling, read_document
 
 TMX = """\
 <?xml version="1.0"?>

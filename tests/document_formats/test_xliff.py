@@ -14,8 +14,8 @@ from translate.storage.placeables import StringElem
 from translate.storage.placeables.xliff import G, X
 
 from document_formats.fakes import Line, filled, read, reverse, translating
-from transformer_cli.documents.document import Filling
-from transformer_cli.errors import InputError
+from transformer_cli.base.errors import InputError
+from transformer_cli.extensions.documents.document import Filling
 
 # As Okapi writes it: segmented, with codes of its own.
 OKAPI = """\

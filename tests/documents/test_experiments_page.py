@@ -9,8 +9,13 @@ import pytest
 from documents.commands import ROOT, blocks
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.sections import Section
-from transformer_cli.jobs.distill_file import Back, DistillSettings, Forward, load_distillation
-from transformer_cli.jobs.sweep_file import SweepSettings, load_sweep
+from transformer_cli.extensions.experiments.distill_file import (
+    Back,
+    DistillSettings,
+    Forward,
+    load_distillation,
+)
+from transformer_cli.extensions.experiments.sweep_file import SweepSettings, load_sweep
 
 PAGE = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
 EXAMPLES = ["\n".join(block.lines) for block in blocks(PAGE) if block.language == "yaml"]

@@ -11,8 +11,8 @@ import typer
 from cli import process
 
 from documents.commands import ROOT, Command, commands, documents
+from transformer_cli.base.compression import write_text
 from transformer_cli.cli import load_command
-from transformer_cli.compression import write_text
 
 SHOWN = [
     command

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics.bleu import BLEU
 
-from transformer_cli.evaluation.seed_statistics import (
+from transformer_cli.extensions.experiments.seed_statistics import (
     GroupDifference,
     compare_means,
     score_sentences,

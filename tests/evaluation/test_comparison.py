@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
+from transformer_cli.base.errors import CorpusError, RunError, TransformerCliError, UsageError
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.errors import CorpusError, RunError, TransformerCliError, UsageError
-from transformer_cli.evaluation.compared_runs import (
+from transformer_cli.evaluation.scores import paired_bootstrap, score, score_systems
+from transformer_cli.extensions.experiments.compared_runs import (
     ComparedRun,
     distinct_names,
     load_common_text,
     load_texts,
     open_runs,
 )
-from transformer_cli.evaluation.scores import paired_bootstrap, score, score_systems
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from transformer_cli.cli.compare import format_reports, group_notes, report_score
+from transformer_cli.base.errors import ConfigError, MissingExtraError
+from transformer_cli.base.metrics import METRICS, Metric, Metrics
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import ConfigError, MissingExtraError
 from transformer_cli.evaluation.best_checkpoint import (
     choose_metrics,
     metric_for_best,
@@ -18,18 +18,22 @@ from transformer_cli.evaluation.best_checkpoint import (
     metrics_of_training,
 )
 from transformer_cli.evaluation.scores import describe_signatures, score, score_systems
-from transformer_cli.evaluation.seed_statistics import compare_groups, summarize
-from transformer_cli.jobs.sweep import (
+from transformer_cli.extensions.experiments.command_compare import (
+    format_reports,
+    group_notes,
+    report_score,
+)
+from transformer_cli.extensions.experiments.seed_statistics import compare_groups, summarize
+from transformer_cli.extensions.experiments.sweep import (
     PointStatus,
     SweepDirectory,
     SweepPlan,
     are_all_low,
     best_point,
 )
-from transformer_cli.jobs.sweep_file import load_sweep
-from transformer_cli.metrics import METRICS, Metric, Metrics
-from transformer_cli.report.charts import score_by_length
-from transformer_cli.report.groups_page import GroupResult, RunResult, rank_groups
+from transformer_cli.extensions.experiments.sweep_file import load_sweep
+from transformer_cli.extensions.report.charts import score_by_length
+from transformer_cli.extensions.report.groups_page import GroupResult, RunResult, rank_groups
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.training.session import Validation
 

@@ -14,13 +14,13 @@ from scarce_memory import allow_rows
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.data.batches import collate
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
-from transformer_cli.errors import CorpusError
 from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.scores import score
 from transformer_cli.evaluation.scoring import evaluate, mean_loss

@@ -8,7 +8,7 @@ from sacrebleu.metrics.bleu import BLEU
 
 from evaluation.null_effects import VARIANCES, World, significant_bleu
 from transformer_cli.evaluation.scores import score
-from transformer_cli.evaluation.seed_statistics import (
+from transformer_cli.extensions.experiments.seed_statistics import (
     MAX_SEEDS,
     compare_groups,
     compare_means,
@@ -192,7 +192,7 @@ def test_a_true_effect_is_found_as_often_as_needed_seeds_promises(
 
 def test_single_runs_have_scores_and_differences_only(monkeypatch: pytest.MonkeyPatch) -> None:
     # Nor do they need scipy.
-    monkeypatch.setattr("transformer_cli.evaluation.seed_statistics.import_extra", None)
+    monkeypatch.setattr("transformer_cli.extensions.experiments.seed_statistics.import_extra", None)
     for metric in compare_groups(translations_of((1, 1)), REFERENCES).values():
         first, second = metric.groups
         assert (first.mean, first.deviation, first.half_width) == (first.scores[0], None, None)

@@ -15,12 +15,15 @@ import pytest
 import torch
 
 from export.test_ctranslate2 import TEXT, subword_run
-from transformer_cli.artifact import Record, record_files, write_record
-from transformer_cli.errors import CheckpointError
-from transformer_cli.export.hub import write_hub
-from transformer_cli.files import cache_directory, open_cache
-from transformer_cli.inference import ctranslate2_engine, ctranslate2_spec
-from transformer_cli.inference.ctranslate2_engine import verified_sums
+from transformer_cli.base.artifact import Record, record_files, write_record
+from transformer_cli.base.errors import CheckpointError
+from transformer_cli.base.files import cache_directory, open_cache
+from transformer_cli.extensions.ctranslate2 import (
+    engine as ctranslate2_engine,
+    spec as ctranslate2_spec,
+)
+from transformer_cli.extensions.ctranslate2.engine import verified_sums
+from transformer_cli.extensions.exchange.to_hub import write_hub
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
@@ -217,7 +220,7 @@ def test_without_a_home_it_is_temporary(tmp_path: Path, monkeypatch: pytest.Monk
     run = subword_run(tmp_path / "run", joint=True)
     expected = texts(run, ComputeOptions("torch", "cpu"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("transformer_cli.files.cache_directory", lambda name: Path("~") / name)
+    monkeypatch.setattr("transformer_cli.base.files.cache_directory", lambda name: Path("~") / name)
     assert texts(run) == expected
     assert not list(tmp_path.rglob("model.bin"))
 

@@ -13,15 +13,15 @@ import torch
 from cli.conftest import Training
 from torch.nn.utils.rnn import pad_sequence
 
+from transformer_cli.base.errors import CheckpointError, TransformerCliError, UsageError
 from transformer_cli.config.choices import LONGEST_SOURCE, PrecisionName, Quantization
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.errors import CheckpointError, TransformerCliError, UsageError
-from transformer_cli.export.ctranslate2 import write_ctranslate2
-from transformer_cli.inference.ctranslate2_engine import SINUSOIDS, CTranslate2Engine, write_sums
-from transformer_cli.inference.ctranslate2_spec import build_spec, write_model
+from transformer_cli.extensions.ctranslate2.engine import SINUSOIDS, CTranslate2Engine, write_sums
+from transformer_cli.extensions.ctranslate2.spec import build_spec, write_model
+from transformer_cli.extensions.exchange.to_ctranslate2 import write_ctranslate2
 from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.loading import ComputeOptions, load_ctranslate2_translator
 from transformer_cli.inference.search import search

@@ -93,7 +93,11 @@ def test_a_translation_goes_on_with_its_own_engine_only(
 @pytest.mark.posix
 def test_nothing_is_left_of_an_export_that_is_stopped(training: Training, tmp_path: Path) -> None:
     stop = partial(
-        signal_at, "transformer_cli.export.ctranslate2", "write_tokenizer", 1, signal.SIGTERM
+        signal_at,
+        "transformer_cli.extensions.exchange.to_ctranslate2",
+        "write_tokenizer",
+        1,
+        signal.SIGTERM,
     )
     assert export(training.run, tmp_path / "exported", before=stop).code == 128 + signal.SIGTERM
     assert list(tmp_path.iterdir()) == []

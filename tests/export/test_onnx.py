@@ -13,8 +13,8 @@ import torch
 from cli.conftest import TINY, Training
 from cli.process import assert_refused, run
 
+from transformer_cli.base.files import sha256
 from transformer_cli.config.yaml import load_config
-from transformer_cli.files import sha256
 from transformer_cli.inference.torch_engine import load_torch_translator
 from transformer_cli.model.transformer import Transformer, build_model, weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint

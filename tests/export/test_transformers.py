@@ -16,20 +16,23 @@ from importing.marian_files import import_directory
 from safetensors.torch import load_file
 from torch.nn.utils.rnn import pad_sequence
 
+from transformer_cli.base.errors import UsageError
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.errors import UsageError
-from transformer_cli.export.formats import check_expressible
-from transformer_cli.export.transformers import check_transformers, write_transformers
-from transformer_cli.importing.weights import from_transformers
+from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
+from transformer_cli.extensions.exchange.formats import check_expressible
+from transformer_cli.extensions.exchange.to_transformers import (
+    check_transformers,
+    write_transformers,
+)
+from transformer_cli.extensions.exchange.weights import from_transformers
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import build_model, weights_of
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.protocol import Tokenizers
-from transformer_cli.text.reserved import ReservedTokenizers
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS
 

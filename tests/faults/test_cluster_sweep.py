@@ -16,7 +16,7 @@ from dask_cluster import CAN_CUT, DaskCluster, Worker, wait_until
 from jobs.conftest import Start, directory as directory, start as start
 from jobs.test_runner import _events
 
-from transformer_cli.runs.groups import read_run_state
+from transformer_cli.extensions.experiments.groups import read_run_state
 
 pytestmark = pytest.mark.posix
 _COUNTING = ("--preload", "jobs.working")

@@ -19,7 +19,7 @@ from cli.conftest import Training
 from cli.process import PATIENCE, Finished, assert_refused, run, start
 from cli.same import assert_same_run
 
-from transformer_cli.files import sha256
+from transformer_cli.base.files import sha256
 
 FILLER = "filler"
 METRICS = "transformer_cli.runs.metrics_log:MetricsLog"

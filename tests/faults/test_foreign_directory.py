@@ -17,15 +17,15 @@ from cli.conftest import TINY, Training
 from cli.process import Finished, assert_refused, run
 
 import transformer_cli
-from transformer_cli.artifact import write_record
+from transformer_cli.base.artifact import write_record
+from transformer_cli.base.errors import CorpusError, RunError
+from transformer_cli.base.files import check_no_links, open_regular, read_small
 from transformer_cli.config.data_schema import SourceConfig
-from transformer_cli.data.readers.opening import open_source
-from transformer_cli.errors import CorpusError, RunError
-from transformer_cli.files import check_no_links, open_regular, read_small
-from transformer_cli.jobs.distill import DistillDirectory
-from transformer_cli.jobs.sweep import SweepDirectory
+from transformer_cli.extensions.corpora.opening import open_source
+from transformer_cli.extensions.experiments.distill import DistillDirectory
+from transformer_cli.extensions.experiments.groups import JobRecord
+from transformer_cli.extensions.experiments.sweep import SweepDirectory
 from transformer_cli.runs.directory import RunDirectory, lock_directory
-from transformer_cli.runs.groups import JobRecord
 from transformer_cli.runs.metrics_log import read_records
 
 pytestmark = pytest.mark.posix
@@ -394,18 +394,18 @@ def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
 
 # Of files that are the program's or the system's own, or that were made just now.
 READ_OTHERWISE = {
-    "jobs/machine.py",  # /proc/cpuinfo
+    "extensions/bench/machine.py",  # /proc/cpuinfo
     "cli/process.py",
     "config/shipped.py",
-    "report/rendering.py",
+    "extensions/report/rendering.py",
     "text/model_check_script.py",  # a child with limits, of files whose sums are right
     "training/forecast.py",
     "writing.py",
-    "export/ctranslate2.py",
-    "importing/weights.py",
+    "extensions/exchange/to_ctranslate2.py",
+    "extensions/exchange/weights.py",
     # What workers have just written for one another.
-    "data/sorting.py",
-    "data/spool.py",
+    "extensions/corpora/sorting.py",
+    "extensions/corpora/spool.py",
     "fence.py",  # in a directory that was checked to hold no pipes
 }
 

@@ -16,7 +16,7 @@ from cli.conftest import Training
 from cli.process import Finished, run
 
 import transformer_cli
-from transformer_cli.child import leave_out_working_directory
+from transformer_cli.base.child import leave_out_working_directory
 
 pytestmark = pytest.mark.posix
 
@@ -103,7 +103,7 @@ def attacked_workers() -> None:
 
 
 def run_a_stage() -> None:
-    from transformer_cli.jobs.runner import Command, run_command
+    from transformer_cli.extensions.experiments.runner import Command, run_command
 
     here = Path.cwd()
     schema = ["config", "schema"]
@@ -113,13 +113,13 @@ def run_a_stage() -> None:
 
 
 def find_gpus() -> None:
-    from transformer_cli.cli.sweep import list_gpus
+    from transformer_cli.extensions.experiments.command_sweep import list_gpus
 
     assert list_gpus() == []
 
 
 def check_a_model() -> None:
-    from transformer_cli.errors import TokenizerError
+    from transformer_cli.base.errors import TokenizerError
     from transformer_cli.text.model_check import check_model
 
     with pytest.raises(TokenizerError, match="not a SentencePiece model"):
@@ -134,12 +134,13 @@ def test_what_else_is_started(foreign: Path, start: Callable[[], None]) -> None:
 
 OTHER = """\
 import multiprocessing, subprocess
-from transformer_cli.child import PROGRAM, environment, leave_out_working_directory
-from transformer_cli.packages import __version__
+from transformer_cli.base.child import PROGRAM, environment, leave_out_working_directory
+from transformer_cli.base.packages import __version__
 leave_out_working_directory()
 subprocess.run([*PROGRAM, "--version"], env=environment(), check=True)
 with multiprocessing.get_context("spawn").Pool(1) as pool:
-    print(pool.apply(__import__("pkgutil").resolve_name, ["transformer_cli.packages:__version__"]))
+    find = __import__("pkgutil").resolve_name
+    print(pool.apply(find, ["transformer_cli.base.packages:__version__"]))
 """
 
 
@@ -147,7 +148,7 @@ def test_a_child_is_of_the_package_that_started_it(tmp_path: Path) -> None:
     package = Path(transformer_cli.__file__).parent
     ignored = shutil.ignore_patterns("__pycache__")
     copied = shutil.copytree(package, tmp_path / package.name, ignore=ignored)
-    packages = copied / "packages.py"
+    packages = copied / "base" / "packages.py"
     packages.write_text(packages.read_text().replace(f'"{transformer_cli.__version__}"', '"9.8.7"'))
     done = subprocess.run(
         [sys.executable, "-c", OTHER], cwd=tmp_path, capture_output=True, timeout=SECONDS

@@ -15,13 +15,13 @@ import pytest
 import torch
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
-from transformer_cli.compression import compressed_ending
+from transformer_cli.base.compression import compressed_ending
+from transformer_cli.base.errors import ConfigError, CorpusError, UsageError
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsConfig
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.data.corpus import decode_lines
-from transformer_cli.errors import ConfigError, CorpusError, UsageError
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translator import LongLine, TextTranslator
 from transformer_cli.model.transformer import build_model

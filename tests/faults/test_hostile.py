@@ -16,11 +16,11 @@ import pytest
 from cli.conftest import TINY, Training
 from cli.process import Finished, assert_refused, run
 
-from transformer_cli import artifact
-from transformer_cli.artifact import read_record, write_record
+from transformer_cli.base import artifact
+from transformer_cli.base.artifact import read_record, write_record
+from transformer_cli.base.errors import TokenizerError
+from transformer_cli.base.files import sha256
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.errors import TokenizerError
-from transformer_cli.files import sha256
 from transformer_cli.runs import checkpoint
 from transformer_cli.text import model_check
 from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer, learn_model

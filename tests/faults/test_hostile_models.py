@@ -19,13 +19,13 @@ from safetensors.torch import load_file, save_file
 
 from faults.test_hostile import make_sums_match, write_content
 from transformer_cli.api import Translator
-from transformer_cli.artifact import FileRecord, Record, record_files, write_record
-from transformer_cli.errors import CheckpointError, ConfigError, RunError, UsageError
-from transformer_cli.evaluation.seen_pairs import _find_origins
-from transformer_cli.files import cache_directory, sha256
+from transformer_cli.base.artifact import FileRecord, Record, record_files, write_record
+from transformer_cli.base.errors import CheckpointError, ConfigError, RunError, UsageError
+from transformer_cli.base.files import cache_directory, sha256
+from transformer_cli.extensions.checks.seen_pairs import _find_origins
+from transformer_cli.extensions.experiments.groups import read_sweep_plan
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.groups import read_sweep_plan
 from transformer_cli.runs.metrics_log import read_records
 from transformer_cli.text import model_check
 

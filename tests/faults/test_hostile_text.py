@@ -15,13 +15,17 @@ from cli.process import assert_refused, run
 from document_formats.fakes import filled
 from report.test_groups_page import compare, make_groups
 
+from transformer_cli.base.encodings import ENCODINGS
+from transformer_cli.base.errors import TransformerCliError, make_visible, shorten_middle
 from transformer_cli.cli.display import log, print_error, say, warn
 from transformer_cli.config.data_schema import SourceConfig
-from transformer_cli.data.readers.opening import open_source
-from transformer_cli.documents.sentences import cut_sentences
-from transformer_cli.encodings import ENCODINGS
-from transformer_cli.errors import TransformerCliError, make_visible, shorten_middle
-from transformer_cli.report.groups_page import EvaluatedSplit, describe_groups, render_groups
+from transformer_cli.extensions.corpora.opening import open_source
+from transformer_cli.extensions.documents.sentences import cut_sentences
+from transformer_cli.extensions.report.groups_page import (
+    EvaluatedSplit,
+    describe_groups,
+    render_groups,
+)
 
 STEERING = "a\x1b]0;owned\x07\x9b2J\u202etxt.exe\u2066\u200f\u061cb"
 SHOWN = r"a\x1b]0;owned\x07\x9b2J\u202etxt.exe\u2066\u200f\u061cb"

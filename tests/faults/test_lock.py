@@ -15,7 +15,7 @@ from cli.conftest import Training
 from cli.process import assert_refused, run, run_anew, signal_at, start
 from filelock import lock_descriptor, unlock_descriptor
 
-from transformer_cli.errors import RunError
+from transformer_cli.base.errors import RunError
 from transformer_cli.runs import directory
 from transformer_cli.runs.directory import RunDirectory, check_unlocked, lock_run
 

@@ -20,7 +20,7 @@ import pytest
 from cli.conftest import Training
 from cli.process import PATIENCE, Finished, assert_refused, run, signal_at, start
 
-from transformer_cli.errors import OutputError
+from transformer_cli.base.errors import OutputError
 from transformer_cli.inference import output
 
 OUTPUT = "transformer_cli.inference.output"
@@ -443,7 +443,7 @@ def test_of_two_writers_the_second_is_refused(
 CLAIM = """\
 import sys
 from pathlib import Path
-from transformer_cli.writing import claim
+from transformer_cli.base.writing import claim
 with claim(Path(sys.argv[1])):
     pass
 """

@@ -11,9 +11,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.importing.form import SourceFiles, read_form
-from transformer_cli.importing.run_writer import write_run
-from transformer_cli.importing.weights import to_transformers
+from transformer_cli.extensions.exchange.form import SourceFiles, read_form
+from transformer_cli.extensions.exchange.run_writer import write_run
+from transformer_cli.extensions.exchange.weights import to_transformers
 from transformer_cli.model.transformer import Transformer, sinusoids, weights_of
 from transformer_cli.runs.directory import RunDirectory
 

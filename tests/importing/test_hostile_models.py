@@ -27,17 +27,17 @@ from importing.marian_files import (
     write_json,
     write_model,
 )
-from transformer_cli.cli import app
-from transformer_cli.config.yaml import load_config
-from transformer_cli.data.sources import check_has_text
-from transformer_cli.errors import (
+from transformer_cli.base.errors import (
     ConfigError,
     CorpusError,
     ImportedModelError,
     TokenizerError,
     UsageError,
 )
-from transformer_cli.importing import torch_child, weights
+from transformer_cli.cli import app
+from transformer_cli.config.yaml import load_config
+from transformer_cli.data.sources import check_has_text
+from transformer_cli.extensions.exchange import torch_child, weights
 from transformer_cli.runs.trained_model import load_trained_model
 
 Change = Callable[[Path], object]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from inference.translators import MAX_POSITIONS, numbers, random_translator
-from transformer_cli.errors import InputError
+from transformer_cli.base.errors import InputError
 from transformer_cli.inference.torch_engine import compute_attention_maps
 from transformer_cli.text.vocabulary import EOS_ID
 

@@ -12,10 +12,15 @@ from fontTools.pens.ttGlyphPen import TTGlyphPen
 from matplotlib._text_helpers import layout
 from matplotlib.font_manager import fontManager, get_font
 
-from transformer_cli.inference import attention_picture
-from transformer_cli.inference.attention_picture import Panels, _find_fonts, draw, select_panels
+from transformer_cli.base.writing import claim
+from transformer_cli.extensions.report import attention_picture
+from transformer_cli.extensions.report.attention_picture import (
+    Panels,
+    _find_fonts,
+    draw,
+    select_panels,
+)
 from transformer_cli.inference.torch_engine import AttentionMaps
-from transformer_cli.writing import claim
 
 MAPS = AttentionMaps(
     ["▁Ein", "▁Hu", "nd", "<EOS>"],

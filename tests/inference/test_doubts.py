@@ -10,10 +10,10 @@ import pytest
 from inference.test_slots import ByBeam, slots_translator
 from inference.translators import random_translator
 from transformer_cli.config.data_schema import FilesData
+from transformer_cli.extensions.constraints.terms import TermList, make_term
 from transformer_cli.inference.stream import DoubtFinder, Watcher, tell_doubts, translate_stream
 from transformer_cli.inference.translator import EncodedLine
 from transformer_cli.text.protocol import Translation
-from transformer_cli.text.terms import TermList, make_term
 
 FILES = {"src": "a", "tgt": "b"}
 

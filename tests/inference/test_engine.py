@@ -11,6 +11,7 @@ from scarce_memory import allow_rows
 
 import transformer_cli
 from inference.translators import random_translator
+from transformer_cli.base.errors import UsageError
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
 from transformer_cli.config.tokenizer_schema import (
@@ -21,7 +22,6 @@ from transformer_cli.config.tokenizer_schema import (
     WordsConfig,
 )
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.errors import UsageError
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.loading import ComputeOptions, choose_engine, load_translator
 from transformer_cli.inference.translator import ignore, never

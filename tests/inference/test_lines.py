@@ -7,12 +7,12 @@ import pytest
 from scarce_memory import allow_rows
 
 from inference.translators import LINES, NumberTokenizer, numbers, random_translator, searched
-from transformer_cli.errors import UsageError
+from transformer_cli.base.errors import UsageError
+from transformer_cli.extensions.constraints.terms import TermList, make_term
 from transformer_cli.inference.alignment import map_tokens_to_words
 from transformer_cli.inference.torch_engine import TorchTranslator, compute_attention_maps
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.protocol import Tokenizers, Translation
-from transformer_cli.text.terms import TermList, make_term
 from transformer_cli.text.vocabulary import EOS_ID, UNK_ID, Vocabulary
 
 

@@ -8,8 +8,8 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given, strategies as st
 
-from transformer_cli.data.tables import TextColumn, find_text
-from transformer_cli.errors import CorpusError, UsageError
+from transformer_cli.base.errors import CorpusError, UsageError
+from transformer_cli.extensions.corpora.tables import TextColumn, find_text
 from transformer_cli.inference.rows import read_rows
 
 CELLS = st.text(st.characters(exclude_characters="\t\r\n", exclude_categories=["Cs"]), max_size=5)

@@ -7,15 +7,15 @@ from typing import Any, cast
 import pytest
 
 from inference.translators import MAX_POSITIONS, random_translator
-from transformer_cli.errors import UsageError
+from transformer_cli.base.errors import UsageError
+from transformer_cli.extensions.constraints.reserved import SLOTS, ReservedTokenizers
+from transformer_cli.extensions.constraints.terms import TermList, make_term
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.stream import translate_stream
 from transformer_cli.inference.torch_engine import TorchTranslator, compute_attention_maps
 from transformer_cli.inference.translator import SLOT_BEAM
 from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.protocol import Tokenizers
-from transformer_cli.text.reserved import SLOTS, ReservedTokenizers
-from transformer_cli.text.terms import TermList, make_term
 from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
 
 _WORDS = WordsTokenizer(SpacyWords("xx", "de", lowercase=False), Vocabulary("abcdefghij"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from inference.translators import LINES, numbers, random_translator
-from transformer_cli.errors import InputError
+from transformer_cli.base.errors import InputError
 from transformer_cli.inference import stream
 from transformer_cli.inference.stream import (
     CHUNK_LINES,

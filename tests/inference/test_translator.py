@@ -17,11 +17,11 @@ from inference.translators import (
     random_translator,
     searched,
 )
+from transformer_cli.base.errors import CheckpointError, RunError
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
-from transformer_cli.errors import CheckpointError, RunError
 from transformer_cli.inference.engine import Hypothesis, SearchEngine
 from transformer_cli.inference.torch_engine import load_torch_translator
 from transformer_cli.inference.translator import TextTranslator

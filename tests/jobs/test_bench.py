@@ -10,8 +10,8 @@ from cli import process
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.jobs import bench as benches
-from transformer_cli.jobs.bench import Bench
+from transformer_cli.extensions.bench import bench as benches
+from transformer_cli.extensions.bench.bench import Bench
 
 CPU = torch.device("cpu")
 

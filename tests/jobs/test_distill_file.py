@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 import torch
 
-from transformer_cli.cli.sweep import settle_precision
+from transformer_cli.base.errors import CheckpointError, ConfigError, RunError
 from transformer_cli.config.data_schema import CorpusData, FilePair, FilesData
 from transformer_cli.config.yaml import load_config
-from transformer_cli.data import preparing
-from transformer_cli.data.prepared import CorpusRecord
-from transformer_cli.data.preparing import write_corpus
-from transformer_cli.errors import CheckpointError, ConfigError, RunError
-from transformer_cli.jobs.distill import (
+from transformer_cli.extensions.corpora import preparing
+from transformer_cli.extensions.corpora.prepared import CorpusRecord
+from transformer_cli.extensions.corpora.preparing import write_corpus
+from transformer_cli.extensions.experiments.command_sweep import settle_precision
+from transformer_cli.extensions.experiments.distill import (
     SIDES,
     DistillDirectory,
     DistillPlan,
@@ -23,8 +23,8 @@ from transformer_cli.jobs.distill import (
     text_splits,
     write_texts,
 )
-from transformer_cli.jobs.distill_file import load_distillation
-from transformer_cli.jobs.job import describe_training, set_aside
+from transformer_cli.extensions.experiments.distill_file import load_distillation
+from transformer_cli.extensions.experiments.job import describe_training, set_aside
 from transformer_cli.runs.directory import RunDirectory, write_mark
 
 CONFIG = """\

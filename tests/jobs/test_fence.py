@@ -16,17 +16,20 @@ import pytest
 
 from jobs.conftest import Start
 from jobs.test_runner import _events, _wait_for
-from transformer_cli import fence, writing
-from transformer_cli.errors import RunInUseError
+from transformer_cli.base import writing
+from transformer_cli.base.errors import RunInUseError
+from transformer_cli.extensions.cluster import fence
+from transformer_cli.extensions.experiments import runner
+from transformer_cli.extensions.experiments.runner import Command, run_command
 from transformer_cli.inference.output import Output, output_file
-from transformer_cli.jobs import runner
-from transformer_cli.jobs.runner import Command, run_command
 from transformer_cli.runs.directory import lock_directory
 
 _BEGIN = """\
 import sys
 from pathlib import Path
-from transformer_cli import fence, files, writing
+from transformer_cli.extensions.cluster import fence
+from transformer_cli.base import files
+from transformer_cli.base import writing
 
 def wait():
     print(flush=True)

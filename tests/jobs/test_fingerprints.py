@@ -33,9 +33,9 @@ if "later" in sys.argv:
     sections.Section = Later
 
 from transformer_cli.config.yaml import load_config
-from transformer_cli.jobs.job import describe_model, describe_training, sum_texts
-from transformer_cli.jobs.sweep import SweepDirectory, SweepPlan
-from transformer_cli.jobs.sweep_file import load_sweep
+from transformer_cli.extensions.experiments.job import describe_model, describe_training, sum_texts
+from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
+from transformer_cli.extensions.experiments.sweep_file import load_sweep
 from transformer_cli.runs.directory import RunDirectory
 
 run, corpus = RunDirectory(Path(sys.argv[1])), load_config(Path("corpus.yaml"))

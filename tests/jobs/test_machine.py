@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from cli import process
 
-from transformer_cli import packages
-from transformer_cli.jobs import machine
+from transformer_cli.base import packages
+from transformer_cli.extensions.bench import machine
 from transformer_cli.training import execution
 
 

@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import pytest
 
 from jobs.conftest import Start
-from transformer_cli.errors import RunInUseError
-from transformer_cli.jobs.job import Job, JobDirectory
-from transformer_cli.jobs.runner import Plan, Runner
-from transformer_cli.jobs.sweep import SweepDirectory
+from transformer_cli.base.errors import RunInUseError
+from transformer_cli.extensions.experiments.groups import read_run_state
+from transformer_cli.extensions.experiments.job import Job, JobDirectory
+from transformer_cli.extensions.experiments.runner import Plan, Runner
+from transformer_cli.extensions.experiments.sweep import SweepDirectory
 from transformer_cli.runs.directory import lock_directory
-from transformer_cli.runs.groups import read_run_state
 
 T = TypeVar("T")
 SWEEP = """\

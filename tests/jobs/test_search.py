@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from jobs.conftest import Start
-from transformer_cli.cli.sweep import check_precision, settle_precision
+from transformer_cli.base.errors import ConfigError, RunError, UsageError
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.data.preparing import prepare_corpus
-from transformer_cli.errors import ConfigError, RunError, UsageError
-from transformer_cli.jobs.job import Job
-from transformer_cli.jobs.search import Search, Trial
-from transformer_cli.jobs.sweep import SweepDirectory, SweepPlan
-from transformer_cli.jobs.sweep_file import load_sweep
-from transformer_cli.runs.groups import read_run_state
+from transformer_cli.extensions.corpora.preparing import prepare_corpus
+from transformer_cli.extensions.experiments.command_sweep import check_precision, settle_precision
+from transformer_cli.extensions.experiments.groups import read_run_state
+from transformer_cli.extensions.experiments.job import Job
+from transformer_cli.extensions.experiments.search import Search, Trial
+from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
+from transformer_cli.extensions.experiments.sweep_file import load_sweep
 
 pytest.importorskip("optuna")
 SEARCH = """\

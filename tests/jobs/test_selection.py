@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sacrebleu import sentence_chrf
 
-from transformer_cli.errors import InputError
-from transformer_cli.jobs.distill import nearest, select_nearest
+from transformer_cli.base.errors import InputError
+from transformer_cli.extensions.experiments.distill import nearest, select_nearest
 
 CANDIDATES = [
     ["a dog sleeps", "a small dog is sleeping", "the dog is sleeping"],

@@ -1,8 +1,8 @@
 import pytest
 
+from transformer_cli.base.errors import ConfigError
 from transformer_cli.config.setting_tree import parse
-from transformer_cli.errors import ConfigError
-from transformer_cli.jobs.sweep_file import Space, read_space
+from transformer_cli.extensions.experiments.sweep_file import Space, read_space
 
 
 def space_of(text: str) -> Space:

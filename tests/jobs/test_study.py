@@ -13,11 +13,11 @@ from statistics import mean
 import children
 import pytest
 
+from transformer_cli.base.errors import ConfigError, RunError
 from transformer_cli.config.setting_tree import parse
-from transformer_cli.errors import ConfigError, RunError
-from transformer_cli.jobs import search as study_module
-from transformer_cli.jobs.search import Prune, Sampler, Study, Trial
-from transformer_cli.jobs.sweep_file import Space, read_space
+from transformer_cli.extensions.experiments import search as study_module
+from transformer_cli.extensions.experiments.search import Prune, Sampler, Study, Trial
+from transformer_cli.extensions.experiments.sweep_file import Space, read_space
 
 pytest.importorskip("optuna")
 
@@ -88,7 +88,8 @@ def finish(worker: subprocess.Popen[bytes]) -> list[int]:
 
 def test_optuna_is_imported_when_a_study_is_opened_and_needs_no_database() -> None:
     program = (
-        "import sys, transformer_cli.jobs.search as s; assert 'optuna' not in sys.modules;"
+        "import sys, transformer_cli.extensions.experiments.search as s;"
+        "assert 'optuna' not in sys.modules;"
         "o = s.import_optuna(); o.storages.JournalStorage; o.samplers.TPESampler;"
         "print(sorted({'sqlalchemy', 'alembic', 'torch', 'pandas'} & sys.modules.keys()))"
     )

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from transformer_cli.base.errors import ConfigError
 from transformer_cli.config.setting_tree import values
-from transformer_cli.errors import ConfigError
-from transformer_cli.jobs.sweep_file import Sweep, load_sweep
+from transformer_cli.extensions.experiments.sweep_file import Sweep, load_sweep
 
 BASE = """\
 data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}

@@ -7,12 +7,12 @@ import signal
 import sys
 from pathlib import Path
 
-from transformer_cli.cli.sweep import open_engine
-from transformer_cli.cluster import read_cluster
-from transformer_cli.jobs import runner
-from transformer_cli.jobs.runner import Runner
-from transformer_cli.jobs.sweep import SweepDirectory, SweepPlan
-from transformer_cli.jobs.sweep_file import load_sweep
+from transformer_cli.extensions.cluster.cluster import read_cluster
+from transformer_cli.extensions.experiments import runner
+from transformer_cli.extensions.experiments.command_sweep import open_engine
+from transformer_cli.extensions.experiments.runner import Runner
+from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
+from transformer_cli.extensions.experiments.sweep_file import load_sweep
 
 COUNTING = (sys.executable, str(Path(__file__).with_name("counting.py")))
 

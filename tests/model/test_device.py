@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from transformer_cli.base.errors import UsageError
+from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli.options import open_device
-from transformer_cli.errors import UsageError
 from transformer_cli.model.device import choose_device, choose_precision
-from transformer_cli.ranks import Ranks
 
 is_cudnn_on: Callable[[], bool] = torch.backends.cuda.cudnn_sdp_enabled
 

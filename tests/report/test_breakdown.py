@@ -1,6 +1,6 @@
 import pytest
 
-from transformer_cli.report.charts import (
+from transformer_cli.extensions.report.charts import (
     RarityBucket,
     count_words,
     score_by_length,

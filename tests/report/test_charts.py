@@ -1,6 +1,6 @@
 import json
 
-from transformer_cli.report.charts import make_training_charts
+from transformer_cli.extensions.report.charts import make_training_charts
 
 TRAIN = {"kind": "train", "step": 50, "loss": 3.0, "perplexity": 20.0, "learning_rate": 0.001}
 VALIDATION = {"kind": "validation", "step": 60, "loss": 2.0, "perplexity": 7.4, "bleu": 12.5}

@@ -1,7 +1,7 @@
 from hypothesis import given, strategies as st
 
-from transformer_cli.metrics import sentence_chrf
-from transformer_cli.report.examples import (
+from transformer_cli.base.metrics import sentence_chrf
+from transformer_cli.extensions.report.examples import (
     Span,
     choose_sentences,
     mark_differences,

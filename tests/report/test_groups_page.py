@@ -9,15 +9,19 @@ import pytest
 from browser import Page, narrow_to_phone, open_page, style
 from sacrebleu.metrics.chrf import CHRF
 
-from transformer_cli.evaluation.seed_statistics import GroupDifference, GroupScore, MetricComparison
-from transformer_cli.report.groups_page import (
+from transformer_cli.extensions.experiments.groups import RunGroup
+from transformer_cli.extensions.experiments.seed_statistics import (
+    GroupDifference,
+    GroupScore,
+    MetricComparison,
+)
+from transformer_cli.extensions.report.groups_page import (
     EvaluatedSplit,
     describe_groups,
     render_groups,
 )
-from transformer_cli.report.rendering import plotly_script
+from transformer_cli.extensions.report.rendering import plotly_script
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.groups import RunGroup
 
 HOSTILE = "<script>alert('1')</script> & \"quoted\" {{ 7 * 7 }} <b>bold</b>"
 RATE, KIND = "training.schedule.peak", "tokenizer.kind"

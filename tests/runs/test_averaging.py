@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from transformer_cli.base.errors import CheckpointError, RunError, UsageError
 from transformer_cli.config.yaml import dump_config, load_config
-from transformer_cli.errors import CheckpointError, RunError, UsageError
 from transformer_cli.runs.checkpoint import (
     Checkpoint,
     find_checkpoint,

@@ -11,10 +11,11 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from transformer_cli.artifact import write_record
+from transformer_cli.base.artifact import write_record
+from transformer_cli.base.errors import CheckpointError, DamagedCheckpointError
+from transformer_cli.base.files import sha256
+from transformer_cli.base.writing import remove_leftovers
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.errors import CheckpointError, DamagedCheckpointError
-from transformer_cli.files import sha256
 from transformer_cli.model.transformer import Transformer, build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import (
     FORMAT,
@@ -29,7 +30,6 @@ from transformer_cli.runs.checkpoint import (
     replace_state,
     save_checkpoint,
 )
-from transformer_cli.writing import remove_leftovers
 
 TOKENIZER = "0123abcd"
 MODEL, OPTIMIZER, STATE, MANIFEST = (
@@ -171,7 +171,7 @@ def test_a_disk_that_is_full_at_the_last_moment_leaves_the_old_one(
         if entry.parent == tmp_path:  # the files are there, the older directory is set aside
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("transformer_cli.writing.sync", full)
+    monkeypatch.setattr("transformer_cli.base.writing.sync", full)
     with pytest.raises(CheckpointError, match="step-00000003: cannot be written: No space left"):
         save_checkpoint(tmp_path, MOMENTS, WEIGHTS, state_of(3, 2), TOKENIZER)
     assert names(tmp_path) == [path.name]

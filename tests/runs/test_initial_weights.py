@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 import torch
 
-from transformer_cli.config.schema import Config
-from transformer_cli.config.yaml import list_base_files, load_settings
-from transformer_cli.errors import (
+from transformer_cli.base.errors import (
     CheckpointError,
     ConfigError,
     RunError,
     TokenizerError,
     TransformerCliError,
 )
+from transformer_cli.config.schema import Config
+from transformer_cli.config.yaml import list_base_files, load_settings
 from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run

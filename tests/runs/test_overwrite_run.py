@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from transformer_cli.base.errors import RunError, RunInUseError, TokenizerError
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import RunError, RunInUseError, TokenizerError
 from transformer_cli.runs.directory import RunDirectory, lock_run
 from transformer_cli.runs.initialize import begin_run, initialize_run, rename_run
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from transformer_cli.base.errors import ConfigError, RunError, UsageError
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.errors import ConfigError, RunError, UsageError
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import check_resumable, initialize_run, is_data_outdated
 

@@ -20,13 +20,13 @@ from tokenizers import (
     trainers,
 )
 
+from transformer_cli.base.errors import ConfigError, CorpusError, MissingExtraError, TokenizerError
 from transformer_cli.config.tokenizer_schema import (
     HuggingFaceConfig,
     SentencePieceConfig,
     TokenizerConfig,
     WordPieceConfig,
 )
-from transformer_cli.errors import ConfigError, CorpusError, MissingExtraError, TokenizerError
 from transformer_cli.text.kinds import huggingface
 from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.kinds.wordpiece import learn_wordpiece

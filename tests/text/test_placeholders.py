@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import TypeAdapter
 
-from transformer_cli.config.protection import PlaceholderPattern, Protected, ProtectedParts
-from transformer_cli.errors import TokenizerError
-from transformer_cli.text import reserved
-from transformer_cli.text.reserved import compare_placeholders, find_placeholders
+from transformer_cli.base.errors import TokenizerError
+from transformer_cli.extensions.constraints import reserved
+from transformer_cli.extensions.constraints.protection import (
+    PlaceholderPattern,
+    Protected,
+    ProtectedParts,
+)
+from transformer_cli.extensions.constraints.reserved import compare_placeholders, find_placeholders
 
 ALL: tuple[Protected, ...] = get_args(Protected)
 
@@ -130,7 +134,8 @@ def test_a_slow_pattern_ends_in_an_error(
 
 def test_lines_without_an_own_pattern_do_not_use_regex() -> None:
     code = (
-        "import sys; from transformer_cli.text.reserved import find_placeholders as find; "
+        "import sys; from transformer_cli.extensions.constraints import reserved; "
+        "find = reserved.find_placeholders; "
         "find('%s <b>', ['printf', 'braces', 'tags', 'urls']); sys.exit('regex' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0

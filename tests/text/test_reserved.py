@@ -12,11 +12,11 @@ from hypothesis import given, strategies as st
 from pydantic import TypeAdapter
 from tokenizers import Tokenizer as Library, models, pre_tokenizers, trainers
 
-from transformer_cli.config.protection import PlaceholderPattern, Protected
+from transformer_cli.base.errors import TokenizerError, UsageError
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
-from transformer_cli.errors import TokenizerError, UsageError
+from transformer_cli.extensions.constraints.protection import PlaceholderPattern, Protected
+from transformer_cli.extensions.constraints.reserved import SLOTS, ReservedTokenizers, has_words
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.reserved import SLOTS, ReservedTokenizers, has_words
 from transformer_cli.text.tokenizer import TrainingText, copy_tokenizers, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS
 

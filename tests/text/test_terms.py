@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from transformer_cli.text.terms import TermList, lost_terms, make_term
+from transformer_cli.extensions.constraints.terms import TermList, lost_terms, make_term
 
 
 def terms(*rows: str) -> TermList:

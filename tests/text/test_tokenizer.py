@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.config.tokenizer_schema import (
     SentencePieceConfig,
     TokenizerConfig,
     WordsConfig,
 )
-from transformer_cli.errors import ConfigError, TokenizerError
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import (
     TrainingText,

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from transformer_cli.errors import TokenizerError
+from transformer_cli.base.errors import TokenizerError
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
 
 COUNTS = {"der": 3, "Hund": 1, "ein": 5, "Ball": 3, "und": 1}

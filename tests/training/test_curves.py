@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from transformer_cli.training.curves import draw_curves
+from transformer_cli.extensions.observers.curves import draw_curves
 
 
 def record(kind: str, step: int, **values: Any) -> dict[str, Any]:

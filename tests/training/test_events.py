@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.errors import RunError
-from transformer_cli.training.curves import EventLog
+from transformer_cli.base.errors import RunError
+from transformer_cli.extensions.observers.curves import EventLog
 
 RECORD = {"kind": "train", "step": 50, "epoch": 1, "loss": 2.5, "seconds": 4.0}
 

@@ -19,12 +19,12 @@ from test_trainer import (
     weights,
 )
 
+from transformer_cli.base.errors import TrainingError
+from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.data.batches import Batch, EpochBatches, collate
-from transformer_cli.errors import TrainingError
 from transformer_cli.model import linear
 from transformer_cli.model.device import GraphPool
 from transformer_cli.model.transformer import weights_of
-from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.checkpoint import State
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
 from transformer_cli.training import execution as execution_module

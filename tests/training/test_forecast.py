@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
+from transformer_cli.base.errors import TrainingError
+from transformer_cli.base.ranks import Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
-from transformer_cli.errors import TrainingError
 from transformer_cli.model.transformer import build_model
-from transformer_cli.ranks import Ranks
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import forecast as module
 from transformer_cli.training.forecast import PROBED, Forecast, _StepTimes, forecast

@@ -8,10 +8,10 @@ import pytest
 import torch
 from test_trainer import TEXT
 
+from transformer_cli.base.errors import ConfigError
+from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import ConfigError
 from transformer_cli.model.transformer import build_model, build_shapes, count_parameters
-from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import forecast
 from transformer_cli.training.forecast import (

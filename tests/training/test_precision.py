@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from transformer_cli.errors import UsageError
-from transformer_cli.ranks import SINGLE_PROCESS
+from transformer_cli.base.errors import UsageError
+from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.training import execution
 from transformer_cli.training.execution import choose_training_precision
 

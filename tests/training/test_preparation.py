@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from transformer_cli import artifact
+from transformer_cli.base import artifact
+from transformer_cli.base.errors import ConfigError, CorpusError, RunError
 from transformer_cli.config.schema import Config
 from transformer_cli.data import training_text
 from transformer_cli.data.store import read_stats
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.data.training_text import BlockStats, StreamedText
-from transformer_cli.errors import ConfigError, CorpusError, RunError
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.protocol import ProgressBar

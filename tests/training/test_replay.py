@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from transformer_cli.audit.findings import check_corpus
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.data_schema import find_replay
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import EpochBatches
 from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.training_text import StreamedText
-from transformer_cli.errors import CorpusError
+from transformer_cli.extensions.checks.findings import check_corpus
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory, initialize_run
 from transformer_cli.training.preparation import PreparedData, prepare_data, select_training_pairs

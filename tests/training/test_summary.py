@@ -2,8 +2,8 @@
 
 import pytest
 
+from transformer_cli.base.errors import duration, size
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.errors import duration, size
 from transformer_cli.model.transformer import build_model, count_parameters
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.summary import count_parameters_by_part

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from transformer_cli.base.errors import ConfigError, TrainingError
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import EpochBatches, ShardedText, collate
 from transformer_cli.data.token_arrays import EncodedText, TokenArray, plan_epoch
-from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.transformer import Transformer, build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, State, save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID

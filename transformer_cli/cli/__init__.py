@@ -5,14 +5,24 @@ import os
 import signal
 import sys
 from importlib import import_module
-from keyword import iskeyword
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from transformer_cli.child import leave_out_working_directory
+from transformer_cli.base import registry
+from transformer_cli.base.child import leave_out_working_directory
+from transformer_cli.base.errors import (
+    ConfigError,
+    RanksError,
+    TrainingError,
+    TransformerCliError,
+    UsageError,
+    is_lost_process,
+)
+from transformer_cli.base.packages import __version__, lazy_imports, no_collection
+from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli.completion import joined_bash_words, list_settings, name_shell
 from transformer_cli.cli.display import align_columns, print_error
 from transformer_cli.cli.process import (
@@ -25,20 +35,10 @@ from transformer_cli.cli.process import (
     stop_signals,
     use_utf8,
 )
-from transformer_cli.errors import (
-    ConfigError,
-    RanksError,
-    TrainingError,
-    TransformerCliError,
-    UsageError,
-    is_lost_process,
-)
-from transformer_cli.packages import __version__, lazy_imports, no_collection
-from transformer_cli.ranks import Ranks
 
 with lazy_imports():
     from transformer_cli.config import foreign, setting_tree
-    from transformer_cli.jobs import machine
+    from transformer_cli.extensions.bench import machine
 
 SPIN_COUNT = "3000"
 """Spins of a libgomp thread before it sleeps.
@@ -46,30 +46,24 @@ SPIN_COUNT = "3000"
 The default, 300,000, blocks a core that others could use; see docs/benchmarks.md.
 """
 
-# In the order of use. Each is the first sentence of the help of the function of that name in the
-# module of that name, which is imported when the command is used.
-COMMANDS = {
+# The core's commands in the order of use. Each is the first sentence of the help of the function of
+# that name in the module of that name, which is imported when the command is used.
+_CORE_COMMANDS = {
     "init": "Write a configuration to start from, and what it needs.",
-    "check": "Check an experiment's text before training on it.",
-    "clean": "Write what the filters of a corpus keep, and what they reject.",
+    "config": "Show and check configuration files.",
     "vocab": "Build the vocabularies or subword models of an experiment.",
     "train": "Train a model, or resume an earlier training.",
-    "sweep": "Train many variations of a configuration, each with several seeds, and compare them.",
-    "distill": "Train a student on what its teachers translate.",
     "evaluate": "Score a trained model: BLEU, chrF, TER and perplexity.",
-    "compare": "Compare trained models: scores on the same text, costs, and the settings that "
-    "differ.",
-    "report": "Report on a trained model as one HTML page: curves, scores, translations, "
-    "attention.",
     "translate": "Translate text, one sentence a line; line N in is line N out.",
-    "attention": "Draw a model's attention while it translates a sentence, and print the "
-    "translation.",
-    "export": "Write a trained model in a format that other programs read.",
     "average": "Average the weights of a run's newest checkpoints.",
-    "import": "Make a run of a Marian model of transformers, such as OPUS-MT's.",
-    "config": "Show and check configuration files.",
-    "bench": "Measure what this machine does with this program, in about a minute.",
 }
+
+
+def list_commands() -> dict[str, str]:
+    """Return the commands with a line about each: the core's, then those of the extensions."""
+    added = registry.entries("command").items()
+    return _CORE_COMMANDS | {name: entry.facts["help"] for name, entry in added}
+
 
 _app = typer.Typer(
     name="transformer-cli",
@@ -134,11 +128,15 @@ class _LazyCommand(TyperCommand):
 
 def load_command(name: str) -> Any:
     """Import a command's module; return click's command."""
-    name = f"{name}_" if iskeyword(name) else name
-    command = getattr(import_module(f"transformer_cli.cli.{name}"), name)
+    if name in _CORE_COMMANDS:
+        command = getattr(import_module(f"transformer_cli.cli.{name}"), name)
+    else:
+        entry = registry.find("command", name)
+        assert entry is not None
+        command = entry.load()
     if not isinstance(command, typer.Typer):
         function, command = command, typer.Typer(add_completion=False, rich_markup_mode=None)
-        command.command(name.removesuffix("_"))(function)
+        command.command(name)(function)
     made = typer.main.get_command(command)
     (version,) = typer.main.get_command(_app).params[:1]
     for one in (made, *getattr(made, "commands", {}).values()):
@@ -150,7 +148,7 @@ def app(arguments: list[str], standalone_mode: bool = True) -> Any:
     """Run a command line, in which typer looks for a shell's name as the group is built."""
     group = typer.main.get_command(_app)
     assert isinstance(group, TyperGroup)
-    for name, summary in COMMANDS.items():
+    for name, summary in list_commands().items():
         group.add_command(_LazyCommand(name, help=summary, rich_markup_mode=None))
     return group(arguments, standalone_mode=standalone_mode)
 
@@ -206,7 +204,7 @@ def _run() -> int:
         return error.exit_code
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
-        command = f" {arguments[0]}" if arguments[0] in COMMANDS else ""
+        command = f" {arguments[0]}" if arguments[0] in list_commands() else ""
         name = context.command_path if context else f"transformer-cli{command}"
         said = _name_setting(error) or _say(error)
         print_error(f"{said}{_advise(error)} (see: {name} --help)")

@@ -19,10 +19,10 @@ from typing import Any
 
 import typer
 
-from transformer_cli.packages import lazy_imports
+from transformer_cli.base.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli import files
+    from transformer_cli.base import files
     from transformer_cli.config import setting_tree, shipped
     from transformer_cli.data import multi30k
 

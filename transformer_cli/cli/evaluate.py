@@ -8,6 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
+from transformer_cli.base.errors import UsageError
+from transformer_cli.base.metrics import METRICS, Metrics
+from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.display import (
     align_columns,
@@ -19,15 +22,14 @@ from transformer_cli.cli.display import (
     warn,
 )
 from transformer_cli.cli.options import flag, option
-from transformer_cli.errors import UsageError
-from transformer_cli.metrics import METRICS, Metrics
-from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli import compression, writing
-    from transformer_cli.data import corpus, near_copies, tables
-    from transformer_cli.data.readers import terms as readers
-    from transformer_cli.evaluation import best_checkpoint, scores, scoring, seen_pairs
+    from transformer_cli.base import compression, writing
+    from transformer_cli.data import corpus
+    from transformer_cli.evaluation import best_checkpoint, scores, scoring
+    from transformer_cli.extensions.checks import near_copies, seen_pairs
+    from transformer_cli.extensions.constraints import terms_file as readers
+    from transformer_cli.extensions.corpora import tables
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.runs import directory as directories, metrics_log, trained_model
 

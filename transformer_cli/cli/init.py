@@ -10,16 +10,18 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
 
+from transformer_cli.base.errors import UsageError, did_you_mean, size
+from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, log, say
 from transformer_cli.cli.options import argument, option
-from transformer_cli.errors import UsageError, did_you_mean, size
-from transformer_cli.packages import lazy_imports
 
 with lazy_imports():
-    from transformer_cli import writing
+    from transformer_cli.base import writing
     from transformer_cli.config import shipped
-    from transformer_cli.data import corpus, opus, own_text
+    from transformer_cli.data import corpus
+    from transformer_cli.extensions.corpora import own_text
+    from transformer_cli.extensions.stores import opus
 
 _OF_TEXT = {
     "own": "Your own text: two files, line n of one translates line n of the other.",

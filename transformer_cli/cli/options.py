@@ -11,6 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from transformer_cli.base.encodings import find_encoding
+from transformer_cli.base.errors import (
+    CometError,
+    InputError,
+    MissingExtraError,
+    UsageError,
+    shorten_middle,
+)
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks, count_cores
 from transformer_cli.cli.completion import (
     complete_checkpoint,
     complete_config,
@@ -25,21 +35,12 @@ from transformer_cli.config.choices import (
     PrecisionName,
     SearchPrecisionName,
 )
-from transformer_cli.encodings import find_encoding
-from transformer_cli.errors import (
-    CometError,
-    InputError,
-    MissingExtraError,
-    UsageError,
-    shorten_middle,
-)
-from transformer_cli.packages import lazy_imports
-from transformer_cli.ranks import SINGLE_PROCESS, Ranks, count_cores
 
 with lazy_imports():
-    from transformer_cli import cluster as clusters, compression, files, objects
-    from transformer_cli.config import cluster_schema
+    from transformer_cli.base import compression, files
     from transformer_cli.data import corpus, sources, workers
+    from transformer_cli.extensions.cluster import cluster as clusters, settings as cluster_schema
+    from transformer_cli.extensions.stores import objects
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.model import device as devices
     from transformer_cli.runs import directory, initialize

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from transformer_cli.errors import is_out_of_memory
-from transformer_cli.ranks import Ranks
+from transformer_cli.base.errors import is_out_of_memory
+from transformer_cli.base.ranks import Ranks
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer as Buffer

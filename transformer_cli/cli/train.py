@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from transformer_cli.base.errors import ConfigError, RunError, UsageError, duration
+from transformer_cli.base.metrics import METRICS
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_config, complete_run
 from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
 from transformer_cli.cli.options import argument, flag, option
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
-from transformer_cli.errors import ConfigError, RunError, UsageError, duration
-from transformer_cli.metrics import METRICS
-from transformer_cli.packages import lazy_imports
-from transformer_cli.ranks import Ranks
 
 with lazy_imports():
     from transformer_cli.config import differences, schema, yaml
     from transformer_cli.data import sources
     from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
-    from transformer_cli.export import formats
+    from transformer_cli.extensions.exchange import formats
+    from transformer_cli.extensions.experiments import growing
+    from transformer_cli.extensions.observers import curves
     from transformer_cli.inference import loading
-    from transformer_cli.jobs import growing
     from transformer_cli.model import device as devices
     from transformer_cli.runs import checkpoint, directory, initialize, metrics_log, trained_model
     from transformer_cli.text import tokenizer
     from transformer_cli.training import (
-        curves,
         execution,
         forecast,
         preparation,

@@ -5,18 +5,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
+from transformer_cli.base.errors import UsageError
+from transformer_cli.base.packages import import_extra, lazy_imports
+from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli import options
 from transformer_cli.cli.options import flag, option
 from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors, EngineName
-from transformer_cli.errors import UsageError
-from transformer_cli.packages import import_extra, lazy_imports
-from transformer_cli.ranks import Ranks
 
 with lazy_imports():
-    from transformer_cli import files, objects
-    from transformer_cli.cli import documents, many_files, translation
-    from transformer_cli.data import tables
-    from transformer_cli.documents import document
+    from transformer_cli.base import files
+    from transformer_cli.cli import translation
+    from transformer_cli.extensions.corpora import tables
+    from transformer_cli.extensions.documents import command as documents, document, many_files
+    from transformer_cli.extensions.stores import objects
     from transformer_cli.inference import loading, output_directory
     from transformer_cli.runs import directory as run_directories
 

@@ -10,34 +10,34 @@ from itertools import islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO
 
-from transformer_cli.cli.display import bar, describe, log, warn
-from transformer_cli.cli.options import open_device, prefix_errors
-from transformer_cli.cli.process import discard_output
-from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.compression import as_utf8, is_compressed, open_text, text_writer
-from transformer_cli.data.corpus import bounded_lines, decode_lines
-from transformer_cli.data.filters.rules import loses_numbers
-from transformer_cli.errors import (
+from transformer_cli.base.compression import as_utf8, is_compressed, open_text, text_writer
+from transformer_cli.base.errors import (
     CorpusError,
     InputError,
     MissingTextError,
     TransformerCliError,
     UsageError,
 )
-from transformer_cli.files import open_regular, sha256
+from transformer_cli.base.files import open_regular, sha256
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
+from transformer_cli.base.writing import claim, whole_file
+from transformer_cli.cli.display import bar, describe, log, warn
+from transformer_cli.cli.options import open_device, prefix_errors
+from transformer_cli.cli.process import discard_output
+from transformer_cli.cli.translate import TranslateOptions
+from transformer_cli.data.corpus import bounded_lines, decode_lines
+from transformer_cli.extensions.constraints.terms import describe_kept
+from transformer_cli.extensions.corpora.rules import loses_numbers
+from transformer_cli.extensions.stores.objects import ObjectPath
 from transformer_cli.inference import loading, output, stream
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.rows import Row, read_rows
 from transformer_cli.inference.translator import LongLine, TextTranslator
-from transformer_cli.objects import ObjectPath
-from transformer_cli.packages import lazy_imports
-from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.terms import describe_kept
-from transformer_cli.writing import claim, whole_file
 
 with lazy_imports():
-    from transformer_cli.data.readers import terms
+    from transformer_cli.extensions.constraints import terms_file as terms
 
 if TYPE_CHECKING:
     from tqdm import tqdm

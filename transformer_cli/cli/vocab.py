@@ -1,9 +1,9 @@
 """``transformer-cli vocab``."""
 
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.cli import options
 from transformer_cli.cli.display import align_columns, line_bar, log, pair_bar, say, warn
-from transformer_cli.packages import lazy_imports
-from transformer_cli.ranks import SINGLE_PROCESS
 
 with lazy_imports():
     from transformer_cli.config import yaml

@@ -16,6 +16,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from transformer_cli.base.encodings import find_encoding
+from transformer_cli.base.files import find_unusable_on_windows
 from transformer_cli.config.sections import (
     Count,
     CountOrZero,
@@ -24,9 +26,7 @@ from transformer_cli.config.sections import (
     Section,
     setting,
 )
-from transformer_cli.encodings import find_encoding
-from transformer_cli.files import find_unusable_on_windows
-from transformer_cli.objects import split_web_url
+from transformer_cli.extensions.stores.objects import split_web_url
 
 SourceFormat = Literal["tmx", "tsv", "jsonl", "parquet", "po", "opus", "hf", "text"]
 _FILE_FORMATS: tuple[SourceFormat, ...] = ("tmx", "tsv", "jsonl", "parquet", "po")

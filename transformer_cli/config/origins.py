@@ -10,9 +10,9 @@ from typing import Annotated, NamedTuple
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined
 
+from transformer_cli.base.files import read_small
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.schema import Config
-from transformer_cli.files import read_small
 
 SET = "--set"  # the source of what the command line changes
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 
+from transformer_cli.base.metrics import SelectName, TokenizerName
 from transformer_cli.config.choices import HIGHEST_PENALTY, LARGEST_BEAM, MOST_BATCH_TOKENS
 from transformer_cli.config.data_schema import DataConfig, tag_names
 from transformer_cli.config.sections import (
@@ -22,7 +23,6 @@ from transformer_cli.config.sections import (
     setting,
 )
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
-from transformer_cli.metrics import SelectName, TokenizerName
 
 
 class ModelConfig(Section):

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from transformer_cli.artifact import sum_json
+from transformer_cli.base.artifact import sum_json
 from transformer_cli.config import languages
-from transformer_cli.objects import ObjectPath, text_path
+from transformer_cli.extensions.stores.objects import ObjectPath, text_path
 
 # Bounds far beyond what can be computed with, below those of the numbers that libraries take.
 Count = Annotated[int, Field(gt=0, lt=2**31)]

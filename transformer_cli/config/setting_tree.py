@@ -18,7 +18,7 @@ from typing import Any
 import yaml
 from yaml.reader import ReaderError
 
-from transformer_cli.errors import ConfigError, hide_credentials
+from transformer_cli.base.errors import ConfigError, hide_credentials
 
 Scalar = str | int | float | bool | None
 Keys = tuple[str | int, ...]

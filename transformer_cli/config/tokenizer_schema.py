@@ -5,8 +5,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from transformer_cli.config.protection import ProtectedParts
 from transformer_cli.config.sections import Count, FilePath, Language, Section, setting
+from transformer_cli.extensions.constraints.protection import ProtectedParts
 
 
 class TokenizerSection(Section):

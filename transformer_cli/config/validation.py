@@ -12,6 +12,7 @@ from typing import Any, TypeVar, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from transformer_cli.base.errors import ConfigError, did_you_mean
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.data_schema import (
     TAG_PATTERN,
@@ -23,7 +24,6 @@ from transformer_cli.config.foreign import our_key, our_kind
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.config.shipped import iter_settings
-from transformer_cli.errors import ConfigError, did_you_mean
 
 S = TypeVar("S", bound=Section)
 

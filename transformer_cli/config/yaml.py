@@ -12,14 +12,14 @@ from typing import Any
 
 import yaml
 
+from transformer_cli.base.errors import ConfigError, find_similar
+from transformer_cli.base.files import read_small
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.origins import SET, Origins, Written, origins_of
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import LEARNING, MODEL_KEYS
 from transformer_cli.config.validation import check_paths, validate_as
-from transformer_cli.errors import ConfigError, find_similar
-from transformer_cli.files import read_small
 
 MAX_YAML_BYTES = 1 << 20
 """A hundred times our longest files; YAML of this size takes seconds to parse."""

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from transformer_cli.data.mixing import EpochSampler
 from transformer_cli.data.token_arrays import EncodedText, SrcTgt, TokenArray, plan_epoch
+from transformer_cli.extensions.corpora.mixing import EpochSampler
 from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 

@@ -13,10 +13,10 @@ from typing import BinaryIO, Protocol
 
 import numpy as np
 
-from transformer_cli.artifact import combine_hashes, hash_files, mtime_key_of
-from transformer_cli.compression import compressed_ending, open_text
+from transformer_cli.base.artifact import combine_hashes, hash_files, mtime_key_of
+from transformer_cli.base.compression import compressed_ending, open_text
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.choices import DecodingErrors
-from transformer_cli.errors import CorpusError
 from transformer_cli.text.scripts import is_blank
 
 MAX_LINE_BYTES = 1 << 22

@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from transformer_cli.data import fetching
-from transformer_cli.errors import CorpusError
-from transformer_cli.files import sha256
+from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.files import sha256
+from transformer_cli.extensions.stores import fetching
 
 SPLITS = (
     "train",

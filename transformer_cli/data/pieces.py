@@ -9,23 +9,23 @@ from uuid import uuid4
 
 import numpy as np
 
-from transformer_cli.compression import (
+from transformer_cli.base.compression import (
     check_room,
     is_packed,
     member_bytes,
     open_text,
     split_archive,
 )
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.data.corpus import (
     LineRange,
     PairRange,
     ParallelFiles,
     without_byte_order_mark,
 )
-from transformer_cli.data.readers.opening import SourceReader, TextReader
-from transformer_cli.data.readers.units import BadUnits, OddFileError, Unit, UnitReader
-from transformer_cli.errors import CorpusError
-from transformer_cli.objects import ObjectPath, object_sizes
+from transformer_cli.extensions.corpora.opening import SourceReader, TextReader
+from transformer_cli.extensions.corpora.units import BadUnits, OddFileError, Unit, UnitReader
+from transformer_cli.extensions.stores.objects import ObjectPath, object_sizes
 
 PIECE_BYTES = 1 << 23
 """A file of fewer is read as a whole, and with others."""

@@ -4,6 +4,7 @@ import hashlib
 import random
 from pathlib import Path
 
+from transformer_cli.base.errors import ConfigError, CorpusError, MissingTextError, did_you_mean
 from transformer_cli.config.data_schema import (
     CopyData,
     CorpusData,
@@ -23,10 +24,14 @@ from transformer_cli.data.corpus import (
     ParallelFiles,
     ParallelText,
 )
-from transformer_cli.data.fetching import is_fetched
-from transformer_cli.data.prepared import find_damage, read_corpus_record, read_split, split_path
-from transformer_cli.data.readers.opening import MAX_BAD_UNITS, open_pair, open_source
-from transformer_cli.errors import ConfigError, CorpusError, MissingTextError, did_you_mean
+from transformer_cli.extensions.corpora.opening import MAX_BAD_UNITS, open_pair, open_source
+from transformer_cli.extensions.corpora.prepared import (
+    find_damage,
+    read_corpus_record,
+    read_split,
+    split_path,
+)
+from transformer_cli.extensions.stores.fetching import is_fetched
 
 # Three lines in four are for training, so this many draws of the wrong kind (0.75^200) mean that
 # there is no line of the right one.

@@ -28,9 +28,10 @@ from uuid import uuid4
 
 import numpy as np
 
-from transformer_cli.artifact import Artifact, Record
+from transformer_cli.base.artifact import Artifact, Record
+from transformer_cli.base.errors import CorpusError, RunError, TokenizerError, TransformerCliError
+from transformer_cli.base.files import open_regular
 from transformer_cli.data.corpus import PairRange, digest_lines, fold_side
-from transformer_cli.data.mixing import EpochSampler, TrainingMix
 from transformer_cli.data.token_arrays import (
     EncodedText,
     Lengths,
@@ -46,8 +47,7 @@ from transformer_cli.data.training_text import (
     keep_full,
 )
 from transformer_cli.data.workers import SerialExecutor
-from transformer_cli.errors import CorpusError, RunError, TokenizerError, TransformerCliError
-from transformer_cli.files import open_regular
+from transformer_cli.extensions.corpora.mixing import EpochSampler, TrainingMix
 from transformer_cli.text.protocol import ProgressBar, StreamedLines, Tokenizers
 from transformer_cli.text.tokenizer import load_tokenizers
 

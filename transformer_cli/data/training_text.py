@@ -12,7 +12,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from transformer_cli.artifact import combine_hashes
+from transformer_cli.base.artifact import combine_hashes
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
     PairRange,
@@ -23,8 +24,7 @@ from transformer_cli.data.corpus import (
 )
 from transformer_cli.data.pieces import cut_pairs, is_plain
 from transformer_cli.data.workers import SerialExecutor
-from transformer_cli.errors import CorpusError
-from transformer_cli.objects import ObjectPath
+from transformer_cli.extensions.stores.objects import ObjectPath
 from transformer_cli.text.protocol import StreamedLines, draw_places
 from transformer_cli.text.scripts import has_letters, is_blank
 

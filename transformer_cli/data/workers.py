@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from threading import Thread
 from typing import Any
 
-from transformer_cli.child import block_sigint
-from transformer_cli.errors import WorkerError
+from transformer_cli.base.child import block_sigint
+from transformer_cli.base.errors import WorkerError
 
 
 @contextmanager

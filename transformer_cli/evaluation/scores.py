@@ -15,8 +15,8 @@ import torch
 from sacrebleu.metrics.base import Metric as SacreMetric
 from sacrebleu.significance import PairedTest, Result
 
-from transformer_cli.errors import CometError, CorpusError, MissingExtraError
-from transformer_cli.metrics import DEFAULT_TOKENIZER, METRICS, USUAL, Metrics, Score, Scores
+from transformer_cli.base.errors import CometError, CorpusError, MissingExtraError
+from transformer_cli.base.metrics import DEFAULT_TOKENIZER, METRICS, USUAL, Metrics, Score, Scores
 
 SAMPLES = 1000  # test sets drawn, with replacement, from the sentences of the one there is
 SEED = 12345  # of these draws; sacreBLEU's own

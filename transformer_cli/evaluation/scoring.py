@@ -10,24 +10,24 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.metrics import USUAL, Metrics, Scores
+from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, cut_by_tokens, encode_text
-from transformer_cli.errors import CorpusError
 from transformer_cli.evaluation.scores import score
+from transformer_cli.extensions.constraints.reserved import compare_placeholders
 from transformer_cli.inference import torch_engine
 from transformer_cli.inference.engine import SearchEngine, SearchOptions
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translator import LongLine, TextTranslator, ignore, never
-from transformer_cli.metrics import USUAL, Metrics, Scores
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
-from transformer_cli.ranks import SINGLE_PROCESS, Ranks
-from transformer_cli.text.reserved import compare_placeholders
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.preparation import PreparedData
 from transformer_cli.training.session import Validation

@@ -11,6 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from transformer_cli.base.errors import CheckpointError, RunError, UsageError
+from transformer_cli.base.files import open_regular
+from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks, count_cores
 from transformer_cli.config.choices import (
     MOST_THREADS,
     DeviceName,
@@ -21,9 +24,7 @@ from transformer_cli.config.choices import (
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
-from transformer_cli.errors import CheckpointError, RunError, UsageError
-from transformer_cli.files import open_regular
-from transformer_cli.inference.ctranslate2_engine import (
+from transformer_cli.extensions.ctranslate2.engine import (
     SETTINGS,
     SUMS,
     CTranslate2Engine,
@@ -33,7 +34,6 @@ from transformer_cli.inference.ctranslate2_engine import (
 )
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.ranks import SINGLE_PROCESS, Ranks, count_cores
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import OpenedModel, load_weights_of, open_trained_model
 from transformer_cli.text.tokenizer import load_tokenizers
@@ -248,7 +248,7 @@ def load_ctranslate2_translator(
 
 
 def _write_ctranslate2_model(opened: OpenedModel, quantization: Quantization, path: Path) -> None:
-    from transformer_cli.inference.ctranslate2_spec import write_model  # imports torch
+    from transformer_cli.extensions.ctranslate2.spec import write_model  # imports torch
 
     write_model(load_weights_of(opened), quantization, path)
 

@@ -20,11 +20,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from transformer_cli import fence
-from transformer_cli.compression import compressor
-from transformer_cli.errors import OutputError
-from transformer_cli.files import open_checked, read_small
-from transformer_cli.writing import claim, naming_output_errors, replace_file, sync, whole_file
+from transformer_cli.base.compression import compressor
+from transformer_cli.base.errors import OutputError
+from transformer_cli.base.files import open_checked, read_small
+from transformer_cli.base.writing import claim, naming_output_errors, replace_file, sync, whole_file
+from transformer_cli.extensions.cluster import fence
 
 _READ_BYTES = 1 << 20
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]

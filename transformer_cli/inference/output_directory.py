@@ -13,13 +13,18 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from transformer_cli.artifact import mtime_keys, read_record, write_record
-from transformer_cli.data.tables import format_of
-from transformer_cli.errors import InputError, UsageError
-from transformer_cli.files import sha256
-from transformer_cli.objects import ObjectPath, check_store, match_objects, object_keys
+from transformer_cli.base.artifact import mtime_keys, read_record, write_record
+from transformer_cli.base.errors import InputError, UsageError
+from transformer_cli.base.files import sha256
+from transformer_cli.base.writing import TEMPORARY_END, temporary_path
+from transformer_cli.extensions.corpora.tables import format_of
+from transformer_cli.extensions.stores.objects import (
+    ObjectPath,
+    check_store,
+    match_objects,
+    object_keys,
+)
 from transformer_cli.runs.directory import lock_directory
-from transformer_cli.writing import TEMPORARY_END, temporary_path
 
 RECORD = ".translations.json"
 _ADVICE = "name a new or an empty directory"

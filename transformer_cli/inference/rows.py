@@ -9,10 +9,15 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, Literal, NamedTuple
 from uuid import uuid4
 
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.choices import DecodingErrors
-from transformer_cli.data.readers.units import ROW_ADVICE
-from transformer_cli.data.tables import NumberLiteral, TableRecord, TextColumn, read_table
-from transformer_cli.errors import CorpusError
+from transformer_cli.extensions.corpora.tables import (
+    NumberLiteral,
+    TableRecord,
+    TextColumn,
+    read_table,
+)
+from transformer_cli.extensions.corpora.units import ROW_ADVICE
 
 TRANSLATION = "translation"
 """Name of the new column or field."""

@@ -13,8 +13,10 @@ from operator import le
 from threading import Event, Lock
 from typing import Any, NamedTuple, TypeVar
 
-from transformer_cli.data.filters.rules import ScriptCheck, is_copy
-from transformer_cli.errors import InputError
+from transformer_cli.base.errors import InputError
+from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
+from transformer_cli.extensions.constraints.reserved import compare_placeholders
+from transformer_cli.extensions.corpora.rules import ScriptCheck, is_copy
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import (
     SLOT_BEAM,
@@ -26,9 +28,7 @@ from transformer_cli.inference.translator import (
     ignore,
     never,
 )
-from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.text.protocol import Translation
-from transformer_cli.text.reserved import compare_placeholders
 
 CHUNK_LINES = 1024
 """Lines read, sorted by length and translated together on a CPU."""

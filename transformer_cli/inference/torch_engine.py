@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from transformer_cli.base.errors import InputError, UsageError, is_out_of_memory
 from transformer_cli.data.token_arrays import cut_by_tokens
-from transformer_cli.errors import InputError, UsageError, is_out_of_memory
 from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
 from transformer_cli.inference.search import NOT_FORCED, search
 from transformer_cli.inference.translator import TextTranslator

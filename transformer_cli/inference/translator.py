@@ -7,16 +7,16 @@ from functools import partial
 from itertools import accumulate, pairwise
 from typing import Generic, Self, TypeVar
 
+from transformer_cli.base.errors import InputError, UsageError
+from transformer_cli.base.packages import __version__
 from transformer_cli.config.choices import LARGEST_BEAM, LONGEST_SOURCE, MOST_BATCH_TOKENS
 from transformer_cli.config.schema import Config, DecodingConfig
-from transformer_cli.errors import InputError, UsageError
+from transformer_cli.extensions.constraints.reserved import find_placeholders, has_words
+from transformer_cli.extensions.constraints.terms import Term, TermList
 from transformer_cli.inference.alignment import align_words
 from transformer_cli.inference.engine import Hypothesis, SearchEngine, SearchOptions
-from transformer_cli.packages import __version__
 from transformer_cli.text.protocol import Tokenizer, Tokenizers, Translation
-from transformer_cli.text.reserved import find_placeholders, has_words
 from transformer_cli.text.scripts import are_close, is_blank
-from transformer_cli.text.terms import Term, TermList
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 SLOT_BEAM = 8

@@ -10,9 +10,9 @@ from weakref import WeakSet
 
 import torch
 
+from transformer_cli.base.errors import RanksError, UsageError, is_out_of_memory
+from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.choices import DeviceName, PrecisionName
-from transformer_cli.errors import RanksError, UsageError, is_out_of_memory
-from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 
 _SUM_DTYPES = {"mps": torch.float32}
 

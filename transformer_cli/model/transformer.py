@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
+from transformer_cli.base.errors import CheckpointError
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.errors import CheckpointError
 from transformer_cli.model.linear import FusedLinear
 
 SrcIds = Int[Tensor, "batch src"]
@@ -42,8 +42,7 @@ class Activation(NamedTuple):
     """Whether it is applied to a third matrix' output, which the first one's is multiplied by."""
 
 
-# What each exporter supports is said in export/formats.py; CTranslate2's, which also is an engine,
-# in inference/ctranslate2_engine.py. What is not named there is refused.
+# Exporters and other engines declare what they support; they refuse everything else.
 NORMS: dict[str, Callable[[int], nn.Module]] = {
     "layernorm": nn.LayerNorm,
     "rmsnorm": partial(nn.RMSNorm, eps=1e-5),  # as of LayerNorm; its own is of the dtype

@@ -26,21 +26,21 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, NonNegativeInt, PositiveInt
 from safetensors import SafetensorError
 
-from transformer_cli.artifact import read_record, write_record
-from transformer_cli.config.schema import TrainingConfig
-from transformer_cli.errors import (
+from transformer_cli.base.artifact import read_record, write_record
+from transformer_cli.base.errors import (
     CheckpointError,
     DamagedCheckpointError,
     MissingCheckpointError,
     did_you_mean,
 )
-from transformer_cli.files import sha256
-from transformer_cli.writing import (
+from transformer_cli.base.files import sha256
+from transformer_cli.base.writing import (
     TEMPORARY_MARK,
     remove_directory,
     remove_leftovers,
     whole_directory,
 )
+from transformer_cli.config.schema import TrainingConfig
 
 if TYPE_CHECKING:
     from torch import Tensor

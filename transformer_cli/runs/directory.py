@@ -16,12 +16,8 @@ from typing import BinaryIO
 
 from filelock import lock_descriptor
 
-from transformer_cli import fence
-from transformer_cli.compression import write_text
-from transformer_cli.config.data_schema import SPLIT_NAME
-from transformer_cli.config.schema import Config
-from transformer_cli.config.yaml import is_resolved, load_config
-from transformer_cli.errors import (
+from transformer_cli.base.compression import write_text
+from transformer_cli.base.errors import (
     ConfigError,
     MissingRunError,
     RunError,
@@ -29,16 +25,20 @@ from transformer_cli.errors import (
     UsageError,
     find_similar,
 )
-from transformer_cli.files import check_no_links, is_at, is_stream, open_regular, read_json
-from transformer_cli.objects import ObjectPath
-from transformer_cli.packages import __version__
-from transformer_cli.runs import hub_model
-from transformer_cli.writing import TEMPORARY_END, name_path_in_error, remove_directory
+from transformer_cli.base.files import check_no_links, is_at, is_stream, open_regular, read_json
+from transformer_cli.base.packages import __version__
+from transformer_cli.base.writing import TEMPORARY_END, name_path_in_error, remove_directory
+from transformer_cli.config.data_schema import SPLIT_NAME
+from transformer_cli.config.schema import Config
+from transformer_cli.config.yaml import is_resolved, load_config
+from transformer_cli.extensions.cluster import fence
+from transformer_cli.extensions.exchange import hub_model
+from transformer_cli.extensions.stores.objects import ObjectPath
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
 CORPUS, FETCHED, IMPORT, REPORT = "corpus.json", "fetched.json", "import.json", "report.html"
 GROWTH_CONFIG, GROWTH_RECORD, REPLAY = "growth.yaml", "growth.json", "replay"
-"""Of a run that was grown; see jobs/growing.py."""
+"""Of a run that was grown; see extensions/experiments/growing.py."""
 SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS = "sweep.json", "plan.json", "runs"
 """In the directory of a sweep."""
 
@@ -78,7 +78,9 @@ class RunDirectory:
             raise UsageError(f"{self.path}: is no directory; a run lies on a disk, not in a store")
         self.config = self.path / CONFIG  # resolved, as YAML
         self.origins = self.path / "origins.json"  # of the settings; see config/origins.py
-        self.fetched = self.path / FETCHED  # what was fetched of the text; see data/by_name.py
+        self.fetched = (
+            self.path / FETCHED
+        )  # what was fetched of the text; see extensions/stores/by_name.py
         self.tokenizer = self.path / "tokenizer"
         self.encoded = self.path / "encoded"  # the training text as token ids; see data/store.py
         self.corpus = self.path / "corpus"  # the text prepared from sources

@@ -10,18 +10,9 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from transformer_cli.artifact import read_record, write_record
-from transformer_cli.compression import match_members, split_archive, write_text
-from transformer_cli.config.data_schema import PATH_KEYS, DataConfig, Multi30kData
-from transformer_cli.config.differences import MAY_CHANGE, Difference, as_yaml, differences
-from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
-from transformer_cli.config.schema import Config
-from transformer_cli.config.yaml import dump_config
-from transformer_cli.data import multi30k
-from transformer_cli.data.by_name import Fetched, FetchedRecord, list_fetched
-from transformer_cli.data.prepared import RECORD
-from transformer_cli.data.readers.units import matching_files
-from transformer_cli.errors import (
+from transformer_cli.base.artifact import read_record, write_record
+from transformer_cli.base.compression import match_members, split_archive, write_text
+from transformer_cli.base.errors import (
     CheckpointError,
     ConfigError,
     CorpusError,
@@ -29,8 +20,23 @@ from transformer_cli.errors import (
     SuspectTextError,
     TokenizerError,
 )
-from transformer_cli.files import read_json, read_small
-from transformer_cli.objects import ObjectPath, object_keys, split_web_url, text_path
+from transformer_cli.base.files import read_json, read_small
+from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
+from transformer_cli.config.data_schema import PATH_KEYS, DataConfig, Multi30kData
+from transformer_cli.config.differences import MAY_CHANGE, Difference, as_yaml, differences
+from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
+from transformer_cli.config.schema import Config
+from transformer_cli.config.yaml import dump_config
+from transformer_cli.data import multi30k
+from transformer_cli.extensions.corpora.prepared import RECORD
+from transformer_cli.extensions.corpora.units import matching_files
+from transformer_cli.extensions.stores.by_name import Fetched, FetchedRecord, list_fetched
+from transformer_cli.extensions.stores.objects import (
+    ObjectPath,
+    object_keys,
+    split_web_url,
+    text_path,
+)
 from transformer_cli.runs.checkpoint import Checkpoint, State, list_checkpoints
 from transformer_cli.runs.directory import (
     ALL,
@@ -43,7 +49,6 @@ from transformer_cli.runs.directory import (
     lock_run,
     write_mark,
 )
-from transformer_cli.writing import TEMPORARY_MARK, remove_leftovers
 
 _SHAPES_DATA = ("data.", "tokenizer.", "init")
 # Files may have moved, for instance with the whole checkout.

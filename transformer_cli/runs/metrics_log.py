@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformer_cli.compression import write_text
+from transformer_cli.base.compression import write_text
+from transformer_cli.base.errors import RunError
+from transformer_cli.base.files import open_regular
+from transformer_cli.base.metrics import METRICS
+from transformer_cli.base.packages import __version__
 from transformer_cli.config.differences import Difference
-from transformer_cli.errors import RunError
-from transformer_cli.files import open_regular
-from transformer_cli.metrics import METRICS
-from transformer_cli.packages import __version__
 
 if TYPE_CHECKING:
     import torch

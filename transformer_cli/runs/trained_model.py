@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from transformer_cli.base.errors import CheckpointError, ConfigError, RunError, UsageError
+from transformer_cli.base.files import sha256
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import CheckpointError, ConfigError, RunError, UsageError
-from transformer_cli.files import sha256
-from transformer_cli.runs import hub_model
+from transformer_cli.extensions.exchange import hub_model
 from transformer_cli.runs.checkpoint import (
     MANIFEST,
     MODEL,

@@ -8,10 +8,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
-from transformer_cli.child import PYTHON, environment
-from transformer_cli.errors import TokenizerError
-from transformer_cli.files import open_cache
-from transformer_cli.packages import __version__
+from transformer_cli.base.child import PYTHON, environment
+from transformer_cli.base.errors import TokenizerError
+from transformer_cli.base.files import open_cache
+from transformer_cli.base.packages import __version__
 from transformer_cli.text import model_check_script
 
 # In seconds. A trial takes a tenth of one, a few with the largest models.

@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from transformer_cli.config.protection import Protection
-from transformer_cli.errors import UsageError
-from transformer_cli.text.terms import TermList
+from transformer_cli.base.errors import UsageError
+from transformer_cli.extensions.constraints.protection import Protection
+from transformer_cli.extensions.constraints.terms import TermList
 
 
 class Tokenizer(Protocol):

@@ -13,23 +13,27 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from transformer_cli.compression import write_text
+from transformer_cli.base.compression import write_text
+from transformer_cli.base.errors import TokenizerError
+from transformer_cli.base.files import read_small, sha256
+from transformer_cli.base.writing import whole_file
 from transformer_cli.config.data_schema import TagName
-from transformer_cli.config.protection import GROUPS, PlaceholderPattern, ProtectedParts
 from transformer_cli.config.tokenizer_schema import (
     HuggingFaceConfig,
     SentencePieceConfig,
     TokenizerConfig,
     WordPieceConfig,
 )
-from transformer_cli.errors import TokenizerError
-from transformer_cli.files import read_small, sha256
+from transformer_cli.extensions.constraints.protection import (
+    GROUPS,
+    PlaceholderPattern,
+    ProtectedParts,
+)
+from transformer_cli.extensions.constraints.reserved import ReservedTokenizers, without_slots
 from transformer_cli.text.kinds import import_kind
 from transformer_cli.text.normalization import describe_lost_characters
 from transformer_cli.text.protocol import Lines, ProgressBar, StreamedLines, Tokenizer, Tokenizers
-from transformer_cli.text.reserved import ReservedTokenizers, without_slots
 from transformer_cli.text.vocabulary import SpecialIds
-from transformer_cli.writing import whole_file
 
 MANIFEST_NAME = "tokenizer.json"
 _TRAITS = ("letterless", "copied")

@@ -6,8 +6,8 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from transformer_cli.compression import write_text
-from transformer_cli.errors import TokenizerError
+from transformer_cli.base.compression import write_text
+from transformer_cli.base.errors import TokenizerError
 
 UNK_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
 SPECIALS = ("<unk>", "<BOS>", "<EOS>", "<PAD>")

@@ -9,13 +9,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from transformer_cli.base.ranks import Ranks
 from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.data.batches import Batch
 from transformer_cli.model.device import GraphPool, choose_precision, graph_stream, graphs_enabled
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import EncoderLayer
-from transformer_cli.ranks import Ranks
 from transformer_cli.runs.metrics_log import SESSION_KIND, Record
 
 # Shapes of batches that are captured. Multi30k has 124 in batches of 2,560 tokens.

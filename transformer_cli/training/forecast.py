@@ -10,12 +10,12 @@ from typing import NamedTuple
 import psutil
 import torch
 
+from transformer_cli.base.errors import ConfigError, TrainingError, is_out_of_memory, size
+from transformer_cli.base.ranks import Ranks
 from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.data.batches import Batch, EpochSample
-from transformer_cli.errors import ConfigError, TrainingError, is_out_of_memory, size
 from transformer_cli.model.device import empty_cache, synchronize
 from transformer_cli.model.transformer import Transformer, build_shapes, count_parameters
-from transformer_cli.ranks import Ranks
 from transformer_cli.text.vocabulary import PAD_ID, SPECIALS
 from transformer_cli.training.optimizer import kind_of
 from transformer_cli.training.trainer import Trainer

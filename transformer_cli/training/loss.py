@@ -17,13 +17,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from transformer_cli.base.errors import is_out_of_memory
+from transformer_cli.base.ranks import Ranks
 from transformer_cli.config.schema import TrainingConfig
 from transformer_cli.data.batches import Batch, make_dummy_batch
-from transformer_cli.errors import is_out_of_memory
 from transformer_cli.model.device import empty_cache
 from transformer_cli.model.linear import CastWeights, autocast, compute_dtype, linear_no_grad
 from transformer_cli.model.transformer import Transformer
-from transformer_cli.ranks import Ranks
 from transformer_cli.training.execution import Execution, StepGraphs
 
 # Logits computed at a time: few enough on a CPU to stay in its caches.

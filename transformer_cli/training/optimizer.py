@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from transformer_cli.base.ranks import Ranks
 from transformer_cli.config.schema import NoamSchedule, ScheduleConfig, TrainingConfig
 from transformer_cli.model.device import GraphPool, graph_stream
 from transformer_cli.model.transformer import Transformer, load_weights, weights_of
-from transformer_cli.ranks import Ranks
 from transformer_cli.training.execution import Execution
 from transformer_cli.training.loss import Losses
 

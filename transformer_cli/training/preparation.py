@@ -10,11 +10,12 @@ from pathlib import Path
 
 import torch
 
+from transformer_cli.base.errors import ConfigError, CorpusError, RunError
+from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.writing import whole_directory
 from transformer_cli.config.data_schema import CorpusData, tag_names
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
-from transformer_cli.data.inline_terms import InlineTerms, Lexicon, sample_pairs
-from transformer_cli.data.mixing import TrainingMix
 from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.store import (
     EncodedStore,
@@ -29,16 +30,16 @@ from transformer_cli.data.store import (
 from transformer_cli.data.token_arrays import EncodedText, encode_text
 from transformer_cli.data.training_text import MIN_PAIRS_FOR_WORKERS, StreamedText
 from transformer_cli.data.workers import SerialExecutor
-from transformer_cli.errors import ConfigError, CorpusError, RunError
+from transformer_cli.extensions.constraints.inline_terms import InlineTerms, Lexicon, sample_pairs
+from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
+from transformer_cli.extensions.corpora.mixing import TrainingMix
 from transformer_cli.model.transformer import build_model, load_weights
-from transformer_cli.ranks import Ranks
 from transformer_cli.runs import initialize
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import check_init, open_checkpoint
 from transformer_cli.text import tokenizer
 from transformer_cli.text.protocol import MOST_LINES, ProgressBar, Tokenizers
-from transformer_cli.text.reserved import ReservedTokenizers
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.forecast import check_memory
 from transformer_cli.training.texts import (
@@ -53,7 +54,6 @@ from transformer_cli.training.texts import (
     read_val,
 )
 from transformer_cli.training.trainer import Trainer
-from transformer_cli.writing import whole_directory
 
 
 @dataclass(frozen=True)

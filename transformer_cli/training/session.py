@@ -5,9 +5,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from transformer_cli.base.errors import CheckpointError, TrainingError, is_out_of_memory
+from transformer_cli.base.metrics import METRICS
+from transformer_cli.base.writing import remove_directory, sync
 from transformer_cli.config.schema import Config
-from transformer_cli.errors import CheckpointError, TrainingError, is_out_of_memory
-from transformer_cli.metrics import METRICS
+from transformer_cli.extensions.observers.curves import EventLog
 from transformer_cli.model.transformer import load_weights, weights_of
 from transformer_cli.runs import metrics_log
 from transformer_cli.runs.checkpoint import (
@@ -20,9 +22,7 @@ from transformer_cli.runs.checkpoint import (
     save_checkpoint,
 )
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.training.curves import EventLog
 from transformer_cli.training.trainer import StepResult, Trainer
-from transformer_cli.writing import remove_directory, sync
 
 LOG_EVERY = 50  # optimizer steps between two training records
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from transformer_cli.base.errors import duration, size
 from transformer_cli.config.data_schema import find_replay
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
@@ -17,7 +18,6 @@ from transformer_cli.config.tokenizer_schema import (
 )
 from transformer_cli.data.batches import EpochSample
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
-from transformer_cli.errors import duration, size
 from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import find_extension
@@ -204,7 +204,7 @@ def report_forecast(
     time_validation: Callable[[], float],
     time_pair: Callable[[int, bool], float],
 ) -> dict[str, float | None]:
-    """Return what the steps that are left take, as jobs/forecast.py reads it.
+    """Return what the steps that are left take, as extensions/experiments/forecast.py reads it.
 
     Seconds and bytes of memory are None if a step does not fit into memory. ``time_pair`` returns
     the seconds that ``evaluate`` takes for a pair, given the beam size and whether it is thorough.

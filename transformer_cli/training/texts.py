@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_cli.audit.text_audit import TextAudit
+from transformer_cli.base.errors import CorpusError, RunError
 from transformer_cli.config.data_schema import (
     MAX_WEIGHT,
     CorpusData,
@@ -20,14 +20,14 @@ from transformer_cli.config.data_schema import (
 )
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
-from transformer_cli.data import prepared
 from transformer_cli.data.corpus import PairProgress, ParallelText, without_blank_pairs
-from transformer_cli.data.mixing import TrainingMix
-from transformer_cli.data.preparing import has_changed, is_prepared, prepare_corpus
 from transformer_cli.data.sources import load_split, open_training_text
 from transformer_cli.data.store import EncodedStore, read_stats
 from transformer_cli.data.training_text import StreamedText, TextStats
-from transformer_cli.errors import CorpusError, RunError
+from transformer_cli.extensions.checks.text_audit import TextAudit
+from transformer_cli.extensions.corpora import prepared
+from transformer_cli.extensions.corpora.mixing import TrainingMix
+from transformer_cli.extensions.corpora.preparing import has_changed, is_prepared, prepare_corpus
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory

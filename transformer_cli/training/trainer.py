@@ -11,12 +11,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from transformer_cli.base.errors import ConfigError, TrainingError
+from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Augmentation, Batch, EpochBatches, ShardedText, prefetch
-from transformer_cli.errors import ConfigError, TrainingError
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.transformer import Transformer
-from transformer_cli.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.runs.checkpoint import State
 from transformer_cli.training.execution import Execution
 from transformer_cli.training.loss import GradientAccumulator, Losses

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from transformer_cli.base.errors import MissingExtraError
 from transformer_cli.config.data_schema import FilterName
-from transformer_cli.data.filters.deciding import REASON, Filtering, decide, write_part
-from transformer_cli.data.filters.rules import (
+from transformer_cli.data.workers import SerialExecutor
+from transformer_cli.extensions.corpora.deciding import REASON, Filtering, decide, write_part
+from transformer_cli.extensions.corpora.rules import (
     FILTER_NAMES,
     FilterPass,
     OutlierFilter,
@@ -20,8 +22,6 @@ from transformer_cli.data.filters.rules import (
     _percentile,
     build_filters,
 )
-from transformer_cli.data.workers import SerialExecutor
-from transformer_cli.errors import MissingExtraError
 
 
 def pair_filter(name: FilterName) -> PairFilter:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from format_files import reader, written
 
-from transformer_cli.compression import compressor
-from transformer_cli.errors import CorpusError
+from transformer_cli.base.compression import compressor
+from transformer_cli.base.errors import CorpusError
 
 ENDINGS = [".gz", ".xz"] + [".zst"] * (
     find_spec("backports") is not None or sys.version_info > (3, 14)

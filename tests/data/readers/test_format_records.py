@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.data.corpus import MAX_LINE_BYTES
-from transformer_cli.data.tables import (
+from transformer_cli.extensions.corpora.tables import (
     field_names,
     get_field,
     read_jsonl,
     read_parquet,
     read_tsv,
 )
-from transformer_cli.errors import CorpusError
 
 
 def test_a_table_keeps_its_columns_and_quotes() -> None:

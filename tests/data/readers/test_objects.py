@@ -11,23 +11,23 @@ from typing import Any
 import pytest
 from format_files import FORMATS, PAIRS, reader, written
 
-from transformer_cli import objects
-from transformer_cli.artifact import mtime_key_of
-from transformer_cli.compression import compressor, open_text
-from transformer_cli.config.data_schema import CorpusData, FilePair
-from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.data.pieces import cut_lines
-from transformer_cli.data.preparing import is_prepared, prepare_corpus
-from transformer_cli.data.readers.units import matching_files
-from transformer_cli.errors import (
+from transformer_cli.base.artifact import mtime_key_of
+from transformer_cli.base.compression import compressor, open_text
+from transformer_cli.base.errors import (
     CorpusError,
     MissingExtraError,
     OutputError,
     TransformerCliError,
     UsageError,
 )
-from transformer_cli.objects import ObjectPath, open_object, text_path
-from transformer_cli.writing import whole_file
+from transformer_cli.base.writing import whole_file
+from transformer_cli.config.data_schema import CorpusData, FilePair
+from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.pieces import cut_lines
+from transformer_cli.extensions.corpora.preparing import is_prepared, prepare_corpus
+from transformer_cli.extensions.corpora.units import matching_files
+from transformer_cli.extensions.stores import objects
+from transformer_cli.extensions.stores.objects import ObjectPath, open_object, text_path
 
 fsspec = pytest.importorskip("fsspec")
 memory = pytest.importorskip("fsspec.implementations.memory")
@@ -195,7 +195,7 @@ def test_names_of_a_listing_lead_nowhere_else(store: Any, monkeypatch: pytest.Mo
     assert find("/bucket/in/x", *others) == ["memory://bucket/in/x"]
     with pytest.raises(CorpusError, match="no file can be named like"):
         find("/bucket/in/x", "/bucket/in/..")
-    monkeypatch.setattr("transformer_cli.objects._MAX_OBJECTS", 2)
+    monkeypatch.setattr("transformer_cli.extensions.stores.objects._MAX_OBJECTS", 2)
     with pytest.raises(CorpusError, match="3 objects match, more than 2"):
         find(*(f"/bucket/in/{number}" for number in range(3)))
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.data.readers.terms import read_terms
-from transformer_cli.errors import CorpusError
+from transformer_cli.base.errors import CorpusError
+from transformer_cli.extensions.constraints.terms_file import read_terms
 
 
 def read(path: Path, text: str) -> list[tuple[str, str, int]]:

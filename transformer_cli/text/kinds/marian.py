@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NoReturn
 
+from transformer_cli.base.errors import ConfigError
+from transformer_cli.base.files import sha256
 from transformer_cli.config.tokenizer_schema import MarianConfig
-from transformer_cli.errors import ConfigError
-from transformer_cli.files import sha256
 from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SpecialIds, Vocabulary

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any, Literal
 
+from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.errors import ConfigError, TokenizerError
 from transformer_cli.text.model_check import check_model, mark_checked
 from transformer_cli.text.normalization import nfc_rules
 from transformer_cli.text.protocol import Lines, ProgressBar, Tokenizer, TrainerInput

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.config.tokenizer_schema import WordPieceConfig
-from transformer_cli.errors import ConfigError, TokenizerError
 from transformer_cli.text.kinds.huggingface import HuggingFaceTokenizer, import_tokenizers
 from transformer_cli.text.model_check import mark_checked
 from transformer_cli.text.protocol import Lines, ProgressBar, TrainerInput

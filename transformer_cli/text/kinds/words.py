@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from transformer_cli.base.errors import ConfigError
+from transformer_cli.base.files import sha256
 from transformer_cli.config.languages import base_language
 from transformer_cli.config.tokenizer_schema import WordsConfig
-from transformer_cli.errors import ConfigError
-from transformer_cli.files import sha256
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.scripts import is_of_word
 from transformer_cli.text.tokenizer import TokenizerManifest, TrainingText

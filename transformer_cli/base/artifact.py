@@ -1,0 +1,196 @@
+"""Artifacts: what is made once of known inputs, and made again when those have changed.
+
+An artifact is a directory. Its record is written last and says what the artifact was made of (its
+fingerprints: sums, settings), and the size and SHA-256 of its files. One rename publishes it all.
+
+Its files and its record are given one time, so that the record is the same whenever it is made.
+What has another time, as a file that was changed or copied, is read and compared.
+"""
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from transformer_cli.base.compression import open_text, split_archive, write_text
+from transformer_cli.base.files import MAX_SMALL_BYTES, read_small, sha256
+from transformer_cli.base.writing import whole_directory
+from transformer_cli.extensions.stores.objects import ObjectPath, object_keys
+
+Content = TypeVar("Content", bound=BaseModel)
+
+# File systems count time in steps, at most of two seconds.
+_SETTLED_NS = 2_500_000_000
+
+
+class FileRecord(BaseModel):
+    """A file as it was written."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    size: int
+    sha256: str
+
+
+class Record(BaseModel):
+    """What an artifact was made of, and its files; each kind adds what its readers need to know."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    made_of: dict[str, str]  # fingerprints of the inputs, by name
+    files: dict[str, FileRecord] = {}  # by name; filled in by ``Artifact.make``
+
+
+AnyRecord = TypeVar("AnyRecord", bound=Record)
+
+
+@dataclass(frozen=True)
+class Artifact(Generic[AnyRecord]):
+    """A directory that is made once; creating this object touches no file."""
+
+    path: Path
+    kind: type[AnyRecord]  # of its record
+    name: str = "artifact.json"  # of the file with the record
+
+    def read(self) -> AnyRecord | None:
+        """Return the record; None: there is none, or it is damaged or of another version."""
+        return read_record(self.path / self.name, self.kind)
+
+    def make(self, write: Callable[[Path], AnyRecord]) -> AnyRecord:
+        """Make the artifact, whose directory must not exist yet; of a failure nothing is left.
+
+        ``write`` writes the files into the directory that it is given, and returns the record.
+        """
+        with whole_directory(self.path) as temporary:
+            record = write(temporary)
+            record.files = record_files(temporary)
+            write_record(temporary / self.name, record)
+            self._align_times(temporary, record)
+        return record
+
+    def update(self, old: AnyRecord, **changes: object) -> AnyRecord:
+        """Note these changes, and that the files are whole, so that they are not read again."""
+        record = old.model_copy(update=changes)
+        if record != old:
+            path = self.path / self.name
+            # Keeps its time, as runs may share the files by hard links, each with its own record.
+            time = path.stat().st_mtime_ns
+            write_record(path, record)
+            os.utime(path, ns=(time, time))
+        self._align_times(self.path, record)
+        return record
+
+    def _align_times(self, directory: Path, record: AnyRecord) -> None:
+        time = (directory / self.name).stat().st_mtime_ns
+        for name in record.files:
+            if (directory / name).stat().st_mtime_ns != time:
+                os.utime(directory / name, ns=(time, time))
+
+    def find_damage(
+        self, record: AnyRecord, names: Collection[str] | None = None, is_trusted: bool = True
+    ) -> str | None:
+        """Return a message about the first of these files that is not as it was written, or None.
+
+        ``is_trusted``: files of the right size and time are not read, which is right for what this
+        user's processes have made, and wrong for a stranger's.
+        """
+        written = (self.path / self.name).stat().st_mtime_ns
+        for name, file in record.files.items():
+            path = self.path / name
+            if names is not None and name not in names:
+                continue
+            if not path.is_file():
+                return f"{path}: is missing"
+            stat = path.stat()
+            is_known = is_trusted and stat.st_mtime_ns == written
+            if stat.st_size != file.size or not (is_known or sha256(path) == file.sha256):
+                return f"{path}: has changed since it was written"
+        return None
+
+
+def record_files(directory: Path, names: Collection[str] | None = None) -> dict[str, FileRecord]:
+    """Return the records of files in a directory, of all or of these, by name."""
+    records = {}
+    for path in sorted(directory.iterdir()):
+        if path.is_file() and (names is None or path.name in names):
+            records[path.name] = FileRecord(size=path.stat().st_size, sha256=sha256(path))
+    return records
+
+
+def write_record(path: Path, content: BaseModel) -> None:
+    """Write ``content`` as JSON with its SHA-256, whole or not at all."""
+    values = content.model_dump(mode="json", by_alias=True)
+    write_text(path, json.dumps({"content": values, "sha256": sum_json(values)}, indent=2) + "\n")
+
+
+def read_record(
+    path: Path, kind: type[Content], max_bytes: int = MAX_SMALL_BYTES
+) -> Content | None:
+    """Return what ``write_record`` wrote; None: it is missing, damaged, no ``kind`` or too long."""
+    try:
+        read = json.loads(read_small(path, max_bytes))
+        if set(read) != {"content", "sha256"} or read["sha256"] != sum_json(read["content"]):
+            return None
+        return kind.model_validate_json(json.dumps(read["content"]))
+    except (OSError, ValueError, TypeError, RecursionError, ValidationError):
+        return None
+
+
+def sum_json(values: Any) -> str:
+    """Return the SHA-256 of values as JSON, whatever the order of keys."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def hash_files(paths: Iterable[Path], encoding: str | None = None) -> str:
+    """Return a SHA-256 of the files' text as UTF-8; CorpusError: one cannot be read."""
+    return combine_hashes(_hash_file(path, encoding) for path in paths)
+
+
+def _hash_file(path: Path, encoding: str | None) -> "hashlib._Hash":
+    with open_text(path, encoding=encoding) as file:
+        return hashlib.file_digest(file, "sha256")
+
+
+def combine_hashes(sides: "Iterable[hashlib._Hash]") -> str:
+    """Return the SHA-256 of all sides' SHA-256, so that no byte can change sides unnoticed."""
+    return hashlib.sha256(b"".join(side.digest() for side in sides)).hexdigest()
+
+
+def mtime_key_of(paths: Iterable[Path], encoding: str | None = None) -> str | None:
+    """Return sizes, times and inodes of files or their archives, and what objects have instead.
+
+    The encoding in which they are read is added.
+
+    None: a file is not there, or was changed so recently that another change might leave its times
+    as they are. CorpusError: a store cannot be asked.
+    """
+    keys = [*mtime_keys(list(paths)), *([encoding] if encoding else [])]
+    return None if None in keys else ", ".join(map(str, keys))
+
+
+def mtime_keys(paths: Sequence[Path]) -> list[str | None]:
+    """Return the key of each file; see ``mtime_key_of``."""
+    of_objects = iter(object_keys([path for path in paths if isinstance(path, ObjectPath)]))
+    return [
+        next(of_objects) if isinstance(path, ObjectPath) else _mtime_key(path) for path in paths
+    ]
+
+
+def _mtime_key(path: Path) -> str | None:
+    archive = split_archive(path)
+    try:
+        stat = (archive[0] if archive else path).stat()
+    except OSError:
+        return None
+    # Also changed where a file is put in another's place, with its old time.
+    changed = max(stat.st_mtime_ns, stat.st_ctime_ns)
+    if not S_ISREG(stat.st_mode) or time.time_ns() - changed < _SETTLED_NS:
+        return None
+    return f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}"

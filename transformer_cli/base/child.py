@@ -1,0 +1,118 @@
+"""Interpreters that this program starts, and a command of it that ends with its starter.
+
+None of them imports modules from the working directory, which may be anybody's.
+
+The module itself is what ``CHILD`` runs: the starter holds the other end of stdin. When it dies,
+however that happens, the pipe is closed, and this process ends at once; what it was writing is
+whole or not there.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from transformer_cli.extensions.cluster import fence
+
+PYTHON = (sys.executable, "-P")  # starts an interpreter, best in ``environment()``
+
+_HERE = Path(__file__).parent
+# A child is of the package that started it, which may lie where nothing is searched any more.
+_RUN = f"""\
+import importlib.util, runpy, sys
+spec = importlib.util.spec_from_file_location({_HERE.name!r}, {str(_HERE / "__init__.py")!r})
+package = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(package)
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+"""
+PROGRAM = (*PYTHON, "-c", _RUN, "transformer_cli")  # starts transformer-cli, given its arguments
+CHILD = (*PYTHON, "-c", _RUN, "transformer_cli.base.child")
+"""Starts it as a process that ends with this one, given its arguments and a pipe as stdin."""
+
+APART: dict[str, Any]  # options of Popen by which a process is no part of its starter's Ctrl-C
+STOP: int  # the signal that asks it to stop
+if sys.platform == "win32":
+    from subprocess import CREATE_NEW_PROCESS_GROUP
+
+    APART, STOP = {"creationflags": CREATE_NEW_PROCESS_GROUP}, signal.CTRL_BREAK_EVENT
+else:
+    APART, STOP = {"start_new_session": True}, signal.SIGTERM
+
+
+def environment() -> dict[str, str]:
+    """Return an environment in which no interpreter searches the working directory.
+
+    That is ours without the entries of PYTHONPATH that stand for the directory: the empty ones.
+    """
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    searched = os.pathsep.join(path for path in named if os.path.normpath(path) != os.curdir)
+    return {**os.environ, "PYTHONPATH": searched, "PYTHONSAFEPATH": "1"}
+
+
+def leave_out_working_directory() -> None:
+    """Import nothing more from the working directory, in this process and all that it starts.
+
+    ``python -m`` has put it first, and an empty entry of PYTHONPATH where that was. What
+    multiprocessing starts searches what this process does.
+    """
+    count = 1 + len(os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    os.environ.update(environment())
+    try:
+        here = str(Path.cwd())
+    except FileNotFoundError:  # it has been removed
+        return
+    if here in os.environ["PYTHONPATH"].split(os.pathsep):
+        return  # it is asked for by its name
+    sys.path[:count] = [path for path in sys.path[:count] if path not in ("", here)]
+    root = str(_HERE.parent)
+    if here == root and root not in sys.path:
+        # The program lies there, not installed. It still goes before another one that is.
+        installed = (at for at, path in enumerate(sys.path) if path.endswith("-packages"))
+        sys.path.insert(next(installed, len(sys.path)), root)
+
+
+@contextmanager
+def block_sigint() -> Iterator[None]:
+    """Block Ctrl-C for the processes that are started inside the block.
+
+    It signals all processes, but only this one handles it and ends the others. They keep it
+    blocked; on Windows, which blocks no signals, they ignore it once they run.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    from multiprocessing import resource_tracker  # which Windows has not
+
+    # multiprocessing starts it with the first process, and then unblocks SIGINT.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def main() -> None:
+    """Run the command line given in ``sys.argv``."""
+    import runpy
+
+    threading.Thread(target=_end_with_starter, daemon=True).start()
+    if fence.job_file() is not None:
+        fence.check()
+        threading.Thread(target=fence.watch, daemon=True).start()
+    runpy.run_module("transformer_cli", run_name="__main__", alter_sys=True)
+
+
+def _end_with_starter() -> None:
+    # Not sys.stdin, whose lock would be held while the interpreter shuts down.
+    while os.read(0, 1):
+        pass
+    os._exit(143)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""This package's version, and the packages that only some commands need."""
+
+import gc
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+from transformer_cli.base.errors import MissingExtraError
+
+__version__ = "1.0.0"
+HIDDEN_PREFIX = ".transformer-cli-"
+"""How the names of temporary files in directories that workers of a cluster share begin."""
+
+
+def import_extra(module: str, extra: str | None, what: str) -> ModuleType:
+    """Import a module of an optional package, which ``what`` needs, or raise MissingExtraError.
+
+    ``extra`` is the one of transformer-cli that brings it; None: every install has it, but on
+    platforms that it is not made for.
+    """
+    try:
+        with no_collection():
+            return import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if (error.name or "").partition(".")[0] != package:
+            raise  # it is installed, and lacks a package of its own
+        needed = (extra and requirements(extra)) or [package]
+        wanted = " ".join(f"'{name}'" for name in needed)
+        # pip may know it by another name than Python.
+        named = (re.split("[^A-Za-z0-9_-]", each)[0] for each in needed)
+        names = (package, f"{package}_py")
+        shown = next((each for each in named if each.replace("-", "_") in names), package)
+        raise MissingExtraError(
+            f"{what}: needs the package {shown}, which is not installed; pip install {wanted}"
+        ) from error
+
+
+def requirements(extra: str, package: str = "transformer-cli") -> list[str]:
+    """Return the requirements of a package's extra, as pip takes them."""
+    from importlib.metadata import PackageNotFoundError, requires  # a fifth of --help's time
+
+    # 'transformer-cli[extra]' would not do: our name is on no index, where anybody may take it.
+    try:
+        declared = requires(package) or []
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return []
+    of_extra = re.compile(rf"""\s*(.+?)\s*;.*\bextra == ['"]{extra}['"]""")
+    return [match[1] for line in declared if (match := of_extra.match(line))]
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """Look for no garbage in the block: a fifth of the time of imports, which leave none."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@contextmanager
+def lazy_imports() -> Iterator[None]:
+    """Have our modules that are imported in the block loaded once an attribute of theirs is read.
+
+    A command's module can then name at its top all that it works with, though --help and a shell's
+    completion read none of it, and torch takes seconds to import. Import modules, not names.
+    """
+    finder = _LazyFinder()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        # What looks through all modules, as torch does, is not to load these: importlib.util has a
+        # LazyLoader, but its modules would be loaded in the midst of one that they import.
+        for name in finder.names:
+            package, _, module = name.rpartition(".")
+            del sys.modules[name]
+            delattr(sys.modules[package], module)
+
+
+class _LazyModule(ModuleType):
+    """Stands for a module in those that have imported it in such a block."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # the import asks for them before it is finished
+            raise AttributeError(name)
+        with no_collection():
+            module = import_module(self.__name__)
+        return getattr(module, name)
+
+
+class _LazyFinder:
+    """Finds and loads a stand-in for each module of ours; packages are imported as they are."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        real = PathFinder.find_spec(name, path) if name.startswith("transformer_cli.") else None
+        if real is None or real.submodule_search_locations is not None:
+            return None
+        return ModuleSpec(name, self)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _LazyModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.names.append(module.__name__)

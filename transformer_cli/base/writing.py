@@ -1,0 +1,372 @@
+"""Write files that appear whole or not at all, over nobody else's work.
+
+``whole_file`` follows no link. A command calls ``claim`` on the files that it will write before it
+reads anything: others may be at work on them, such as a person with an editor.
+"""
+
+import errno
+import filecmp
+import os
+import platform
+import re
+import shutil
+import stat
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from fnmatch import fnmatchcase
+from io import FileIO
+from itertools import count
+from pathlib import Path
+from secrets import token_hex
+
+from transformer_cli.base.errors import CorpusError, OutputError, UsageError
+from transformer_cli.base.files import check_replaceable, is_at, is_stream, open_checked, sha256
+from transformer_cli.extensions.cluster import fence
+from transformer_cli.extensions.stores.objects import ObjectPath, object_keys, whole_object
+
+# Temporary names carry this mark, the writer's process id and its machine, so that leftovers of a
+# killed process can be recognised. Nobody can guess the rest, and put a link there first.
+TEMPORARY_MARK = ".partial-"
+TEMPORARY_END = re.escape(TEMPORARY_MARK) + r"(?P<process>\d+)(-[0-9a-f]{16})?(@(?P<host>.+))?"
+"""Pattern of what is added to a name."""
+_TEMPORARY_NAME = re.compile(rf"(.*){TEMPORARY_END}", re.DOTALL)
+# Write errors that the operating system raises without a file name.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def sync(path: Path) -> None:
+    """Flush a file, or a directory's entries, to disk; Windows cannot flush a directory."""
+    is_windows = sys.platform == "win32"
+    if is_windows and path.is_dir():
+        return
+    # Windows flushes only what is open for writing.
+    handle = os.open(path, os.O_RDWR if is_windows else os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def name_path_in_error(path: Path) -> Iterator[None]:
+    """Make an OSError of the block name ``path`` instead of a temporary file or none."""
+    try:
+        yield
+    except OSError as error:
+        # What lies in a temporary directory may be named by its absolute path.
+        named = os.path.realpath(str(error.filename)) if error.filename else ""
+        temporary = f"{path.parent.resolve() / path.name}{TEMPORARY_MARK}"
+        if named.startswith(temporary) or (not named and error.errno in _NO_ROOM):
+            error.filename, error.filename2 = str(path), None
+        raise
+
+
+def temporary_path(path: Path) -> Path:
+    """Return a new name, under which this process can write ``path`` before it is whole."""
+    end = f"{TEMPORARY_MARK}{os.getpid()}-{token_hex(8)}@{platform.node()}"
+    return path.with_name(path.name + end)
+
+
+@contextmanager
+def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
+    """Give a temporary file to write to; it becomes ``path``, a file or an object, at a good end.
+
+    If the block raises, nothing is left behind and an older ``path`` is as it was. An OSError names
+    ``path``, not the temporary one.
+
+    Args:
+        path: the final name; its directory must exist.
+        is_named: whether a user has named this file for output. Then the caller has claimed it,
+            what a link points to is replaced, and a device or a pipe, such as /dev/null, is written
+            to as it is. Otherwise they raise RunError.
+    """
+    if isinstance(path, ObjectPath):
+        with whole_object(path, check_claim) as temporary:
+            yield temporary
+        return
+    if is_named and is_stream(path):
+        with name_path_in_error(path):
+            yield path
+        return
+    if is_named:
+        path = path.resolve()
+        assert path in _claimed, f"call claim({path}) first, or others' edits are lost"
+    check_replaceable(path)
+    temporary = temporary_path(path)
+    try:
+        with name_path_in_error(path), FileIO(temporary, "x") as file:
+            yield temporary
+            sync(temporary)
+            fence.check()
+            if path in _claimed:
+                replace_file(file, temporary, path)
+            else:
+                file.close()  # Windows moves none that is open
+                temporary.replace(path)
+        sync(path.parent)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+# --- files that others may be at work on ----------------------------------------------------------
+
+_claimed: dict[Path, str | None] = {}
+"""The version that may be replaced of each path that this process has claimed; None: no file."""
+
+
+@contextmanager
+def claim(*paths: Path | None) -> Iterator[None]:
+    """Keep other commands from writing these files while the block runs.
+
+    In the block, ``replace_file`` and so ``whole_file`` replace only what is there now, not what
+    somebody saves meanwhile. Directories may be claimed too. Stores have no locks. Of a path that
+    is claimed already, the first claim counts.
+
+    Raises:
+        OutputError: another process is writing one of them, or it cannot be written.
+    """
+    named = (path for path in paths if path is not None)
+    places = (path.resolve() for path in named if not is_stream(path) or path.is_dir())
+    with ExitStack() as stack:
+        for place in places:
+            if place in _claimed:
+                continue
+            if not isinstance(place, ObjectPath):
+                stack.enter_context(_lock(place))
+            stack.enter_context(expect(place, find_version(place)))
+        yield
+
+
+@contextmanager
+def expect(path: Path, version: str | None) -> Iterator[None]:
+    """Let only this version of ``path`` be replaced while the block runs, as ``claim`` does.
+
+    Nothing is locked: others may write the same bytes at the same time.
+    """
+    is_first = path not in _claimed
+    _claimed.setdefault(path, version)
+    try:
+        yield
+    finally:
+        if is_first:
+            del _claimed[path]
+
+
+def find_version(path: Path) -> str | None:
+    """Return what changes with a file or an object; None: it is not there."""
+    try:
+        return object_keys([path])[0] if isinstance(path, ObjectPath) else sha256(path)
+    except FileNotFoundError:
+        return None
+    except (OSError, CorpusError):  # a directory, or what we may write but not read
+        return ""
+
+
+def check_claim(path: Path, new: str | None = None) -> None:
+    """Raise OutputError if ``path`` is claimed, and someone's change to it would be lost.
+
+    Nothing is lost if it has been deleted, or is the version ``new`` already.
+    """
+    if path in _claimed and find_version(path) not in (None, _claimed[path], new):
+        raise OutputError(
+            f"{path}: was changed by someone else while this command ran, and is left as it is"
+        )
+
+
+def replace_file(file: FileIO, new: Path, path: Path) -> None:
+    """Move a finished file into its place; it gets the owner, group and mode of what it replaces.
+
+    If ``path`` is claimed, and someone has changed it since, it stays: OutputError says where the
+    new file is instead.
+
+    Args:
+        file: the new file, which is open, and is closed here.
+        new: its temporary name.
+        path: its place.
+    """
+    if not is_at(file, new):
+        raise OutputError(
+            f"{new}: was replaced by someone else while it was written; write to a directory that "
+            "only you can change"
+        )
+    version = find_version(new)
+    try:
+        check_claim(path, version)
+    except OutputError as error:
+        file.close()
+        names = (f"{path.name}.new{f'-{n}' if n > 1 else ''}" for n in count(1))
+        kept = next(to for name in names if not os.path.lexists(to := path.with_name(name)))
+        new.replace(kept)
+        raise OutputError(f"{error}; what was to be written is kept in {kept}") from error
+    _keep_permissions(file.fileno(), path)
+    file.close()  # Windows moves none that is open
+    new.replace(path)
+    if path in _claimed:
+        _claimed[path] = version
+
+
+def _keep_permissions(descriptor: int, path: Path) -> None:
+    """Give an open file the owner, group and mode of ``path``, as far as the system lets us."""
+    if sys.platform == "win32":
+        return
+    with suppress(FileNotFoundError):
+        before, status = path.lstat(), os.fstat(descriptor)
+        if not stat.S_ISREG(before.st_mode):
+            return
+        mode = before.st_mode & 0o777
+        with suppress(OSError):
+            os.fchown(descriptor, -1, before.st_gid)
+        if os.fstat(descriptor).st_gid != before.st_gid:
+            mode &= 0o707  # or another group could read it
+        with suppress(OSError):
+            os.fchmod(descriptor, mode)
+        if status.st_uid == os.geteuid():
+            with suppress(OSError):  # only root may give files away
+                os.fchown(descriptor, before.st_uid, -1)
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Lock a file beside ``path`` that is never renamed, so that no other process claims it."""
+    from filelock import lock_descriptor  # 5 ms, which --help does not need
+
+    lock = path.with_name(f"{path.name}.partial.lock")
+    while True:
+        with naming_output_errors(lock):
+            if fence.job_file() is not None:
+                fence.check()
+                lock.unlink(missing_ok=True)  # a process that this one has replaced may hold it
+            file = FileIO(
+                lock, "r+", opener=lambda path, flags: open_checked(path, flags | os.O_CREAT)
+            )
+        with file:
+            with suppress(OSError):  # a file system without locks
+                if not lock_descriptor(file.fileno(), blocking=False):
+                    raise OutputError(
+                        f"{path}: another process is writing it; wait for it, or write elsewhere"
+                    )
+            if not is_at(file, lock):
+                continue  # between opening and locking, another process has removed it
+            if file.seek(0, os.SEEK_END):
+                raise OutputError(
+                    f"{lock}: in the way, and not by transformer-cli; move it, or write elsewhere"
+                )
+            try:
+                yield
+            finally:
+                fence.check()
+                if sys.platform == "win32":
+                    file.close()  # it deletes none that is open
+                with suppress(OSError):  # on Windows another process has opened it meanwhile
+                    if is_at(file, lock):
+                        lock.unlink()
+            return
+
+
+@contextmanager
+def naming_output_errors(path: Path) -> Iterator[None]:
+    """Turn errors of the operating system into one that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+# --- directories ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def whole_directory(path: Path) -> Iterator[Path]:
+    """Give a temporary directory to fill; it becomes ``path`` when the block ends well.
+
+    ``path`` must not exist yet, or be an empty directory; its parent must exist.
+    """
+    temporary = temporary_path(path)
+    try:
+        with name_path_in_error(path):
+            temporary.mkdir()
+            yield temporary
+            for file in temporary.rglob("*"):
+                sync(file)
+            sync(temporary)
+            if sys.platform == "win32" and path.is_dir():
+                path.rmdir()  # a rename replaces nothing there
+            fence.check()
+            temporary.rename(path)
+        sync(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def add_files(made: Path, directory: Path) -> list[Path]:
+    """Copy all files below ``made`` to the same places below ``directory``, over none of its files.
+
+    Return the places of those that are new, relative to ``directory``; equal ones may be there. If
+    a different one is, raise UsageError before anything is copied.
+    """
+    places = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
+    new = []
+    for place in places:
+        there = directory / place
+        for parent in there.parents:
+            # A link that points nowhere is something that is there, too.
+            if os.path.lexists(parent) and not parent.is_dir():
+                raise UsageError(f"{parent}: is no directory; move it away, or name another DIR")
+        if not os.path.lexists(there):
+            new.append(place)
+        elif not (there.is_file() and filecmp.cmp(made / place, there, shallow=False)):
+            raise UsageError(
+                f"{there}: is there already, and differs from what was to be written; move it "
+                "away, or name another directory"
+            )
+    for place in new:
+        (directory / place).parent.mkdir(parents=True, exist_ok=True)
+        with (made / place).open("rb") as source, (directory / place).open("xb") as target:
+            shutil.copyfileobj(source, target)
+    return new
+
+
+def remove_directory(path: Path) -> None:
+    """Delete a directory, which is gone as a whole or still whole if the process dies midway."""
+    doomed = temporary_path(path)
+    fence.check()
+    path.rename(doomed)
+    shutil.rmtree(doomed)
+
+
+def remove_leftovers(
+    directory: Path, ours: Collection[str] = (), others: Collection[str] = ("*",)
+) -> None:
+    """Delete what killed writers left in ``directory`` (not below it).
+
+    ``ours`` are patterns of names that nobody else can be writing now. Their leftovers go even
+    where another process, or one on another machine, has the number of the one that was killed;
+    those of ``others`` go if they are this machine's, and no process has that number.
+    """
+    fence.check()
+    for entry in directory.iterdir():
+        temporary = _TEMPORARY_NAME.fullmatch(entry.name)
+        if temporary is None:
+            continue
+        is_ours, is_others = (
+            any(fnmatchcase(temporary[1], pattern) for pattern in patterns)
+            for patterns in (ours, others)
+        )
+        is_elsewhere = temporary["host"] not in (None, platform.node())
+        is_left = not is_elsewhere and not _is_running(int(temporary["process"]))
+        if not is_ours and not (is_others and is_left):
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+        else:
+            entry.unlink(missing_ok=True)
+
+
+def _is_running(process_id: int) -> bool:
+    import psutil
+
+    # A process that had our number before us is gone.
+    with suppress(OverflowError):
+        return process_id != os.getpid() and psutil.pid_exists(process_id)
+    return False

@@ -1,1 +1,0 @@
-"""Filters of pairs: which are left out of a corpus, and why."""

@@ -1,1 +1,0 @@
-"""Parallel text in the formats that people have it in, one format per file."""

@@ -1,1 +1,0 @@
-"""Translators' files and other documents: their segments, and translations put in their place."""

@@ -1,1 +1,0 @@
-"""A trained model in other programs' formats, one module a format."""

@@ -1,0 +1,80 @@
+"""``transformer-cli bench``."""
+
+import json as json_format
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.cli import options
+from transformer_cli.cli.display import align_columns, bar, log, say
+
+with lazy_imports():
+    from transformer_cli.extensions.bench import bench as benches, machine
+    from transformer_cli.model import device as devices
+
+if TYPE_CHECKING:
+    from transformer_cli.extensions.bench.bench import Bench, Speed
+
+_BUSY = 0.1
+_HEAD = ("", "by", "precision", "threads", "tokens/s", "GFLOP/s", "of the peak")
+
+
+def bench(json: options.Json = False, device: options.Device = "auto") -> None:
+    """Measure what this machine does with this program, in about a minute.
+
+    Measured are training and greedy translation with a model of the size of multi30k_de_en_fast,
+    random weights and random sentences, in each precision that the machine has, by one thread and
+    by all; and products of matrices, whose speed is the peak that training can reach. Other work
+    on the machine makes all of it slower. Tokens are those of the target.
+
+    With --json there is one object, with what --version --verbose prints in it, to compare machines
+    by.
+
+    \b
+    Example:
+      transformer-cli bench
+      transformer-cli bench --json > here.json
+    """
+    devices.bound_kernel_caches()
+    measured = benches.Bench.of_shipped_model(options.open_device(device))
+    facts = machine.describe_machine(device)
+    if (load := benches.measure_load()) > _BUSY:
+        log(f"other programs keep {load:.0%} of the processor busy: measure again without them")
+    speeds = list(_watch(measured))
+    if json:
+        found = {"machine": facts, "load": load, "model": benches.MODEL}
+        say(json_format.dumps({**found, "speeds": list(map(asdict, speeds))}))
+        return
+    about = ("processor", "instructions", "cores", "device", "torch", "ctranslate2")
+    rows = [*((key, facts[key]) for key in about), ("model", benches.MODEL)]
+    for line in align_columns(rows, left=2):
+        say(line)
+    say("")
+    for line in align_columns(_rows(speeds), left=3):
+        say(line)
+
+
+def _watch(measured: "Bench") -> "Iterator[Speed]":
+    """Yield the speeds; a bar on stderr says what is being measured."""
+    plan = measured.plan()
+    with bar(len(plan), "", " measurements") as shown:
+        speeds = measured.measure()
+        for what, precision, threads in plan:
+            shown.set_description(f"{what}, {precision}, threads {threads}")
+            yield next(speeds)
+            shown.update()
+
+
+def _rows(speeds: "Iterable[Speed]") -> Iterator[tuple[str, ...]]:
+    yield _HEAD
+    for one in speeds:
+        numbers = (one.tokens_per_second, one.flops_per_second and one.flops_per_second / 1e9)
+        yield (
+            one.what,
+            one.engine,
+            one.precision,
+            str(one.threads),
+            *("-" if number is None else f"{number:,.0f}" for number in numbers),
+            "-" if one.share_of_peak is None else f"{one.share_of_peak:.0%}",
+        )

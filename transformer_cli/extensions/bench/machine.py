@@ -1,0 +1,117 @@
+"""What a machine is, and what is installed on it: facts for a report of a fault, or of speed."""
+
+import os
+import platform
+import re
+from importlib.metadata import PackageNotFoundError, metadata, version
+from pathlib import Path
+
+import torch
+
+from transformer_cli.base.errors import size
+from transformer_cli.base.files import cache_directory
+from transformer_cli.base.packages import __version__, requirements
+from transformer_cli.base.ranks import count_cores
+from transformer_cli.config.choices import DeviceName
+from transformer_cli.model.device import choose_device, choose_precision
+from transformer_cli.training import execution
+from transformer_cli.training.forecast import memory_of
+
+_PACKAGES = ("torch", "ctranslate2", "sentencepiece", "sacrebleu", "safetensors", "numpy")
+_CACHES = ("converted", "fetched", "tried")
+# What decides how fast matrices are multiplied; the last line is ARM's.
+_INSTRUCTIONS = (
+    *("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"),
+    *("asimd", "sve", "i8mm", "bf16"),
+)
+
+
+def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
+    """Return facts by name; none of them has a user's name or a path that may have one."""
+    device = choose_device(device_name)
+    model, instructions = describe_processor()
+    return {
+        "transformer-cli": __version__,
+        "Python": f"{platform.python_implementation()} {platform.python_version()}",
+        "system": platform.platform(),
+        "processor": model,
+        "instructions": instructions,
+        "cores": f"{count_cores()} usable of {os.cpu_count()}",
+        "memory": size(memory_of(torch.device("cpu"))),
+        **{name: _version_of(name) or "not installed" for name in _PACKAGES},
+        "extras": ", ".join(_installed_extras()) or "none",
+        "device": _describe_device(device),
+        "precision": _describe_precision(device),
+        "caches": _describe_caches(),
+    }
+
+
+def describe_processor(file: Path = Path("/proc/cpuinfo")) -> tuple[str, str]:
+    """Return the processor's name and its vector instructions; ``file`` is Linux' list of cores."""
+    listed = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    entries = {
+        name.strip(): value.strip()
+        for name, _, value in (line.partition(": ") for line in listed.splitlines())
+    }
+    has = set(entries.get("flags", entries.get("Features", "")).split())
+    instructions = ", ".join(name for name in _INSTRUCTIONS if name in has)
+    model = entries.get("model name") or platform.processor() or platform.machine()
+    return model, instructions or torch.backends.cpu.get_cpu_capability()
+
+
+def _version_of(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _installed_extras() -> list[str]:
+    """Return the extras of this program whose packages are all there."""
+    try:
+        extras = metadata("transformer-cli").get_all("Provides-Extra") or []
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return []
+    return [extra for extra in extras if all(map(_is_installed, requirements(extra)))]
+
+
+def _is_installed(requirement: str) -> bool:
+    """Return whether a package is there, with what its extras bring: 'sacrebleu[ja]>=2.4' say."""
+    found = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?", requirement)
+    if found is None or _version_of(found[1]) is None:
+        return False
+    extras = filter(None, (found[2] or "").split(","))
+    return all(_is_installed(one) for extra in extras for one in requirements(extra, found[1]))
+
+
+def _describe_device(device: torch.device) -> str:
+    if device.type != "cuda":
+        return device.type
+    name, memory = torch.cuda.get_device_name(device), size(memory_of(device))
+    return f"{name}, {memory}, CUDA {torch.version.cuda}"
+
+
+def _describe_precision(device: torch.device) -> str:
+    """Return what ``train --precision auto`` comes to, and what it measures for that."""
+    if device.type != "cpu":
+        return str(choose_precision("auto", device)).removeprefix("torch.")
+    if not (gain := execution.measure_gain()):
+        return "float32, as the processor has no bfloat16"
+    is_worthwhile = gain >= execution.WORTHWHILE
+    choice = "bfloat16, as it is" if is_worthwhile else "float32, as bfloat16 is only"
+    return f"{choice} {gain:.2f} times as fast"
+
+
+def _describe_caches() -> str:
+    """Return the sizes of what is kept in the user's cache, by kind."""
+    base = cache_directory("")
+    kinds = [kind for kind in _CACHES if (base / kind).is_dir()]
+    sizes = ", ".join(f"{kind} {size(_bytes_below(base / kind))}" for kind in kinds)
+    # Not Path.expanduser, which raises where there is no such user.
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111
+    place = f" in ~/{base.relative_to(home).as_posix()}" if base.is_relative_to(home) else ""
+    return (sizes or "none") + place
+
+
+def _bytes_below(directory: Path) -> int:
+    return sum(path.lstat().st_size for path in directory.rglob("*") if path.is_file())

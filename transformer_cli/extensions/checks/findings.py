@@ -1,0 +1,587 @@
+"""What ``check`` reports of a corpus: findings in each split, and what each filter would reject.
+
+The rules that say what is wrong with a pair are those of ``extensions/corpora/rules.py``. A split
+is checked in one pass, and read again where lines of it are shown. Beside the text's different
+characters, 30 bytes a pair are held: two digests, a ratio and flags.
+"""
+
+import re
+import sys
+import tempfile
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence, Sized
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from transformer_cli.base.errors import CorpusError, MissingExtraError, shorten_middle
+from transformer_cli.config.choices import LONGEST_SOURCE
+from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, FilterName
+from transformer_cli.config.schema import Config
+from transformer_cli.data.corpus import (
+    NO_DIGEST,
+    ConcatenatedSources,
+    Digests,
+    PairProgress,
+    PairSource,
+    ParallelFiles,
+    in_batches,
+    is_among,
+)
+from transformer_cli.data.sources import open_added, open_split, split_names
+from transformer_cli.data.token_arrays import PERCENTILES, percentiles
+from transformer_cli.extensions.checks.near_copies import Nearness, find_nearness
+from transformer_cli.extensions.checks.shift import ShiftCheck
+from transformer_cli.extensions.checks.text_audit import (
+    ALL_COPIED,
+    MOSTLY,
+    MOSTLY_SHIFTED,
+    TRAINED_TEXT,
+    find_mistaken_files,
+)
+from transformer_cli.extensions.corpora.opening import open_source
+from transformer_cli.extensions.corpora.preparing import prepare_corpus
+from transformer_cli.extensions.corpora.rules import (
+    FILTER_NAMES,
+    STRICT_SHARE,
+    TOLERANT_SHARE,
+    WARNING_SHARES,
+    Filter,
+    FilterPass,
+    RepeatFilter,
+    build_filters,
+)
+from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.scripts import are_close, has_letters, has_spaces, scripts_of
+from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
+
+_OF_SIDES = ("odd_characters", "unknown_characters")
+# Names of all findings, as --ignore takes them; the first are rules' names.
+FINDINGS = (
+    *WARNING_SHARES,
+    *("shifted", "in_training", "source_in_training", "near_training", "long"),
+    *(f"{side}_{what}" for side in ("source", "target") for what in _OF_SIDES),
+)
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+_ENTITY = re.compile(r"&(?:[a-z]{2,8}|#\d{2,7}|#x[0-9a-f]{2,6});", re.IGNORECASE)
+# UTF-8 read as Latin-1 or Windows-1252, and written as UTF-8 again.
+_TWICE_ENCODED = re.compile(
+    "Ã[\u0080-\u00ba\u00bc-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u201e\u2030]|â€"
+)
+_ODD_CATEGORIES = frozenset(("Cc", "Co", "Cn"))  # control, private-use, unassigned
+# U+FFFD and invisible ones; not joiners, with which some scripts are spelled, nor direction marks.
+_ODD = frozenset("\ufffd\u00ad\u200b\u2060\ufeff\u2028\u2029\u202a\u202b\u202c\u202d\u202e")
+
+Unit = Literal["tokens", "words", "characters"]
+"""Of lengths; without tokenizers, words between spaces, where both languages have spaces."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Some pairs of a split that have the same fault."""
+
+    split: str
+    what: str  # one of FINDINGS
+    text: str  # its description in messages
+    count: int
+    share: float  # of the split's pairs, from 0 to 1
+    warning: bool  # whether it is a warning, or a note only
+    places: list[str]  # the first few: file, line and what is there
+
+    def __str__(self) -> str:
+        has_more = self.count > len(self.places) and self.what != "shifted"  # a range of lines
+        places = "; ".join(self.places) + ("; …" if has_more else "")
+        return (
+            f"{self.split}: {self.text} [{self.what}]: {self.count:,} ({self.share:.2%}): {places}"
+        )
+
+
+@dataclass(frozen=True)
+class SplitSummary:
+    """Size of a split; lengths are its ``PERCENTILES``."""
+
+    name: str
+    pairs: int
+    src_lengths: list[int]
+    tgt_lengths: list[int]
+
+
+@dataclass(frozen=True)
+class CorpusReport:
+    """Statistics and findings of a corpus."""
+
+    unit: Unit  # unit of the lengths
+    unknown_scripts: list[str]  # languages whose script is unknown, so that none is wrong
+    unavailable: list[str]  # a message for each test split that could not be opened
+    splits: list[SplitSummary]
+    near: list[Nearness]  # of the splits that are not trained on
+    mistakes: list[str]  # what can only be a mistake: a file named twice, say
+    findings: list[Finding]
+    ignored: list[str]  # names of findings that never count as warnings (--ignore)
+
+    @property
+    def warnings(self) -> int:
+        """Number of findings that are warnings."""
+        return sum(finding.warning for finding in self.findings)
+
+
+def check_corpus(
+    config: Config,
+    tokenizers: Tokenizers | None,
+    progress: PairProgress,
+    ignored: Collection[str] = (),
+) -> CorpusReport:
+    """Check all splits of a configured corpus, and return the report.
+
+    Sources of kind corpus are first read, filtered and split as for a training. ``tokenizers`` are
+    the run's, None before they are learned; ``ignored`` names findings that are never warnings.
+
+    Raises:
+        CorpusError: a split is missing, misaligned, blank, or not UTF-8. A test split that cannot
+            be opened is reported as unavailable instead.
+        ConfigError: too few pairs are left for ``data.split``.
+    """
+    data = config.data
+    unit: Unit = "characters"
+    if tokenizers is not None:
+        unit = "tokens"
+    elif has_spaces(data.src_lang) and has_spaces(data.tgt_lang):
+        unit = "words"
+    languages = [] if isinstance(data, CopyData) else [data.src_lang, data.tgt_lang]
+    unknown = [language for language in languages if scripts_of(language) is None]
+    report = CorpusReport(unit, unknown, [], [], [], [], [], sorted(set(ignored)))
+    training: list[SplitCheck] = []
+    scored: list[SplitCheck] = []
+    with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
+        prepared = Path(directory) / "corpus"
+        if isinstance(data, CorpusData):
+            prepare_corpus(data, prepared, progress)
+        sources = list(_sources(config, report.unavailable, prepared))
+        for name, source, is_trained in sources:
+            if isinstance(data, CorpusData):
+                # Findings name a line of the split, and show it, as the files are gone afterwards.
+                source = ConcatenatedSources((source,))
+            split = SplitCheck(
+                name, source, config, tokenizers, unit, None if is_trained else training
+            )
+            split.read(progress)
+            report.findings.extend(_find(split, config, unit, ignored, progress))
+            lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
+            report.splits.append(SplitSummary(name, split.pairs, *lengths))
+            (training if is_trained else scored).append(split)
+        report.near.extend(find_nearness(data, sources, progress))
+        report.mistakes.extend(_find_mistakes(config, training, scored))
+    shifted = (each for each in report.findings if each.what == "shifted" and each.share > MOSTLY)
+    report.mistakes.extend(MOSTLY_SHIFTED.format(each.split) for each in shifted)
+    large = (near for near in report.near if near.is_large)
+    report.findings.extend(_warn_of_near(data, near, ignored) for near in large)
+    return report
+
+
+def _sources(
+    config: Config, unavailable: list[str], prepared: Path
+) -> Iterator[tuple[str, PairSource, bool]]:
+    """Yield (name, text, whether it is trained on) of each split and each source added to train.
+
+    A message is appended to ``unavailable`` for each test split that cannot be opened.
+    """
+    data = config.data
+    train, val, *tests = split_names(data)
+    yield train, open_split(data, train, prepared), True
+    for name, source in open_added(data).items():
+        yield name, source, True
+    yield val, open_split(data, val, prepared), False
+    for name in tests:
+        try:
+            source = open_split(data, name, prepared)
+            next(source.pairs())
+        except CorpusError as error:
+            unavailable.append(f"{name}: not checked: {error}")
+        else:
+            yield name, source, False
+
+
+def _warn_of_near(data: DataConfig, near: Nearness, ignored: Collection[str]) -> Finding:
+    what = "near_training"
+    text = f"of {near.compared:,} pairs compared, these {near.warn(data)}"
+    share = near.near / near.compared
+    return Finding(near.name, what, text, near.near, share, what not in ignored, near.examples)
+
+
+# --- one split ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Occurrences:
+    """Number of lines or pairs with a fault, and the first few."""
+
+    SHOWN: ClassVar[int] = 3
+    count: int = 0
+    first: list[tuple[int, str]] = field(default_factory=list)
+    """Index of each, from 0, and a detail; at most three."""
+
+    def add(self, index: int, detail: str = "") -> None:
+        """Count one more, later than all before."""
+        self.count += 1
+        if len(self.first) < self.SHOWN:
+            self.first.append((index, detail))
+
+
+class SplitCheck:
+    """Checks a split.
+
+    ``tokenizers`` are None before they are known: lengths are in words or characters then.
+    ``training`` is what is trained on, checked before; None for that itself.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: PairSource,
+        config: Config,
+        tokenizers: Tokenizers | None,
+        unit: Unit,
+        training: "Sequence[SplitCheck] | None" = None,
+    ) -> None:
+        self.name = name
+        self.source = source
+        self.training = training
+        self.pairs = 0
+        self.src_digests = Digests()
+        self.long = Occurrences()
+        # How many tokens so many characters are, only a tokenizer tells.
+        self.max_length = sys.maxsize if unit == "characters" else self._longest(config)
+        languages = (config.data.src_lang, config.data.tgt_lang)
+        self._one_language = languages[0] == languages[1]
+        rules = set(WARNING_SHARES) - ({"identical"} if are_close(*languages) else set())
+        typical: FilterPass | None = training[0].rules if training else None
+        self.rules: FilterPass = FilterPass(build_filters(rules, *languages), typical=typical)
+        self._copies = self._blank = 0
+        self._shift = ShiftCheck()
+        cut: Callable[[str], Sized] = list if unit == "characters" else str.split
+        both = (None, None) if tokenizers is None else (tokenizers.src, tokenizers.tgt)
+        self.sides = tuple(
+            SideCheck(self._lacks(number, tokenizer), tokenizer.encode if tokenizer else cut)
+            for number, tokenizer in enumerate(both)
+        )
+
+    def _longest(self, config: Config) -> int:
+        """Return the length of a side up to which a pair is neither left out nor split."""
+        if self.training is None:
+            return config.training.max_length
+        if config.model.positions == "learned":
+            return min(LONGEST_SOURCE, config.model.max_positions - 1)
+        return LONGEST_SOURCE
+
+    def _lacks(self, side: int, tokenizer: Tokenizer | None) -> Callable[[str], bool]:
+        """Return a function that tells characters that the vocabulary lacks, or the training."""
+        if tokenizer is not None:
+            return _unknown_to(tokenizer)
+        if self.training is None:
+            return lambda character: False
+        seen = [split.sides[side].characters for split in self.training]
+        return lambda character: not any(character in characters for characters in seen)
+
+    def read(self, progress: PairProgress) -> None:
+        """Read and check the split; raise a CorpusError if every pair has a blank side."""
+        for batch in in_batches(progress(self.source.pairs(), self.name)):
+            self._shift.add(batch)
+            blank = self.rules.add(batch)
+            both = zip(batch, blank, strict=True)
+            self.src_digests.extend(None if is_blank else src for (src, _), is_blank in both)
+            for (src, tgt), is_blank in zip(batch, blank, strict=True):
+                if is_blank:
+                    self._blank += 1
+                else:
+                    self._look_at(src, tgt)
+                self.pairs += 1
+        if self._blank == self.pairs:
+            problem = "every pair has a blank side; nothing is left of it"
+            raise CorpusError(f"split '{self.name}': {problem}")
+
+    def _look_at(self, src: str, tgt: str) -> None:
+        self._copies += src == tgt and not self._one_language and has_letters(src)
+        sides = zip(self.sides, (src, tgt), strict=True)
+        tokens = max(side.check_line(self.pairs, line) for side, line in sides)
+        if tokens > self.max_length:
+            self.long.add(self.pairs, f"{tokens:,}")
+
+    @property
+    def pair_digests(self) -> Digests:
+        """Digests of all pairs, of which blank ones have none."""
+        return self.rules.digests("duplicates")
+
+    def known_digests(self) -> np.ndarray:
+        """Return the digests of all pairs but blank ones."""
+        digests = self.pair_digests.numbers
+        return np.asarray(digests[digests != NO_DIGEST])
+
+    @property
+    def is_all_copied(self) -> bool:
+        """Whether each target is its source."""
+        return self._copies > 0 and self._copies + self._blank == self.pairs
+
+    def find_by_rules(self) -> Iterator[tuple[FilterName, str, Occurrences]]:
+        """Yield name, summary and faults of each rule that filters go by as well."""
+        for place, mask in enumerate(self.rules.rejected()):
+            rule, details = self.rules.filters[place], self.rules.details(place)
+            indices = np.flatnonzero(mask)
+            shown = indices[: Occurrences.SHOWN].tolist()
+            if isinstance(rule, RepeatFilter):
+                digests = self.pair_digests.numbers
+                like = {index: int(np.argmax(digests == digests[index])) for index in shown}
+                details = {index: f"as line {like[index] + 1}" for index in shown}
+            first = [(index, details.get(index, "")) for index in shown]
+            yield rule.name, rule.summary, Occurrences(len(indices), first)
+
+    def find_shifted(self) -> Occurrences:
+        """Return the pairs whose source goes with another line's target, by stretch."""
+        shifts = self._shift.find_shifts()
+        return Occurrences(
+            sum(shift.end - shift.first for shift in shifts),
+            [(shift.first, shift.describe(self.pairs)) for shift in shifts[: Occurrences.SHOWN]],
+        )
+
+    def find_trained_on(self, digests: "Callable[[SplitCheck], Digests]") -> Occurrences:
+        """Return the lines that are in the training text as well, compared by these digests."""
+        first: dict[int, tuple[SplitCheck, int]] = {}
+        for part in self.training or ():
+            for index, like in find_in(digests(self), digests(part)).items():
+                first.setdefault(index, (part, like))
+        shown = sorted(first.items(), key=lambda item: item[0])[: Occurrences.SHOWN]
+        places = [(index, f"as line {like + 1} of {part.name}") for index, (part, like) in shown]
+        return Occurrences(len(first), places)
+
+
+class SideCheck:
+    """Checks the lines of one side of a split, and counts their tokens.
+
+    ``lacks`` tells whether the vocabulary lacks a character; ``encode`` cuts a line into tokens.
+    """
+
+    def __init__(self, lacks: Callable[[str], bool], encode: Callable[[str], Sized]) -> None:
+        self.characters: set[str] = set()  # all that were seen
+        self.odd = Occurrences()  # lines with characters that belong in no text
+        self.lacking = Occurrences()  # lines with characters that the vocabulary lacks
+        self._lengths: Counter[int] = Counter()
+        self._lacks = lacks
+        self._encode = encode
+        self._lacking_characters: set[str] = set()
+        self._odd_characters: set[str] = set()
+
+    def check_line(self, index: int, line: str) -> int:
+        """Check a line that is not blank; return its number of tokens."""
+        # By its different characters, since nearly all lines have none that matters.
+        characters = set(line)
+        if not characters <= self.characters:
+            self._meet(characters - self.characters)
+        if odd := self._find_odd(line, characters):
+            self.odd.add(index, odd)
+        if lacking := characters & self._lacking_characters:
+            self.lacking.add(index, _format(lacking))
+        tokens = len(self._encode(line))
+        self._lengths[tokens] += 1
+        return tokens
+
+    def length_counts(self) -> np.ndarray:
+        """Return the number of lines of 0, 1, 2, … tokens."""
+        counts = np.zeros(max(self._lengths) + 1, dtype=np.int64)
+        counts[list(self._lengths)] = list(self._lengths.values())
+        return counts
+
+    def _meet(self, new: set[str]) -> None:
+        self.characters |= new
+        for character in new:
+            if unicodedata.category(character) in _ODD_CATEGORIES or character in _ODD:
+                self._odd_characters.add(character)
+            elif not character.isspace() and self._lacks(character):
+                self._lacking_characters.add(character)
+
+    def _find_odd(self, line: str, characters: set[str]) -> str:
+        if odd := characters & self._odd_characters:
+            return _format(odd)
+        if "&" in characters and (entity := _ENTITY.search(line)):
+            return entity[0]
+        if ("Ã" in characters or "€" in characters) and (twice := _TWICE_ENCODED.search(line)):
+            return twice[0] if twice[0].isprintable() else "Ã"
+        return ""
+
+
+def _format(characters: set[str]) -> str:
+    """Return a few of the characters in readable form, by code point."""
+    shown = sorted(characters)[:5]
+    return " ".join(
+        sign if sign.isprintable() and not sign.isspace() else f"U+{ord(sign):04X}"
+        for sign in shown
+    ) + (" …" if len(characters) > len(shown) else "")
+
+
+def _unknown_to(tokenizer: Tokenizer) -> Callable[[str], bool]:
+    """Return a function that tells whether a character is in no token of a vocabulary."""
+    tokens = map(tokenizer.token, range(len(SPECIALS), tokenizer.text_size))
+    known: set[str] = set().union(*(token for token in tokens if not _BYTE.fullmatch(token)))
+    is_lowercase = not any(map(str.isupper, known))
+
+    def lacks(character: str) -> bool:
+        if known.issuperset(character.lower() if is_lowercase else character):
+            return False
+        # A tokenizer may also read it as another one, as SentencePiece reads 'ﬁ' as 'fi'.
+        ids = tokenizer.encode(character)
+        return any(number == UNK_ID or _BYTE.fullmatch(tokenizer.token(number)) for number in ids)
+
+    return lacks
+
+
+def find_in(few: Digests, many: Digests) -> dict[int, int]:
+    """Return by the index of each line of one text, rising, the first like it in another one."""
+    wanted, numbers = few.numbers, many.numbers
+    # The other way round, the big text would have to be sorted.
+    hits = np.flatnonzero(is_among(numbers, np.unique(wanted[wanted != NO_DIGEST])))
+    first: dict[int, int] = {}
+    for index, number in zip(hits.tolist(), numbers[hits].tolist(), strict=True):
+        first.setdefault(number, index)
+    return {index: first[number] for index, number in enumerate(wanted.tolist()) if number in first}
+
+
+# --- what is found there --------------------------------------------------------------------------
+
+
+def _find(
+    split: SplitCheck,
+    config: Config,
+    unit: Unit,
+    ignored: Collection[str],
+    progress: PairProgress,
+) -> Iterator[Finding]:
+    """Yield what is found in a split."""
+    found = [each for each in _look_for(split, config, unit) if each[3].count]
+    shown = _read_shown(
+        split, {index for _, _, _, faults, _ in found for index, _ in faults.first}, progress
+    )
+    for what, text, warning_share, faults, side in found:
+        share = faults.count / split.pairs
+        is_warning = share >= warning_share and what not in ignored
+        places = [
+            _place(split, index, side, shown) + (f" ({detail})" if detail else "")
+            for index, detail in faults.first
+        ]
+        yield Finding(split.name, what, text, faults.count, share, is_warning, places)
+
+
+def _look_for(
+    split: SplitCheck, config: Config, unit: Unit
+) -> Iterator[tuple[str, str, float, Occurrences, int]]:
+    """Yield name, description, share from which it is a warning, faults, and their side."""
+    for name, summary, faults in split.find_by_rules():
+        yield name, f"pairs where {summary}", WARNING_SHARES[name], faults, 0
+    shifted = split.find_shifted()
+    yield "shifted", "lines shifted against each other", 0.0, shifted, 0
+    if split.training is not None:
+        pairs = split.find_trained_on(lambda part: part.pair_digests)
+        yield "in_training", "pairs that are trained on too", STRICT_SHARE, pairs, 0
+        sources = split.find_trained_on(lambda part: part.src_digests)
+        yield "source_in_training", "sources that are trained on", TOLERANT_SHARE, sources, 0
+    over = f"pairs of more than {split.max_length:,} {'tokens' if unit == 'tokens' else 'words'}"
+    if split.training is None:
+        text, share = f"{over} (training.max_length), not used in training", TOLERANT_SHARE
+    elif config.model.positions == "learned" and split.name == "val":
+        text, share = f"{over} (model.max_positions): training will refuse them", 0.0
+    else:
+        text, share = f"{over}, translated in pieces and not in the perplexity", STRICT_SHARE
+    yield "long", text, share, split.long, 0
+    whose = "the vocabulary" if unit == "tokens" else "the training text"
+    for number, (which, side) in enumerate(zip(("source", "target"), split.sides, strict=True)):
+        text = f"{which} lines with odd characters"
+        yield f"{which}_odd_characters", text, STRICT_SHARE, side.odd, number
+        text = f"{which} lines with characters that {whose} lacks"
+        yield f"{which}_unknown_characters", text, TOLERANT_SHARE, side.lacking, number
+
+
+def _read_shown(
+    split: SplitCheck, indices: set[int], progress: PairProgress
+) -> dict[int, tuple[str, str]]:
+    """Return the pairs of these indices, unless they are lines of files that a user can open."""
+    if isinstance(split.source, ParallelFiles) or not indices:
+        return {}
+    # A second pass, to the last of them: what several lines have in common is known after one.
+    pairs = progress(islice(split.source.pairs(), max(indices) + 1), f"{split.name}, to show")
+    return {index: pair for index, pair in enumerate(pairs) if index in indices}
+
+
+def _place(split: SplitCheck, index: int, side: int, shown: dict[int, tuple[str, str]]) -> str:
+    if not isinstance(split.source, ParallelFiles):
+        return f"{split.name}:{index + 1} '{shorten_middle(shown[index][side].strip(), 40)}'"
+    path = (split.source.src, split.source.tgt)[side]
+    here = Path.cwd()
+    return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{index + 1}"
+
+
+def _find_mistakes(
+    config: Config, training: Sequence[SplitCheck], scored: Sequence[SplitCheck]
+) -> Iterator[str]:
+    """Yield a message for each thing that ``train`` refuses as it can only be a mistake."""
+    if isinstance(config.data, CopyData):  # made as it has to be
+        return
+    train, test = ({split.name: split.source for split in part} for part in (training, scored))
+    yield from find_mistaken_files(config.data, train, test)
+    for split in (*training, *scored):
+        if split.is_all_copied:
+            yield ALL_COPIED.format(split.name)
+    digests = np.concatenate([split.known_digests() for split in training])
+    for split in scored:
+        if np.array_equal(split.known_digests(), digests):
+            yield TRAINED_TEXT.format(split.name)
+
+
+# --- filters --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FilterEffect:
+    """What a filter would reject of all sources, alone but for blank pairs."""
+
+    name: FilterName
+    is_on: bool  # whether it is applied to any source
+    count: int | None = None  # pairs; None: it was not tried, as its package is not installed
+    share: float | None = None  # of all pairs, from 0 to 1
+    first: int | None = None  # number of the first such pair of all, from 1
+    missing: str | None = None  # message about a package that is not installed
+
+    @property
+    def tells_other_languages(self) -> bool:
+        """True if most text is in other languages than the data names, of whatever script."""
+        return self.name == "language" and not self.is_on and (self.share or 0.0) > MOSTLY
+
+
+def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[FilterEffect]:
+    """Read the sources once and return what each filter would reject, on or off.
+
+    Raises:
+        CorpusError: a source cannot be read.
+        MissingExtraError: a format needs a package that is not installed.
+    """
+    filters: list[Filter] = []
+    missing: dict[FilterName, str] = {}
+    for name in FILTER_NAMES:
+        try:
+            filters.append(build_filters([name], data.src_lang, data.tgt_lang)[-1])
+        except MissingExtraError as error:
+            missing[name] = str(error)
+    tried = FilterPass(filters)
+    on: set[FilterName] = {"blank"}
+    for source in data.sources:
+        on.update(data.filters if source.filters is None else source.filters)
+        reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
+        for batch in in_batches(progress(reader.pairs(), source.name)):
+            tried.add(batch)
+    effects = [FilterEffect(name, name in on, missing=why) for name, why in missing.items()]
+    for filter_, mask in zip(filters, tried.rejected(), strict=True):
+        places = (np.flatnonzero(mask) + 1).tolist()
+        first = places[0] if places else None
+        is_on, share = filter_.name in on, len(places) / len(mask)
+        effects.append(FilterEffect(filter_.name, is_on, len(places), share, first))
+    return sorted(effects, key=lambda effect: FILTER_NAMES.index(effect.name))

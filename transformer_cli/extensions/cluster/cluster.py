@@ -1,0 +1,309 @@
+"""Work on other machines: a Dask cluster as an executor of ``concurrent.futures``.
+
+Code elsewhere submits functions to an executor, and does not know whether they run in processes of
+this machine or of a cluster. Dask is imported where a user asks for a cluster, and nowhere else.
+"""
+
+import os
+import re
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import ExitStack, contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from platform import python_version
+from threading import Event, Thread
+from typing import Any, TypeVar
+
+from transformer_cli.base.errors import (
+    ClusterError,
+    UsageError,
+    WorkerError,
+)
+from transformer_cli.base.packages import HIDDEN_PREFIX, __version__
+from transformer_cli.base.ranks import count_cores
+from transformer_cli.config.validation import validate_as
+from transformer_cli.config.yaml import read_mapping
+from transformer_cli.extensions.cluster.settings import ClusterSettings
+from transformer_cli.extensions.cluster.start import (
+    check_options,
+    format_resources,
+    import_distributed,
+    start_cluster,
+)
+
+T = TypeVar("T")
+_CONNECT_SECONDS = 10
+_RECONNECT_SECONDS = 600
+"""How long a scheduler that was reached may be away before a command gives up."""
+_POLL_SECONDS = 0.1
+_LOOK_SECONDS = 5.0  # between two looks at whether there are a scheduler and workers
+# What decides the bytes that come out, or whether a task can be understood at all.
+_COMPARED = ("torch", "numpy", "sentencepiece", "tokenizers", "ctranslate2", "distributed")
+
+
+def read_cluster(given: str) -> ClusterSettings:
+    """Return the cluster that ``--cluster`` names: a scheduler's address, or a YAML file."""
+    if re.fullmatch(r"[\w.-]+:[0-9]+", given):
+        raise UsageError(f"--cluster {given}: is no file; did you mean 'tcp://{given}'?")
+    if not re.match(r"\w+://", given):
+        root = read_mapping(Path(given), "address, local or slurm")
+        settings = validate_as(ClusterSettings, root)
+        check_options(settings, root)
+        return settings
+    try:
+        return ClusterSettings(address=given)
+    except ValueError:
+        raise UsageError(
+            f"--cluster {given}: is no address such as tcp://HOST:8786; give the one that dask "
+            "scheduler prints, or a YAML file"
+        ) from None
+
+
+class ClusterExecutor(Executor):
+    """Runs calls on the workers of a Dask cluster, again on another where one is lost.
+
+    Functions, arguments and results are pickled on their way. A call may run twice, even at once:
+    a worker that was cut off does not know that its task was given to another.
+    """
+
+    def __init__(self, client: Any, settings: ClusterSettings) -> None:
+        self._client = client
+        self._settings = settings
+        self._closed = Event()
+        places = list(self.run_everywhere(_describe_host).values())
+        # Jobs of a batch system have cores of their own on one host.
+        shares = [place[1] // places.count(place) for place in places]
+        # The worker that was there may be lost by now.
+        self.threads = max(1, min(shares, default=1))
+        """Cores for each worker, if all of a machine's have as many."""
+
+    @property
+    def num_workers(self) -> int:
+        """Number of workers now."""
+        return len(self._client.scheduler_info(n_workers=-1)["workers"])
+
+    def run_everywhere(
+        self, function: Callable[[], T], and_scheduler: bool = False
+    ) -> dict[str, T]:
+        """Call a function on each worker; return what it returns, by who has."""
+        try:
+            found = self._client.run(function)
+            results = {f"worker {name}": result for name, result in found.items()}
+            if and_scheduler:  # which unpickles what is submitted
+                results["the scheduler"] = self._client.run_on_scheduler(function)
+        except Exception as error:
+            missing = re.search("No module named '[^']*'", str(error))
+            if missing is None:  # Dask may say it in an Exception of its own
+                raise
+            raise ClusterError(
+                f"--cluster: {missing[0]} on a worker or where the scheduler runs; install there "
+                "what is installed here"
+            ) from error
+        return results
+
+    def check_shared(self, directory: Path) -> None:
+        """Check that all workers see a directory of this machine; ClusterError: one does not."""
+        mark = directory.absolute() / f"{HIDDEN_PREFIX}{uuid.uuid4().hex}"
+        mark.touch()
+        try:
+            blind = [name for name, sees in self.run_everywhere(mark.exists).items() if not sees]
+        finally:
+            mark.unlink(missing_ok=True)
+        if blind:
+            raise ClusterError(
+                f"{directory}: {blind[0]} does not see it; work in a directory on a disk "
+                "that all workers share, under one path"
+            )
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Submit a call; see ``Executor``. Its future cannot be cancelled."""
+        return self._submit({"pure": False}, fn, *args, **kwargs)
+
+    def lasting(self) -> Executor:
+        """Return an executor whose calls go on without this client, which the same call finds.
+
+        They take the resources that a job needs; ClusterError: no worker has them.
+        """
+        wanted = self._settings.resources
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        offers = [worker["resources"] for worker in workers]
+        if wanted and not any(
+            all(offer.get(key, 0) >= wanted[key] for key in wanted) for offer in offers
+        ):
+            listed = format_resources(wanted)
+            raise ClusterError(
+                f"--cluster: no worker has the resources {listed}; start workers with --resources "
+                f"{listed}"
+            )
+        return _LastingExecutor(self, self._settings.resources)
+
+    def _submit(
+        self, how: Mapping[str, Any], fn: Callable[..., T], /, *args: Any, **kwargs: Any
+    ) -> Future[T]:
+        result: Future[T] = Future()
+        result.set_running_or_notify_cancel()
+
+        def start() -> None:
+            task = self._client.submit(fn, *args, **how, **kwargs)
+            if how["pure"]:
+                import_distributed().fire_and_forget(task)
+            task.add_done_callback(end)
+
+        def end(task: Any) -> None:
+            try:
+                if task.status == "finished":
+                    result.set_result(task.result())
+                elif task.status == "error":
+                    result.set_exception(_explain(task.exception()))
+                else:  # lost, with the scheduler or by a worker that cannot be reached
+                    self._wait_for_scheduler()
+                    start()
+            except BaseException as error:
+                result.set_exception(error)
+
+        start()
+        return result
+
+    def _wait_for_scheduler(self) -> None:
+        # Before it is connected again, Dask's client forgets all that it is given.
+        while self._client.status == "connecting" and not self._closed.is_set():
+            time.sleep(_POLL_SECONDS)
+        if self._client.status != "running":
+            raise ClusterError(
+                "the cluster's scheduler has ended, or could not be reached for "
+                f"{_RECONNECT_SECONDS // 60} minutes; once it runs, run the command again to resume"
+            )
+
+    def watch(self, say: Callable[[str], object]) -> None:
+        """Say what a command waits for, until ``shutdown``."""
+        was = ""
+        while not self._closed.wait(_LOOK_SECONDS):
+            with suppress(Exception):  # of Dask, as the connection is lost or closed
+                now = self._find_trouble()
+                if now != was:
+                    say(now or "the cluster works again")
+                was = now
+
+    def _find_trouble(self) -> str:
+        if self._client.status == "connecting":
+            minutes = _RECONNECT_SECONDS // 60
+            return f"the scheduler cannot be reached; waiting {minutes} minutes for one there"
+        return "" if self.num_workers else "no worker is left; waiting for one"
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Accept no more calls; what nobody waits for is not started."""
+        self._closed.set()
+
+
+class _LastingExecutor(Executor):
+    def __init__(self, cluster: ClusterExecutor, resources: Mapping[str, float]) -> None:
+        self._cluster, self._resources = cluster, resources
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        # Of a pure call, Dask makes the key of what it is.
+        how = {"pure": True, "resources": dict(self._resources) or None}
+        return self._cluster._submit(how, fn, *args, **kwargs)
+
+
+def _explain(error: BaseException) -> BaseException:
+    if type(error).__name__ == "KilledWorker":
+        return WorkerError(
+            "the workers that this was given to have died, one after another (out of memory?); "
+            "see their logs"
+        )
+    return error
+
+
+# --- connecting -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def open_cluster(
+    settings: ClusterSettings, say: Callable[[str], object]
+) -> Iterator[ClusterExecutor]:
+    """Connect to a cluster, or start one that ends with the block; ``say`` what is waited for."""
+    distributed = import_distributed()
+    with ExitStack() as stack:
+        where: Any = settings.address
+        if settings.address is None:
+            where = stack.enter_context(start_cluster(settings))
+        else:
+            _check_reachable(settings.address)
+        place = settings.address or settings.kind
+        if place == "kubernetes" or re.match("(tcp|ucx|ws):", place):
+            say(
+                f"{place} uses no certificates: anyone who can connect to it can run code as you, "
+                "here and on its workers; use tls:// unless its network is private"
+            )
+        try:
+            client = distributed.Client(where, timeout=_RECONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise ClusterError(f"--cluster {settings.address}: cannot be used: {error}") from error
+        stack.enter_context(client)
+        _wait_for_worker(client, say)
+        executor = ClusterExecutor(client, settings)
+        _compare_environments(executor, say)
+        Thread(target=executor.watch, args=(say,), daemon=True).start()
+        with executor:
+            yield executor
+
+
+def _check_reachable(address: str) -> None:
+    kind, _, place = address.partition("://")
+    host, _, port = place.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS) as scheduler:
+            # A scheduler speaks first. Dask would wait for anything else, as for one that is away.
+            if kind == "tcp" and not scheduler.recv(1):
+                raise ConnectionError("the connection was closed")
+    except (OSError, UnicodeError) as error:  # UnicodeError: no name of a host
+        reason = getattr(error, "strerror", None) or error
+        raise ClusterError(
+            f"--cluster {address}: no scheduler answers ({reason}); start one with dask scheduler, "
+            "or mend the address"
+        ) from error
+
+
+def _wait_for_worker(client: Any, say: Callable[[str], object]) -> None:
+    with suppress(TimeoutError):
+        client.wait_for_workers(1, timeout=2)
+        return
+    say(f"waiting for a worker of {client.scheduler.address}")
+    client.wait_for_workers(1)
+
+
+# --- what is called on workers --------------------------------------------------------------------
+
+
+def _describe_host() -> tuple[str, int, list[int]]:
+    cores = sorted(getattr(os, "sched_getaffinity", lambda _: ())(0))
+    return socket.gethostname(), count_cores(), cores
+
+
+def _describe_environment() -> dict[str, str]:
+    found = {"transformer-cli": __version__, "Python": python_version()}
+    for package in _COMPARED:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found
+
+
+def _compare_environments(executor: ClusterExecutor, say: Callable[[str], object]) -> None:
+    """Say in one line what differs on workers; ClusterError: it is this program's version."""
+    ours = _describe_environment()
+    found = executor.run_everywhere(_describe_environment, and_scheduler=True)
+    for worker, theirs in found.items():
+        differing = [
+            f"{name} {theirs.get(name, 'missing')} (here {ours.get(name, 'missing')})"
+            for name in {**ours, **theirs}
+            if ours.get(name) != theirs.get(name)
+        ]
+        if ours["transformer-cli"] != theirs["transformer-cli"]:
+            raise ClusterError(f"{worker} has {differing[0]}; install the same version")
+        if differing:
+            say(f"{worker} differs: {', '.join(differing)}; results may differ, too")
+            return

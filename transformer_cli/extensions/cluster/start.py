@@ -1,0 +1,252 @@
+"""Start a Dask cluster for one command, which other users can neither reach nor change.
+
+A certificate is made for each cluster, and its processes talk only to those that have it. Dask's
+web servers ask for no certificate, so they are turned off.
+"""
+
+import os
+import shlex
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from copy import copy
+from inspect import signature
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any
+
+from transformer_cli.base.child import block_sigint
+from transformer_cli.base.errors import (
+    ClusterError,
+    MissingExtraError,
+    did_you_mean,
+    hide_credentials,
+    shorten_middle,
+)
+from transformer_cli.base.packages import HIDDEN_PREFIX, import_extra
+from transformer_cli.config.setting_tree import Node, find_place, setting_error
+from transformer_cli.extensions.cluster.settings import QUEUES, ClusterSettings, QueueCluster
+
+_NANNY = "distributed.nanny.pre-spawn-environ"
+# Workers we start: this program reports their errors, and their stderr is ours. With Dask's setting
+# of malloc, a training step takes twice the time, and its profiler takes 2 % of a core per worker.
+_CONFIG = {
+    "logging": {"distributed": "critical", "distributed.client": "critical"},
+    f"{_NANNY}.DASK_LOGGING__DISTRIBUTED": "critical",
+    f"{_NANNY}.MALLOC_TRIM_THRESHOLD_": None,
+    "distributed.worker.profile.enabled": False,
+}
+# Dask reads the addresses of processes that it starts over SSH from their logs.
+_SSH_CONFIG = {"logging.distributed": "info", f"{_NANNY}.DASK_LOGGING__DISTRIBUTED": "info"}
+# Arguments of schedulers and workers that turn off the dashboard and then the web server.
+_NO_WEB = {"dashboard": False, "dashboard_address": "127.0.0.1:0", "preload": [__name__]}
+
+
+def import_distributed() -> ModuleType:
+    """Import Dask's package for clusters, with our settings, which it reads as it is imported."""
+    import_extra("dask", "cluster", "--cluster").config.set(_CONFIG)
+    return import_extra("distributed", "cluster", "--cluster")
+
+
+def check_options(settings: ClusterSettings, root: Node) -> None:
+    """Check the names of the arguments for Dask, given in the file ``root``; raise ConfigError."""
+    options = _options(settings)
+    if not options:  # Dask need not be imported for it
+        return
+    classes = _find_classes(settings.kind)
+    known = [name for each in classes for name in signature(each).parameters]
+    for name in options:
+        if name not in known:
+            keys = (settings.kind, "options", name)
+            hint = did_you_mean(name, known) or "remove it"
+            problem = f"no argument of Dask's {classes[0].__name__}; {hint}"
+            raise setting_error(find_place(root, keys), keys, problem)
+
+
+def _options(settings: ClusterSettings) -> dict[str, Any]:
+    return getattr(getattr(settings, settings.kind), "options", {})
+
+
+def _find_classes(kind: str) -> tuple[Any, ...]:
+    """Return the class of a kind of cluster, and those that it passes other arguments on to."""
+    distributed = import_distributed()
+    if kind == "local":
+        return (
+            distributed.LocalCluster,
+            distributed.Nanny,
+            distributed.Worker,
+            distributed.core.Server,
+        )
+    if kind == "ssh":
+        return distributed.SSHCluster, distributed.SpecCluster
+    if kind == "kubernetes":
+        operator = import_extra("dask_kubernetes.operator", None, "--cluster with kubernetes")
+        return operator.KubeCluster, distributed.deploy.Cluster
+    jobqueue = import_extra("dask_jobqueue", "cluster", f"--cluster with {kind}")
+    cluster_class = getattr(jobqueue, QUEUES[kind])
+    return cluster_class, jobqueue.JobQueueCluster, cluster_class.job_cls, jobqueue.core.Job
+
+
+@contextmanager
+def start_cluster(settings: ClusterSettings) -> Iterator[Any]:
+    """Start a cluster with its scheduler in this process, or where its kind has it.
+
+    It accepts only processes that have the certificate made for it; on Kubernetes, anyone.
+    """
+    jobs = getattr(settings, settings.kind)
+    with ExitStack() as stack:
+        try:
+            private = stack.enter_context(_private_directory(settings))
+            cluster = stack.enter_context(_create(settings, private))
+            if isinstance(jobs, QueueCluster):
+                # Not scale, which submits them later, and logs what goes wrong.
+                for _ in range(jobs.jobs):
+                    cluster.worker_spec.update(cluster.new_worker_spec())
+                cluster.sync(_wait_until_submitted, cluster)
+        except MissingExtraError:
+            raise
+        except Exception as error:  # of any kind, as options have any value
+            with suppress(AssertionError):  # Dask's, of jobs that could not be submitted
+                stack.close()
+            first: BaseException = error
+            while first.__cause__ is not None:  # Dask's own say that something failed
+                first = first.__cause__
+            said = hide_credentials(" ".join(str(first).split())) or type(first).__name__
+            reason = shorten_middle(said, 300)
+            options = ", ".join(_options(settings))
+            given = f" with {settings.kind}.options {options}" if options else ""
+            problem = f"{settings.kind} cannot be started{given}: {reason}"
+            raise ClusterError(f"--cluster: {problem}") from error
+        yield cluster
+
+
+@contextmanager
+def _private_directory(settings: ClusterSettings) -> Iterator[Path]:
+    """Make a directory for a cluster's own files, which no other user can open.
+
+    Dask would use one in /tmp that any user may have made, and import modules from there. Other
+    machines have to see it too, so unless everything runs here, it is in the working directory.
+    """
+    where = None
+    if settings.kind not in ("local", "kubernetes"):
+        shared = _options(settings).get("shared_temp_directory", ".")
+        where = Path(os.path.expandvars(shared)).expanduser().absolute()
+    made = TemporaryDirectory(prefix=HIDDEN_PREFIX, dir=where, ignore_cleanup_errors=True)
+    with made as private:
+        dask = import_extra("dask", "cluster", "--cluster")
+        try:
+            with dask.config.set({"temporary-directory": private}):
+                yield Path(private)
+        finally:  # once it is gone, another user might make it
+            sys.path[:] = [path for path in sys.path if not path.startswith(private)]
+
+
+async def _wait_until_submitted(cluster: Any) -> None:
+    await cluster
+
+
+def _create(settings: ClusterSettings, private: Path) -> Any:
+    cluster_class, *_ = _find_classes(settings.kind)
+    options = dict(_options(settings))
+    if pods := settings.kubernetes:
+        name = f"transformer-cli-{uuid.uuid4().hex[:8]}"
+        return cluster_class(name=name, image=pods.image, n_workers=pods.workers, **options)
+    import_extra("cryptography", "cluster", f"--cluster with {settings.kind}")
+    security = import_distributed().Security.temporary()
+    if local := settings.local:
+        dashboard = {"dashboard_address": options.pop("dashboard_address", None)}
+        scheduler = dashboard | options.pop("scheduler_kwargs", {})
+        options = {
+            "n_workers": local.workers,
+            "threads_per_worker": 1,
+            "silence_logs": "CRITICAL",  # of workers that cannot start, where _CONFIG is not read
+            "resources": dict(settings.resources),
+            "preload": _NO_WEB["preload"],
+            **options,
+            "scheduler_kwargs": _with_dashboard(scheduler),
+            "security": security,
+        }
+        with block_sigint():  # for the thread that starts workers, too
+            return cluster_class(**options)
+    files = _write_certificate(security, private)
+    scheduler = _with_dashboard(options.pop("scheduler_options", {}))
+    options["scheduler_options"] = scheduler | {"protocol": "tls"}
+    options["security"] = type(security)(**files)
+    if ssh := settings.ssh:
+        import_extra("asyncssh", None, "--cluster with ssh")
+        options["scheduler_options"]["security"] = files
+        workers = {
+            "nthreads": 1,
+            "n_workers": ssh.workers,
+            "resources": dict(settings.resources),
+            "security": files,
+            **_NO_WEB,
+        }
+        hosts = [ssh.hosts[0], *ssh.hosts]
+        options |= {"worker_options": workers, "remote_python": ssh.python}
+        with import_extra("dask", "cluster", "--cluster").config.set(_SSH_CONFIG):
+            return cluster_class(hosts, **options)
+    return _create_queue(settings, cluster_class, options, private)
+
+
+def _create_queue(
+    settings: ClusterSettings, cluster_class: Any, options: dict[str, Any], private: Path
+) -> Any:
+    jobs = getattr(settings, settings.kind)
+    named = {"walltime": jobs.walltime, "queue": jobs.queue, "account": jobs.account}
+    options = {key: value for key, value in named.items() if value is not None} | options
+    if jobs.gres is not None:
+        given = options.get("job_extra_directives", [])
+        options["job_extra_directives"] = [*given, f"--gres={jobs.gres}"]
+    arguments = ["--nthreads", "1", "--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
+    arguments += ["--preload", __name__]
+    if settings.resources:
+        arguments += ["--resources", format_resources(settings.resources)]
+    cluster = cluster_class(
+        cores=jobs.cores,
+        memory=jobs.memory,
+        processes=1,
+        worker_extra_args=[*arguments, *options.pop("worker_extra_args", [])],
+        python=jobs.python,
+        **{"local_directory": shlex.quote(str(private)), **options},
+    )
+    # Dask does not quote these names in the script of a job.
+    security = copy(options["security"])
+    for name in ("tls_ca_file", "tls_worker_cert", "tls_worker_key"):
+        setattr(security, name, shlex.quote(getattr(security, name)))
+    cluster.new_spec["options"]["security"] = security
+    return cluster
+
+
+def _write_certificate(security: Any, private: Path) -> dict[str, Any]:
+    """Write the certificate and its key; return the arguments of Dask's Security that use them."""
+    certificate, key = private / "certificate.pem", private / "key.pem"
+    certificate.write_text(security.tls_ca_file)
+    key.touch(mode=0o600)
+    key.write_text(security.tls_worker_key)
+    arguments = {"require_encryption": True, "tls_ca_file": str(certificate)}
+    for role in ("client", "scheduler", "worker"):
+        arguments |= {f"tls_{role}_cert": str(certificate), f"tls_{role}_key": str(key)}
+    return arguments
+
+
+def _with_dashboard(options: dict[str, Any]) -> dict[str, Any]:
+    """Return a scheduler's options: with the dashboard that they ask for on 127.0.0.1, or none."""
+    if (address := options.get("dashboard_address")) is None:
+        return {**_NO_WEB, **options, "dashboard_address": _NO_WEB["dashboard_address"]}
+    return {**options, "dashboard_address": f"127.0.0.1:{str(address).rpartition(':')[2]}"}
+
+
+def dask_setup(server: Any) -> None:
+    """Stop the web server of a scheduler or worker that preloads this module.
+
+    Dask starts it even without a dashboard.
+    """
+    server.http_server.stop()
+
+
+def format_resources(resources: Mapping[str, float]) -> str:
+    """Return resources as the option of Dask's workers has them."""
+    return ",".join(f"{name}={amount:g}" for name, amount in resources.items())

@@ -1,0 +1,64 @@
+"""Lists of terms: TSV of source, target and notes, or TBX."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from transformer_cli.base.compression import is_compressed
+from transformer_cli.base.errors import CorpusError
+from transformer_cli.config.languages import normalize_language
+from transformer_cli.data.corpus import stream_lines
+from transformer_cli.extensions.constraints.terms import TermList, make_term
+from transformer_cli.extensions.corpora.tables import tabs_hint
+from transformer_cli.extensions.corpora.tmx import TBX, TmxReader
+
+_MOST_TERMS = 1_000_000
+_HEADER = {"source", "src", "target", "tgt"}
+
+
+def read_terms(path: Path, src_lang: str, tgt_lang: str) -> TermList:
+    """Read the terms of a file; of a source that is there several times, as one term.
+
+    Raises:
+        CorpusError: it cannot be read, or a term has no words.
+    """
+    languages = src_lang, tgt_lang
+    targets: dict[str, tuple[str, list[str]]] = {}
+    for where, source, translations in _read_rows(path, languages):
+        targets.setdefault(source, (where, []))[1].extend(translations)
+        if len(targets) > _MOST_TERMS:
+            raise CorpusError(f"{where}: more than {_MOST_TERMS:,} terms; give fewer")
+    terms = []
+    for source, (where, translations) in targets.items():
+        try:
+            terms.append(make_term(source, translations))
+        except ValueError as error:
+            raise CorpusError(f"{where}: {error}; give a term and its translation") from error
+    if not terms:
+        raise CorpusError(f"{path}: there are no terms in it; give a term on each line")
+    return TermList(terms)
+
+
+def _read_rows(path: Path, languages: tuple[str, str]) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield where a term is, its source and its translations."""
+    plain = path.with_suffix("") if is_compressed(path) else path
+    if plain.suffix.lower() in (".tbx", ".xml"):
+        for src, tgt in TmxReader(path, (path,), 0.0, languages, form=TBX).pairs():
+            yield str(path), src, [tgt]
+        return
+    names = _HEADER | set(languages)
+    for number, line in enumerate(stream_lines(path, once=True), start=1):
+        fields = [field.strip() for field in line.split("\t")]
+        is_header = number == 1 and {_read_head(field) for field in fields[:2]} <= names
+        if is_header or not line.strip() or line.startswith("#"):
+            continue
+        if len(fields) < 2 or not all(fields[:2]):
+            raise CorpusError(
+                f"{path}:{number}: expected a term, a tab and its translation, found "
+                f"'{line.strip()[:60]}'{tabs_hint(fields)}"
+            )
+        yield f"{path}:{number}", fields[0], [each.strip() for each in fields[1].split("|")]
+
+
+def _read_head(field: str) -> str:
+    """Return a column's head as it is compared: in lower case, or a language's name."""
+    return field.casefold() if field.casefold() in _HEADER else normalize_language(field) or field

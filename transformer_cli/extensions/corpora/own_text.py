@@ -1,0 +1,214 @@
+"""A first experiment on text of the user's own, or of OPUS: its configuration."""
+
+import os.path
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from transformer_cli.base.compression import is_compressed, match_members, open_text, split_archive
+from transformer_cli.base.errors import CorpusError, UsageError
+from transformer_cli.base.files import is_same_file
+from transformer_cli.config.languages import normalize_language
+from transformer_cli.config.shipped import SCHEMA, fill_template, quote_path, shipped_directory
+from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.extensions.corpora.opening import MAX_BAD_UNITS
+from transformer_cli.extensions.corpora.rules import ScriptCheck
+from transformer_cli.extensions.corpora.tables import TsvReader
+from transformer_cli.extensions.stores.opus import Release
+from transformer_cli.text.scripts import scripts_of
+
+_LANGUAGE_OPTIONS = ("--src-lang", "--tgt-lang")
+_MAX_HELD_OUT = 1000
+_SHARE_HELD_OUT = 20
+"""One pair in so many, of each split, as long as these are fewer than the maximum."""
+_TATOEBA = "Everyday sentences of tatoeba.org and www.manythings.org/anki (CC-BY 2.0 France)"
+"""With what its licence asks for: to be named."""
+
+
+class NewConfig(NamedTuple):
+    """A configuration to write."""
+
+    path: Path
+    text: str
+
+    def write(self, made: Path) -> None:
+        """Write it, with the schema, into a directory."""
+        (made / self.path).parent.mkdir(parents=True, exist_ok=True)
+        (made / self.path).write_text(self.text, encoding="utf-8", newline="\n")
+        shutil.copyfile(shipped_directory() / SCHEMA, made / SCHEMA)
+
+
+def read_languages(src_lang: str, tgt_lang: str) -> tuple[str, str]:
+    """Return the names of two languages in their usual form; raise UsageError if they aren't."""
+    names = normalize_language(src_lang), normalize_language(tgt_lang)
+    for option, given, name in zip(_LANGUAGE_OPTIONS, (src_lang, tgt_lang), names, strict=True):
+        if name is None:
+            raise UsageError(f"{option} {given}: is no language code such as de, pt-BR or zh_TW")
+    src, tgt = map(str, names)
+    if src == tgt:
+        raise UsageError(f"--tgt-lang {tgt_lang}: is --src-lang too; they must differ")
+    return src, tgt
+
+
+def check_files(files: ParallelFiles) -> None:
+    """Check that the sides are two files that can be opened.
+
+    Raises:
+        MissingTextError: there is no such file.
+        MissingExtraError: it is compressed, and the package that reads it is missing.
+        CorpusError: it cannot be read as often as it takes, or both sides are one file.
+    """
+    for path in files.paths:
+        if path.is_dir():
+            raise CorpusError(f"{path}: is a directory; name a file in it")
+        if path.exists() and not path.is_file():
+            raise CorpusError(f"{path}: is no file; a pipe can be read only once, so save it first")
+        open_text(path).close()
+    if is_same_file(*files.paths):
+        raise CorpusError(f"{files.src}: is given for both sides; name the other side's file, too")
+
+
+def guess_languages(src: Path, tgt: Path) -> tuple[str, str]:
+    """Return languages by the endings of files, as in train.de and train.zh_TW; '' for unknown."""
+    of_src, of_tgt = (
+        _guess_language((Path(path.stem) if is_compressed(path) else path).suffix[1:])
+        for path in (src, tgt)
+    )
+    return (of_src, of_tgt) if of_src != of_tgt else ("", "")
+
+
+def _guess_language(ending: str) -> str:
+    # Three letters may be a language, or 'txt'.
+    is_likely = re.match("[a-z]{2}(?![A-Za-z])", ending) or scripts_of(ending) is not None
+    return (normalize_language(ending) or "") if is_likely else ""
+
+
+def configure_own(
+    languages: tuple[str, str],
+    texts: Mapping[str, ParallelFiles],
+    directory: Path,
+    name: str | None = None,
+) -> NewConfig:
+    """Return the configuration for ``directory``; it is named after the languages by default.
+
+    ``texts`` has 'train', and perhaps 'val' and 'test'; without 'val', pairs of 'train' are held
+    out for what is missing.
+
+    Raises:
+        CorpusError: a file cannot be read, or has too few lines.
+    """
+    counts = {split: _count(texts[split]) for split in ("val", "test", "train") if split in texts}
+    sources = {split: _describe_source(directory, pair) for split, pair in texts.items()}
+    missing = [] if "val" in texts else [name for name in ("val", "test") if name not in texts]
+    held_out = _hold_out(texts["train"].src, counts["train"], missing)
+    filled = fill_template("Your own text", languages, counts["train"], sources, held_out)
+    return _name_config(name, "own", languages, filled)
+
+
+def _describe_source(directory: Path, pair: ParallelFiles) -> str:
+    encoding = "" if pair.encoding is None else f", encoding: {pair.encoding}"
+    return f"{{src: {_quote(directory, pair.src)}, tgt: {_quote(directory, pair.tgt)}{encoding}}}"
+
+
+def _name_config(name: str | None, kind: str, languages: tuple[str, str], text: str) -> NewConfig:
+    return NewConfig(Path(f"configs/{name or '_'.join((kind, *languages))}.yaml"), text)
+
+
+def configure_release(
+    release: Release, languages: tuple[str, str], name: str | None = None
+) -> NewConfig:
+    """Return the configuration for a corpus of OPUS, by the size that OPUS gives.
+
+    Raises:
+        CorpusError: OPUS gives none, or it is too small.
+    """
+    pairs, source = release.alignment_pairs, {"train": f"{{opus: {release.name}}}"}
+    if pairs is None:
+        raise CorpusError(
+            f"{release.name}: OPUS does not say how large it is, which the model has to fit; start "
+            f"from another corpus, and name this one there, as {source['train']}"
+        )
+    held_out = _hold_out(release.name, pairs, ["val", "test"])
+    filled = fill_template(f"{release.name} of OPUS", languages, pairs, source, held_out)
+    return _name_config(name, f"opus_{release.corpus.lower()}", languages, filled)
+
+
+def configure_tatoeba(
+    file: Path, languages: tuple[str, str], directory: Path, name: str | None = None
+) -> NewConfig:
+    """Return the configuration for ``directory`` for a zip of manythings.org/anki.
+
+    Raises:
+        UsageError: none of the languages is English, or one does not fit the text.
+        MissingTextError: there is no such file.
+        CorpusError: the file cannot be read, or is no such zip.
+    """
+    if "en" not in languages:
+        given = "--src-lang {} --tgt-lang {}".format(*languages)
+        raise UsageError(f"{given}: these files have English and another language; name en, too")
+    if split_archive(file) != (file, ""):
+        open_text(file).close()  # tells what is wrong with a file that is not there
+        problem = "is no zip by its name; name one of https://www.manythings.org/anki"
+        raise CorpusError(f"{file}: {problem}, or rename it to end in .zip")
+    tables = [path for path in match_members(file, "*.txt") if not path.name.startswith("_")]
+    if len(tables) != 1:
+        raise CorpusError(
+            f"{file}: has {len(tables)} tables, where a zip of manythings.org has one"
+        )
+    columns = (1, 2) if languages[0] == "en" else (2, 1)  # English is always first
+    pairs = _count_checked(TsvReader(file, tuple(tables), MAX_BAD_UNITS, columns), languages)
+    path = _quote(directory, file, tables[0].name)
+    source = f"{{tsv: {path}, src_column: {columns[0]}, tgt_column: {columns[1]}}}"
+    held_out = _hold_out(tables[0], pairs, ["val", "test"])
+    sources = {"train": source}
+    filled = fill_template(_TATOEBA, languages, pairs, sources, held_out, has_families=True)
+    return _name_config(name, "own_tatoeba", languages, filled)
+
+
+def _hold_out(where: Path | str, pairs: int, splits: list[str]) -> dict[str, int]:
+    """Return how many pairs are held out for each split."""
+    if splits and pairs < _SHARE_HELD_OUT:
+        raise CorpusError(
+            f"{where}: has {pairs} lines, too few to hold some out for validation; take --from own "
+            "with validation text of your own, --val-src and --val-tgt"
+        )
+    return dict.fromkeys(splits, min(_MAX_HELD_OUT, pairs // _SHARE_HELD_OUT))
+
+
+def _quote(directory: Path, path: Path, member: str = "") -> str:
+    return quote_path(_seen_from(directory, path) / member)
+
+
+def _count(files: ParallelFiles) -> int:
+    return sum(1 for _ in files.pairs())
+
+
+def _count_checked(reader: TsvReader, languages: tuple[str, str]) -> int:
+    """Count a table's pairs; raise UsageError if a side is not in its language's script."""
+    checks = [ScriptCheck(language) for language in languages]
+    pairs, foreign = 0, [0, 0]
+    for sides in reader.pairs():
+        pairs += 1
+        for side, check in enumerate(checks):
+            foreign[side] += check.foreign_script(sides[side]) is not None
+    for option, language, lines in zip(_LANGUAGE_OPTIONS, languages, foreign, strict=True):
+        if lines > pairs / 2:
+            raise UsageError(
+                f"{option} {language}: most lines of that side of {reader.path} are in another "
+                "script; give the language that the zip is in"
+            )
+    return pairs
+
+
+def _seen_from(directory: Path, path: Path) -> Path:
+    """Return a relative path as one that starts from ``directory``."""
+    try:
+        if path.is_absolute():
+            return path
+        # Where links lead, since that is where a command sees `..` from.
+        parent = Path(os.path.relpath(path.parent.resolve(), directory.resolve()))
+        return parent / path.name
+    except ValueError:  # they are on two drives of Windows
+        return path.absolute()

@@ -1,0 +1,391 @@
+"""Pairs in gettext's PO and MO files, and the entries of both."""
+
+import re
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from gettext import c2py
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from transformer_cli.base.compression import open_text
+from transformer_cli.base.encodings import find_encoding
+from transformer_cli.base.errors import CorpusError
+from transformer_cli.config.languages import base_language
+from transformer_cli.data.corpus import bounded_lines, without_byte_order_mark
+from transformer_cli.extensions.corpora.units import (
+    InvalidTextError,
+    OddFileError,
+    Unit,
+    UnitReader,
+    comparable_code,
+    one_line,
+)
+
+Texts = Mapping[str, str]
+"""Of an entry, by keyword: msgctxt, msgid, msgid_plural, msgstr or msgstr[0] and so on."""
+
+_MAGICS = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}  # of MO, and its byte order
+_MAX_BYTES = 1 << 25  # of an entry, of a header with its comments, and of an MO file
+_LINE = re.compile(
+    r"\s*+(?:(?P<comment>#.*)"
+    r"|(?:(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[\d{1,3}\])?)\s*+)?"
+    r'"(?P<text>(?:[^"\\]|\\.)*+)")?\s*+'
+)
+_ESCAPE = re.compile(r"((?:\\x[0-9A-Fa-f]{1,2}|\\[0-7]{1,3})+)|\\(.)")
+_BYTE = re.compile(r"\\(?:x([0-9A-Fa-f]+)|([0-7]+))")
+ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_CHARSET = re.compile(
+    rb"Content-Type:(?:(?!Content-Type:)[^\n])*?charset=\s*+([\w.:-]++)", re.IGNORECASE
+)
+_PLURAL_FORMS = re.compile(r"nplurals\s*=\s*(\d{1,3})\s*;\s*plural\s*=([^;]*)")
+_NUMBERS = range(1, 1001)
+"""Of things: enough to find the form of most, as rules go by the last two digits."""
+_NAMES = (
+    "arabic ar basque eu belarusian be bengali bn bokmål nb bosnian bs bulgarian bg catalan ca "
+    "chinese zh croatian hr czech cs danish da dutch nl english en esperanto eo estonian et "
+    "finnish fi french fr galician gl georgian ka german de greek el gujarati gu hebrew he hindi "
+    "hi hungarian hu icelandic is indonesian id irish ga italian it japanese ja kannada kn kazakh "
+    "kk khmer km korean ko latvian lv lithuanian lt macedonian mk malay ms marathi mr norwegian no "
+    "nynorsk nn persian fa polish pl portuguese pt punjabi pa romanian ro russian ru serbian sr "
+    "slovak sk slovenian sl spanish es swedish sv tamil ta telugu te thai th turkish tr ukrainian "
+    "uk urdu ur vietnamese vi welsh cy"
+)
+_CODES = dict(zip(_NAMES.split()[::2], _NAMES.split()[1::2], strict=True))
+
+
+class PluralForms(NamedTuple):
+    """What a header says of the forms of a plural."""
+
+    number: int
+    one: int  # the form for one thing
+    many: int  # the form for most numbers of things
+    one_has_others: bool = False  # whether the form for one is also used for 21, say
+
+
+@dataclass(frozen=True)
+class PoReader(UnitReader):
+    """Messages and their translations; of a plural, the forms of one thing and of most numbers."""
+
+    languages: tuple[str, str]
+
+    def units(self, file: Path) -> Iterator[Unit]:
+        """Yield the pairs of each translated entry that is neither fuzzy nor obsolete."""
+        name, plural = str(file), None
+        is_swapped = self._is_swapped("", name)
+        with open_text(file) as raw:
+            is_mo = raw.peek(4)[:4] in _MAGICS
+            for place, texts in (_read_mo if is_mo else _read_po)(raw, name):
+                if is_header(texts):
+                    header = read_header(texts.get("msgstr", ""))
+                    is_swapped = self._is_swapped(header.get("language", ""), name)
+                    plural = read_plural_forms(header.get("plural-forms", ""))
+                else:
+                    yield from _pairs(texts, place, plural, is_swapped)
+
+    def nothing_found(self) -> str:
+        """Return why there may be no pairs."""
+        return "there are no translated entries in it"
+
+    def _is_swapped(self, language: str, name: str) -> bool:
+        """Return whether the messages are in the target language, given that of the header."""
+        src, tgt = map(base_language, self.languages)
+        code = language_code(language)
+        if code not in ("", src, tgt):
+            raise OddFileError(
+                f"{name}: the header says 'Language: {language[:40]}', which is neither the source "
+                f"language '{src}' nor the target language '{tgt}'"
+            )
+        if src == tgt:  # pt-BR and pt-PT
+            comparable = comparable_code(self.languages)
+            return comparable(language) == comparable(self.languages[0])
+        # Messages are in English, but in a few programs.
+        return code == src if code else tgt == "en"
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class PoEntry:
+    """An entry of a PO file; lines are numbered from 0."""
+
+    line: int  # the first with a keyword
+    first: int | None = None  # the first of its comments
+    texts: dict[str, str] = field(default_factory=dict)
+    flags: list[int] = field(default_factory=list)  # lines
+    previous: list[int] = field(default_factory=list)
+    is_fuzzy: bool = False
+    is_format: bool = False
+    translation: range = range(0)  # lines
+
+    @property
+    def sources(self) -> list[str]:
+        """The messages: of one thing, and perhaps of many."""
+        return [self.texts[key] for key in ("msgid", "msgid_plural") if key in self.texts]
+
+    @property
+    def forms(self) -> list[str]:
+        """The keywords of translations."""
+        return [key for key in self.texts if key.startswith("msgstr")]
+
+    def add_comment(self, number: int, comment: str) -> None:
+        """Note a comment: which line has it, and what it says."""
+        if self.first is None:
+            self.first = number
+        if comment[1:2] == "|":
+            self.previous.append(number)
+        elif comment[1:2] in (",", "="):  # gettext 1.0 has flags in both
+            self.flags.append(number)
+            flags = read_flags(comment)
+            self.is_fuzzy |= "fuzzy" in flags
+            self.is_format |= any(re.fullmatch(r"(?!no-)[\w-]+-format", flag) for flag in flags)
+
+
+def read_flags(comment: str) -> list[str]:
+    """Return the flags that a comment has."""
+    return [flag.strip() for flag in comment[2:].split(",") if flag.strip()]
+
+
+def read_entries(
+    lines: Iterable[str], encoding: str, refuse: Callable[[int, str], Exception]
+) -> Iterator[PoEntry]:
+    """Yield each entry of a PO file that is not obsolete.
+
+    ``encoding`` is that of bytes that are written as escapes. ``refuse`` gives the error to raise
+    about a line and its problem; an entry without end is a CorpusError in any case.
+    """
+    entry, key, size = PoEntry(0), "", 0
+    parts: dict[str, list[str]] = {}  # of the texts: a long one has many lines
+
+    def end() -> PoEntry:
+        entry.texts = {key: "".join(texts) for key, texts in parts.items()}
+        parts.clear()
+        if "msgid" not in entry.texts or not entry.forms:
+            problem = "an entry without its msgid or msgstr, or out of order"
+            raise refuse(entry.line, problem)
+        return entry
+
+    for number, line in enumerate(lines):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise refuse(number, "no line of a PO file")
+        comment, keyword, text = match["comment"], match["key"], match["text"]
+        if entry.translation and (comment or (keyword and not keyword.startswith("msgstr"))):
+            yield end()
+            entry, key, size = PoEntry(0), "", 0
+        size += len(line)
+        if size > _MAX_BYTES:
+            # An OddFileError would only skip this file, of several.
+            problem = f"an entry of more than {_MAX_BYTES:,} characters"
+            raise CorpusError(str(refuse(number, problem)))
+        if comment:
+            if comment[1:2] == "~":  # what went before is of an obsolete entry
+                if parts:
+                    raise refuse(number, "an obsolete line in the midst of an entry")
+                entry, size = PoEntry(0), 0
+            elif not parts:
+                entry.add_comment(number, comment)
+        elif keyword:
+            if keyword in parts:
+                raise refuse(number, f"a second {keyword} of one entry")
+            if not parts:
+                entry.line = number
+            key = keyword
+            parts[key] = [_unescape(text, encoding)]
+        elif text is not None:
+            if not key:
+                raise refuse(number, "a text without msgid or msgstr")
+            parts[key].append(_unescape(text, encoding))
+        if text is not None and key.startswith("msgstr"):
+            start = entry.translation.start if entry.translation else number
+            entry.translation = range(start, number + 1)
+    if parts:
+        yield end()
+
+
+def _unescape(text: str, encoding: str) -> str:
+    def unescape(match: re.Match[str]) -> str:
+        numbers, sign = match.groups()
+        if sign is not None:
+            return ESCAPES.get(sign, sign)
+        codes = (int(one or other, 16 if one else 8) for one, other in _BYTE.findall(numbers))
+        try:
+            return bytes(code & 0xFF for code in codes).decode(encoding)
+        except UnicodeError:
+            return match[0]
+
+    return _ESCAPE.sub(unescape, text) if "\\" in text else text
+
+
+def _read_po(raw: BinaryIO, name: str) -> Iterator[tuple[str, Texts]]:
+    """Yield the texts of the header and of each entry that is not fuzzy, and where they are."""
+
+    def refuse(line: int, problem: str) -> OddFileError:
+        return OddFileError(f"{name}:{line + 1}: {problem}")
+
+    encoding, lines = _open_lines(raw, name)
+    for entry in read_entries(_decode_lines(lines, encoding, name), encoding, refuse):
+        if not entry.is_fuzzy or is_header(entry.texts):  # as xgettext's templates have it
+            yield f"{name}:{entry.line + 1}", entry.texts
+
+
+def _open_lines(raw: BinaryIO, name: str) -> tuple[str, Iterator[bytes]]:
+    """Return the encoding of a PO file, as its header says, and its lines."""
+    lines = bounded_lines(raw, name)
+    head: list[bytes] = []
+    size = messages = 0
+    for line in lines:
+        head.append(line if head else without_byte_order_mark(line, name))
+        messages += head[-1].lstrip().startswith(b"msgid ")
+        size += len(line)
+        if size > _MAX_BYTES:
+            raise CorpusError(f"{name}: a header of more than {_MAX_BYTES >> 20} MiB")
+        if messages > 1:
+            break
+    return read_encoding(b"".join(head), name), chain(head, lines)
+
+
+def _decode_lines(lines: Iterable[bytes], encoding: str, name: str) -> Iterator[str]:
+    try:
+        for line in lines:
+            yield line.decode(encoding)
+    except UnicodeError as error:
+        raise OddFileError(f"{name}: the file is not {encoding}") from error
+
+
+def _read_mo(raw: BinaryIO, name: str) -> Iterator[tuple[str, Texts]]:
+    """Yield the texts of each entry of an MO file, and where it is."""
+    data = raw.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise CorpusError(f"{name}: an MO file of more than {_MAX_BYTES >> 20} MiB")
+    strings = _mo_strings(data, name)
+    encoding = read_encoding(strings[0][1] if strings and not strings[0][0] else b"", name)
+    for number, both in enumerate(strings, start=1):
+        try:
+            message, form = (text.decode(encoding) for text in both)
+        except UnicodeError as error:
+            raise OddFileError(f"{name}: the file is not {encoding}") from error
+        context, has_context, message = message.rpartition("\4")
+        texts = {"msgctxt": context} if has_context else {}
+        texts["msgid"], is_plural, plural = message.partition("\0")
+        if is_plural:
+            texts["msgid_plural"] = plural
+            texts |= {f"msgstr[{n}]": each for n, each in enumerate(form.split("\0"))}
+        else:
+            texts["msgstr"] = form
+        yield f"{name}: entry {number}", texts
+
+
+def _mo_strings(data: bytes, name: str) -> list[tuple[bytes, bytes]]:
+    """Return the messages and their translations, all of which lie in the file."""
+    order = _MAGICS[data[:4]]
+    try:
+        _, revision, count, *tables = struct.unpack_from(f"{order}5I", data)
+        # Length and offset of each string, by turns: of the messages, and of their translations.
+        messages, forms = (
+            struct.unpack_from(f"{order}{2 * count}I", data, table) for table in tables
+        )
+    except struct.error:
+        raise CorpusError(f"{name}: damaged MO file (it ends too early)") from None
+    if revision >> 16 > 1:
+        raise OddFileError(f"{name}: an MO file of an unknown revision")
+    lengths, offsets = messages[::2] + forms[::2], messages[1::2] + forms[1::2]
+    # Strings do not overlap; else a small file might hold text without end.
+    if sum(lengths) > 2 * len(data) or any(
+        length + offset > len(data) for length, offset in zip(lengths, offsets, strict=True)
+    ):
+        raise CorpusError(f"{name}: damaged MO file (it ends too early)")
+    texts = [data[at : at + length] for length, at in zip(lengths, offsets, strict=True)]
+    return list(zip(texts[:count], texts[count:], strict=True))
+
+
+def read_encoding(header: bytes, name: str) -> str:
+    """Return the character set that a header names."""
+    match = _CHARSET.search(header)
+    if match is None or match[1] == b"CHARSET":  # as a template has it
+        return "utf-8"
+    charset = match[1].decode("latin-1")
+    if encoding := find_encoding(charset):
+        return encoding
+    raise OddFileError(
+        f"{name}: the header names the character set '{charset[:40]}', which cannot be used; "
+        "convert the file to UTF-8, for example with msgconv"
+    )
+
+
+# --- entries --------------------------------------------------------------------------------------
+
+
+def is_header(texts: Texts) -> bool:
+    """Return whether an entry is the header."""
+    return not texts["msgid"] and "msgctxt" not in texts
+
+
+def read_header(text: str) -> dict[str, str]:
+    """Return the values of a header, by their names in lower case."""
+    lines = (line.partition(":") for line in text.split("\n"))
+    return {name.strip().lower(): value.strip() for name, _, value in lines}
+
+
+def _pairs(
+    texts: Texts, place: str, plural: PluralForms | None, is_swapped: bool
+) -> Iterator[Unit]:
+    try:
+        pairs = [
+            (one_line(text, "msgid"), one_line(form, "msgstr"))
+            for text, form in _match_forms(texts, plural)
+        ]
+    except InvalidTextError as error:
+        yield CorpusError(f"{place}: {error}")
+        return
+    for message, form in pairs:
+        if form:
+            yield (form, message) if is_swapped else (message, form)
+
+
+def _match_forms(texts: Texts, plural: PluralForms | None) -> list[tuple[str, str]]:
+    """Return each message of an entry with the form that translates it."""
+    if not texts.get("msgid_plural"):
+        return [(texts["msgid"], texts.get("msgstr", ""))]
+    forms = {int(key[7:-1]): text for key, text in texts.items() if key.startswith("msgstr[")}
+    if not any(forms.values()):
+        return []
+    number, one, many, _ = plural or PluralForms(2, 0, 1)  # gettext's own default
+    count = max(forms) + 1
+    if count != number:
+        says = f"for {number}" if plural else "that can be used"
+        raise InvalidTextError(
+            f"a plural of {count} forms, where the header has "
+            f"{'' if plural else 'no '}Plural-Forms {says}"
+        )
+    matched = [(texts["msgid_plural"], forms.get(many, ""))]
+    # A form for all numbers is no translation of 'one file'.
+    return matched if one == many else [(texts["msgid"], forms.get(one, "")), *matched]
+
+
+def language_code(language: str) -> str:
+    """Return the code of the language that a header names; nothing if it is not known."""
+    code = base_language(language)
+    if len(code) > 3:  # as 'Portuguese' or 'Brazilian Portuguese (pt)'
+        words = re.split(r"[(,;/]", language)[0].lower().split()
+        code = _CODES.get(words[-1], "") if words else ""
+    return code
+
+
+def read_plural_forms(text: str) -> PluralForms | None:
+    """Return what a header's Plural-Forms says; None: nothing that can be used."""
+    match = _PLURAL_FORMS.match(text)
+    if match is None:
+        return None
+    count = int(match[1])
+    try:
+        # As GNUTranslations reads it. It bounds the expression's length and depth.
+        one, *others = map(c2py(match[2].strip()), _NUMBERS)
+    except (ValueError, ArithmeticError, SyntaxError):  # the last of `n == !n`
+        return None
+    if not all(0 <= form < count for form in (one, *others)):
+        return None
+    return PluralForms(count, one, Counter(others).most_common(1)[0][0], one in others)

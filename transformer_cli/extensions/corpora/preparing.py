@@ -1,0 +1,454 @@
+"""Prepare a corpus, or clean it: read, filter and split its sources, and write aligned text.
+
+Each step is tasks of bounded size for an executor. Sources are cut into pieces (``pieces.py``), and
+each piece is read into parts of a spool; filters decide (``filters/deciding.py``), splits are
+drawn, and what is written of each part (``sorting.py``) is put together in order. What comes out
+depends neither on how the text is cut nor on where the tasks run.
+
+Cleaning writes what is left out as well, and says how much that is.
+"""
+
+import shutil
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, count, islice, repeat
+from pathlib import Path
+
+import numpy as np
+
+from transformer_cli.base.artifact import sum_json
+from transformer_cli.base.errors import CorpusError, TransformerCliError
+from transformer_cli.base.ranks import count_cores
+from transformer_cli.base.writing import remove_leftovers
+from transformer_cli.config.data_schema import (
+    CorpusData,
+    FilterName,
+    SourceConfig,
+    SplitConfig,
+)
+from transformer_cli.data.corpus import ConcatenatedSources, PairProgress
+from transformer_cli.data.pieces import Piece, count_bytes, cut_source
+from transformer_cli.data.workers import SerialExecutor, open_pool
+from transformer_cli.extensions.corpora import prepared
+from transformer_cli.extensions.corpora.deciding import Filtering, decide, write_part
+from transformer_cli.extensions.corpora.opening import SourceReader
+from transformer_cli.extensions.corpora.rules import Filter, build_filters
+from transformer_cli.extensions.corpora.sorting import (
+    DROPPED,
+    HELD_OUT,
+    SPLITS,
+    Draw,
+    DroppedPair,
+    Sorting,
+    append_part,
+    check_enough,
+    hold_out,
+    mark_near,
+    merge_examples,
+    scatter_sides,
+    sort_part,
+)
+from transformer_cli.extensions.corpora.spool import KeyExchange, Part, save
+from transformer_cli.extensions.corpora.units import BadUnits
+
+PART_PAIRS = 1 << 17
+"""Pairs that are decided about by one task."""
+PARTITION_PAIRS = 1 << 21
+"""Pairs whose digests are compared by one task."""
+MIN_BYTES_FOR_WORKERS = 1 << 24
+"""Text that is worth the second that it takes to start workers."""
+_DELETIONS = 10
+_MOST_COMPARED_BYTES = 1 << 28  # packed or not: a run that goes on waits for seconds at most
+
+
+def prepare_corpus(
+    data: CorpusData, directory: Path, progress: PairProgress, executor: Executor | None = None
+) -> prepared.CorpusRecord:
+    """Write a corpus into ``directory``, which must not exist, or be empty.
+
+    The sources are read once, by tasks of ``executor``: of one that has a process a core if none is
+    given, and of none if there is little to read.
+
+    Raises:
+        CorpusError: a source cannot be read, or no pair is left.
+        ConfigError: too few pairs are left for ``data.split``.
+        MissingExtraError: a format or a filter needs a package that is not installed.
+        WorkerError: a worker has died.
+        OSError: the files cannot be written.
+    """
+    artifact = prepared.corpus_artifact(directory)
+    return artifact.make(lambda made: write_corpus(data, made, progress, executor))
+
+
+def is_prepared(data: CorpusData, directory: Path) -> bool:
+    """Return whether ``directory`` has the splits of these settings, of the sources as they are.
+
+    The settings of sources, filters and drawn splits are not compared: the caller knows them.
+    """
+    record = prepared.read_corpus_record(directory)
+    if record is None:
+        return False
+    sources = _concatenate(_open_sources(data))
+    mtime_key = sources.mtime_key()
+    if mtime_key is not None and mtime_key == record.mtime_key:
+        return True
+    return record.made_of == {"sources": sources.source_sha256()}
+
+
+def has_changed(data: CorpusData, directory: Path) -> bool:
+    """Return whether the sources are here, and are not what ``directory`` records.
+
+    What would have to be fetched, or is large, is not read for that.
+    """
+    is_recorded = prepared.read_corpus_record(directory) is not None
+    if not is_recorded or not all(source.is_local for source in data.sources):
+        return False
+    try:
+        size = sum(count_bytes(source.reader) for source in _open_sources(data))
+        return size <= _MOST_COMPARED_BYTES and not is_prepared(data, directory)
+    except (TransformerCliError, OSError):  # a source is gone, or its package
+        return False
+
+
+@dataclass(frozen=True)
+class UnpreparedSplit:
+    """A split of a corpus that is known by its settings and sources, without preparing it."""
+
+    data: CorpusData
+    split: str
+
+    def source_sha256(self) -> str:
+        """Return a SHA-256 of the settings and the sources."""
+        sums = "".join(reader.source_sha256() for reader in _open_all(self.data))
+        return sum_json([self.split, self.data.fingerprint(), sums])
+
+
+@dataclass(frozen=True)
+class _Source:
+    name: str
+    config: SourceConfig
+    filters: Sequence[FilterName]
+    reader: SourceReader
+
+
+def _open_sources(data: CorpusData) -> list[_Source]:
+    return [
+        _Source(
+            f"sources[{number}] {source.name}",
+            source,
+            data.filters if source.filters is None else source.filters,
+            prepared.open_configured(source, data),
+        )
+        for number, source in enumerate(data.sources)
+    ]
+
+
+def _concatenate(sources: Sequence[_Source]) -> ConcatenatedSources:
+    return ConcatenatedSources(tuple(source.reader for source in sources))
+
+
+def _open_all(data: CorpusData) -> list[SourceReader]:
+    """Return the readers of all sources, also of the splits that are not drawn."""
+    return [
+        prepared.open_configured(source, data)
+        for source in (*data.sources, *prepared.given_sources(data).values())
+    ]
+
+
+def write_corpus(
+    data: CorpusData,
+    directory: Path,
+    progress: PairProgress,
+    executor: Executor | None = None,
+    examples: list[DroppedPair] | None = None,
+) -> prepared.CorpusRecord:
+    """Write a corpus into a directory that is there; see ``prepare_corpus``.
+
+    With a list for ``examples``, the pairs that are left out are appended to ``DROPPED``, and some
+    of each reason to the list.
+    """
+    sources = _open_sources(data)
+    text = _concatenate(sources)
+    mtime_key, source_sha256 = text.mtime_key(), text.source_sha256()
+    # The first pair of each, so that a wrong name is not found hours later.
+    for reader in _open_all(data):
+        next(reader.pairs(), None)
+    with _open_executor(executor, sources) as tasks, _open_work(directory) as work:
+        filtering = _describe_filters(data, sources, work)
+        parts = _read(filtering, sources, tasks, progress)
+        now = text.mtime_key()
+        if (now is None or now != mtime_key) and text.source_sha256() != source_sha256:
+            raise CorpusError(
+                "data.sources: files have changed while they were read; start again when nobody "
+                "writes to them"
+            )
+        sorting = _decide(filtering, sources, parts, data.split, tasks, examples is not None)
+        counts = _write(sorting, parts, tasks, directory, examples)
+    return prepared.CorpusRecord(
+        made_of={"sources": source_sha256},
+        mtime_key=mtime_key,
+        sources=list(map(_record, sources, repeat(sorting.fates), counts)),
+        given={
+            name: prepared.write_given_split(name, source, data, directory)
+            for name, source in prepared.given_sources(data).items()
+        },
+    )
+
+
+@contextmanager
+def _open_executor(given: Executor | None, sources: Sequence[_Source]) -> Iterator[Executor]:
+    """Yield the executor for text of this size; see ``prepare_corpus``."""
+    if sum(count_bytes(source.reader) for source in sources) < MIN_BYTES_FOR_WORKERS:
+        yield SerialExecutor()
+    elif given is not None:
+        yield given
+    else:
+        with open_pool(count_cores()) as executor:
+            yield executor
+
+
+@contextmanager
+def _open_work(directory: Path) -> Iterator[Path]:
+    """Yield a directory for what tasks leave for others; it is deleted at the end."""
+    work = directory.absolute() / "work"
+    work.mkdir()
+    yield work
+    # A worker that was cut off may go on for a moment, and write a file that others have read.
+    for _ in range(_DELETIONS):
+        shutil.rmtree(work, ignore_errors=True)
+    if work.exists():
+        shutil.rmtree(work)
+
+
+def _describe_filters(data: CorpusData, sources: Sequence[_Source], work: Path) -> Filtering:
+    return Filtering(
+        spool=work,
+        names=tuple(sorted({name for source in sources for name in source.filters})),
+        languages=(data.src_lang, data.tgt_lang),
+        active=tuple(frozenset({"blank", *source.filters}) for source in sources),
+        with_sides=data.split is not None,
+    )
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def _read(
+    filtering: Filtering, sources: Sequence[_Source], tasks: Executor, progress: PairProgress
+) -> list[Part]:
+    """Read all pairs into the spool."""
+    copies = filtering.spool / "copies"
+    copies.mkdir()
+    pieces = [cut_source(source.reader, copies, tasks, PART_PAIRS) for source in sources]
+    owners = (number for number, own in enumerate(pieces) for _ in own)
+    read = partial(_read_piece, filtering, PART_PAIRS)
+    results = tasks.map(read, owners, count(), chain.from_iterable(pieces))
+    parts: list[Part] = []
+    for source, own in zip(sources, pieces, strict=True):
+        found = _collect(source, islice(results, len(own)), parts)
+        deque(progress(found, source.name), maxlen=0)
+    shutil.rmtree(copies, ignore_errors=True)  # so that the text is on disk twice, not three times
+    return parts
+
+
+def _read_piece(
+    filtering: Filtering, part_pairs: int, source: int, number: int, piece: Piece
+) -> tuple[list[Part], BadUnits]:
+    units = BadUnits()
+    parts: list[Part] = []
+    pairs = prepared.readable_pairs(piece.pairs(units))
+    for first in pairs:
+        some = chain([first], islice(pairs, part_pairs - 1))
+        parts.append(write_part(filtering, f"{number}-{len(parts)}", source, some))
+    return parts, units
+
+
+def _collect(
+    source: _Source, results: Iterable[tuple[list[Part], BadUnits]], parts: list[Part]
+) -> Iterator[tuple[str, str]]:
+    """Append the parts of a source; yield something for each pair, for those who count them.
+
+    Raises:
+        CorpusError: too many units are damaged.
+    """
+    bad, max_share = source.reader.bad, getattr(source.reader, "max_bad_units", 0.0)
+    bad.units, bad.count, bad.why = 0, 0, None
+    for found, units in results:
+        bad.extend(units, max_share)
+        for part in found:
+            first = parts[-1].first + parts[-1].count if parts else 0
+            parts.append(replace(part, place=len(parts), first=first))
+            yield from repeat(("", ""), part.count)
+    bad.check(max_share)
+
+
+# --- deciding -------------------------------------------------------------------------------------
+
+
+def _decide(
+    filtering: Filtering,
+    sources: Sequence[_Source],
+    parts: Sequence[Part],
+    split: SplitConfig | None,
+    tasks: Executor,
+    with_dropped: bool,
+) -> Sorting:
+    """Decide what becomes of each pair."""
+    partitions = -(-sum(part.count for part in parts) // PARTITION_PAIRS)
+    rejected = decide(filtering, parts, partitions, tasks)
+    if not rejected[-1]:
+        raise _nothing_left(rejected[:-1], filtering.filters)
+    held_out = filtering.spool / "held_out"
+    if split is not None:
+        exchange = partial(KeyExchange, filtering.spool, parts=len(parts), partitions=partitions)
+        sides = exchange(name="src"), exchange(name="tgt")
+        draw = Draw(split, tuple(bool(source.config.split) for source in sources), sides)
+        list(tasks.map(partial(scatter_sides, draw), parts))
+        drawn = hold_out(draw, parts, tasks)
+        save(held_out, drawn)
+        if split.near == "apart":
+            mark_near(drawn, filtering.languages, parts, tasks)
+    return Sorting(
+        reasons=(*(filter_.name for filter_ in filtering.filters), HELD_OUT),
+        sources=tuple(source.name for source in sources),
+        split=split,
+        held_out=held_out,
+        with_dropped=with_dropped,
+    )
+
+
+def _nothing_left(rejected: np.ndarray, filters: Sequence[Filter]) -> CorpusError:
+    worst, most = filters[int(rejected.argmax())], rejected.max()
+    remedy = "mend the text" if worst.name == "blank" else "leave that filter out, or mend the text"
+    return CorpusError(
+        f"data.sources: no pair is left after the filters; of {rejected.sum():,}, {most:,} are "
+        f"rejected by '{worst.name}' ({worst.summary}); {remedy}"
+    )
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def _write(
+    sorting: Sorting,
+    parts: Sequence[Part],
+    tasks: Executor,
+    directory: Path,
+    examples: list[DroppedPair] | None,
+) -> np.ndarray:
+    """Write each pair where it belongs; return for each source how many have which fate."""
+    counts = np.zeros((len(sorting.sources), len(sorting.fates)), np.int64)
+    for part, done in zip(parts, tasks.map(partial(sort_part, sorting), parts), strict=True):
+        append_part(part, done.files, directory)
+        counts[part.source] += done.counts
+        if examples is not None:
+            examples[:] = merge_examples(examples, done.examples)
+    if sorting.split is not None:
+        train, val, test, *_, held_out = counts.sum(0).tolist()
+        check_enough(sorting.split, train + val + test + held_out, val + test, train)
+    return counts
+
+
+def _record(source: _Source, fates: Sequence[str], counts: np.ndarray) -> prepared.SourceRecord:
+    by_fate = {name: number for name, number in zip(fates, counts.tolist(), strict=True) if number}
+    return prepared.SourceRecord(
+        name=source.name,
+        pairs=int(counts.sum()),
+        bad=source.reader.bad.count,
+        first_bad=source.reader.bad.why,
+        removed={name: by_fate[name] for name in by_fate if name not in SPLITS.values()},
+        kept={name: by_fate[name] for name in by_fate if name in SPLITS.values()},
+    )
+
+
+# --- cleaning -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A filter or ``HELD_OUT``, and the pairs that it removes."""
+
+    name: str
+    summary: str
+    by_source: list[int]
+    """Pairs of each source."""
+    examples: list[DroppedPair]
+    """A sample of them, in their order."""
+
+    @property
+    def count(self) -> int:
+        """Pairs of all sources."""
+        return sum(self.by_source)
+
+
+@dataclass(frozen=True)
+class Cleaning:
+    """What became of the pairs of a corpus."""
+
+    record: prepared.CorpusRecord
+    reasons: list[Reason]
+    """In the order in which they are looked for; those that removed nothing are there too."""
+
+    @property
+    def pairs(self) -> int:
+        """All pairs that were read."""
+        return sum(source.pairs for source in self.record.sources)
+
+    @property
+    def bad(self) -> int:
+        """Units that could not be read."""
+        return sum(source.bad for source in self.record.sources)
+
+    @property
+    def kept(self) -> Counter[str]:
+        """Pairs that are left, by split."""
+        return sum((Counter(source.kept) for source in self.record.sources), Counter())
+
+
+def clean_corpus(
+    data: CorpusData, directory: Path, progress: PairProgress, executor: Executor | None = None
+) -> Cleaning:
+    """Write the pairs that are kept and those that are not into the new directory ``directory``.
+
+    See ``prepare_corpus``.
+    """
+    examples: list[DroppedPair] = []
+    remove_leftovers(directory.absolute().parent, others=[directory.name])
+
+    def write(made: Path) -> prepared.CorpusRecord:
+        head = f"pair\tsource\tfilter\t{data.src_lang}\t{data.tgt_lang}\n"
+        (made / DROPPED).write_text(head, encoding="utf-8", newline="")
+        record = write_corpus(data, made, progress, executor, examples)
+        # The same text gives the same bytes, whenever it was written.
+        return record.model_copy(update={"mtime_key": None})
+
+    record = prepared.corpus_artifact(directory).make(write)
+    reasons = [
+        Reason(
+            name,
+            summary,
+            [source.removed.get(name, 0) for source in record.sources],
+            [pair for pair in examples if pair.reason == name],
+        )
+        for name, summary in _summarize_reasons(data).items()
+    ]
+    return Cleaning(record, reasons)
+
+
+def is_written(name: str) -> bool:
+    """Return whether ``clean_corpus`` may write a file of this name, whatever its case."""
+    return name.lower() in (prepared.RECORD, DROPPED) or name.lower().endswith((".src", ".tgt"))
+
+
+def _summarize_reasons(data: CorpusData) -> dict[str, str]:
+    names = {*data.filters, *(name for source in data.sources for name in source.filters or [])}
+    filters = build_filters(names, data.src_lang, data.tgt_lang)
+    summaries: dict[str, str] = {filter_.name: filter_.summary for filter_ in filters}
+    if data.split is not None:
+        near = ", or it is a near-copy of a pair of those" if data.split.near else ""
+        summaries[HELD_OUT] = f"a side occurs in val or test, which were drawn{near}"
+    return summaries

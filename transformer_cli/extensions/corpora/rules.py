@@ -1,0 +1,554 @@
+"""Rules of what is wrong with pairs: corpora are filtered by them, and ``check`` reports them.
+
+A new rule needs its name in ``config/data_schema.py``, and an entry in ``_RULES`` here.
+
+A pass looks at each pair once. Of a corpus that is filtered, ``deciding.py`` decides by what was
+noted; where a text is only checked, each filter does so by itself.
+"""
+
+import math
+import re
+import unicodedata
+from array import array
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import compress, count
+from operator import or_
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from transformer_cli.base.packages import import_extra
+from transformer_cli.config.data_schema import FilterName
+from transformer_cli.config.languages import base_language
+from transformer_cli.data.corpus import NO_DIGEST, Digests, Dropping, find_repeated, is_among
+from transformer_cli.extensions.constraints.protection import GROUPS
+from transformer_cli.extensions.constraints.reserved import find_placeholders
+from transformer_cli.text.scripts import is_blank, script_of, scripts_of
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
+
+# --- thresholds -----------------------------------------------------------------------------------
+
+MIN_TELLING_LETTERS = 20  # fewer may be anything, as 'GNU General Public', which has 16
+MIN_SCRIPT_LETTERS = 5  # a line of fewer letters, an abbreviation say, tells no script
+MAX_FOREIGN_SHARE = 0.5  # of a line's letters, in other scripts than its language's
+MAX_NUMBER_IN_WORDS = 12  # a number that one side may spell out, as it may round ones
+# How much likelier another language is than a side's own, if the side counts as in that.
+MIN_LIKELIHOOD_RATIO = 100.0
+# Times as far from the median as the 5th or 95th percentile, which itself would always reject its
+# share. These are the filters' thresholds; from what share of such pairs ``check`` warns is below.
+MAX_LENGTH_SPREAD, MAX_LENGTH_RATIO_SPREAD = 3.0, 2.5
+_SPREAD_PERCENTILES = (5, 50, 95)
+_MIN_SPREAD = 0.1  # of a percentile from the median, in logarithms: of a corpus of equal lengths
+# So that short lines, whose ratios vary most, are not odd: 'Ja.' beside 'Yes, indeed.'.
+_SMOOTHING = 10
+
+STRICT_SHARE, TOLERANT_SHARE = 0.001, 0.01
+WARNING_SHARES: dict[FilterName, float] = {
+    "blank": STRICT_SHARE,
+    "identical": TOLERANT_SHARE,
+    "script": STRICT_SHARE,
+    "length_ratio": STRICT_SHARE,
+    "duplicates": TOLERANT_SHARE,
+}
+"""Share of a split's pairs from which ``check`` warns. It looks at each split for these rules, as
+they are fast and need no extra: for what should not occur, and what any corpus has a little of."""
+
+# --- three kinds of filters, by what they have to know of a corpus --------------------------------
+
+
+@dataclass(frozen=True)
+class _Filter:
+    name: FilterName
+    summary: str  # of which pairs it rejects, as in 'a side is blank'
+
+
+@dataclass(frozen=True)
+class PairFilter(_Filter):
+    """Judges each pair by itself."""
+
+    rejects: Callable[[str, str], bool | str]
+    """(source, target) -> whether the pair is left out; or what is wrong with it, in words."""
+
+
+@dataclass(frozen=True)
+class RepeatFilter(_Filter):
+    """Rejects pairs that are like an earlier one that is kept."""
+
+    key: Callable[[str, str], str]  # (source, target) -> the text by which pairs are compared
+
+
+@dataclass(frozen=True)
+class OutlierFilter(_Filter):
+    """Rejects pairs whose measure is far from the corpus's own."""
+
+    measure: Callable[[str, str], float]  # (source, target) -> a number
+    bounds: Callable[[np.ndarray, np.ndarray], tuple[float, float]]
+    """(different measures of a corpus, sorted; how often each occurs) -> least and greatest kept"""
+
+
+Filter = PairFilter | RepeatFilter | OutlierFilter
+
+FILTER_NAMES: tuple[FilterName, ...] = get_args(FilterName)
+
+
+def build_filters(names: Collection[FilterName], src_lang: str, tgt_lang: str) -> list[Filter]:
+    """Return ``blank`` and the filters of these names, in the order in which they are applied.
+
+    Raises:
+        MissingExtraError: a filter needs a package that is not installed.
+    """
+    rules = {rule.name: rule for rule in _RULES}
+    return [
+        _BUILDERS[name](src_lang, tgt_lang) if name in _BUILDERS else rules[name]
+        for name in FILTER_NAMES
+        if name == "blank" or name in names
+    ]
+
+
+# --- texts, lengths -------------------------------------------------------------------------------
+
+
+# Drops digits, punctuation and white space. Marks stay: the vowels of Hindi are some.
+_FOLDING = Dropping("N", "P", "Z", "C")
+
+
+def _fold(line: str) -> str:
+    # A line of numbers alone would be like any other.
+    return line.casefold().translate(_FOLDING) or line
+
+
+def _spread_bounds(
+    measures: np.ndarray, counts: np.ndarray, max_spread: float
+) -> tuple[float, float]:
+    """Return the bounds of logarithms, by how far their percentiles are from their median."""
+    if not len(measures):
+        return -math.inf, math.inf
+    low, median, high = (_percentile(measures, counts, each) for each in _SPREAD_PERCENTILES)
+    below, above = max(median - low, _MIN_SPREAD), max(high - median, _MIN_SPREAD)
+    return median - max_spread * below, median + max_spread * above
+
+
+def _percentile(values: np.ndarray, counts: np.ndarray, percent: float) -> float:
+    """Return what ``np.percentile`` does of values of which each is there so many times."""
+    ends = np.cumsum(counts)
+    place = (int(ends[-1]) - 1) * (percent / 100)
+    before = math.floor(place)
+    low, high = values[np.searchsorted(ends, [before, math.ceil(place)], side="right")]
+    share = place - before
+    step = high - low
+    return float(low + step * share if share < 0.5 else high - step * (1 - share))
+
+
+# --- markup and numbers ---------------------------------------------------------------------------
+
+_POSITION_OR_FORMAT = re.compile(r"(?<=%)(?:\d+\$)?[-+#0]*\d*(?:\.\d+)?[hljztL]*")
+_TAG_NAME = re.compile(r"</?[\w:-]+")
+_THOUSANDS = re.compile(r"(?<=\d)[.,'’ \u00a0\u202f](?=\d{3}(?!\d))")
+_AFTERNOON = re.compile(r"\b(1[01]|0?[1-9])((?:[:.][0-5]\d)?\s?p\.?\s?m\b)", re.IGNORECASE)
+_FULL_HOUR = re.compile(r"(?<=\d):00\b")
+_NUMBER, _DIGIT = re.compile(r"\d+"), re.compile(r"\d")
+
+
+def _without_placeholders(line: str) -> str:
+    """Return a line with a space for each placeholder, tag and URL."""
+    rest, end = [], 0
+    for _, start, after in find_placeholders(line, GROUPS):
+        rest.append(line[end:start])
+        end = after
+    return " ".join((*rest, line[end:]))
+
+
+def _is_short(line: str) -> bool:
+    """Return whether a line has few letters beside its placeholders, and so may be anything."""
+    return sum(map(str.isalpha, _without_placeholders(line))) < MIN_TELLING_LETTERS
+
+
+def _differ_in_markup(src: str, tgt: str) -> bool:
+    parts = [[each.text for each in find_placeholders(line, GROUPS)] for line in (src, tgt)]
+    if not any(parts):
+        return False
+    src_kept, tgt_kept = (
+        Counter(kept for part in side if (kept := _kept(part)) is not None) for side in parts
+    )
+    return src_kept != tgt_kept
+
+
+def _kept(placeholder: str) -> str | None:
+    """Return what a translation keeps of a placeholder: it may move it, or link to its language."""
+    if placeholder.startswith("%"):
+        if not placeholder[-1].isalpha():
+            return None if placeholder == "%%" else placeholder
+        return _POSITION_OR_FORMAT.sub("", placeholder).lower().replace("%i", "%d")
+    if tag := _TAG_NAME.match(placeholder):
+        return tag[0].lower()
+    if placeholder.startswith("&"):
+        return None
+    return placeholder if placeholder.endswith("}") else "URL"
+
+
+def _differ_in_numbers(src: str, tgt: str) -> bool:
+    if not (_DIGIT.search(src) or _DIGIT.search(tgt)):
+        return False
+    # '3 pm' is 'um 15 Uhr', and 'um 3 Uhr nachmittags'.
+    return all(_are_others(_numbers(src, read), _numbers(tgt, read)) for read in (True, False))
+
+
+def loses_numbers(src: str, tgt: str) -> bool:
+    """Return whether a translation lacks a number of its source too large to be spelled out."""
+    if not _DIGIT.search(src):
+        return False
+    return all(
+        any(
+            int(number[:3]) > MAX_NUMBER_IN_WORDS
+            for number in _numbers(src, read) - _numbers(tgt, read)
+        )
+        for read in (True, False)
+    )
+
+
+def _are_others(src_numbers: Counter[str], tgt_numbers: Counter[str]) -> bool:
+    only_src, only_tgt = src_numbers - tgt_numbers, tgt_numbers - src_numbers
+    return bool(only_src and only_tgt) or any(
+        len(number.rstrip("0")) > 1 and int(number[:3]) > MAX_NUMBER_IN_WORDS
+        for number in only_src or only_tgt
+    )
+
+
+def _numbers(line: str, reads_afternoons: bool) -> Counter[str]:
+    """Return the numbers of a line: '1,000', '1.000' and '1 000' are one, '3 pm' may be 15."""
+    line = _without_placeholders(line)
+    if not line.isascii():
+        line = _DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), line)
+    if reads_afternoons:
+        line = _AFTERNOON.sub(lambda time: f"{int(time[1]) + 12}{time[2]}", line)
+    line = _FULL_HOUR.sub("", _THOUSANDS.sub("", line))
+    return Counter(number.lstrip("0") or "0" for number in _NUMBER.findall(line))
+
+
+# --- scripts and encodings ------------------------------------------------------------------------
+
+# Control characters but the tab, U+FFFD, and halves of surrogate pairs.
+_DAMAGED = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd\ud800-\udfff]")
+
+
+class ScriptCheck:
+    """Tells lines that are in no script of a language."""
+
+    def __init__(self, language: str) -> None:
+        self._scripts = scripts_of(language)
+        self._met: set[str] = set()
+        self._foreign: dict[str, str] = {}  # scripts of the letters of others
+
+    def foreign_script(self, line: str) -> str | None:
+        """Return the script that most of a line's letters are in, if the language has not it."""
+        if self._scripts is None or ("LATIN" in self._scripts and line.isascii()):
+            return None
+        # By its different characters, since nearly all lines have none that matters.
+        characters = set(line)
+        for character in characters - self._met:
+            self._met.add(character)
+            script = script_of(character)
+            if script is not None and script not in self._scripts:
+                self._foreign[character] = script
+        if characters.isdisjoint(self._foreign):
+            return None
+        letters = [character for character in line if character.isalpha()]
+        foreign = [letter for letter in letters if letter in self._foreign]
+        is_most = len(foreign) > MAX_FOREIGN_SHARE * len(letters)
+        return self._foreign[foreign[0]] if is_most and len(letters) >= MIN_SCRIPT_LETTERS else None
+
+
+# --- languages, as py3langid tells them -----------------------------------------------------------
+
+# Labels of the model that count as a language, where not its own alone.
+_LIKE = {"nb": "no", "zh": "zh wuu yue", "ar": "ar ary arz", "ku": "ku sdh", "uz": "uz uzs"}
+_LIKE |= dict.fromkeys(("bs", "hr", "sr"), "bs hr sr")
+
+
+@cache  # it takes half a second
+def _load_identifier() -> "LanguageIdentifier":
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+class _LanguageCheck:
+    """Tells lines that are surely in another language.
+
+    All languages of the model stay, or a third one would be taken for one of two.
+    """
+
+    def __init__(self, language: str, skip_short: bool) -> None:
+        first = base_language(language)
+        self._identifier = _load_identifier()
+        self._skip_short = skip_short
+        self._labels = set(_LIKE.get(first, first).split()) & set(self._identifier.labels)
+
+    def is_foreign(self, line: str) -> bool:
+        if not self._labels:  # the model does not know the language
+            return False
+        line = _without_placeholders(line)
+        best, probability = self._identifier.classify(line)
+        if best in self._labels or (self._skip_short and _is_short(line)):
+            return False
+        shares = dict(self._identifier.rank(line))
+        own = sum(shares[label] for label in self._labels)
+        return bool(own * MIN_LIKELIHOOD_RATIO < probability)
+
+
+# --- all rules ------------------------------------------------------------------------------------
+
+
+def is_copy(src: str, tgt: str) -> bool:
+    """Return whether the target is the source, and so long that it should not be."""
+    return src.strip() == tgt.strip() and not _is_short(src)
+
+
+def _find_blank(src: str, tgt: str) -> str:
+    is_blank_of = {"source": is_blank(src), "target": is_blank(tgt)}
+    sides = [side for side, blank in is_blank_of.items() if blank]
+    return "both sides" if len(sides) == 2 else "".join(sides)
+
+
+def _build_script(src_lang: str, tgt_lang: str) -> PairFilter:
+    src_check, tgt_check = ScriptCheck(src_lang), ScriptCheck(tgt_lang)
+
+    def find(src: str, tgt: str) -> str:
+        scripts = (src_check.foreign_script(src), tgt_check.foreign_script(tgt))
+        if scripts == (None, None):
+            return ""
+        sides = zip(("source", "target"), scripts, strict=True)
+        return ", ".join(f"{side}: {script.capitalize()}" for side, script in sides if script)
+
+    what = "most letters of a side are of a script that its language is not written in"
+    return PairFilter("script", what, find)
+
+
+def _build_encoding(*_: str) -> PairFilter:
+    fix_encoding = import_extra("ftfy", "clean", "data.filters: filter 'encoding'").fix_encoding
+
+    def is_broken(line: str) -> bool:
+        is_damaged = _DAMAGED.search(line) is not None
+        return is_damaged or (not line.isascii() and fix_encoding(line) != line)
+
+    return PairFilter(
+        "encoding",
+        "a side has control characters, U+FFFD, or UTF-8 read as another encoding",
+        lambda src, tgt: is_broken(src) or is_broken(tgt),
+    )
+
+
+def _build_language(
+    name: FilterName, what: str, skip_short: bool, src_lang: str, tgt_lang: str
+) -> PairFilter:
+    import_extra("py3langid", "clean", f"data.filters: filter '{name}'")
+    src_check, tgt_check = (_LanguageCheck(code, skip_short) for code in (src_lang, tgt_lang))
+    return PairFilter(
+        name,
+        f"{what} is most likely in another language than it should be",
+        lambda src, tgt: src_check.is_foreign(src) or tgt_check.is_foreign(tgt),
+    )
+
+
+_RULES: tuple[Filter, ...] = (
+    PairFilter("blank", "a side has nothing but invisible characters", _find_blank),
+    PairFilter(
+        # Short ones may be right: names, titles and 'OK' are the same in many languages.
+        "identical",
+        "the target is the source, and is not short",
+        is_copy,
+    ),
+    PairFilter(
+        "markup",
+        "the sides have different tags, placeholders or numbers of URLs",
+        _differ_in_markup,
+    ),
+    PairFilter(
+        "numbers", "the sides have different numbers, however they are written", _differ_in_numbers
+    ),
+    OutlierFilter(
+        "length",
+        "the longer side's length is far from the others",
+        lambda src, tgt: math.log(max(len(src), len(tgt)) + _SMOOTHING),
+        partial(_spread_bounds, max_spread=MAX_LENGTH_SPREAD),
+    ),
+    OutlierFilter(
+        "length_ratio",
+        "the ratio of the sides' lengths is far from the others",
+        lambda src, tgt: math.log((len(src) + _SMOOTHING) / (len(tgt) + _SMOOTHING)),
+        partial(_spread_bounds, max_spread=MAX_LENGTH_RATIO_SPREAD),
+    ),
+    RepeatFilter("duplicates", "the same pair occurs earlier", lambda src, tgt: f"{src}\n{tgt}"),
+    RepeatFilter(
+        "duplicates_folded",
+        "the same pair but for case, digits, punctuation and white space occurs earlier",
+        lambda src, tgt: f"{_fold(src)}\n{_fold(tgt)}",
+    ),
+)
+# Of what depends on the languages, or needs an extra: a function of both languages.
+_BUILDERS: dict[FilterName, Callable[[str, str], Filter]] = {
+    "script": _build_script,
+    "encoding": _build_encoding,
+    "language": partial(_build_language, "language", "a side that is not short", True),
+    # Short sides are often misjudged.
+    "language_short": partial(
+        _build_language, "language_short", "a side, even a short one,", False
+    ),
+}
+
+
+# --- a pass of pairs through filters --------------------------------------------------------------
+
+
+class FilterPass:
+    """Notes of each pair what filters, in the order in which they are applied, have to know of it.
+
+    What one rejects for certain is not looked at by the next. A pair costs at most 8 bytes a
+    filter: a flag, a measure or a digest.
+
+    Args:
+        filters: the first is ``blank``.
+        active: the names of those that are applied to these pairs; None: each judges alone, all
+            pairs that are not blank.
+        typical: a pass of the same filters, over text that tells what is usual; None: this does.
+    """
+
+    def __init__(
+        self,
+        filters: Sequence[Filter],
+        active: Collection[FilterName] | None = None,
+        typical: "FilterPass | None" = None,
+    ) -> None:
+        self.filters = filters
+        self._active = active
+        self._columns = [_COLUMNS[type(filter_)](filter_) for filter_ in filters]
+        for column, other in zip(self._columns, typical._columns if typical else (), strict=False):
+            if isinstance(column, _Measures) and isinstance(other, _Measures):
+                column.typical = other.values
+
+    def add(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        """Look at the next pairs; return for each whether no more filters need to look at it."""
+        is_done = [False] * len(pairs)
+        for place, (filter_, column) in enumerate(zip(self.filters, self._columns, strict=True)):
+            # What other sources repeat has to be known of all.
+            is_looked_at = self._active is None or filter_.name in self._active
+            is_looked_at |= isinstance(filter_, RepeatFilter)
+            found = column.look(pairs, is_done if is_looked_at else [True] * len(pairs))
+            if any(found) and (not place or self._active is not None):
+                is_done = list(map(or_, is_done, found))
+        return is_done
+
+    def rejected(self) -> Iterator[np.ndarray]:
+        """Yield for each filter a mask of the pairs that it rejects, where each judges alone."""
+        return (column.rejects() for column in self._columns)
+
+    def columns(self) -> list[np.ndarray]:
+        """Return for each filter what it knows of each pair: a flag, a measure or a digest."""
+        return [column.known for column in self._columns]
+
+    def details(self, place: int) -> dict[int, str]:
+        """Return what is wrong with the first few pairs that a filter rejects, by their index."""
+        column = self._columns[place]
+        return column.details if isinstance(column, _Flags) else {}
+
+    def digests(self, name: FilterName) -> Digests:
+        """Return by what a ``RepeatFilter`` compares pairs."""
+        column = self._columns[[filter_.name for filter_ in self.filters].index(name)]
+        assert isinstance(column, _Keys)
+        return column.digests
+
+
+# --- what each kind of filter has to know of a pair: ----------------------------------------------
+# look(pairs, is_done) at the next pairs, but at those that are done, as an earlier filter rejects
+# them, and return whether each is rejected for certain; rejects() returns a mask of the pairs that
+# are rejected, of those that were looked at.
+
+
+class _Flags:
+    _SHOWN = 3
+
+    def __init__(self, filter_: PairFilter) -> None:
+        self._filter = filter_
+        self._flags = bytearray()
+        self.details: dict[int, str] = {}
+
+    def look(self, pairs: Sequence[tuple[str, str]], is_done: Sequence[bool]) -> list[bool]:
+        rejects = self._filter.rejects
+        found = [
+            False if done else rejects(*pair) for pair, done in zip(pairs, is_done, strict=True)
+        ]
+        flags = list(map(bool, found))
+        if any(flags) and len(self.details) < self._SHOWN:
+            for place in list(compress(count(), flags))[: self._SHOWN - len(self.details)]:
+                wrong = found[place]
+                self.details[len(self._flags) + place] = wrong if isinstance(wrong, str) else ""
+        self._flags += bytes(flags)
+        return flags
+
+    def rejects(self) -> np.ndarray:
+        return self.known
+
+    @property
+    def known(self) -> np.ndarray:
+        return np.frombuffer(self._flags, bool)
+
+
+class _Measures:
+    def __init__(self, filter_: OutlierFilter) -> None:
+        self._filter = filter_
+        self.values = array("d")
+        self.typical: array[float] | None = None  # of another text, which tells what is usual
+
+    def look(self, pairs: Sequence[tuple[str, str]], is_done: Sequence[bool]) -> list[bool]:
+        measure = self._filter.measure
+        self.values.extend(
+            [np.nan if done else measure(*pair) for pair, done in zip(pairs, is_done, strict=True)]
+        )
+        return [False] * len(pairs)
+
+    def rejects(self) -> np.ndarray:
+        usual = self.known if self.typical is None else np.frombuffer(self.typical)
+        low, high = self._filter.bounds(*np.unique(usual[~np.isnan(usual)], return_counts=True))
+        return np.asarray((self.known < low) | (self.known > high))
+
+    @property
+    def known(self) -> np.ndarray:
+        return np.frombuffer(self.values)
+
+
+class _Keys:
+    def __init__(self, filter_: RepeatFilter) -> None:
+        self._filter = filter_
+        self.digests = Digests()
+
+    def look(self, pairs: Sequence[tuple[str, str]], is_done: Sequence[bool]) -> list[bool]:
+        key = self._filter.key
+        self.digests.extend(
+            [None if done else key(*pair) for pair, done in zip(pairs, is_done, strict=True)]
+        )
+        return [False] * len(pairs)
+
+    def rejects(self) -> np.ndarray:
+        digests = self.known
+        mask = is_among(digests, find_repeated(digests[digests != NO_DIGEST]))
+        places = np.flatnonzero(mask)
+        _, first = np.unique(digests[places], return_index=True)
+        mask[places[first]] = False
+        return mask
+
+    @property
+    def known(self) -> np.ndarray:
+        return self.digests.numbers
+
+
+_Column = _Flags | _Measures | _Keys
+_COLUMNS: dict[type[Filter], Callable[[Any], _Column]] = {
+    PairFilter: _Flags,
+    OutlierFilter: _Measures,
+    RepeatFilter: _Keys,
+}

@@ -1,0 +1,635 @@
+"""Tables: tab-separated values, JSON objects, one per line, and Parquet; a row at a time.
+
+Of a table to translate or to score, one column is text; of one to train on, two are a pair.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import chain, islice
+from math import isfinite
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn
+
+from transformer_cli.base.compression import is_compressed, is_packed, open_text
+from transformer_cli.base.errors import CorpusError, TransformerCliError, UsageError
+from transformer_cli.base.packages import import_extra
+from transformer_cli.config.choices import DecodingErrors
+from transformer_cli.data.corpus import LineRange, ParallelText, bounded_lines, stream_lines
+from transformer_cli.extensions.corpora.units import (
+    ROW_ADVICE,
+    InvalidTextError,
+    Numbered,
+    Unit,
+    UnitReader,
+    no_such,
+    numbered_lines,
+    one_line,
+)
+from transformer_cli.extensions.stores.objects import ObjectPath, open_object, text_path
+
+TableFormat = Literal["tsv", "jsonl", "parquet"]
+SEPARATED_BY_TABS = "columns are separated by tabs, so save it as TSV"
+_FORMATS: dict[str, TableFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".parquet": "parquet"}
+_TRANSLATORS_FILES = frozenset(
+    (".po", ".pot", ".mo", ".gmo", ".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")
+)
+_NO_LINES = re.compile(
+    r"\.(adoc|asciidoc|ass|astro|cjs|conf|cshtml|css|csv|dfxp|dita|docx?|ejs|epub|ftl|idml|inc|ini"
+    r"|ipynb|js|jsonc?|jspx?|jsx|log|mdx|mjs|njk|od[pst]|pdf|php|plist|pptx?|properties|qmd|resx|rmd"
+    r"|rst|rtf|sbv|scss|ssa|strings|stringsdict|sub|svelte|svg|tex|toml|tsx|ttml|twig|vue|xcstrings"
+    r"|xlsx?|xml|xsd|xslt?|ya?ml)"
+)
+"""Endings of files whose lines are not sentences.
+
+Language codes are not among them, such as .arb, .cs, .hbs, .lrc, .smi and .ts, nor is .zip, whose
+own error names what is in it.
+"""
+_MARKUP_OR_CODE = re.compile(
+    rb"""(?:\xef\xbb\xbf)?\s*(?:
+    <[?!] | <(?:html|sami|script|svg|template|ts|tt|xliff)\b | <[^<>\n]+>[ \t]*\r?\n\s*[<{]
+    | \{[%\#] | \{\s*"[^"\n]*"\s*: | \[\s*\{\s*" | [\[{]\s*\n             # templates, JSON
+    | \[\d\d:\d\d\.\d\d\] | \[(?:al|ar|ti):                             # LRC
+    | (?:\d+\s*\n)?[\d:.,]+\s-->\s | WEBVTT\b | \[script\sinfo\]
+    | (?:\#[^\n]*\n\s*)*msg(?:id|ctxt)\s*" | %PDF- | \{\\rtf | \\documentclass | \#! | /\*
+    | import\s+(?:\{[^{}]*\}|\*\s+as\s+\w+)\s+from\s+["'] | ["']use\s(?:client|strict)["']
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""How files begin whose lines are not sentences, whatever their names are: as no prose does."""
+_SNIFFED_BYTES = 4096
+# Few, as a file of some kilobytes may hold the same long text in all its rows.
+_BATCH_ROWS = 16
+_BINARY = re.compile("(large_|fixed_size_)?binary")
+_TEXT_TYPES = ("string", "large_string", "string_view")
+_BUFFER_BYTES = 1 << 16
+_MAX_DEPTH = 9  # of fields within fields that are shown
+_TYPES = {
+    "NoneType": "null",
+    "dict": "an object",
+    "list": "a list",
+    "bool": "true or false",
+    "str": "a text",
+}
+
+
+class TableRecord(NamedTuple):
+    """A row of a table."""
+
+    place: str
+    text: str
+    value: Any
+    """A list of columns, or a dict of fields."""
+
+
+class TextColumn(NamedTuple):
+    """The column or field of a table that has the text."""
+
+    format: TableFormat
+    key: int | str
+    """Number of a column, from 1, or its name; or name of a field."""
+
+
+def find_text(
+    path: Path, column: str | None, field: str | None, side: str = "src"
+) -> TextColumn | None:
+    """Return where a file's text is, by two options and the file's name; None: in its lines.
+
+    ``side`` is the beginning of the options' names.
+
+    Raises:
+        UsageError: the options do not fit the name, or one is missing; or lines are not sentences.
+    """
+    if _ending(path) in _TRANSLATORS_FILES:
+        raise UsageError(
+            f"{path}: a translators' file, whose markup would be taken for text; save its "
+            "sentences one a line, or as TSV or JSONL (to train on TMX, PO or MO, name it in "
+            "data.sources)"
+        )
+    table = format_of(path)
+    column_option, field_option = f"--{side}-column", f"--{side}-field"
+    match table, column, field:
+        case _, str(), str():
+            problem = (
+                f"{column_option} is for TSV, {field_option} for JSONL and Parquet; leave one out"
+            )
+        case "jsonl" | "parquet", str(), None:
+            problem = f"{column_option}: is for TSV; {path} needs {field_option} NAME"
+        case "tsv", None, str():
+            problem = f"{field_option}: is for JSONL and Parquet; {path} needs {column_option}"
+        case "tsv", None, None:
+            problem = f"{path}: is a table; say where its text is with {column_option} N|NAME"
+        case str(), None, None:
+            problem = f"{path}: is a table; say where its text is with {field_option} NAME"
+        case _, str(), None:
+            return TextColumn("tsv", int(column) if re.fullmatch("[0-9]{1,9}", column) else column)
+        case _, None, str():
+            return TextColumn(table or "jsonl", field)
+        case _ if _NO_LINES.fullmatch(_ending(path)) or _begins_as_markup_or_code(path):
+            problem = (
+                f"{path}: its lines are not sentences; save it as lines of text, a table "
+                "(.tsv, .jsonl, .parquet) or a document (.po, .xlf, .tmx, .html, .md, .srt, .vtt)"
+            )
+        case _:
+            return None
+    raise UsageError(problem)
+
+
+def _begins_as_markup_or_code(path: Path) -> bool:
+    """Return whether a regular file begins as text does not."""
+    if isinstance(path, ObjectPath) or not path.is_file():
+        return False
+    with suppress(TransformerCliError, OSError), open_text(path) as file:
+        return bool(_MARKUP_OR_CODE.match(file.read(_SNIFFED_BYTES)))
+    return False  # reading the file reports the damage with its line
+
+
+def format_of(path: Path) -> TableFormat | None:
+    """Return the format that a name's ending says, compressed or not; None: no table."""
+    return _FORMATS.get(_ending(path))
+
+
+def _ending(path: Path) -> str:
+    return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
+
+
+def read_parallel_tables(
+    src: tuple[Path, TextColumn | None],
+    tgt: tuple[Path, TextColumn | None],
+    encoding: str | None = None,
+) -> ParallelText:
+    """Read two sides, each of them a table's texts or, where no column is given, a file's lines.
+
+    Raises what ``read_table`` does, and CorpusError if there are no texts, or not as many on both.
+    """
+    text = ParallelText(_read_texts(*src, encoding), _read_texts(*tgt, encoding))
+    if len(text.src) != len(text.tgt):
+        raise CorpusError(
+            f"{src[0]} has {len(text.src)} texts but {tgt[0]} has {len(text.tgt)}; text n of one "
+            "must translate text n of the other"
+        )
+    if not len(text):
+        raise CorpusError(f"{src[0]}: has no texts; give a table with at least one row")
+    return text
+
+
+def _read_texts(path: Path, where: TextColumn | None, encoding: str | None) -> list[str]:
+    if where is None:
+        return list(stream_lines(path, once=True, encoding=encoding))
+    if where.format == "parquet":
+        encoding = None  # its text is UTF-8
+    with open_text(path, once=True, encoding=encoding) as file:
+        return [record.text for record in read_table(where, file, str(path), "strict")[1]]
+
+
+def read_table(
+    where: TextColumn, file: BinaryIO, name: str, errors: DecodingErrors
+) -> tuple[list[str] | None, Iterator[TableRecord]]:
+    """Return the names of a table's columns, if it is TSV with a header, and its rows.
+
+    Parquet is read by its name. ``errors`` 'replace' writes U+FFFD for what is not UTF-8.
+
+    Raises:
+        CorpusError: the table or, while it is read, one of its rows cannot be read.
+        MissingExtraError: pyarrow, which reads Parquet, is not installed.
+    """
+    match where.format:
+        case "tsv":
+            table = read_tsv(file, name, [where.key], errors)
+            return table.header, _tsv_records(table, name)
+        case "jsonl":
+            lines = read_jsonl_table(file, name, errors)
+            return None, _json_records(lines, f"{name}:", str(where.key))
+        case "parquet":
+            rows = read_parquet_table(text_path(name))
+            return None, _json_records(rows, f"{name}: row ", str(where.key))
+
+
+def _tsv_records(table: "TsvTable", name: str) -> Iterator[TableRecord]:
+    (index,) = table.indices
+    for number, row in table.rows:
+        if isinstance(row, CorpusError):
+            raise row
+        place = f"{name}:{number}"
+        _check_no_commas(row, name, number)
+        if row == [""] and index:
+            raise CorpusError(f"{place}: is blank; remove the line, or fill in its columns")
+        if index >= len(row):
+            raise CorpusError(f"{too_few_columns(row, index, name, number)}; {ROW_ADVICE}")
+        with _named(place):
+            yield TableRecord(place, one_line(row[index], f"column {index + 1}"), row)
+
+
+def _json_records(
+    records: Iterator[tuple[int, dict[str, Any]]], start: str, field: str
+) -> Iterator[TableRecord]:
+    for number, record in records:
+        place = f"{start}{number}"
+        with _named(place):
+            yield TableRecord(place, get_text(record, field), record)
+
+
+@contextmanager
+def _named(place: str) -> Iterator[None]:
+    try:
+        yield
+    except InvalidTextError as error:
+        raise CorpusError(f"{place}: {error}; {ROW_ADVICE}") from None
+
+
+# --- pairs of fields ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FieldsReader(UnitReader):
+    """Files of JSON objects or of rows of Parquet, in which two fields are a pair."""
+
+    fields: tuple[str, str]
+    is_parquet: bool
+
+    @property
+    def is_of_lines(self) -> bool:
+        """Return whether it is no Parquet."""
+        return not self.is_parquet
+
+    def units(self, file: Path) -> Iterator[Unit]:
+        """Yield the pair of each record."""
+        return self._pairs(self._records(file), str(file))
+
+    def units_of(self, lines: LineRange) -> Iterator[Unit]:
+        """Yield the pair of each JSON object."""
+        numbered = numbered_lines(lines.raw_lines(), lines.name, first=lines.first)
+        return self._pairs(_parse_all(numbered, lines.name), lines.name)
+
+    def _pairs(self, records: Numbered[dict[str, Any]], name: str) -> Iterator[Unit]:
+        src_field, tgt_field = self.fields
+        for number, record in records:
+            if isinstance(record, CorpusError):
+                yield record
+                continue
+            try:
+                yield get_text(record, src_field), get_text(record, tgt_field)
+            except InvalidTextError as error:
+                yield CorpusError(f"{name}:{' row ' * self.is_parquet}{number}: {error}")
+
+    def _records(self, file: Path) -> Numbered[dict[str, Any]]:
+        if not self.is_parquet:
+            with open_text(file, encoding=self.encoding) as raw:
+                yield from read_jsonl(raw, str(file))
+            return
+        if is_packed(file):
+            raise CorpusError(f"{file}: Parquet has its own compression; unpack it first")
+        with open_parquet(file) as parquet:
+            fields = dict(_field_types(parquet.schema_arrow))
+        types = {name: kind for name, kind in fields.items() if not kind.startswith("struct<")}
+        for field in self.fields:
+            if field not in types:
+                raise CorpusError(f"{file}: {no_such('field', field, types)}")
+            if types[field] not in _TEXT_TYPES:
+                raise CorpusError(f"{file}: field '{field}' is of type {types[field]}, not text")
+        yield from read_parquet(file, list(self.fields))
+
+
+def get_text(record: dict[str, Any], field: str) -> str:
+    """Return a field's text on one line; raise an InvalidTextError if there is none to be used."""
+    try:
+        text = get_field(record, field)
+    except KeyError:
+        raise InvalidTextError(no_such("field", field, field_names(record))) from None
+    if not isinstance(text, str):
+        raise InvalidTextError(f"field '{field}' is {type_name(text)}, not text")
+    return one_line(text, f"field '{field}'")
+
+
+def get_field(record: Mapping[str, Any], field: str) -> Any:
+    """Return the value of a field, or of one within another, as in 'translation.de'.
+
+    KeyError is raised if the record has no such field.
+    """
+    if field in record:
+        return record[field]
+    value: Any = record
+    for key in field.split("."):
+        if not isinstance(value, Mapping):
+            raise KeyError(field)
+        value = value[key]
+    return value
+
+
+def field_names(record: Mapping[str, Any], prefix: str = "") -> list[str]:
+    """Return the names of a record's fields that ``get_field`` takes and that hold no others."""
+    names = []
+    for key, value in record.items():
+        is_nested = isinstance(value, Mapping) and prefix.count(".") < _MAX_DEPTH
+        names += field_names(value, f"{prefix}{key}.") if is_nested else [f"{prefix}{key}"]
+    return names
+
+
+def type_name(value: Any) -> str:
+    """Return what a value of JSON is, in words."""
+    return _TYPES.get(type(value).__name__, "a number")
+
+
+# --- JSONL ----------------------------------------------------------------------------------------
+
+
+def read_jsonl(file: BinaryIO, name: str) -> Numbered[dict[str, Any]]:
+    """Yield the objects of a file with their line numbers; blank lines are left out."""
+    return _parse_all(numbered_lines(bounded_lines(file, name), name), name)
+
+
+def _parse_all(lines: Numbered[str], name: str) -> Numbered[dict[str, Any]]:
+    for number, line in lines:
+        if isinstance(line, CorpusError):
+            yield number, line
+        elif line and not line.isspace():
+            yield number, _parse(line, f"{name}:{number}", _DECODER)
+
+
+def read_jsonl_table(
+    file: BinaryIO, name: str, errors: DecodingErrors = "strict"
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a file that are to be written again, with their line numbers.
+
+    Numbers are ``NumberLiteral``s. ``errors`` is how bytes that are not UTF-8 are decoded.
+
+    Raises:
+        CorpusError: the file is damaged, or a line is blank, no JSON object, or one that cannot be
+            written again as it is.
+    """
+    for number, line in numbered_lines(bounded_lines(file, name), name, errors):
+        if isinstance(line, CorpusError):
+            raise line
+        if not line or line.isspace():
+            raise CorpusError(f"{name}:{number}: is blank; remove the line, or make it an object")
+        record = _parse(line, f"{name}:{number}", _TABLE_DECODER)
+        if isinstance(record, CorpusError):
+            raise CorpusError(f"{record}; {ROW_ADVICE}")
+        yield number, record
+
+
+@dataclass(frozen=True)
+class NumberLiteral:
+    """A number as it is written in a file, as in '1.10': a float or an int may not keep it."""
+
+    text: str
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in fields if names.count(name) > 1)
+        raise ValueError(f"field '{twice}' is twice in an object")
+    return fields
+
+
+_DECODER = json.JSONDecoder()
+_TABLE_DECODER = json.JSONDecoder(
+    parse_float=NumberLiteral,
+    parse_int=NumberLiteral,
+    parse_constant=_refuse_constant,
+    object_pairs_hook=_unique_fields,
+)
+
+
+def _parse(line: str, place: str, decoder: json.JSONDecoder) -> dict[str, Any] | CorpusError:
+    try:
+        value = decoder.decode(line)
+    except json.JSONDecodeError as error:
+        return CorpusError(f"{place}: invalid JSON at column {error.colno} ({error.msg})")
+    except (ValueError, RecursionError) as error:  # numbers of too many digits, say
+        return CorpusError(
+            f"{place}: JSON that cannot be used: {str(error).partition(': value')[0]}"
+        )
+    if not isinstance(value, dict):
+        return CorpusError(f"{place}: not a JSON object, but {type_name(value)}")
+    return value
+
+
+# --- Parquet --------------------------------------------------------------------------------------
+
+
+def read_parquet(path: Path, columns: list[str] | None = None) -> Numbered[dict[str, Any]]:
+    """Yield the rows of a file, numbered from 1, a structure being a dict.
+
+    ``columns`` may name fields within columns, as in 'translation.de'; None: all.
+
+    Raises:
+        CorpusError: the file is missing or damaged.
+        MissingExtraError: pyarrow is not installed.
+    """
+    number = 0
+    with open_parquet(path) as file:
+        for batch in file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False):
+            for row in _rows(batch):
+                number += 1
+                bad = CorpusError(f"{path}: row {number}: not UTF-8")
+                yield number, bad if row is None else row
+
+
+def _rows(batch: Any) -> Iterator[dict[str, Any] | None]:
+    """Yield a batch's rows; None for one that is not UTF-8."""
+    try:
+        yield from batch.to_pylist()
+    except UnicodeDecodeError:
+        for index in range(len(batch)):
+            try:
+                yield from batch.slice(index, 1).to_pylist()
+            except UnicodeDecodeError:
+                yield None
+
+
+def read_parquet_table(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the rows of a file that are to be written as JSON; a float that JSON lacks is None.
+
+    Raises:
+        CorpusError: as ``read_parquet``; or a row cannot be read, or a column not be written.
+        MissingExtraError: pyarrow is not installed.
+    """
+    with open_parquet(path) as file:
+        names = set()
+        for name, kind in _field_types(file.schema_arrow):
+            if name in names:
+                raise CorpusError(f"{path}: has two columns '{name}'; rename one")
+            names.add(name)
+            if _BINARY.match(kind):
+                problem = f"column '{name}' is of type {kind}, which JSON cannot hold"
+                raise CorpusError(f"{path}: {problem}; remove it, or make it text")
+    for number, row in read_parquet(path):
+        if isinstance(row, CorpusError):
+            raise CorpusError(f"{row}; {ROW_ADVICE}")
+        yield number, _without_nan(row)
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _without_nan(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):  # tuples are entries of maps
+        return [_without_nan(inner) for inner in value]
+    return value
+
+
+def _field_types(fields: Iterable[Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the names of all fields, as in 'translation.de', and their types.
+
+    A dictionary's type is that of its values.
+    """
+    for field in fields:
+        name, kind = prefix + field.name, field.type
+        yield name, str(kind).removeprefix("dictionary<values=").partition(",")[0]
+        inner = (kind.field(index) for index in range(kind.num_fields))
+        yield from _field_types(inner, f"{name}.")
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """Open a file as pyarrow's ``ParquetFile``; raise what ``read_parquet`` does."""
+    parquet = import_extra("pyarrow.parquet", "parquet", str(path))
+    from pyarrow import ArrowException
+
+    if not isinstance(path, ObjectPath) and not path.is_file():
+        problem = "there is no such file, or it is none; Parquet is read from files"
+        raise CorpusError(f"{path}: {problem}")
+    try:
+        with ExitStack() as stack:
+            source: Path | BinaryIO = path
+            if isinstance(path, ObjectPath):
+                source = stack.enter_context(open_object(path))
+            # Pages are read as they are needed, so that a row group need not fit into memory.
+            yield stack.enter_context(
+                parquet.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+            )
+    except (ArrowException, OSError, MemoryError, ValueError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CorpusError(f"{path}: cannot be read as Parquet ({reason})") from error
+
+
+# --- TSV ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TsvReader(UnitReader):
+    """Tables in which a line is a pair; blank lines are left out."""
+
+    columns: tuple[int | str, int | str]
+
+    @property
+    def is_of_lines(self) -> bool:
+        """Return True."""
+        return True
+
+    def units(self, file: Path) -> Iterator[Unit]:
+        """Yield the pair of each row."""
+        with open_text(file, encoding=self.encoding) as raw:
+            yield from self._pairs(read_tsv(raw, str(file), self.columns), str(file))
+
+    def units_of(self, lines: LineRange) -> Iterator[Unit]:
+        """Yield the pair of each row."""
+        numbered = numbered_lines(lines.raw_lines(), lines.name, first=lines.first)
+        with open_text(lines.path) as raw:
+            if lines.first > 1 and _have_header(self.columns):
+                whole = numbered_lines(bounded_lines(raw, lines.name), lines.name)
+                numbered = chain(islice(whole, 1), numbered)
+            yield from self._pairs(_split(numbered, lines.name, self.columns), lines.name)
+
+    def _pairs(self, table: "TsvTable", name: str) -> Iterator[Unit]:
+        src, tgt = table.indices
+        src_what, tgt_what = (f"column {column}" for column in self.columns)
+        for number, row in table.rows:
+            if isinstance(row, CorpusError):
+                yield row
+            elif len(row) > 1 or row[0].strip():
+                try:
+                    yield one_line(row[src], src_what), one_line(row[tgt], tgt_what)
+                except IndexError:
+                    yield too_few_columns(row, max(src, tgt), name, number)
+                except InvalidTextError as error:
+                    yield CorpusError(f"{name}:{number}: {error}")
+
+
+@dataclass(frozen=True)
+class TsvTable:
+    """An open table. Quotes are text, as in Tatoeba's files: a tab always ends a field."""
+
+    header: list[str] | None  # names of the columns; None: the first line is a row like the others
+    indices: list[int]  # of the columns asked for, from 0. A row may have fewer
+    rows: Numbered[list[str]]
+    """All fields of each row, with line numbers; a blank line is a row of one empty field."""
+
+
+def read_tsv(
+    file: BinaryIO, name: str, columns: Sequence[int | str], errors: DecodingErrors = "strict"
+) -> TsvTable:
+    """Read a table, row by row.
+
+    ``columns`` are numbers, from 1, or names; the first line is a header if there is a name.
+
+    Raises:
+        CorpusError: the header lacks a name, or has it twice; a number is not from 1 on. Reading
+            the rows raises it too, if the file is damaged or has a line without end.
+    """
+    return _split(numbered_lines(bounded_lines(file, name), name, errors), name, columns)
+
+
+def _have_header(columns: Sequence[int | str]) -> bool:
+    return any(isinstance(column, str) for column in columns)
+
+
+def _split(lines: Numbered[str], name: str, columns: Sequence[int | str]) -> TsvTable:
+    header = None
+    if _have_header(columns):
+        _, line = next(lines, (1, CorpusError(f"{name}: is empty; its first line names columns")))
+        if isinstance(line, CorpusError):
+            raise line
+        header = line.split("\t")
+    indices = [_index(column, header or [], name) for column in columns]
+    rows = (
+        (number, line if isinstance(line, CorpusError) else line.split("\t"))
+        for number, line in lines
+    )
+    return TsvTable(header, indices, rows)
+
+
+def _index(column: int | str, header: list[str], name: str) -> int:
+    if isinstance(column, int):
+        if column < 1:
+            raise CorpusError(f"{name}: no column {column}; columns are numbered from 1")
+        return column - 1
+    if column not in header:
+        _check_no_commas(header, name, 1)
+        raise CorpusError(f"{name}:1: the header has {no_such('column', column, header)}")
+    if header.count(column) > 1:
+        raise CorpusError(f"{name}:1: the header has two columns '{column}'; give their numbers")
+    return header.index(column)
+
+
+def _has_commas(row: list[str]) -> bool:
+    """Return whether something else than tabs may separate the columns of a row."""
+    return len(row) == 1 and any(sign in row[0] for sign in ",;")
+
+
+def tabs_hint(row: list[str]) -> str:
+    """Return what to do about a row whose columns commas seem to separate; '': nothing."""
+    return f"; {SEPARATED_BY_TABS}" if _has_commas(row) else ""
+
+
+def _check_no_commas(row: list[str], name: str, number: int) -> None:
+    """Raise CorpusError if commas separate the columns of a row, as in most files named .csv."""
+    if _has_commas(row) and _ending(Path(name)) == ".csv":
+        raise CorpusError(f"{name}:{number}: has no tab{tabs_hint(row)}")
+
+
+def too_few_columns(row: list[str], index: int, name: str, number: int) -> CorpusError:
+    """Return the error of a row that ends before a column."""
+    columns = f"{len(row)} column{'s' * (len(row) != 1)}; there is no column {index + 1}"
+    hint = tabs_hint(row)
+    return CorpusError(f"{name}:{number}: {f'has no tab{hint}' if hint else columns}")

@@ -1,0 +1,211 @@
+"""Pairs in a translation memory, TMX 1.1 to 1.4, or of terms, TBX."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+from xml.parsers import expat
+
+from transformer_cli.base.compression import open_text
+from transformer_cli.base.encodings import find_encoding
+from transformer_cli.base.errors import CorpusError
+from transformer_cli.extensions.corpora.units import (
+    MAX_SIDE_CHARACTERS,
+    InvalidTextError,
+    Unit,
+    UnitReader,
+    comparable_code,
+    one_line,
+)
+
+_CHUNK_BYTES = 1 << 16
+_MAX_TAG_BYTES = 1 << 20
+_MAX_TEXT_CHARACTERS = 4 * MAX_SIDE_CHARACTERS
+_MAX_DEPTH = 100
+# Names are kept by expat. TMX has 18 of elements and some 30 of attributes.
+_MAX_NAMES = 1000
+# A unit has a translation or two in each language; the product of thousands would be endless.
+_MAX_VARIANTS = 100
+_LANGUAGES_SHOWN = 20
+
+
+class Form(NamedTuple):
+    """A format of units that have texts in several languages."""
+
+    name: str
+    roots: tuple[str, ...]
+    """Names that the outermost element may have."""
+    elements: Mapping[str, str]
+    """Names of TMX for the elements that matter, by their own."""
+
+
+TMX = Form("TMX", ("tmx",), {name: name for name in ("tu", "tuv", "seg")})
+TBX = Form(
+    "TBX",
+    ("martif", "tbx"),
+    {"termEntry": "tu", "conceptEntry": "tu", "langSet": "tuv", "langSec": "tuv", "term": "seg"},
+)
+
+
+@dataclass(frozen=True)
+class TmxReader(UnitReader):
+    """Translation memories; each pair of translations of a unit is a pair."""
+
+    languages: tuple[str, str]
+    form: Form = field(default=TMX, kw_only=True)
+    # Of the latest pass, in order.
+    languages_met: dict[str, None] = field(default_factory=dict, compare=False, kw_only=True)
+
+    def units(self, file: Path) -> Iterator[Unit]:
+        """Yield the pairs of each unit in both languages."""
+        with open_text(file) as raw:
+            parser = _Parser(str(file), self.languages, self.languages_met, self.form)
+            yield from parser.units(raw)
+
+    def nothing_found(self) -> str:
+        """Return which languages there are."""
+        src, tgt = self.languages
+        met = ", ".join(f"'{code}'" for code in list(self.languages_met)[:_LANGUAGES_SHOWN])
+        return f"no unit is in both '{src}' and '{tgt}'; languages that were found: {met or 'none'}"
+
+
+class _Parser:
+    """Expat's events, of which no tree is made, turned into pairs."""
+
+    def __init__(
+        self, name: str, languages: tuple[str, str], met: dict[str, None], form: Form
+    ) -> None:
+        self._name = name
+        self._form = form
+        self._comparable = comparable_code(languages)
+        self._sides = list(map(self._comparable, languages))
+        self._languages_met = met
+        self._done: list[Unit] = []
+        self._names: set[str] = set()
+        self._depth = 0
+        self._since_tag = 0
+        self._line = 0
+        self._characters = 0
+        self._variants: dict[str, list[str]] = {}  # by language, of those asked for
+        self._wrong: str | None = None
+        self._language: str | None = None
+        self._segment: list[str] | None = None
+        self._parser = parser = expat.ParserCreate()
+        parser.buffer_text = True
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.CharacterDataHandler = self._text
+        parser.XmlDeclHandler = self._check_encoding
+        parser.specified_attributes = True  # a DTD's defaults would be in each element
+        parser.EntityDeclHandler = self._refuse_entity
+        # Entities of a DTD elsewhere, which is never read.
+        parser.SkippedEntityHandler = self._refuse_entity
+
+    def units(self, file: BinaryIO) -> Iterator[Unit]:
+        read = 0
+        while chunk := file.read(_CHUNK_BYTES):
+            self._feed(chunk)
+            yield from self._done
+            self._done.clear()
+            read += len(chunk)
+            if read - self._parser.CurrentByteIndex > _MAX_TAG_BYTES:
+                raise self._error(f"a tag or a comment of more than {_MAX_TAG_BYTES >> 20} MiB")
+        self._feed(b"", is_final=True)
+        yield from self._done
+
+    def _feed(self, chunk: bytes, is_final: bool = False) -> None:
+        try:
+            self._parser.Parse(chunk, is_final)
+        except expat.ExpatError as error:
+            reason = "it ends too early" if is_final else expat.ErrorString(error.code)
+            raise self._error(f"invalid XML ({reason})") from error
+        except (ValueError, LookupError) as error:  # encodings that Python has not
+            raise self._error(f"unknown encoding ({error}); convert the file to UTF-8") from error
+
+    def _check_encoding(self, _: str, declared: str | None, *__: object) -> None:
+        # Expat reads UTF-16 by itself, and leaves what it does not know to Python.
+        name = declared or "utf-8"
+        if find_encoding(name, utf16=True) is None:
+            raise self._error(
+                f"declares the encoding '{name[:40]}', which cannot be used; convert the file to "
+                "UTF-8"
+            )
+
+    def _error(self, what: str) -> CorpusError:
+        line = self._parser.ErrorLineNumber
+        return CorpusError(f"{self._name}:{line}: {what}")
+
+    def _refuse_entity(self, name: str, *_: object) -> None:
+        what = f"the entity '{name[:40]}'"
+        raise self._error(f"{what}; a {self._form.name} file with entities of its own is not read")
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._since_tag = 0
+        self._depth += 1
+        if self._depth == 1 and tag not in self._form.roots:
+            raise self._error(f"not {self._form.name}: the outermost element is '{tag[:40]}'")
+        if self._depth > _MAX_DEPTH:
+            raise self._error(f"elements that are nested more than {_MAX_DEPTH} deep")
+        self._names.add(tag)
+        self._names.update(attributes)
+        if len(self._names) > _MAX_NAMES:
+            raise self._error(f"more than {_MAX_NAMES} names of elements and attributes")
+        element = self._form.elements.get(tag)
+        if element == "tu":
+            self._line = self._parser.CurrentLineNumber
+            self._characters = 0
+            self._variants = {}
+            self._wrong = None
+        elif element == "tuv":
+            self._language = attributes.get("xml:lang") or attributes.get("lang")
+            if self._language is None:
+                self._wrong = self._wrong or f"a {tag} without xml:lang"
+        elif element == "seg":
+            self._segment = []
+
+    def _end(self, tag: str) -> None:
+        self._depth -= 1
+        element = self._form.elements.get(tag)
+        if element == "seg" and self._segment is not None:
+            self._add_segment("".join(self._segment))
+            self._segment = None
+        elif element == "tuv":
+            self._language = None
+        elif element == "tu":
+            self._end_unit()
+
+    def _text(self, data: str) -> None:
+        self._since_tag += len(data)
+        if self._since_tag > _MAX_TEXT_CHARACTERS:
+            raise self._error(f"more than {_MAX_TEXT_CHARACTERS:,} characters without a tag")
+        # The text of inline tags (bpt, ph and so on) is part of the segment's.
+        if self._segment is not None and self._characters <= 2 * MAX_SIDE_CHARACTERS:
+            self._characters += len(data)
+            self._segment.append(data)
+
+    def _add_segment(self, text: str) -> None:
+        if self._language is None:
+            return
+        language = self._comparable(self._language)
+        if len(self._languages_met) < _LANGUAGES_SHOWN:
+            self._languages_met[language] = None
+        if language not in self._sides:
+            return
+        variants = self._variants.setdefault(language, [])
+        if len(variants) == _MAX_VARIANTS:
+            self._wrong = f"more than {_MAX_VARIANTS} translations"
+            return
+        try:
+            variants.append(one_line(text, f"'{language}'"))
+        except InvalidTextError as error:
+            self._wrong = str(error)
+
+    def _end_unit(self) -> None:
+        if self._characters > 2 * MAX_SIDE_CHARACTERS:
+            self._wrong = f"longer than {2 * MAX_SIDE_CHARACTERS:,} characters"
+        if self._wrong is not None:
+            self._done.append(CorpusError(f"{self._name}:{self._line}: unit: {self._wrong}"))
+        else:
+            src, tgt = (self._variants.get(side, []) for side in self._sides)
+            self._done += product(src, tgt)

@@ -1,0 +1,422 @@
+"""Search by CTranslate2, which has int8 and so is faster on a CPU than torch.
+
+It searches an exported model, or a conversion of a run's checkpoint, which is made once and kept in
+the user's cache. CTranslate2 trusts what it reads: a changed file can crash it, or make it write
+other text. So no conversion that came with a run is read, but those alone that this user's
+processes have made on this machine. One is an artifact, named after the type of its weights and
+what it was made of, by the sums of the bytes that are there. ctranslate2_spec.py writes both.
+"""
+
+import json
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
+from typing import Any, TypeVar
+
+import numpy as np
+
+from transformer_cli.base.artifact import Artifact, Record, record_files, sum_json, write_record
+from transformer_cli.base.errors import CheckpointError, UsageError, is_out_of_memory
+from transformer_cli.base.files import open_cache, read_small
+from transformer_cli.base.packages import __version__, import_extra
+from transformer_cli.base.writing import remove_directory, remove_leftovers
+from transformer_cli.config.choices import Quantization, SearchPrecisionName
+from transformer_cli.config.schema import ModelConfig
+from transformer_cli.config.setting_tree import shorten
+from transformer_cli.data.token_arrays import cut_by_tokens
+from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
+from transformer_cli.runs.trained_model import OpenedModel
+from transformer_cli.text.model_check import find_fault
+from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
+
+FORMAT = 2
+"""Of what ``write_model`` writes: raise it where the same weights are converted otherwise."""
+MAX_BYTES = 2 * 2**30
+"""Of all conversions that are kept together; the newest one is kept in any case."""
+SINUSOIDS = 2_100
+"""Positions of an exported model that has learned none: the longest source of a line, 1,024 tokens,
+and its longest output, twice that plus ten, have room."""
+SETTINGS = "settings.yaml"
+"""The run's settings in an exported model's directory, which is no run's: it has no config.yaml."""
+SUMS = "sums.json"
+_VOCABULARIES = {"shared_vocabulary.json", "target_vocabulary.json"}
+_FILES = {"model.bin", "config.json", "source_vocabulary.json", *_VOCABULARIES}
+_SETTINGS = {
+    "unk_token": SPECIALS[UNK_ID],
+    "bos_token": SPECIALS[BOS_ID],
+    "eos_token": SPECIALS[EOS_ID],
+    "decoder_start_token": SPECIALS[BOS_ID],
+    "add_source_bos": False,
+    "add_source_eos": True,
+}
+ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH", "swiglu": "SWISH"}
+"""CTranslate2's names of the activations that it supports; it gates with any of them."""
+RMS_NORM = {"layernorm": False, "rmsnorm": True}
+"""The norms that it supports, and whether each is what it calls ``rms_norm``."""
+_Content = TypeVar("_Content", dict[str, Any], list[Any])
+# Source tokens in a batch. More of them are no faster, and cores get less even shares.
+_BATCH_TOKENS = 2048
+# Batches given to CTranslate2 and not yet taken back, for each of its workers.
+_AHEAD = 2
+# The length penalty that CTranslate2 is given. ``TextTranslator`` ranks hypotheses by ours, so it
+# is to change no score; but with 0, CTranslate2 ends a beam as soon as the best hypothesis has
+# ended, where our search goes on until as many have ended as the beam holds.
+_NO_PENALTY = 1e-30
+# Temporary names tell processes apart, and not the threads of one.
+_CONVERTING = Lock()
+
+
+@dataclass(frozen=True)
+class CTranslate2Engine:
+    """Search by CTranslate2, over an exported model; a ``SearchEngine``.
+
+    Attributes:
+        translator: a ``ctranslate2.Translator``.
+        src_names: the source's tokens as CTranslate2 is given them, by id.
+        tgt_names: the same of the target.
+        max_positions: of an output that the exported table of positions has room for.
+    """
+
+    translator: Any
+    src_names: list[str]
+    tgt_names: list[str]
+    max_positions: int
+    searches_at_once = True
+    can_align = False
+    _starting: Lock = field(default_factory=Lock)
+
+    @cached_property
+    def _tgt_ids(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.tgt_names)}
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        model: ModelConfig,
+        tokenizers: Tokenizers,
+        device: tuple[str, int],
+        threads: int,
+        precision: SearchPrecisionName,
+        check_loads: Callable[[], object] = lambda: None,
+    ) -> "CTranslate2Engine":
+        """Load a model that ``export --format ctranslate2`` wrote.
+
+        Args:
+            directory: with model.bin.
+            model: the model's settings.
+            tokenizers: the model's.
+            device: where to compute, 'cpu' say, and the number of the GPU.
+            threads: batches searched side by side on a CPU.
+            precision: of matrix products; 'auto' is that of the weights, int8 say.
+            check_loads: called before the model is loaded, once all other files are found right.
+
+        Raises:
+            CheckpointError: a file is missing or damaged.
+            UsageError: the device cannot compute like that.
+            MissingExtraError: CTranslate2 is not installed.
+        """
+        ctranslate2 = import_extra("ctranslate2", None, "CTranslate2's search")
+        _check_settings(directory / "config.json")
+        src_names = _load_names(directory, "source", tokenizers.src.size)
+        tgt_names = _load_names(directory, "target", tokenizers.tgt.size)
+        check_loads()
+        try:
+            translator = ctranslate2.Translator(
+                str(directory),
+                device=device[0],
+                device_index=device[1],
+                compute_type="default" if precision == "auto" else precision,
+                inter_threads=threads if device[0] == "cpu" else 1,
+                intra_threads=1,
+            )
+        except ValueError as error:
+            raise UsageError(f"CTranslate2 cannot compute like that: {error}") from error
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            raise CheckpointError(
+                f"{directory}: CTranslate2 cannot read it ({error}); export it again"
+            ) from error
+        learned = model.positions == "learned"
+        return cls(translator, src_names, tgt_names, model.max_positions if learned else SINUSOIDS)
+
+    @property
+    def is_on_gpu(self) -> bool:
+        """Whether a GPU computes."""
+        return bool(self.translator.device != "cpu")
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What decides the output: the precision that it has chosen, its name and its version."""
+        precision = {"precision": self.translator.compute_type, "engine": "ctranslate2"}
+        return precision | describe_versions("ctranslate2")
+
+    def search(
+        self,
+        sources: Sequence[list[int]],
+        prefixes: Sequence[list[int]],
+        max_lengths: Sequence[int],
+        options: SearchOptions,
+        batch_tokens: int,
+        progress: Callable[[int], object],
+        should_stop: Callable[[], bool],
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each source; see ``SearchEngine.search``.
+
+        The output is ``TorchEngine``'s, up to rounding, if search is greedy. Log-probabilities
+        differ, and so may beam search, in that tokens which are never written have no share: by
+        much where training targets had <unk>.
+        """
+        assert not any(prefixes), "CTranslate2 forces no prefix"
+        outputs: list[list[Hypothesis]] = [[] for _ in sources]
+        waiting: deque[tuple[list[int], list[Any]]] = deque()
+
+        def finish_first() -> None:
+            batch, started = waiting.popleft()
+            for index, one in zip(batch, started, strict=True):
+                outputs[index] = self._read_hypotheses(_await(one), limits[index])
+            progress(len(batch))
+
+        limits = [min(limit, self.max_positions) for limit in max_lengths]
+        max_tokens = min(batch_tokens // options.beam_size, _BATCH_TOKENS)
+        # What greedy search writes is how it goes on beyond a limit, too. In int8, padding has an
+        # effect on what is rounded.
+        is_greedy = options.beam_size == 1 and not options.with_scores
+        mixed = is_greedy and self.translator.compute_type == "float32"
+        batches = _cut_batches([len(ids) for ids in sources], limits, max_tokens, mixed)
+        with self._starting:  # batches of a later search come after those of this one
+            for limit, batch in batches:
+                if should_stop():
+                    break
+                waiting.append((batch, self._start([sources[n] for n in batch], limit, options)))
+                if len(waiting) > _AHEAD * self.translator.num_translators:
+                    finish_first()
+        while waiting:
+            finish_first()
+        return outputs
+
+    def _start(self, sources: list[list[int]], limit: int, options: SearchOptions) -> Any:
+        banned = [[self.tgt_names[number]] for number in options.banned_ids if number != UNK_ID]
+        return self.translator.translate_batch(
+            # CTranslate2 adds EOS.
+            [[self.src_names[number] for number in ids[:-1]] for ids in sources],
+            asynchronous=True,
+            beam_size=options.beam_size,
+            num_hypotheses=options.beam_size,
+            length_penalty=_NO_PENALTY,
+            return_scores=options.with_scores or options.beam_size > 1,
+            return_end_token=True,
+            disable_unk=UNK_ID in options.banned_ids,
+            suppress_sequences=banned,
+            max_input_length=0,
+            max_decoding_length=limit,
+            min_decoding_length=0,
+        )
+
+    def _read_hypotheses(self, result: Any, limit: int) -> list[Hypothesis]:
+        hypotheses = [
+            Hypothesis([self._tgt_ids[name] for name in names[:limit]], score)
+            for names, score in zip(result.hypotheses, result.scores or [0.0], strict=True)
+        ]
+        ended = [
+            Hypothesis(one.ids[:-1], one.log_probability)
+            for one in hypotheses
+            if one.ids[-1:] == [EOS_ID]
+        ]
+        # Those that reached the limit count only where none has ended, and then the best of them.
+        return ended or hypotheses[:1]
+
+    def align(
+        self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
+    ) -> list[list[int]]:
+        """Raise: there are no alignments."""
+        raise NotImplementedError("CTranslate2 aligns nothing; use torch")
+
+
+def _cut_batches(
+    lengths: Sequence[int], limits: Sequence[int], max_tokens: int, mixed: bool
+) -> Iterator[tuple[int, list[int]]]:
+    """Yield the places of sources, and the output limit that CTranslate2 has for them together.
+
+    It is the largest of theirs; unless ``mixed``, they all have it.
+    """
+    order = sorted(filter(lengths.__getitem__, range(len(lengths))), key=lengths.__getitem__)
+    group_of = (lambda _: 0) if mixed else limits.__getitem__
+    for _, alike in groupby(reversed(order), group_of):
+        for batch in cut_by_tokens(np.array(list(alike)), np.array(lengths), max_tokens):
+            yield max(limits[place] for place in batch), batch.tolist()
+
+
+def _check_settings(path: Path) -> None:
+    """Check that CTranslate2 begins, ends and reads as our search does."""
+    settings = _read_json(path, dict, "settings")
+    for key, expected in _SETTINGS.items():
+        if (found := settings.get(key)) != expected:
+            raise CheckpointError(
+                f"{path}: {key} is {shorten(str(found))}, not {expected}; export the model again"
+            )
+
+
+def _load_names(directory: Path, side: str, size: int) -> list[str]:
+    """Return the tokens of a side by id."""
+    own, shared = directory / f"{side}_vocabulary.json", directory / "shared_vocabulary.json"
+    path = own if own.is_file() else shared
+    names = _read_json(path, list, "list of tokens")
+    if len(names) != size:
+        raise CheckpointError(
+            f"{path}: {len(names)} tokens, but the tokenizer has {size}; export the model again"
+        )
+    return names
+
+
+def _read_json(path: Path, kind: type[_Content], what: str) -> _Content:
+    try:
+        content = json.loads(read_small(path, MAX_TOKENIZER_BYTES))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path}: cannot be read; export the model again") from error
+    if not isinstance(content, kind):
+        raise CheckpointError(f"{path}: is no {what}; export the model again")
+    return content
+
+
+# --- conversions ----------------------------------------------------------------------------------
+
+
+def open_converted(
+    opened: OpenedModel,
+    quantization: Quantization,
+    write_model: Callable[[OpenedModel, Quantization, Path], None],
+    open_directory: Callable[[Path], CTranslate2Engine],
+) -> CTranslate2Engine:
+    """Open the converted model that is kept, or one that is made now.
+
+    Where it cannot be kept, as on a disk that is read-only, it is made in a temporary directory.
+    ``open_directory`` opens the directory of a converted model, and has read it when it returns.
+    Whether the checkpoint's weights are those of its manifest, the caller verifies.
+
+    Raises:
+        CheckpointError: the weights cannot be read.
+        MissingExtraError: CTranslate2 is not installed.
+        OSError: there is no room for it.
+    """
+    made_of = {
+        "format": str(FORMAT),
+        "transformer_cli": __version__,
+        "ctranslate2": import_extra("ctranslate2", None, "CTranslate2's search").__version__,
+        "weights": opened.checkpoint.weights_sum,
+        "tokenizer": opened.tokenizer_sum,
+        "model": opened.config.model.fingerprint(),
+        "quantization": quantization,
+    }
+
+    def write(directory: Path) -> Record:
+        write_model(opened, quantization, directory)
+        return Record(made_of=made_of)
+
+    cache = open_cache("converted")
+    kept = None if cache is None else cache / f"{quantization}-{sum_json(made_of)[:32]}"
+    if kept is not None and (verified_sums(kept, is_trusted=True) or _keep(kept, write)):
+        with suppress(CheckpointError, OSError):
+            before = kept.stat()
+            engine = open_directory(kept)
+            # A process that keeps another one may have removed it while it was read.
+            if os.path.samestat(before, kept.stat()):
+                with suppress(OSError):  # a cache that is read-only now
+                    os.utime(kept)
+                return engine
+    with TemporaryDirectory() as directory:
+        write(Path(directory))
+        return open_directory(Path(directory))
+
+
+def _await(started: Any) -> Any:
+    """Return the result of a search that was started."""
+    try:
+        return started.result()
+    except RuntimeError as error:
+        if "cannot be loaded" not in str(error):  # as 'Library libcublas.so.12 is not found or'
+            raise
+        advice = "install CUDA 12's libraries, or use `device` cpu"
+        raise UsageError(f"CTranslate2 cannot compute on this GPU: {error}; {advice}") from error
+
+
+def write_sums(directory: Path) -> None:
+    """Write the record of an exported model's files beside them."""
+    write_record(directory / SUMS, Record(made_of={}, files=record_files(directory)))
+
+
+def verified_sums(directory: Path, is_trusted: bool = False) -> dict[str, str] | None:
+    """Return the SHA-256 of a converted model's files; None: they are not as they were written.
+
+    With ``is_trusted``, size and time of a file tell; see ``Artifact.find_damage``.
+    """
+    model = Artifact(directory, Record, SUMS)
+    try:
+        # Not a pipe, a device or what lies elsewhere: the directory may have come from anywhere.
+        present = {name for name in (SUMS, *_FILES) if (directory / name).is_file()}
+        record = model.read() if SUMS in present else None
+        if (
+            record is None
+            or not _VOCABULARIES & record.files.keys()
+            or record.files.keys() != present - {SUMS}
+            or "model.bin" not in present
+            or model.find_damage(record, is_trusted=is_trusted)
+        ):
+            return None
+    except OSError:
+        return None
+    return {name: file.sha256 for name, file in record.files.items()}
+
+
+def check_usable(directory: Path, sums: dict[str, str]) -> None:
+    """Use an exported model, which may be a stranger's, in a child process.
+
+    ``sums`` are those of its files, verified. Raise CheckpointError if CTranslate2 cannot use it.
+    """
+    if fault := find_fault("ctranslate2", os.fsencode(directory), sums):
+        raise CheckpointError(f"{directory}: {fault}; export it again")
+
+
+def _keep(kept: Path, write: Callable[[Path], Record]) -> bool:
+    """Convert the model into ``kept``, and make room; return False if it cannot be kept.
+
+    Several processes may do so at once: one's rename succeeds.
+    """
+    try:
+        with _CONVERTING:
+            if verified_sums(kept):  # another thread or process was faster
+                return True
+            remove_leftovers(kept.parent)
+            if kept.is_dir():
+                remove_directory(kept)  # it is damaged
+            Artifact(kept, Record, SUMS).make(write)
+    except OSError:
+        return verified_sums(kept) is not None
+    with suppress(OSError):  # another process makes room, too
+        _make_room(kept)
+    return True
+
+
+def _make_room(newest: Path) -> None:
+    """Remove the conversions that were not used for the longest time, but not the newest."""
+    others = [
+        path
+        for path in newest.parent.iterdir()
+        if path != newest and re.fullmatch(r"[a-z0-9_]+-[0-9a-f]{32}", path.name) and path.is_dir()
+    ]
+    total = 0
+    for path in (newest, *sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)):
+        total += sum(file.stat().st_size for file in path.iterdir())
+        if total > MAX_BYTES and path != newest:
+            remove_directory(path)

@@ -1,0 +1,186 @@
+"""A trained model as CTranslate2 reads it.
+
+Only names and layout change: CTranslate2 has all that our models are made of. Its own sinusoids
+have another layout than the paper's, so positions always go as a table, the learned ones' or ours.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from transformer_cli.base.packages import import_extra
+from transformer_cli.config.choices import Quantization
+from transformer_cli.extensions.ctranslate2.engine import ACTIVATIONS, RMS_NORM, SINUSOIDS
+from transformer_cli.model import transformer
+from transformer_cli.model.transformer import (
+    DecoderLayer,
+    Embedding,
+    EncoderLayer,
+    FeedForward,
+    LearnedPositions,
+    Transformer,
+    sinusoids,
+)
+from transformer_cli.runs.trained_model import TrainedModel
+from transformer_cli.text.protocol import Tokenizer
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
+
+_IMPOSSIBLE = -1e4
+"""A logit, within the range of float16."""
+_INT8_MOST = 63
+"""Largest weight in int8. CTranslate2's own is 127, but processors without VNNI, such as those with
+AVX2 alone, add two products of a weight and an activation of up to 255 in 16 bits. 2 * 127 * 255 is
+cut off there, and translations change; 2 * 63 * 255 fits."""
+
+
+def write_model(
+    trained: TrainedModel,
+    quantization: Quantization,
+    directory: Path,
+    never_written: Sequence[int] = (),
+) -> None:
+    """Write the model and its vocabularies into ``directory``, which is empty.
+
+    With int8 and int16, sums stay float32. ``never_written`` are ids whose logits are so low that
+    no search writes them.
+
+    Raises:
+        MissingExtraError: CTranslate2 is not installed.
+    """
+    spec = build_spec(trained)
+    spec.decoder.projection.bias[list(never_written)] = _IMPOSSIBLE
+    spec.validate()
+    if quantization.startswith("int8"):
+        weights = {name: each.numpy().copy() for name, each in spec.variables().items()}
+        spec.optimize(quantization)
+        _narrow_int8(spec, weights)
+    else:
+        spec.optimize(quantization)
+    spec.save(str(directory))
+
+
+def _narrow_int8(spec: Any, weights: Mapping[str, Float[np.ndarray, "..."]]) -> None:
+    """Round the given weights anew where they are int8, each row by its largest."""
+    model_spec = import_extra("ctranslate2.specs.model_spec", None, "format ctranslate2")
+
+    def narrow(layer: Any, name: str, value: Any) -> None:
+        key = name.rsplit("/")[-1]
+        scale = f"{key}_scale"
+        if not hasattr(layer, scale) or getattr(value, "dtype", None) != "int8":
+            return
+        scales = _INT8_MOST / np.maximum(np.abs(weights[name]).max(axis=1), 1e-30)
+        rounded = np.rint(weights[name] * scales[:, None]).astype(np.int8)
+        setattr(layer, key, model_spec.NumpyVariable(rounded))
+        setattr(layer, scale, model_spec.NumpyVariable(scales))
+
+    model_spec.visit_spec(spec, narrow)
+
+
+def build_spec(trained: TrainedModel) -> Any:
+    """Return the model by CTranslate2's names, a ``ctranslate2.specs.TransformerSpec``."""
+    specs = import_extra("ctranslate2.specs", None, "format ctranslate2")
+    config, model = trained.config.model, trained.model
+    spec = specs.TransformerSpec.from_config(
+        (config.num_encoder_layers, config.num_decoder_layers),
+        config.num_heads,
+        pre_norm=config.norm == "pre",
+        activation=getattr(specs.Activation, ACTIVATIONS[config.activation]),
+        ffn_glu=transformer.ACTIVATIONS[config.activation].gated,
+        rms_norm=RMS_NORM[config.norm_kind],
+    )
+    _fill_stacks(spec, model)
+    spec.register_source_vocabulary(_names(trained.tokenizers.src))
+    spec.register_target_vocabulary(_names(trained.tokenizers.tgt))
+    spec.config.unk_token = SPECIALS[UNK_ID]
+    spec.config.bos_token = spec.config.decoder_start_token = SPECIALS[BOS_ID]
+    spec.config.eos_token = SPECIALS[EOS_ID]
+    spec.config.add_source_eos = True
+    (epsilon,) = {
+        module.norm.eps for module in model.modules() if isinstance(module, transformer.Residual)
+    }
+    spec.config.layer_norm_epsilon = epsilon  # CTranslate2 has one for all
+    return spec
+
+
+def _fill_stacks(spec: Any, model: Transformer) -> None:
+    _fill_embedding(spec.encoder.embeddings[0], spec.encoder, model.src_embedding)
+    _fill_embedding(spec.decoder.embeddings, spec.decoder, model.tgt_embedding)
+    for encoder_spec, encoder_layer in zip(spec.encoder.layer, model.encoder, strict=True):
+        assert isinstance(encoder_layer, EncoderLayer)
+        _fill_self_attention(encoder_spec, encoder_layer)
+        _fill_feed_forward(encoder_spec.ffn, encoder_layer)
+    for decoder_spec, decoder_layer in zip(spec.decoder.layer, model.decoder_layers(), strict=True):
+        _fill_self_attention(decoder_spec, decoder_layer)
+        attention = decoder_layer.cross_attention
+        _fill_linear(decoder_spec.attention.linear[0], attention.query)
+        _fill_linear(decoder_spec.attention.linear[1], attention.key, attention.value)
+        _fill_linear(decoder_spec.attention.linear[2], attention.output)
+        _fill_norm(decoder_spec.attention, decoder_layer.around_cross_attention.norm)
+        _fill_feed_forward(decoder_spec.ffn, decoder_layer)
+    # With post-norm these are identities, and the spec has no place for them.
+    for stack, norm in ((spec.encoder, model.encoder_norm), (spec.decoder, model.decoder_norm)):
+        if not isinstance(norm, nn.Identity):
+            _fill_norm(stack, norm)
+    _fill_linear(spec.decoder.projection, model.output)
+
+
+def _fill_embedding(tokens: Any, stack: Any, embedding: Embedding) -> None:
+    tokens.weight = _copy(embedding.tokens.weight)
+    positions = embedding.positions
+    table = (
+        positions.table
+        if isinstance(positions, LearnedPositions)
+        else sinusoids(SINUSOIDS, positions.d_model)
+    )
+    stack.position_encodings.encodings = _copy(table)
+
+
+def _fill_self_attention(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
+    attention = layer.self_attention
+    _fill_linear(spec.self_attention.linear[0], attention.query, attention.key, attention.value)
+    _fill_linear(spec.self_attention.linear[1], attention.output)
+    _fill_norm(spec.self_attention, layer.around_self_attention.norm)
+
+
+def _fill_feed_forward(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
+    ours: FeedForward = layer.feed_forward
+    if ours.gate is None:
+        _fill_linear(spec.linear_0, ours.inner)
+    else:  # the layer that is activated comes first
+        _fill_linear(spec.linear_0, ours.gate)
+        _fill_linear(spec.linear_0_noact, ours.inner)
+    _fill_linear(spec.linear_1, ours.outer)
+    _fill_norm(spec, layer.around_feed_forward.norm)
+
+
+def _fill_norm(owner: Any, norm: nn.Module) -> None:
+    for theirs, ours in (("gamma", "weight"), ("beta", "bias")):
+        if hasattr(owner.layer_norm, theirs):
+            setattr(owner.layer_norm, theirs, _copy(getattr(norm, ours)))
+
+
+def _fill_linear(spec: Any, *linears: nn.Linear) -> None:
+    """Stack the layers of one input below each other in one matrix."""
+    spec.weight = torch.cat([_copy(linear.weight) for linear in linears])
+    spec.bias = torch.cat([_copy(linear.bias) for linear in linears])
+
+
+def _copy(weight: Tensor) -> Tensor:
+    # CTranslate2 quantizes in place.
+    return weight.detach().float().cpu().clone()
+
+
+def _names(tokenizer: Tokenizer) -> list[str]:
+    """Return the tokens in the order of their ids, none twice: CTranslate2 knows no ids."""
+    names: dict[str, None] = {}
+    for number in range(tokenizer.size):
+        name = SPECIALS[number] if number < len(SPECIALS) else tokenizer.token(number)
+        while name in names:
+            name = f"{name}<{number}>"
+        names[name] = None
+    return list(names)

@@ -1,0 +1,180 @@
+"""What ``translate`` does with a document: its segments translated, all else left as it is."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from transformer_cli.base.compression import compressor, write_text
+from transformer_cli.base.packages import import_extra
+from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.writing import claim, whole_file
+from transformer_cli.cli.display import bar, log
+from transformer_cli.cli.translate import TranslateOptions
+from transformer_cli.cli.translation import load_translator, watch
+from transformer_cli.extensions.documents.document import (
+    LOW_CONFIDENCE,
+    Document,
+    Filling,
+    Match,
+    Segment,
+    read_document,
+)
+from transformer_cli.extensions.documents.filling import Filled, fill
+from transformer_cli.extensions.documents.memory import Memory
+from transformer_cli.extensions.documents.sentences import LineTranslator
+from transformer_cli.extensions.report.examples import mark_differences
+from transformer_cli.extensions.report.rendering import render_page
+from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.loading import load_settings
+from transformer_cli.inference.stream import NOBODY, Watcher, chunk_lines_of, search_doubtful_again
+from transformer_cli.inference.translator import TextTranslator, ignore
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.protocol import Translation
+
+
+def translate_document(options: TranslateOptions) -> None:
+    """Check the options, read the document, load the model, translate and write."""
+    options.check(Ranks.from_env())
+    with claim(options.output, options.report):
+        document = open_document(options)
+        memory = read_memory(options, document)
+        has_use = options.document != "lines" or options.report is not None  # text has no tags
+        translator = load_translator(prefer_alignments(options) if has_use else options)
+        with bar(None, "translating", " sentences") as shown:
+
+            def add_total(sentences: int) -> None:
+                shown.total = (shown.total or 0) + sentences
+
+            filled = fill_document(options, document, translator, memory, watch(shown), add_total)
+        write_document(options, filled)
+        if options.report is not None:
+            write_report(options, options.report, document, filled)
+    for message in filled.summary():
+        log(message)
+
+
+def prefer_alignments(options: TranslateOptions) -> TranslateOptions:
+    """Return the options with torch, which aligns words, unless that is not to be had."""
+    is_open = options.engine == "auto" and options.precision != "int8"
+    if not is_open or RunDirectory(options.run).is_for_ctranslate2:
+        return options
+    return replace(options, engine="torch")
+
+
+def open_document(options: TranslateOptions) -> Document:
+    """Read the document that is to be translated by the run."""
+    data = load_settings(RunDirectory(options.run)).data
+    document = read_document(
+        options.input_, (data.src_lang, data.tgt_lang), not options.no_fuzzy, options.encoding
+    )
+    if document.segments:  # before the model is loaded, which takes long
+        import_extra("sentencex", "documents", str(options.input_))
+    return document
+
+
+def read_memory(options: TranslateOptions, document: Document, version: str = "") -> Memory | None:
+    """Read the translation memory, in the document's languages; None: there is none.
+
+    That of an earlier call is kept, if it is of the same ``version``.
+    """
+    if not options.memory:
+        return None
+    return _read_memory(version, tuple(options.memory), *document.languages)
+
+
+@lru_cache(maxsize=1)  # of many files, once
+def _read_memory(_: str, paths: tuple[Path, ...], src_lang: str, tgt_lang: str) -> Memory:
+    return Memory.read(paths, src_lang, tgt_lang)
+
+
+def fill_document(
+    options: TranslateOptions,
+    document: Document,
+    translator: TextTranslator[SearchEngine],
+    memory: Memory | None,
+    watcher: Watcher = NOBODY,
+    add_total: Callable[[int], object] = ignore,
+) -> Filled:
+    """Fill a document's segments; ``add_total`` is called with the number of further sentences."""
+
+    def translate(lines: Sequence[str], aligned: bool) -> list[Translation]:
+        add_total(len(lines))
+        found = []
+        size = chunk_lines_of(translator)
+        for start in range(0, len(lines), size):
+            encoded = translator.encode_lines(lines[start : start + size])
+            best = translator.translate_encoded(encoded, 1, aligned, watcher.progress)
+            found += search_doubtful_again(translator, encoded, best, aligned, watcher.announce)
+        return [best for best, *_ in found]
+
+    how = LineTranslator(
+        translate,
+        translator.config.data.src_lang,
+        translator.tokenizers.protect,
+        translator.engine.can_align,
+        aligns_all=options.report is not None,
+        find_matches=partial(_search, memory),
+        fills_doubtful=options.fallback is None,
+        translates_numbers=translator.tokenizers.letterless,
+    )
+    filled = fill(document, how)
+    for segment, filling in zip(document.segments, filled.fillings, strict=True):
+        if filling is not None:
+            tags = ((tag.start, tag.end) for tag in segment.tags)
+            terms, lost = translator.find_lost(segment.text, filling.text, tags)
+            filled.terms += terms
+            filled.lost += [f"{segment.place}: {term.target}" for term in lost]
+    return filled
+
+
+def _search(memory: Memory | None, texts: Sequence[str]) -> list[Match | None]:
+    if memory is None:
+        return [None] * len(texts)
+    shown = bar(len(texts), "searching the memory", " segments", items=texts)
+    return [memory.find(text) for text in shown]
+
+
+def write_document(options: TranslateOptions, filled: Filled) -> None:
+    """Write the filled document, which appears as a whole."""
+    data = compressor(options.output)(filled.data)
+    with whole_file(options.output, is_named=True) as path:
+        path.write_bytes(data)
+
+
+def write_report(options: TranslateOptions, path: Path, document: Document, filled: Filled) -> None:
+    """Write a page of all that was filled, what is most doubtful first."""
+    found = zip(document.segments, filled.fillings, strict=True)
+    rows = [_row(document.name, segment, one) for segment, one in found if one is not None]
+    rows.sort(key=lambda row: _assurance(row["filling"]))
+    page = render_page(
+        "translations",
+        None,
+        {},
+        rows=rows,
+        left=filled.left,
+        low_confidence=LOW_CONFIDENCE,
+        title=options.input_.name,
+        run=str(options.run),
+        src_lang=document.languages[0],
+        tgt_lang=document.languages[1],
+    )
+    write_text(path, page, is_named=True)
+
+
+def _row(name: str, segment: Segment, filling: Filling) -> dict[str, Any]:
+    match = filling.match
+    return {
+        "place": segment.place.removeprefix(f"{name}:"),
+        "src": segment.split(segment.text),
+        "tgt": segment.split(filling.text),
+        "filling": filling,
+        "differences": match and mark_differences(segment.text, match.src)[1],
+    }
+
+
+def _assurance(filling: Filling) -> tuple[bool, bool, float]:
+    """Return what translations are sorted by: known doubts, then confidence, then the memory's."""
+    of_memory = filling.origin == "memory"
+    return not filling.has_to_be_read, of_memory, filling.confidence or 0.0

@@ -1,0 +1,544 @@
+"""What all formats share: segments with inline tags, and bytes of which only spans are replaced."""
+
+import codecs
+import html as references
+import re
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Literal, NamedTuple, Self
+
+from transformer_cli.base.compression import is_compressed, open_text
+from transformer_cli.base.encodings import find_encoding
+from transformer_cli.base.errors import InputError
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.extensions.constraints.protection import GROUPS
+from transformer_cli.extensions.constraints.reserved import find_placeholders
+from transformer_cli.text.scripts import has_letters
+
+with lazy_imports():
+    from transformer_cli.extensions.documents import html, markdown, po, subtitles, tmx, xliff
+
+MAX_BYTES = 1 << 26
+"""Of a document, which is held in memory as a whole."""
+
+LOW_CONFIDENCE = 0.5
+"""Below this a person should review a translation: its tokens are less likely than not."""
+
+DocumentFormat = Literal["po", "xliff", "tmx", "html", "markdown", "srt", "vtt", "lines"]
+_FORMATS: dict[str, DocumentFormat] = {
+    ".po": "po",
+    ".pot": "po",
+    ".xlf": "xliff",
+    ".xliff": "xliff",
+    ".tmx": "tmx",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".xht": "html",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".mdown": "markdown",
+    ".mkd": "markdown",
+    ".srt": "srt",
+    ".vtt": "vtt",
+}
+
+CODE_ELEMENTS = ("code", "kbd", "samp", "tt", "var")
+LEFT_ELEMENTS = (
+    *(*CODE_ELEMENTS, "iframe", "math", "noscript", "object", "pre", "ruby", "script", "style"),
+    *("svg", "template", "textarea"),
+)
+"""Elements of HTML whose text is not translated."""
+
+TEMPLATE = re.compile(
+    "|".join(
+        rf"{start}(?:(?!</).){{0,500}}?{end}"
+        for start, end in (
+            *((r"\{%", r"%\}"), (r"\{\{</?", r">\}\}"), (r"\{\{", r"\}\}+")),
+            *((r"\{#", r"#\}"), ("<%", "%>"), (r"<\?", r"\?>")),
+        )
+    ),
+    re.DOTALL,
+)
+"""What a template engine reads in HTML or Markdown, as Jinja, Liquid, Hugo, ERB or PHP."""
+_ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:-]*+)(?![^>]*/>)|\{%[-+]?\s*+(end)?(\w++)")
+_ENCODING_ADVICE = "correct the encoding that it declares"
+SOFT_HYPHEN = "\xad"
+_ACCELERATOR = re.compile(r"(?<![^\s(\[\"'„“«>])([^\W\d_]*+)([&_~])(?!(?<=&)\w++;)(?=[^\W\d_])")
+_SPACES = re.compile(r"[ \t\r\n\f\v]+")
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+
+
+class Tag(NamedTuple):
+    """An inline tag, by its span in a segment's text; a pair's share their key."""
+
+    start: int
+    end: int
+    kind: Literal["open", "close", "alone"] = "alone"
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A text to translate, without the escapes of its format; its tags are as they stand there.
+
+    Attributes:
+        text: line breaks are in it only where they matter.
+        place: for messages, as in 'de.po:12'.
+        tags: in order; they do not overlap.
+    """
+
+    text: str
+    place: str
+    tags: tuple[Tag, ...] = ()
+
+    @property
+    def tag_texts(self) -> list[str]:
+        """The tags' markup, in order."""
+        return [self.text[tag.start : tag.end] for tag in self.tags]
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str] | None:
+        texts = sorted(set(self.tag_texts), key=len, reverse=True)
+        return re.compile(f"({'|'.join(map(re.escape, texts))})") if texts else None
+
+    def split(self, text: str) -> list[str]:
+        """Return a translation's text and tags by turns, beginning and ending with text."""
+        return self._pattern.split(text) if self._pattern else [text]
+
+    @property
+    def plain(self) -> str:
+        """The text without its tags."""
+        starts = [0, *(tag.end for tag in self.tags)]
+        ends = [*(tag.start for tag in self.tags), len(self.text)]
+        return "".join(map(self.text.__getitem__, map(slice, starts, ends)))
+
+    @property
+    def has_letters(self) -> bool:
+        """True if there are letters between the tags."""
+        return has_letters(self.plain)
+
+    def without_soft_hyphens(self) -> "Segment":
+        """Return the segment without soft hyphens in its words, which few models have seen."""
+        if SOFT_HYPHEN not in self.text:
+            return self
+        text, place, tags = "", 0, []
+        for tag in self.tags:
+            text += self.text[place : tag.start].replace(SOFT_HYPHEN, "")
+            written, place = self.text[tag.start : tag.end], tag.end
+            tags.append(tag._replace(start=len(text), end=len(text) + len(written)))
+            text += written
+        text += self.text[place:].replace(SOFT_HYPHEN, "")
+        return replace(self, text=text, tags=tuple(tags))
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """True if something in the text looks like one of the tags, as '&lt;b&gt;' beside <b>."""
+        return self.split(self.text)[1::2] != self.tag_texts
+
+
+@dataclass(frozen=True)
+class Filling:
+    """What is to be written as a segment's translation.
+
+    Attributes:
+        text: with the segment's tags, each as often as there.
+        origin: where the text is from.
+        comment: for a person, on one line; formats without comments have none.
+        problem: how its placeholders differ from the source's; empty if they are the same.
+        match: what the translation memory has that is like the segment.
+        confidence: mean probability that the model gives its tokens, geometric; None: not its own.
+        coverage: share of the source's words that its words are aligned to; None: not aligned.
+        doubts: what is doubtful about its sentences.
+        is_aligned: whether alignments placed its tags or placeholders.
+        loses_numbers: whether it lacks numbers of the source.
+    """
+
+    text: str
+    origin: Literal["model", "memory"] = "model"
+    comment: str = ""
+    problem: str = ""
+    match: "Match | None" = None
+    confidence: float | None = None
+    coverage: float | None = None
+    doubts: tuple[str, ...] = ()
+    is_aligned: bool = False
+    loses_numbers: bool = False
+
+    @property
+    def is_unsure(self) -> bool:
+        """True if the model gives its tokens a low probability."""
+        return self.confidence is not None and self.confidence < LOW_CONFIDENCE
+
+    @property
+    def has_to_be_read(self) -> bool:
+        """True if something is known to be doubtful about it."""
+        return bool(self.problem or self.loses_numbers or self.doubts or self.is_unsure)
+
+
+class Match(NamedTuple):
+    """What a translation memory has that is like a text."""
+
+    src: str
+    tgt: str
+    percent: int  # similarity; 100 is the same text, white space aside
+
+
+class Edit(NamedTuple):
+    """A span of a document's text, and what is to stand there."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Part(NamedTuple):
+    """A part of a document's structure, such as a run of text or an entry.
+
+    Attributes:
+        shape: what filling must not change, and where the part is, so that all shapes differ.
+        segments: the numbers of the segments whose translations stand in it.
+    """
+
+    shape: Hashable
+    segments: range = range(0)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A document as it was read.
+
+    Attributes:
+        name: for messages.
+        data: its bytes.
+        languages: of the run, source and target.
+        marks_fuzzy: whether what is filled is marked for a person to look at.
+        encoding: of text that declares none; None: UTF-8.
+    """
+
+    name: str
+    data: bytes
+    languages: tuple[str, str]
+    marks_fuzzy: bool = True
+    encoding: str | None = None
+
+    def decode(self, encoding: str, advice: str = _ENCODING_ADVICE) -> str:
+        """Return the text, a byte order mark included; it must give the same bytes again."""
+        try:
+            text = self.data.decode(encoding)
+            if text.encode(encoding) == self.data:
+                return text
+        except UnicodeDecodeError as error:
+            line, bad = self.data.count(b"\n", 0, error.start) + 1, self.data[error.start]
+            raise InputError(
+                f"{self.name}:{line}: not {encoding} (byte 0x{bad:02x}); {advice}, or convert it "
+                "to UTF-8"
+            ) from None
+        except (UnicodeError, LookupError):
+            pass
+        raise InputError(f"{self.name}: the file is not {encoding}; convert it to UTF-8")
+
+    def check_encoding(self, declared: str) -> str:
+        """Return Python's name of an encoding that the document declares, if it can be used."""
+        if encoding := find_encoding(declared):
+            return encoding
+        raise InputError(
+            f"{self.name}: declares the encoding '{declared[:40]}', which cannot be used; convert "
+            "the file to UTF-8"
+        )
+
+    def encoding_by_mark(self) -> str | None:
+        """Return the encoding that a byte order mark tells; None: there is none."""
+        for mark, name in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
+            if self.data.startswith(mark):
+                return name
+        return "utf-8" if self.data.startswith(codecs.BOM_UTF8) else None
+
+
+class Document(ABC):
+    """A document that was read; all that is not filled is written as the same bytes."""
+
+    encoding: str = "utf-8"
+    """What translations have to be written in; formats with character references take any text."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.name, self.languages = source.name, source.languages
+        self.segments: list[Segment] = []
+        """What is to be translated, in order."""
+        self.left: list[str] = []
+        """Why something that is not translated yet is no segment, each with its place."""
+
+    @abstractmethod
+    def write(self, fillings: Sequence[Filling | None]) -> bytes:
+        """Return the document with each segment's translation; None leaves what was there."""
+
+    @abstractmethod
+    def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
+        """Return the parts that the document has, or will have with each segment's translation.
+
+        A document that ``write`` has written and ``read_again`` has read has parts of these shapes.
+        """
+
+    def read_again(self, data: bytes) -> Self:
+        """Read the document as ``write`` has written it."""
+        return type(self)(replace(self._source, data=data))
+
+
+class TextDocument(Document):
+    """A document of which spans of text are replaced."""
+
+    needs_words = True
+    """Whether a run of text is a segment only if there are words in it."""
+    has_references = False
+    """Whether the format has references for characters that its encoding lacks."""
+
+    def __init__(self, source: Source, declared: str | None = None) -> None:
+        """Decode the text; None: it declares no encoding, so that a user may name it."""
+        super().__init__(source)
+        if declared is None:
+            named, advice = source.encoding or "utf-8", "set its encoding with --encoding NAME"
+        else:
+            named, advice = source.check_encoding(declared), _ENCODING_ADVICE
+        self._codec = source.encoding_by_mark() or named
+        if not self.has_references:
+            self.encoding = self._codec
+        self.text = source.decode(self._codec, advice)
+        self._units: list[tuple[range, Callable[[Sequence[Filling]], list[Edit]]]] = []
+        self._runs: list[tuple[int, int, Hashable, range]] = []
+
+    def add_unit(
+        self, segments: Sequence[Segment], write: Callable[[Sequence[Filling]], list[Edit]]
+    ) -> None:
+        """Add segments that are written together, once all of them are filled."""
+        first = len(self.segments)
+        self.segments += segments
+        self._units.append((range(first, len(self.segments)), write))
+
+    def add_span(self, segment: Segment, start: int, end: int) -> None:
+        """Add a run of text, whose translation takes its place if it is a segment."""
+        first = len(self.segments)
+        if segment.has_letters or not self.needs_words:
+            unit = [segment]
+            self.add_unit(unit, lambda to: [Edit(start, end, self.written(segment, to[0].text))])
+        self.add_run(start, end, self.shape(segment), range(first, len(self.segments)))
+
+    def add_run(self, start: int, end: int, shape: Hashable, segments: range) -> None:
+        """Add a span in which segments stand, and what filling must not change of it."""
+        self._runs.append((start, end, shape, segments))
+
+    def shape(self, segment: Segment) -> Hashable:
+        """Return what a segment's translation must have in common with it."""
+        return tuple(sorted(segment.tag_texts))
+
+    def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
+        """Return the runs of text, by their spans and shapes."""
+        edits = self._edits(fillings)
+        ends = [edit.end for edit in edits]
+        shifts = [0, *accumulate(len(new) - (end - start) for start, end, new in edits)]
+        parts = []
+        for start, end, shape, segments in self._runs:
+            span = (place + shifts[bisect_right(ends, place)] for place in (start, end))
+            parts.append(Part((*span, shape), segments))
+        return parts
+
+    def write(self, fillings: Sequence[Filling | None]) -> bytes:
+        """Return the text with what is filled."""
+        return splice(self.text, self._edits(fillings)).encode(self._codec)
+
+    def _edits(self, fillings: Sequence[Filling | None]) -> list[Edit]:
+        """Return what is filled, in order; characters that the encoding lacks are references.
+
+        Only formats that have references are asked to write such characters.
+        """
+        edits: list[Edit] = []
+        for places, write in self._units if fillings else ():
+            filled = [filling for place in places if (filling := fillings[place]) is not None]
+            if len(filled) == len(places):
+                edits += write(filled)
+        edits += self.final_edits() if edits else []
+        return sorted(edit._replace(text=self._encodable(edit.text)) for edit in edits)
+
+    def _encodable(self, text: str) -> str:
+        return text.encode(self._codec, "xmlcharrefreplace").decode(self._codec)
+
+    def written(self, segment: Segment, text: str) -> str:
+        """Return a segment's translation as it stands in the document."""
+        return text
+
+    def final_edits(self) -> list[Edit]:
+        """Return what else is to be set where anything is filled."""
+        return []
+
+
+class LinesDocument(TextDocument):
+    """Plain text, a sentence a line: line N in is line N out, and what is not filled its source."""
+
+    needs_words = False  # as a memory may have numbers, too
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        start = 0
+        for number, line in enumerate(re.split(r"(?<=\n)", self.text), start=1):
+            text = line.removeprefix("\ufeff").strip()
+            if text:
+                at = line.index(text) + start
+                self.add_span(Segment(text, f"{self.name}:{number}"), at, at + len(text))
+            start += len(line)
+
+
+def element_name(tag: str) -> str:
+    """Return the name of a tag's element, / before it at its end; empty: it stands alone.
+
+    A template's '{% if x %}' is closed by '{% endif %}'.
+    """
+    element = _ELEMENT.match(tag)
+    if element is None:
+        return ""
+    slash, name, end, template = element.groups()
+    return f"{slash}{name.lower()}" if name else f"{'/' if end else ''}%{template}"
+
+
+def pair_tags(found: Iterable[tuple[int, int, str]]) -> tuple[Tag, ...]:
+    """Return tags, given their spans and their elements' names as ``element_name`` has them.
+
+    What crosses pairs stands alone.
+    """
+    tags: list[Tag] = []
+    opened: list[int] = []
+    names: list[str] = []
+    waiting: Counter[str] = Counter()
+    for number, (start, end, name) in enumerate(found):
+        tags.append(Tag(start, end))
+        names.append(name)
+        if name and name[0] != "/":
+            opened.append(number)
+            waiting[f"/{name}"] += 1
+        elif name and waiting[name]:
+            place = number
+            while place == number or f"/{names[place]}" != name:
+                place = opened.pop()
+                waiting[f"/{names[place]}"] -= 1
+            tags[place] = tags[place]._replace(kind="open", key=str(place))
+            tags[number] = Tag(start, end, "close", str(place))
+    return tuple(tags)
+
+
+def make_segment(
+    pieces: Iterable[tuple[str, str | None]], place: str, read: Callable[[str], str]
+) -> Segment:
+    """Return a segment of text, which ``read`` frees of escapes, and of tags with their names."""
+    text, raw = "", ""  # of '&amp;' html.parser makes a piece of its own
+    found: list[tuple[int, int, str]] = []
+    for written, name in pieces:
+        if name is None:
+            raw += written
+        else:
+            text += join_lines(read(raw))  # appends in place, which 'text = text + ...' would not
+            found.append((len(text), len(text) + len(written), name))
+            text += written
+            raw = ""
+    return Segment(text + join_lines(read(raw)), place, pair_tags(found))
+
+
+def mark_accelerator(text: str, place: str, escape: Callable[[str], str] = str) -> Segment:
+    """Return a segment whose accelerator's sign, as in '_File', '&File' or 'E~xit', is a tag.
+
+    A sign within a word goes before it. ``escape`` writes the sign as it stands in the file. Text
+    with more such signs has no tag, as they are something else: '_emphasis_', '~/a or ~/b'.
+    """
+    # A placeholder is covered by its last character, as in '<a target="_blank">_File</a>'.
+    covers = (Edit(at, end, one[-1] * len(one)) for one, at, end in find_placeholders(text, GROUPS))
+    covered = splice(text, covers)
+    first_space = next((match.start() for match in _SPACES.finditer(covered)), len(text))
+
+    def is_accelerator(match: re.Match[str]) -> bool:
+        """Return whether it is in 'E_xit' or 'Cl_ose it', not in 'Max_size (kB)' or 'IPv_four'."""
+        start, end = match[1], match.end()
+        word_end = end if len(start) <= 2 else len(text)
+        is_in_word = start.istitle() and covered[end].islower() and first_space >= word_end
+        return not start or is_in_word
+
+    found = [*filter(is_accelerator, _ACCELERATOR.finditer(covered))]
+    plain = Segment(text, place)
+    if len(found) != 1:
+        return plain
+    (start, sign), (at, end) = found[0].groups(), found[0].span()
+    tag = escape(sign)
+    marked = f"{text[:at]}{tag}{start}{text[end:]}"
+    segment = Segment(marked, place, (Tag(at, at + len(tag)),))
+    return plain if segment.is_ambiguous else segment
+
+
+def join_lines(text: str) -> str:
+    """Return a text with a space for each line break and the white space around it."""
+    # Not \s*\n\s*, which takes time by the square of spaces.
+    return _SPACES.sub(lambda spaces: " " if "\n" in spaces[0] else spaces[0], text)
+
+
+def without_controls(text: str) -> str:
+    """Return a text with spaces or U+FFFD for what no XML file can hold, and no person wants."""
+    return _CONTROLS.sub(lambda sign: " " if sign[0].isspace() else "\ufffd", text)
+
+
+def read_references(raw: str) -> str:
+    """Return a text of HTML without its character references."""
+    try:
+        return references.unescape(raw)
+    except ValueError:  # of thousands of digits
+        return raw
+
+
+def splice(text: str, edits: Iterable[Edit]) -> str:
+    """Return a text with spans of it replaced, which are in order and do not overlap."""
+    pieces, place = [], 0
+    for start, end, new in edits:
+        assert start >= place
+        pieces += [text[place:start], new]
+        place = end
+    return "".join((*pieces, text[place:]))
+
+
+def format_of(path: Path) -> DocumentFormat | None:
+    """Return the format that a name's ending says, compressed or not; None: no document."""
+    path = path.with_suffix("") if is_compressed(path) else path
+    return _FORMATS.get(path.suffix.lower())
+
+
+def read_document(
+    path: Path,
+    languages: tuple[str, str],
+    marks_fuzzy: bool = True,
+    encoding: str | None = None,
+) -> Document:
+    """Read a document, whose name tells its format; others are lines of text.
+
+    ``encoding`` is for text that declares none.
+
+    Raises:
+        CorpusError, InputError: it cannot be read, is damaged, or is in other languages.
+    """
+    readers: Mapping[DocumentFormat, Callable[[Source], Document]] = {
+        "po": po.PoDocument,
+        "xliff": xliff.XliffDocument,
+        "tmx": tmx.TmxDocument,
+        "html": html.HtmlDocument,
+        "markdown": markdown.MarkdownDocument,
+        "srt": subtitles.SrtDocument,
+        "vtt": subtitles.VttDocument,
+        "lines": LinesDocument,
+    }
+    with open_text(path, once=True) as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise InputError(f"{path}: a document of more than {MAX_BYTES >> 20} MiB; split it")
+    source = Source(str(path), data, languages, marks_fuzzy, encoding)
+    document = readers[format_of(path) or "lines"](source)
+    document.segments = [segment.without_soft_hyphens() for segment in document.segments]
+    return document

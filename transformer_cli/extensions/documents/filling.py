@@ -1,0 +1,385 @@
+"""Segments translated, with their tags and placeholders kept, and checked."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from transformer_cli.base.errors import InputError
+from transformer_cli.extensions.constraints.protection import Protection
+from transformer_cli.extensions.constraints.reserved import compare_placeholders, find_placeholders
+from transformer_cli.extensions.constraints.terms import describe_kept
+from transformer_cli.extensions.corpora.rules import loses_numbers
+from transformer_cli.extensions.documents.document import (
+    Document,
+    Filling,
+    Match,
+    Part,
+    Segment,
+    Tag,
+    element_name,
+    pair_tags,
+)
+from transformer_cli.extensions.documents.inline import (
+    PlainText,
+    are_tags_kept,
+    find_partners,
+    place_tags,
+)
+from transformer_cli.extensions.documents.sentences import (
+    JoinedTranslation,
+    LineTranslator,
+    translate_texts,
+)
+
+_MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
+_MAX_ATTEMPTS = 30  # to fill a document without changing its structure
+_SHOWN = 300  # characters of a place and its problem
+_FORMS = re.compile(r"\{\s*+\w++\s*+,\s*+(?:plural|select|selectordinal)\s*+,")
+_SHORTCUT = re.compile(
+    r"\t(?:(?:[^\W\d_]{1,12}+ ?\+ ?){1,4}+(?:Page (?:Up|Down)|\S{1,12})"
+    r"|F\d\d?|Del(?:ete)?|Ins(?:ert)?|Esc|Enter)\s*\Z"
+)
+"""A key at the end of a menu's label, as in 'Save\tCtrl+S'."""
+_QUOTES = {'"': '"', "'": "'", "„": "“", "“": "”", "»": "«", "«": "»", "‘": "’", "`": "'"}
+_QUOTES |= {"<": ">", "(": ")", "[": "]"}
+
+
+@dataclass
+class Filled:
+    """The result of filling a document.
+
+    Attributes:
+        fillings: one a segment; None: it is left as it was.
+        data: the filled document.
+        left: why, each with its place.
+        aligned: how many have tags that were placed by alignments.
+        recalled: how many were taken from the translation memory.
+        terms: how many are in the segments.
+        lost: those that the translations have not, each with its place.
+    """
+
+    fillings: list[Filling | None]
+    data: bytes = b""
+    left: list[str] = field(default_factory=list)
+    differing: list[str] = field(default_factory=list)
+    doubtful: list[str] = field(default_factory=list)
+    without_numbers: list[str] = field(default_factory=list)
+    aligned: int = 0
+    recalled: int = 0
+    terms: int = 0
+    lost: list[str] = field(default_factory=list)
+
+    def has(self, number: int) -> bool:
+        """Return whether a segment is filled."""
+        return self.fillings[number] is not None
+
+    def summary(self) -> list[str]:
+        """Return lines about what was filled, and what a person should look at."""
+        count = sum(filling is not None for filling in self.fillings)
+        of_these = [f"{self.recalled:,} from the memory"] if self.recalled else []
+        if self.aligned:
+            of_these.append(f"{self.aligned:,} with tags or accelerators placed by alignments")
+        how = f" ({', '.join(of_these)})" if of_these else ""
+        lines = [f"filled {count:,} of {count + len(self.left):,} segments{how}"]
+        if self.terms:
+            first = f"; first that is lost: {self.lost[0]}" if self.lost else ""
+            lines.append(f"{describe_kept(self.terms, len(self.lost))}{first}")
+        kinds = {
+            "placeholders differ in": self.differing,
+            "numbers of the source are missing in": self.without_numbers,
+            "doubtful": self.doubtful,
+            "left": self.left,
+        }
+        for what, places in kinds.items():
+            if places:
+                lines.append(f"{what} {len(places):,}; first: {places[0][:_SHOWN]}")
+        return lines
+
+
+def fill(document: Document, how: LineTranslator) -> Filled:
+    """Fill a document's segments: from the memory where it has the same text, or translated.
+
+    A segment is translated as it stands, and where that loses a tag, without its tags.
+    """
+    segments = document.segments
+    filled = Filled([None] * len(segments), left=list(document.left))
+    matches = how.find_matches([segment.text for segment in segments])
+    for place, (segment, match) in enumerate(zip(segments, matches, strict=True)):
+        filled.fillings[place] = match and _recall(segment, match, document.encoding, how)
+    cores = {
+        place: _Core.of(segment, how)
+        for place, segment in enumerate(segments)
+        if filled.fillings[place] is None
+    }
+    for place, translated in _translate_cores(cores, how).items():
+        core, segment, text = cores[place], segments[place], translated.text
+        problem = _find_problem(core, text, document.encoding, how)
+        if translated.doubts and not how.fills_doubtful:
+            problem = problem or f"doubtful, {translated.doubts[0]}"
+        if problem:
+            filled.left.append(f"{segment.place}: {problem}")
+            continue
+        difference = compare_placeholders(core.segment.text, text, how.placeholders)
+        match = matches[place]
+        filled.fillings[place] = Filling(
+            f"{core.lead}{text}{core.trail}",
+            comment=f"{match.percent} %: {match.src} = {match.tgt}" if match else "",
+            problem=difference,
+            match=match,
+            confidence=translated.confidence,
+            coverage=translated.coverage if how.aligns_all else None,
+            doubts=translated.doubts,
+            is_aligned=translated.is_aligned,
+            loses_numbers=loses_numbers(core.segment.plain, "".join(core.segment.split(text)[::2])),
+        )
+    filled.data = _write_without_breaking(document, filled)
+    _count(document, filled)
+    return filled
+
+
+def _count(document: Document, filled: Filled) -> None:
+    """Note what there is to say about the fillings."""
+    for segment, filling in zip(document.segments, filled.fillings, strict=True):
+        if filling is None:
+            continue
+        filled.recalled += filling.origin == "memory"
+        filled.aligned += filling.is_aligned
+        if filling.loses_numbers:
+            filled.without_numbers.append(segment.place)
+        if filling.problem:
+            filled.differing.append(f"{segment.place}: {filling.problem}")
+        elif filling.doubts:
+            filled.doubtful.append(f"{segment.place}: {filling.doubts[0]}")
+
+
+def _write_without_breaking(document: Document, filled: Filled) -> bytes:
+    """Return the filled document; leave segments that change its structure when read again."""
+    for attempt in range(_MAX_ATTEMPTS):
+        expected = document.structure(filled.fillings)
+        data = document.write(filled.fillings)
+        try:
+            found = document.read_again(data).structure()
+        except InputError as error:
+            raise InputError(f"{error} in the filled document, which is not written") from error
+        places = _places_of_new(expected, found) or _places_of_new(found, expected)
+        if not places:
+            return data
+        parts = [n for n, part in enumerate(expected) if any(map(filled.has, part.segments))]
+        if not parts:
+            break
+        # One difference may hide all that follows, so we trust only the first ones.
+        for part in {near for place in places[: 1 << attempt] for near in _nearest(place, parts)}:
+            for number in filter(filled.has, expected[part].segments):
+                filled.fillings[number] = None
+                place = document.segments[number].place
+                filled.left.append(f"{place}: its translation would change the file's structure")
+    raise InputError(
+        f"{document.name}: filling it would change the file's structure, so nothing is written"
+    )
+
+
+def _places_of_new(parts: Sequence[Part], others: Sequence[Part]) -> list[int]:
+    """Return the places of parts that are not among others."""
+    shapes = {part.shape for part in others}
+    return [place for place, part in enumerate(parts) if part.shape not in shapes]
+
+
+def _nearest(place: int, places: Sequence[int]) -> list[int]:
+    """Return which of some sorted places are nearest to one: one, or two on both sides."""
+    at = bisect_left(places, place)
+    near = places[max(0, at - 1) : at + 1]
+    least = min(abs(one - place) for one in near)
+    return [one for one in near if abs(one - place) == least]
+
+
+def _recall(segment: Segment, match: Match, encoding: str, how: LineTranslator) -> Filling | None:
+    """Return what a memory has for a segment, if it can be taken as it is."""
+    text, source = match.tgt, segment.text
+    # A memory's texts are lines: what a list or a usage has further would be run together.
+    if match.percent < 100 or "\n" in source.strip():
+        return None
+    if compare_placeholders(source, text, how.placeholders):
+        return None
+    if segment.is_ambiguous or not are_tags_kept(segment, text) or not _fits(text, encoding):
+        return None
+    lead = source[: len(source) - len(source.lstrip())]
+    trail = source[len(source.rstrip()) :]
+    return Filling(f"{lead}{text}{trail}", origin="memory", match=match)
+
+
+def _translate_cores(
+    cores: Mapping[int, "_Core"], how: LineTranslator
+) -> dict[int, "JoinedTranslation"]:
+    """Translate what has words, with its tags or with those put in again; by place, in order."""
+    done: dict[int, JoinedTranslation] = {}
+    for place, core in cores.items():
+        if not (core.has_words or how.translates_numbers):
+            done[place] = JoinedTranslation(core.segment.text)
+    whole = [p for p, core in cores.items() if p not in done and core.can_stay_whole(how)]
+    aligned = how.aligns_all and how.can_align
+    translated = translate_texts([cores[place].marked for place in whole], how, aligned)
+    drafts = {
+        place: replace(one, text=cores[place].unmark(one.text))
+        for place, one in zip(whole, translated, strict=True)
+    }
+    done |= {p: draft for p, draft in drafts.items() if cores[p].keeps_all(draft.text)}
+    if how.can_align:
+        rest = [p for p, core in cores.items() if p not in done and core.can_be_aligned]
+        plain = [PlainText.of(cores[place].with_placeholders) for place in rest]
+        texts = [one.text for one in plain]
+        translated = translate_texts(texts, how, True, how.placeholders)
+        for place, one, joined in zip(rest, plain, translated, strict=True):
+            placed = place_tags(one, joined.src_words, joined.text, joined.tgt_words, joined.links)
+            is_aligned = bool(cores[place].segment.tags)
+            done[place] = replace(joined, text=placed, is_aligned=is_aligned)
+    return {place: done.get(place, drafts.get(place, JoinedTranslation(""))) for place in cores}
+
+
+def _find_problem(core: "_Core", text: str, encoding: str, how: LineTranslator) -> str:
+    """Return why a segment cannot have this translation; nothing if it can."""
+    if core.is_crowded:
+        return f"more than {_MAX_TAGS} tags"
+    if core.segment.is_ambiguous:
+        return "has text that looks like one of its tags"
+    if _FORMS.search(core.segment.text):
+        return "is an ICU message with forms, which are not translated"
+    if not are_tags_kept(core.segment, text):
+        return "its tags would be lost" + (
+            "" if how.can_align else ", as --engine ctranslate2 aligns no words"
+        )
+    if core.has_words and not text.strip():
+        return "the translation is empty"
+    if not _fits(text, encoding):
+        return f"its translation has characters that are not in {encoding}; convert it to UTF-8"
+    return ""
+
+
+def _fits(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeError:
+        return False
+    return True
+
+
+# --- one segment ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Core:
+    """A segment without white space and tags at its edges, which stay where they are."""
+
+    lead: str
+    segment: Segment
+    trail: str
+    placeholders: Collection[Protection]
+
+    @classmethod
+    def of(cls, segment: Segment, how: LineTranslator) -> "_Core":
+        text, tags = segment.text, list(segment.tags)
+        start, end = 0, len(text)
+        shortcut = _SHORTCUT.search(text)
+        if shortcut and (not tags or tags[-1].end <= shortcut.start()):
+            end = shortcut.start()
+        partners = find_partners(tags) or {}
+        first, last = 0, len(tags) - 1
+        while len(tags) <= _MAX_TAGS:
+            # A tag may begin or end with white space.
+            before = text[start : tags[first].start if first <= last else end]
+            start += len(before) - len(before.lstrip())
+            after = text[tags[last].end if first <= last else start : end]
+            end -= len(after) - len(after.rstrip())
+            at_start = first <= last and tags[first].start == start
+            at_end = first <= last and tags[last].end == end
+            if at_start and at_end and partners.get(first) == last:
+                start, end = tags[first].end, tags[last].start
+                first, last = first + 1, last - 1
+            # Slots know best where a tag goes that stands for a word.
+            elif at_start and first not in partners and "tags" not in how.protect:
+                start, first = tags[first].end, first + 1
+            elif at_end and last not in partners and "tags" not in how.protect:
+                end, last = tags[last].start, last - 1
+            else:
+                break
+        moved = tuple(
+            tag._replace(start=tag.start - start, end=tag.end - start)
+            for tag in tags[first : last + 1]
+        )
+        core = replace(segment, text=text[start:end], tags=moved)
+        return cls(text[:start], core, text[end:], how.placeholders)
+
+    @property
+    def has_words(self) -> bool:
+        """Whether there is anything to translate."""
+        return self.with_placeholders.has_letters
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether there are more tags than anybody would read between."""
+        return len(self.segment.tags) > _MAX_TAGS
+
+    def can_stay_whole(self, how: LineTranslator) -> bool:
+        """Return whether the text may be translated with its tags in it."""
+        segment = self.segment
+        may_be_marked = not self.is_crowded and not segment.is_ambiguous
+        return not segment.tags or ("tags" in how.protect and may_be_marked)
+
+    @property
+    def can_be_aligned(self) -> bool:
+        """Whether the tags may be taken out and put in again."""
+        return len(self.with_placeholders.tags) <= _MAX_TAGS and not self.segment.is_ambiguous
+
+    @property
+    def _marks(self) -> list[str]:
+        return [f'<x id="{number}"/>' for number in range(len(self.segment.tags))]
+
+    @property
+    def marked(self) -> str:
+        """The text with each tag as one that any placeholder's rules find."""
+        parts = self.segment.split(self.segment.text)
+        parts[1::2] = self._marks
+        return "".join(parts)
+
+    def unmark(self, text: str) -> str:
+        """Return a translation of ``marked`` with the tags themselves."""
+        tags = dict(zip(self._marks, self.segment.tag_texts, strict=True))
+        return re.sub(r'<x id="\d+"/>', lambda mark: tags.get(mark[0], mark[0]), text)
+
+    def keeps_all(self, text: str) -> bool:
+        """Return whether a translation has all tags and placeholders."""
+        is_same = not compare_placeholders(self.segment.text, text, self.placeholders)
+        return is_same and are_tags_kept(self.segment, text)
+
+    @cached_property
+    def with_placeholders(self) -> Segment:
+        """The segment with its placeholders as further tags, and quotation marks in tags."""
+        segment, tags = self.segment, list(self.segment.tags)
+        ends = [0, *(tag.end for tag in segment.tags)]
+        starts = [*(tag.start for tag in segment.tags), len(segment.text)]
+        for start, end in zip(ends, starts, strict=True):
+            tags += _find_placeholder_tags(segment.text[start:end], start, self.placeholders)
+        return replace(segment, tags=tuple(_with_quotes(sorted(tags), segment.text)))
+
+
+def _find_placeholder_tags(
+    text: str, offset: int, placeholders: Collection[Protection]
+) -> Iterator[Tag]:
+    """Yield the placeholders of a text as tags; elements that are closed in it are pairs."""
+    found = find_placeholders(text, placeholders)
+    tags = pair_tags((start, end, element_name(written)) for written, start, end in found)
+    for start, end, kind, key in tags:
+        yield Tag(start + offset, end + offset, kind, key and f"text {offset} {key}")
+
+
+def _with_quotes(tags: Sequence[Tag], text: str) -> Iterator[Tag]:
+    """Yield tags; one that stands alone has the quotation marks or brackets around it."""
+    reached = 0
+    for tag, limit in zip(tags, [*(tag.start for tag in tags[1:]), len(text)], strict=False):
+        start, end = tag.start, tag.end
+        is_free = reached < start and end < limit and tag.kind == "alone"
+        if is_free and _QUOTES.get(text[start - 1]) == text[end]:
+            tag = tag._replace(start=start - 1, end=end + 1)
+        yield tag
+        reached = tag.end

@@ -1,0 +1,291 @@
+"""HTML: runs of text between the tags of blocks, with inline elements as their tags."""
+
+import html
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from itertools import groupby
+from typing import NamedTuple
+
+from transformer_cli.base.errors import InputError
+from transformer_cli.config.languages import base_language
+from transformer_cli.extensions.documents.document import (
+    LEFT_ELEMENTS,
+    TEMPLATE,
+    Edit,
+    Segment,
+    Source,
+    TextDocument,
+    element_name,
+    make_segment,
+    read_references,
+)
+from transformer_cli.extensions.documents.inline import MATH
+
+_CHARSET = re.compile(
+    rb"""<(?:meta|\?xml)\s[^<>]*?(?:charset|encoding)\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE
+)
+_LATIN = re.compile("iso-?8859-1|latin-?1|(us-)?ascii", re.IGNORECASE)
+_NOT_CP1252 = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
+_LANGUAGE = re.compile(
+    r"""(\s(?:xml:)?lang\s*=\s*["']?)([A-Za-z]{2,3})(?:-\w+)*(?=["'\s>])""", re.IGNORECASE
+)
+_SPACES_BY_REFERENCE = re.compile(r"[\xa0\r]")
+_SPACES_BEFORE, _SPACES_BEHIND = re.compile(r"^\s+"), re.compile(r"(?<!\s)\s+$")
+_MOST_UNCLOSED = 100  # for each of which html.parser reads all that follows
+# All other elements stand within a line of text, as browsers have those that they do not know.
+_BLOCK = re.compile(
+    r"!|address|article|aside|audio|base|blockquote|body|br|canvas|caption|center|col(group)?|d[dlt]"
+    r"|details|dialog|dir|div|fieldset|fig(caption|ure)|footer|form|frame(set)?|h[1-6r]|head(er)?"
+    r"|hgroup|html|legend|li|link|main|menu|meta|nav|no(frames|script)|ol|optgroup|option|p|pre"
+    r"|search|section|select|style|summary|t(able|body|d|foot|h|head|itle|r)|ul|video"
+)
+_LEFT = re.compile("|".join(LEFT_ELEMENTS))
+_VOID = re.compile(r"area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr")
+
+
+class _Event(NamedTuple):
+    start: int
+    kind: str  # text, comment, or start, single or end of an element
+    name: str = ""
+    translates: bool | None = None  # what the element says
+
+    @property
+    def is_inline(self) -> bool:
+        return not _BLOCK.fullmatch(self.name)
+
+
+@dataclass
+class _Scope:
+    """An element that is still open and says whether its text is translated."""
+
+    element: _Event
+    translates: bool
+    depth: int = 1  # of elements of its name
+    is_cut: bool = False  # by an element in it that is translated
+
+    def is_closed_by(self, event: _Event) -> bool:
+        if event.name == self.element.name:
+            self.depth += {"start": 1, "end": -1}.get(event.kind, 0)
+        return not self.depth
+
+
+class _Piece(NamedTuple):
+    start: int
+    end: int
+    name: str = ""  # of an element, with / before it at its end
+    is_text: bool = False
+
+
+class HtmlDocument(TextDocument):
+    """An HTML or XHTML file."""
+
+    has_references = True
+
+    def __init__(self, source: Source) -> None:
+        charset = _CHARSET.search(source.data[:2048])
+        declared = charset[1].decode() if charset else None
+        if declared and _LATIN.fullmatch(declared):  # as browsers read it
+            declared = "latin-1" if _NOT_CP1252.search(source.data) else "cp1252"
+        super().__init__(source, declared)
+        self._language: Edit | None = None
+        self._marks = [match.span() for match in TEMPLATE.finditer(self.text)]
+        # They may hold signs of HTML, and are anywhere in it: the space ends a tag's name.
+        text = TEMPLATE.sub(lambda mark: " " + re.sub(r"[^\n]", "_", mark[0][1:]), self.text)
+        pairs = (("<", ">"), ("<!--", "-->"), ("<![", "]]>"))
+        if any(text.count(start, text.rfind(end) + 1) > _MOST_UNCLOSED for start, end in pairs):
+            raise InputError(f"{self.name}: not HTML: too many unclosed tags or comments")
+        try:
+            parser = _Parser(text)
+        except AssertionError as error:  # html.parser has no other
+            raise InputError(f"{self.name}: invalid HTML ({error})") from error
+        self._lines, self._events = parser.lines, parser.events
+        self._read()
+
+    def written(self, segment: Segment, text: str) -> str:
+        """Return a translation with references for what would read as markup."""
+        parts = segment.split(text)
+        parts[::2] = [html.escape(part, quote=False) for part in parts[::2]]
+        # Spaces at the ends were references, as a run ends at other ones.
+        parts[0] = _SPACES_BEFORE.sub(_write_reference, parts[0])
+        parts[-1] = _SPACES_BEHIND.sub(_write_reference, parts[-1])
+        parts[::2] = [_SPACES_BY_REFERENCE.sub(_write_reference, part) for part in parts[::2]]
+        return "".join(parts)
+
+    def shape(self, segment: Segment) -> Hashable:
+        """Return the tags; what is not translated between them may have other spaces."""
+        return tuple(sorted(" ".join(tag.split()) for tag in segment.tag_texts))
+
+    def final_edits(self) -> list[Edit]:
+        """Return the language of the page."""
+        return [self._language] if self._language else []
+
+    def _read(self) -> None:
+        run: list[_Piece] = []
+        scopes: list[_Scope] = []
+        left_from = 0  # where what is not translated begins
+        starts = [*(event.start for event in self._events), len(self.text)]
+        for event, end in zip(self._events, starts[1:], strict=True):
+            scope = scopes[-1] if scopes else None
+            is_over = scope is not None and scope.is_closed_by(event)
+            if is_over:
+                scopes.pop()
+            if scope and not scope.translates:
+                element = scope.element
+                if is_over and element.is_inline:
+                    run.append(_Piece(left_from, end, f"/{element.name}" if scope.is_cut else ""))
+                if is_over or not event.translates or _LEFT.fullmatch(element.name):
+                    continue
+                if element.is_inline and run and scope.is_cut:
+                    run[-1] = run[-1]._replace(end=event.start)
+                elif element.is_inline and left_from < event.start:
+                    name = "" if scope.is_cut else element.name
+                    run.append(_Piece(left_from, event.start, name))
+                scope.is_cut = True
+                scopes.append(_Scope(event, True))
+            elif event.translates is False:
+                run = run if event.is_inline else self._end_run(run)
+                scopes.append(_Scope(event, False))
+                left_from = event.start
+                continue
+            run = self._read_event(run, event, end)
+            if is_over:
+                left_from = end
+                run = run if scopes[-1].element.is_inline else self._end_run(run)
+        self._end_run(run)
+        if scopes:
+            start, _, name, _ = scopes[0].element
+            self.left.append(f"{self._place(start)}: all from <{name[:40]}> on, which has no end")
+
+    def _read_event(self, run: list[_Piece], event: _Event, end: int) -> list[_Piece]:
+        """Return a run with what is found next, or an empty one behind its end."""
+        start, kind, name, _ = event
+        if kind == "text":
+            start += not start and self.text.startswith("\ufeff")
+            run.append(_Piece(start, end, is_text=True))
+        elif kind == "comment" or (kind == "single" and event.is_inline):
+            run.append(_Piece(start, end))
+        elif event.is_inline:
+            run.append(_Piece(start, end, name if kind == "start" else f"/{name}"))
+        else:
+            run = self._end_run(run)
+            if name == "html" and kind == "start":
+                self._find_language(start, end)
+        return run
+
+    def _cut_texts(self, run: list[_Piece]) -> Iterator[_Piece]:
+        """Yield the pieces of a run; what is no text within its text is a piece of its own."""
+        for is_text, pieces in groupby(run, lambda piece: piece.is_text):
+            found = list(pieces)
+            yield from self._cut_marks(found[0].start, found[-1].end) if is_text else found
+
+    def _cut_marks(self, start: int, end: int) -> Iterator[_Piece]:
+        """Yield text, and a template's marks and formulas in it."""
+        first = bisect_left(self._marks, (start, start))
+        last = bisect_left(self._marks, (end, end))
+        for at, behind in [*self._marks[first:last], (end, end)]:
+            for formula in MATH.finditer(self.text, start, at):
+                yield _Piece(start, formula.start(), is_text=True)
+                yield _Piece(*formula.span())
+                start = formula.end()
+            yield _Piece(start, at, is_text=True)
+            if at < behind:
+                yield _Piece(at, behind, element_name(self.text[at:behind]))
+            start = behind
+
+    def _place(self, start: int) -> str:
+        return f"{self.name}:{bisect_right(self._lines, start)}"
+
+    def _find_language(self, start: int, end: int) -> None:
+        src, tgt = base_language(self.languages[0]), self.languages[1]
+        tag = self.text[start:end]
+        new = _LANGUAGE.sub(
+            lambda found: found[1] + tgt if found[2].lower() == src else found[0], tag
+        )
+        if new != tag:
+            self._language = Edit(start, end, new)
+
+    def _end_run(self, run: list[_Piece]) -> list[_Piece]:
+        """Make a segment of a run, if there are words in it; return an empty one."""
+        run = list(self._cut_texts(run))
+        texts = [self.text[piece.start : piece.end] for piece in run]
+        filled = [n for n, one in enumerate(run) if not one.is_text or texts[n].strip()]
+        if not filled:
+            return []
+        run = run[filled[0] : filled[-1] + 1]
+        texts = texts[filled[0] : filled[-1] + 1]
+        start, end = run[0].start, run[-1].end
+        if run[0].is_text:
+            start += len(texts[0]) - len(texts[0].lstrip())
+        if run[-1].is_text:
+            end -= len(texts[-1]) - len(texts[-1].rstrip())
+        cut = (self.text[max(start, one.start) : min(end, one.end)] for one in run)
+        names = (None if one.is_text else one.name for one in run)
+        pieces = zip(cut, names, strict=True)
+        segment = make_segment(pieces, self._place(start), read_references)
+        raw = "".join(text if one.is_text else " " for text, one in zip(texts, run, strict=True))
+        if segment.has_letters and "<" in raw:
+            self.left.append(f"{self._place(start)}: has a < that begins no tag")
+        else:
+            self.add_span(segment, start, end)
+        return []
+
+
+def _write_reference(signs: re.Match[str]) -> str:
+    return "".join(f"&#{ord(sign)};" for sign in signs[0])
+
+
+class _Parser(HTMLParser):
+    """What html.parser finds, by offset."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=False)
+        self.events: list[_Event] = []
+        self.lines = [0, *(match.end() for match in re.finditer("\n", text))]
+        self.feed(text)
+        self.close()
+
+    def _add(self, kind: str, name: str = "", translates: bool | None = None) -> None:
+        line, column = self.getpos()
+        self.events.append(_Event(self.lines[line - 1] + column, kind, name, translates))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element's start."""
+        if _VOID.fullmatch(tag):
+            self._add("single", tag)
+            return
+        given = {name: value or "" for name, value in attrs}
+        translates = {"yes": True, "": True, "no": False}.get(given.get("translate", "-").lower())
+        if _LEFT.fullmatch(tag) or "notranslate" in given.get("class", "").split():
+            translates = False
+        self._add("start", tag, translates)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element that is closed at once."""
+        self._add("single", tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Note an element's end."""
+        self._add("end", tag)
+
+    def handle_data(self, data: str) -> None:
+        """Note text."""
+        self._add("text")
+
+    def handle_entityref(self, name: str) -> None:
+        """Note text."""
+        self._add("text")
+
+    handle_charref = handle_entityref
+
+    def handle_comment(self, data: str) -> None:
+        """Note a comment, an instruction as <?php says one, or a marked section."""
+        self._add("comment", "!")
+
+    handle_pi = unknown_decl = handle_comment
+
+    def handle_decl(self, decl: str) -> None:
+        """Note a declaration, which ends a run."""
+        self._add("single", "!")

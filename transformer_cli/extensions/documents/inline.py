@@ -1,0 +1,377 @@
+"""Inline tags: taken out of a text, and put where the words that they belong to have gone."""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise, product
+from typing import NamedTuple
+
+from transformer_cli.extensions.documents.document import Segment, Tag
+from transformer_cli.text.scripts import MARKS, is_of_word
+
+Span = tuple[int, int]
+"""Of a word in a text, or of words in a list of them."""
+
+# Each alternative ends at the next sign that could begin it, so that time grows linearly.
+MATH = re.compile(
+    r"\$\$(?:(?!\$\$|\n\s*\n).)++\$\$"
+    r"|\\\[(?:(?!\\[\[\]]|\n\s*\n).)++\\\]|\\\((?:(?!\\[()]|\n\s*\n).)++\\\)"
+    r"|(?<![\\$\w])\$(?![\s$]|\d[\d.,]*\s+[^\W\d_]{2})(?:\\.|(?!\n\s*\n)[^$\\`])++(?<!\s)\$(?![\w$])",
+    re.DOTALL,
+)
+"""Formulas of TeX, as MathJax, KaTeX and Pandoc read them; not amounts, as in '$5 or $6'."""
+_LETTERS = re.compile(rf"[\w{MARKS}]+")
+_MOST_SIGNS = 4  # around a word, that go each for itself
+_UNSEEN = re.compile(r"<(?:wbr\b|\d)", re.IGNORECASE)  # the latter in WebVTT, a time
+_CLINGING = ".,;:!?…)"
+
+
+class _TakenTag(NamedTuple):
+    text: str
+    tag: Tag
+    at: int  # offset in the text without tags
+    spaces: tuple[bool, bool]  # whether there is white space, or nothing, before and after it
+    words: tuple[bool, bool]  # or a word
+    separates: bool = False  # two words that no white space separates
+
+
+@dataclass(frozen=True)
+class PlainText:
+    """A segment's text without its tags, and where they were."""
+
+    text: str
+    tags: Sequence[_TakenTag]
+
+    @classmethod
+    def of(cls, segment: Segment) -> "PlainText":
+        """Take the tags out, and spaces that were on both sides of one."""
+        taken: list[_TakenTag] = []
+        starts = [*(tag.start for tag in segment.tags), len(segment.text)]
+        plain, has_closed, is_apart = segment.text[: starts[0]], False, False
+        for tag, following in zip(segment.tags, starts[1:], strict=True):
+            before, after = segment.text[: tag.start][-1:], segment.text[tag.end : tag.end + 1]
+            spaces = not before or before.isspace(), not after or after.isspace()
+            words = is_of_word(before), is_of_word(after)
+            written = segment.text[tag.start : tag.end]
+            taken.append(_TakenTag(written, tag, len(plain), spaces, words))
+            text = segment.text[tag.end : following]
+            has_closed |= tag.kind == "close"
+            is_apart |= tag.kind == "alone" and not _UNSEEN.match(written)
+            is_apart |= has_closed and tag.kind == "open"
+            ends_word = is_of_word(plain[-1:]) or plain.endswith(tuple(_CLINGING))
+            if is_apart and ends_word and is_of_word(text[:1]):
+                between = [one for one in taken if one.at == len(plain)]
+                taken[-len(between) :] = [one._replace(separates=True) for one in between]
+                plain += " "  # <br/> between words, or </a><a>
+            elif is_of_word(plain[-2:-1]) and plain[-1] == " " and text and text[0] in _CLINGING:
+                plain = plain.rstrip(" ")
+                taken = [one._replace(at=min(one.at, len(plain))) for one in taken]
+            elif not plain or plain[-1].isspace():
+                text = text.removeprefix(" ")
+            has_closed, is_apart = has_closed and not text, is_apart and not text
+            plain += text
+        return cls(plain, taken)
+
+
+def are_tags_kept(segment: Segment, text: str) -> bool:
+    """Return whether a translation has a segment's tags, each as often and as well nested."""
+    found, expected = segment.split(text)[1::2], segment.tag_texts
+    if Counter(found) != Counter(expected):
+        return False
+    partners = find_partners(segment.tags)
+    if partners is None:
+        return found == expected
+    closes: dict[str, set[str]] = {}  # of links, [ is closed by one address or another
+    for one, other in partners.items():
+        if one < other:
+            closes.setdefault(expected[one], set()).add(expected[other])
+    is_closing = {expected[place] for place, tag in enumerate(segment.tags) if tag.kind == "close"}
+    waiting: list[set[str]] = []
+    for tag in found:
+        if waiting and tag in waiting[-1]:  # ** both opens and closes
+            waiting.pop()
+        elif tag in closes:
+            waiting.append(closes[tag])
+        elif tag in is_closing:
+            return False
+    return not waiting
+
+
+def find_partners(tags: Sequence[Tag]) -> dict[int, int] | None:
+    """Return the other tag of each pair's tags; None: they are not well nested."""
+    partners: dict[int, int] = {}
+    waiting: list[int] = []
+    for place, tag in enumerate(tags):
+        if tag.kind == "open":
+            waiting.append(place)
+        elif tag.kind == "close":
+            if not waiting or tags[waiting[-1]].key != tag.key:
+                return None
+            partners[place] = waiting.pop()
+            partners[partners[place]] = place
+    return None if waiting else partners
+
+
+# --- where tags go --------------------------------------------------------------------------------
+
+
+@dataclass
+class _Item:
+    """A tag that stands alone, or a pair with what is in it, to be put between pieces of words."""
+
+    opening: str
+    pieces: range  # of the source: those in it; before those from its start on
+    closing: str | None = None  # None: it stands alone
+    inner: list["_Item"] = field(default_factory=list)
+    spaces: tuple[bool, bool] = (False, False)  # before and after it
+    words: tuple[bool, bool] = (False, False)
+    clings_left: bool = False
+    separates: bool = False
+    place: Span = (0, 0)  # among the target's pieces
+
+
+class _Mark(NamedTuple):
+    """A tag as it is written, and whether there may be a space before and after it."""
+
+    text: str
+    between_words: tuple[bool, bool]
+    in_words: tuple[bool, bool]  # where the translation has no space
+    clings: tuple[bool, bool] = (True, True)  # to words, or else to punctuation only
+    separates: bool = False  # words even without a space
+    stands_alone: bool = False
+
+
+def place_tags(
+    plain: PlainText,
+    src_words: Sequence[Span],
+    translation: str,
+    tgt_words: Sequence[Span],
+    links: Collection[tuple[int, int]],
+) -> str:
+    """Return a translation with the tags of its source, each once, and as well nested as there.
+
+    A pair goes around the run of words that are most of all those that its own words are linked to;
+    another tag goes before its next word, or behind its last one if it clung to that.
+
+    Args:
+        plain: the source.
+        src_words: the spans of its words.
+        translation: of the text without tags.
+        tgt_words: the spans of its words.
+        links: which word of the source goes with which of the translation.
+    """
+    src, tgt = _Pieces.of(plain.text, src_words), _Pieces.of(translation, tgt_words)
+    linked: dict[int, set[int]] = {}
+    for src_word, tgt_word in links:
+        # Punctuation goes with punctuation.
+        for ours, theirs in zip(src.of_words[src_word], tgt.of_words[tgt_word], strict=True):
+            is_same = len(ours) == len(theirs)
+            for one, other in zip(ours, theirs, strict=True) if is_same else product(ours, theirs):
+                linked.setdefault(one, set()).add(other)
+    items = _build_items(plain, src.spans)
+    is_nested = find_partners([one.tag for one in plain.tags]) is not None
+    layout = _Layout(linked, len(src.spans), len(tgt.spans))
+    layout.place(items, (0, len(tgt.spans)), in_order=not is_nested)
+    return _write(translation, tgt.spans, _marks(items, (0, len(tgt.spans))))
+
+
+class _Pieces(NamedTuple):
+    """Words cut into the signs before the letters, the letters, and the signs behind them."""
+
+    spans: list[Span]
+    of_words: list[tuple[range, range, range]]
+
+    @classmethod
+    def of(cls, text: str, words: Sequence[Span]) -> "_Pieces":
+        pieces = cls([], [])
+        for start, end in words:
+            letters = [match.span() for match in _LETTERS.finditer(text, start, end)]
+            if letters:
+                inner = letters[0][0], letters[-1][1]
+            else:  # signs only, as of '(<x/>,'; a single one may stand for a word
+                inner = (start, end) if end - start == 1 else (start + 1, end - 1)
+            spans = [(start, inner[0]), inner, (inner[1], end)]
+            numbers = []
+            for number, (first, last) in enumerate(spans):
+                width = 1 if number != 1 and last - first <= _MOST_SIGNS else max(1, last - first)
+                found = [(at, at + width) for at in range(first, last, width)]
+                numbers.append(range(len(pieces.spans), len(pieces.spans) + len(found)))
+                pieces.spans.extend(found)
+            pieces.of_words.append((numbers[0], numbers[1], numbers[2]))
+        return pieces
+
+
+def _build_items(plain: PlainText, pieces: Sequence[Span]) -> list[_Item]:
+    """Return the tags as trees; pairs without words in them stand alone."""
+    partners = find_partners([one.tag for one in plain.tags]) or {}
+    stack: list[list[_Item]] = [[]]
+    for number, (text, _, at, spaces, words, separates) in enumerate(plain.tags):
+        begun = sum(start < at for start, _ in pieces)
+        ended = sum(end <= at for _, end in pieces)
+        partner = partners.get(number)
+        if partner is None:
+            clings_left = not spaces[0] and spaces[1]
+            item = _Item(text, range(begun, begun), spaces=spaces, words=words)
+            item.separates = separates
+            item.clings_left = clings_left and begun > 0
+            stack[-1].append(item)
+        elif partner > number:
+            item = _Item(text, range(ended, ended), closing="", spaces=spaces, words=words)
+            stack[-1].append(item)
+            stack.append(item.inner)
+        else:
+            stack.pop()
+            item = stack[-1][-1]
+            item.closing, item.pieces = text, range(item.pieces.start, begun)
+            if not item.pieces:  # with all that is in it
+                inside = "".join(_text_of(one) for one in item.inner)
+                whole = f"{item.opening}{inside}{text}"
+                place = range(begun, begun)
+                stack[-1][-1] = _Item(
+                    whole,
+                    place,
+                    spaces=(item.spaces[0], spaces[1]),
+                    words=(item.words[0], words[1]),
+                )
+    return stack[0]
+
+
+def _text_of(item: _Item) -> str:
+    inside = "".join(map(_text_of, item.inner))
+    return f"{item.opening}{inside}{item.closing or ''}"
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Chooses the places of tags among a translation's pieces."""
+
+    linked: dict[int, set[int]]
+    src_pieces: int
+    tgt_pieces: int
+
+    def place(self, items: Sequence[_Item], room: Span, in_order: bool) -> None:
+        """Set the items' places within ``room``; pairs do not overlap, and are filled in turn."""
+        free = set(range(*room))
+        for item in items:
+            if item.closing is not None:
+                item.place = self._find_run(item, room, free)
+                free.difference_update(range(*item.place))
+                self.place(item.inner, item.place, in_order)
+        pairs = [item.place for item in items if item.closing is not None]
+        least = room[0]
+        for item in items:
+            if item.closing is None:
+                gap = _move_out(max(least, self._find_gap(item, room)), pairs)
+                item.place = (gap, gap)
+                least = gap if in_order else room[0]
+
+    def _find_run(self, item: _Item, room: Span, free: set[int]) -> Span:
+        """Return the run of free pieces with the most links into the pair, less those outside."""
+        inside = {place for piece in item.pieces for place in self.linked.get(piece, ())}
+        outside = {
+            place
+            for piece, places in self.linked.items()
+            if piece not in item.pieces
+            for place in places
+        } - inside
+        best, best_score = (0, 0), 0
+        start, score = room[0], 0
+        for place in range(*room):
+            if score <= 0 or place not in free:
+                start, score = place + (place not in free), 0
+            if place in free:
+                score += (place in inside) - (place in outside)
+                if score > best_score:
+                    best, best_score = (start, place + 1), score
+        if best_score:
+            return best
+        guess = min(max(self._proportional(item.pieces.start), room[0]), room[1])
+        while guess < room[1] and guess not in free:
+            guess += 1
+        return guess, min(guess + 1, room[1])
+
+    def _find_gap(self, item: _Item, room: Span) -> int:
+        """Return the piece that a tag goes before."""
+        behind = max(self.linked.get(item.pieces.start - 1, ()), default=-1) + 1
+        before = min(self.linked.get(item.pieces.start, ()), default=-1)
+        if item.clings_left or before < 0:
+            before = behind or before
+        if item.pieces.start == self.src_pieces:
+            before = self.tgt_pieces
+        gap = before if before >= 0 else self._proportional(item.pieces.start)
+        return min(max(gap, room[0]), room[1])
+
+    def _proportional(self, piece: int) -> int:
+        return piece * self.tgt_pieces // max(1, self.src_pieces)
+
+
+def _move_out(gap: int, pairs: Sequence[Span]) -> int:
+    for start, end in pairs:
+        if start < gap < end:
+            return end
+    return gap
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def _marks(items: Sequence[_Item], room: Span) -> Iterator[tuple[int, _Mark]]:
+    """Yield the tags in the order of writing, each with the piece that it goes before."""
+    order = sorted(items, key=lambda item: (item.place[0], item.place[0] < item.place[1]))
+    for item in order:
+        start, end = item.place
+        if item.closing is None:
+            spaces, words = item.spaces, item.words
+            if _UNSEEN.match(item.opening):
+                words = words[0], True  # or words would have a space on both sides of it
+            yield start, _Mark(item.opening, spaces, spaces, words, item.separates, True)
+        else:
+            yield start, _Mark(item.opening, (True, False), (False, False))
+            yield from _marks(item.inner, item.place)
+            yield end, _Mark(item.closing, (False, True), (False, False))
+
+
+def _write(text: str, pieces: Sequence[Span], marks: Iterator[tuple[int, _Mark]]) -> str:
+    at: dict[int, list[_Mark]] = {}
+    for gap, mark in marks:
+        at.setdefault(gap, []).append(mark)
+    written = []
+    ends = [0, *(end for _, end in pieces)]
+    starts = [*(start for start, _ in pieces), len(text)]
+    for gap, (end, start) in enumerate(zip(ends, starts, strict=True)):
+        if gap:
+            written.append(text[slice(*pieces[gap - 1])])
+        before = text[end - 1 : end] if gap else None
+        after = text[start : start + 1] if gap < len(pieces) else None
+        written.append(_write_gap(before, text[end:start], after, at.get(gap, [])))
+    return "".join(written)
+
+
+def _write_gap(before: str | None, space: str, after: str | None, marks: Sequence[_Mark]) -> str:
+    """Return the tags between two pieces, with the white space that is to be between them.
+
+    ``before`` and ``after`` are the letters around them; None: the text begins or ends there.
+    """
+
+    def may_be_spaced(mark: _Mark, side: int, letter: str) -> bool:
+        if not space:
+            return mark.in_words[side]
+        return mark.between_words[side] or (is_of_word(letter) and not mark.clings[side])
+
+    if not marks:
+        return space
+    spaced = [before is not None and may_be_spaced(marks[0], 0, before)]
+    for left, right in pairwise(marks):
+        if space or not (left.stands_alone or right.stands_alone):
+            spaced.append(may_be_spaced(left, 1, "") and may_be_spaced(right, 0, ""))
+        else:  # the space between them went with the tags, as in 'a **b** `x`.'
+            spaced.append(left.between_words[1] and right.between_words[0])
+    spaced.append(after is not None and may_be_spaced(marks[-1], 1, after))
+    is_inside = space and before is not None and after is not None
+    if is_inside and not any(spaced) and not any(mark.separates for mark in marks):
+        # Words must not run together: before what opens, or else behind all.
+        opening = (n for n, mark in enumerate(marks) if mark.between_words == (True, False))
+        spaced[next(opening, len(marks))] = True
+    gaps = [(space or " ") if is_spaced else "" for is_spaced in spaced]
+    return gaps[0] + "".join(f"{mark.text}{gap}" for mark, gap in zip(marks, gaps[1:], strict=True))

@@ -1,0 +1,441 @@
+"""Markdown: paragraphs, headings, list items and cells of tables; markdown-it-py finds them."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from transformer_cli.base.packages import import_extra
+from transformer_cli.extensions.documents.document import (
+    CODE_ELEMENTS,
+    LEFT_ELEMENTS,
+    TEMPLATE,
+    Segment,
+    Source,
+    TextDocument,
+    element_name,
+    make_segment,
+    read_references,
+)
+from transformer_cli.extensions.documents.inline import MATH, find_partners
+from transformer_cli.text.scripts import has_letters, is_of_word
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
+
+_FRONT_MATTER = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|$)", re.DOTALL)
+_MOST_NESTED = 100
+"""Blocks within blocks; markdown-it reads nothing below these."""
+_NESTING = ("blockquote_open", "list_item_open")
+_BOX = re.compile(r"\[[ xX]\]\s+")  # of a task
+_TEMPLATE = f"(?s:{TEMPLATE.pattern})"
+_LETTER = "[0-9A-Za-z\u00c0-\u058f]"  # of scripts with spaces, not '3~5天和6~8天'
+_IN_SCRIPT = r"[^\s~^`\[\]\\$<>\u2e80-\ud7ff]{1,60}"
+_SCRIPT = rf"(?:~{_IN_SCRIPT}~|\^{_IN_SCRIPT}\^)"  # below or above a line
+_ATTRIBUTES = r"(?:\{:[^{}\n]*\}|\{ ?(?:[#.]|[\w-]+=)[^{}\n]*\})"  # of kramdown and Pandoc
+# '\[a dog\]' are escaped brackets.
+_MATH = (
+    r"(?!\\[\[(](?!\w{1,2}\\)(?:[^\\_^=]|\\[^\w\[\]()])*+\\[\])])"
+    rf"(?s:{MATH.pattern})"
+)
+_MARK = re.compile(
+    "|".join(
+        (
+            # CriticMarkup; a translation might swap the old and new words of '{~~old~>new~~}'.
+            r"(?P<opening>\{(?:\+\+|--|==))|(?P<closing>(?:\+\+|--|==)\})|(?P<left>\{~~|~~\})",
+            rf"(?P<clinging>\{{>>(?s:(?!<<\}}).){{0,500}}<<\}}|{_ATTRIBUTES})",
+            rf"(?<!{_LETTER}|[/.])(?:{_LETTER}++{_SCRIPT}|{_SCRIPT}{_LETTER})(?:{_LETTER}|{_SCRIPT})*",
+            r"~[\d+-]{1,20}~|\^[\d+-]{1,20}\^",
+            r"\$`[^`]{1,300}`\$",  # a formula of GitHub
+            r"\[\^[^\]\s]{1,100}\]",  # a footnote
+            r"\[\[[^\[\]\n]{1,200}\]\]",  # a link of a wiki
+            r"(?<![\w:]):(?=[\w+-]*[a-z])[\w+-]{1,60}:(?![\w:])",  # an emoji or icon
+            r"\{[a-z][\w:.+-]*\}(?=`)",  # a role of MyST
+            r"(?<!\w)\+\+(?=\S)[^+\n]{1,60}(?:\+[^+\n]{1,60}){0,5}\+\+",  # keys of MkDocs
+            r"(?P<sign>(?<![=^~\\/])(?:==|\^\^?|~)(?![=^~]))",
+            *(_TEMPLATE, _MATH),
+        )
+    )
+)
+_KEPT = re.compile(
+    "|".join(
+        (
+            r'(?:!!!|\?\?\?\+?) *[a-z][\w-]*(?: +[\w-]++)*+(?: +"(?P<text1>.*)")?\s*?$',  # MkDocs
+            r'===[+!]? +"(?P<text2>.*)"\s*?$',
+            r"///+ *(?:[\w-]+(?: *\| *(?P<text3>.+))?)?$",
+            r";*-+8<-+(?: *\n(?:(?!-+8<).+\n){1,50}-+8<-+)?.*$",
+            r"\*\[[^\]\n]+\]: *(?P<text4>.+)$",  # an abbreviation
+            r"\[\^[^\]\s]{1,100}\]:[ \t]*|:[ \t]+(?=\S)",  # a footnote, a definition
+            r":::+ *(?:\{?[\w.:-]+\}?(?:\[| +)(?P<text5>[^\[\]{}\n]*[^\[\]{}\s]))?.*$",
+            r"\[!\w[^\]\n]*\][+-]?(?:[ \t]+(?P<text6>.*))?$",  # GitHub, Obsidian
+            rf"{_ATTRIBUTES}\s*?$|\^$|\[\[?_?(?:TOC|toc)_?\]?\]$",
+            r"(?:\{%[-+]?|\{\{[<%])\s*(?P<code>comment|highlight|mermaid)\b"  # Jekyll, Hugo
+            r"(?s:(?!(?:\{%[-+]?|\{\{[<%])\s*(?P=code)).){0,5000}?"
+            r"(?:\{%[-+]?\s*end|\{\{[<%]\s*/\s*)(?P=code)\b.*$",
+            rf"(?!\{{\{{[^<%]|<%=){_TEMPLATE}(?: *{_TEMPLATE})*\s*?$",
+            rf"(?=\$\$|\\\[){_MATH}\s*?$",
+            r"\\begin\{(?P<name>[\w*]+)\}(?s:(?!\n\s*\n).){0,5000}?\\end\{(?P=name)\}\s*?$",
+            r"""import\s++(?:[\w*{}$,\s]{1,500}\sfrom\s*)?(?:"[^"\n]+"|'[^'\n]+');?\s*?$""",  # MDX
+            r"export\s+(?:(?:const|let|var)\s+\w+\s*="
+            r"|(?:default\s+)?(?:(?:async\s+)?function\b[^\n({]*\((?:.*\{|(?:[^\n)]*,)?\s*?$)"
+            r"|class\b[^\n{]*\{)|default\s+(?:\w+;\s*?$|[({\[](?:.*=>|[^\n)]*?[({\[,]?\s*?$))"
+            r"|(?:\*(?:\s+as\s+\w+)?|\{[\w\s,]{0,500}\})[ \t]*(?:from\s*[\"']|;|$))"
+            r".*(?:\n.*\S.*)*$",
+        )
+    ),
+    re.MULTILINE,
+)
+"""Lines that are markup in some dialect, perhaps with text to translate."""
+_BLOCK = re.compile(
+    r"^(?:(\d{1,9})(?=[.)](?:\s|$))|(?=#{1,6}(?:\s|$)|>|=+\s*$|[-+*](?:\s|$)|```|~~~"
+    r"|[-:|\s]+$|(?:[*_-]\s*){3,}$|\[(?!\^)[^\]]*\]:))"
+)
+"""What may begin a block that is no paragraph."""
+_MARKUP = re.compile(r"[\\`*_\[\]<>~$&^{]|==|[+-]{2}(?=\})|:(?=\w+:)")
+_BAR = re.compile(r"(?<!\\)\|")
+_SPACES = re.compile(r"[ \t\n]+")
+_ITEM = re.compile(r"\[\^|:[ \t]")
+_INTERRUPTED = ("paragraph", "reference", "blockquote", "list")
+_TEXT = re.compile(r"[^\s\\`*_\[\]<>~$&|=:{}#+!-]+")
+"""What an entity may stand for and be written as itself."""
+_NO_TEXT = re.compile(rf"\s*<(?:[!?]|(?:{'|'.join(LEFT_ELEMENTS)})\b)", re.IGNORECASE)
+_HTML = re.compile(rf"<[^<>]*>|{TEMPLATE.pattern}", re.DOTALL)
+_ATTRIBUTE_LIST = re.compile(_ATTRIBUTES)
+_TARGET = re.compile(rf"(?:(?<=\]\()|(?<==))(?:[^\s()<>{{}}`]*+{_TEMPLATE})+")
+"""An address of a link up to its last template, or a value in HTML; CommonMark has no templates."""
+_DEFINITION = re.compile(
+    rf"(?m:^([> \t]*\[(?!\^)[^\]\n]{{1,200}}\]:[ \t]*)((?>(?:[^\s{{}}<]*+{_TEMPLATE})+)\S*)"
+    r"""(?=[ \t]*(?:"[^"\n]*"|'[^'\n]*'|\([^)\n]*\))?[ \t]*$))"""
+)
+_DIRECTIVE = re.compile(
+    r"\{(?:attention|caution|danger|error|hint|important|note|tip|warning|admonition|seealso|todo"
+    r"|topic|sidebar|margin|epigraph|pull-quote|container|figure|table|list-table|glossary|details"
+    r"|version(?:added|changed|removed)|deprecated|dropdown|tab-set|tab-item|grid[\w-]*|card"
+    r"|exercise|solution|prf:\w+)\}|admonish\b|ad-\w"
+)
+"""What begins a fenced block that has text, in MyST, mdBook and Obsidian."""
+
+
+class _Found(NamedTuple):
+    """An inline tag or entity in a block's content; names of a pair's two are as in HTML."""
+
+    start: int
+    end: int
+    name: str | None = ""  # None: it is text
+    full: str = ""  # what it is written as, if not as it is
+
+
+class MarkdownDocument(TextDocument):
+    """A Markdown file."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self._escaping: set[Segment] = set()  # bars, as in cells of tables
+        self._inline = _InlineTags(self.name)
+        front = _FRONT_MATTER.match(self.text)
+        hidden = "\n" * front[0].count("\n") if front else ""
+        body = self.text[front.end() :] if front else self.text.removeprefix("\ufeff")
+        lines = re.split(r"(?<=\n)", self.text)
+        starts = [0, *accumulate(map(len, lines))]
+        cursors = dict[int, int]()
+        for token in self._inline.parse((hidden + body).replace("\r\n", "\n").replace("\r", " ")):
+            if token.type == "inline" and token.map:
+                self._add_block(token.content, token.map[0], lines, starts, cursors)
+            elif token.type == "kept_open":
+                cursors[token.map[0]] = token.meta["column"]
+            elif token.type == "html_block" and has_letters(_without_markup(token.content)):
+                self.left.append(
+                    f"{self.name}:{token.map[0] + 1}: is HTML, which is left in Markdown"
+                )
+            elif token.type in _NESTING and token.level == _MOST_NESTED - 1:
+                self.left.append(
+                    f"{self.name}:{token.map[0] + 1}: is nested more than {_MOST_NESTED} deep"
+                )
+            elif token.type == "fence" and _DIRECTIVE.match(token.info.strip()):
+                self.left.append(
+                    f"{self.name}:{token.map[0] + 1}: is a directive in a fenced block"
+                )
+
+    def _add_block(
+        self,
+        content: str,
+        first: int,
+        lines: Sequence[str],
+        starts: Sequence[int],
+        cursors: dict[int, int],
+    ) -> None:
+        """Add the segments of a block, whose lines are found again behind their prefixes."""
+        offsets: list[int] = []  # of each character of the content
+        has_bars = False
+        # Of cells there are several in a line; of other lines the end, as a list's '1.' may be it.
+        find = str.rfind if "\n" in content else str.find
+        for number, part in enumerate(content.split("\n"), start=first):
+            raw, cursor = lines[number] if number < len(lines) else "", cursors.get(number, 0)
+            at, written = find(raw, part, cursor), part
+            if at < 0:  # in a table, bars of the text are escaped
+                written, has_bars = part.replace("|", r"\|"), True
+                at = raw.find(written, cursor)
+            if at < 0:
+                self.left.append(f"{self.name}:{first + 1}: its text cannot be found again")
+                return
+            cursors[number] = at + len(written)
+            widths = (1 + (sign == "|" and written != part) for sign in part)
+            offsets += accumulate(widths, initial=starts[number] + at)
+        found, breaks = self._inline.find(content)
+        box = _BOX.match(content)
+        edges = [box.end() if box else 0, *(e for each in breaks for e in each), len(content)]
+        tag_starts, line, counted = [tag.start for tag in found], first + 1, 0
+        for start, end in zip(edges[::2], edges[1::2], strict=True):
+            text = content[start:end]
+            start, text = start + len(text) - len(text.lstrip()), text.strip()
+            last, pieces, place = start + len(text), list[tuple[str, str | None]](), start
+            for tag in found[bisect_left(tag_starts, start) : bisect_left(tag_starts, last)]:
+                if tag.end <= last:
+                    pieces.append((content[place : tag.start], None))
+                    pieces.append((tag.full or content[tag.start : tag.end], tag.name))
+                    place = tag.end
+            pieces.append((content[place:last], None))
+            on_one_line = ((piece.replace("\n", " "), name) for piece, name in pieces)
+            line, counted = line + content.count("\n", counted, start), start
+            if any(name == "left" for _, name in pieces):
+                self.left.append(f"{self.name}:{line}: has a substitution, as in {{~~old~>new~~}}")
+                continue
+            segment = make_segment(on_one_line, f"{self.name}:{line}", str)
+            self.add_span(segment, offsets[start], offsets[last])
+            if has_bars:
+                self._escaping.add(segment)
+
+    def shape(self, segment: Segment) -> Hashable:
+        """Return the tags, but not the escapes, which ``written`` may add."""
+        return tuple(sorted(_without_escapes(segment.tag_texts)))
+
+    def written(self, segment: Segment, text: str) -> str:
+        """Return a translation in which only the tags read as markup, if that can be written."""
+        parts = segment.split(text)
+        parts[::2] = [_SPACES.sub(" ", part) for part in parts[::2]]
+        expected = _without_escapes(parts[1::2])
+        for spelling in self._spellings(segment, parts):
+            joined = "".join(spelling)
+            found = (tag for tag in self._inline.find(joined)[0] if tag.name is not None)
+            if _without_escapes(joined[tag.start : tag.end] for tag in found) == expected:
+                parts = spelling
+                break
+        if segment in self._escaping:
+            parts = [part.replace("|", r"\|") for part in parts]
+        elif "|" not in segment.text:  # it might be in a table
+            parts[::2] = [_BAR.sub(r"\|", part) for part in parts[::2]]
+        joined = "".join(parts)
+        begins_kept_line = parts[0] and _KEPT.match(joined) and not joined[0].isalpha()
+        return f"\\{joined}" if begins_kept_line else _BLOCK.sub(r"\1\\", joined, count=1)
+
+    def _spellings(self, segment: Segment, parts: list[str]) -> Iterator[list[str]]:
+        """Yield ways to write text and tags, by turns: with spaces around tags, and escapes."""
+        yield parts
+        spaced = _with_spaces(parts, segment)
+        yield spaced
+        for one in (parts, spaced):
+            one = list(one)
+            one[::2] = [_MARKUP.sub(r"\\\g<0>", part) for part in one[::2]]
+            yield one
+
+
+def _find_marks(content: str) -> Iterator[_Found]:
+    """Yield the markup of dialects; a sign without a partner, as in '~5', is text."""
+    waiting: dict[str, _Found] = {}
+    for match in _MARK.finditer(content):
+        (start, end), kind, sign = match.span(), match.lastgroup, match[0].strip("{}")
+        before, after = content[max(0, start - 1) : start], content[end : end + 1]
+        if kind == "sign" and sign in waiting and not (before.isspace() or is_of_word(after)):
+            yield from (waiting.pop(sign), _Found(start, end, f"/{sign}"))
+        elif kind == "sign" and after.strip() and not is_of_word(before):
+            waiting[sign] = _Found(start, end, sign)
+        elif kind != "sign":
+            names = {"opening": sign, "closing": f"/{sign}", None: element_name(match[0])}
+            yield _Found(start, end, names.get(kind, kind))
+
+
+def _without_escapes(tags: Iterable[str]) -> list[str]:
+    return [tag for tag in tags if tag[0] != "\\" or len(tag) > 2]
+
+
+def _without_markup(content: str) -> str:
+    """Return the text of an HTML block; nothing if it is a comment or code."""
+    return "" if _NO_TEXT.match(content) else read_references(_HTML.sub("", content))
+
+
+def _with_spaces(parts: Sequence[str], segment: Segment) -> list[str]:
+    """Return text and tags with a space where a tag touches a word or another tag outside it."""
+    closes: dict[str, set[str]] = {}
+    for one, other in (find_partners(segment.tags) or {}).items():
+        if one < other:
+            closes.setdefault(segment.tag_texts[one], set()).add(segment.tag_texts[other])
+    spaced, waiting = [parts[0]], list[set[str]]()
+    may_follow = True  # whether a space may stand before the next tag
+    for tag, text in zip(parts[1::2], parts[2::2], strict=True):
+        is_closing = bool(waiting) and tag in waiting[-1]
+        if is_closing:
+            waiting.pop()
+        elif tag in closes:
+            waiting.append(closes[tag])
+        before = spaced[-1]
+        touches = is_of_word(before[-1:]) or (not before and len(spaced) > 1 and may_follow)
+        if touches and not is_closing:
+            spaced[-1] += " "
+        may_follow = is_closing or tag not in closes
+        spaced += [tag, " " + text if may_follow and is_of_word(text[:1]) else text]
+    return spaced
+
+
+def _keep_lines(state: "StateBlock", first: int, end: int, silent: bool) -> bool:
+    """Parse lines that are markup of some dialect, and the block that belongs to them."""
+    start = state.bMarks[first] + state.tShift[first]
+    limit = state.eMarks[end - 1]
+    match = None if state.is_code_block(first) else _KEPT.match(state.src, start, limit)
+    following = first + 1 + state.src.count("\n", start, match.end() if match else start)
+    if match is None or following > end:
+        return False
+    if silent:
+        return True
+    texts = (name for name in match.groupdict() if name.startswith("text") and match[name])
+    text, token = next(texts, None), state.push("kept_open", "", 1)
+    column = (match.start(text) if text else match.end()) - state.src.rfind("\n", 0, start) - 1
+    token.map, token.meta = [first, following], {"column": column}
+    if text:
+        title = state.push("inline", "", 0)
+        title.content, title.map, title.children = match[text].strip(), [first, first + 1], []
+    state.line = following
+    _parse_block_of(state, match, first, following, end)
+    state.line = max(state.line, following)
+    state.push("kept_close", "", -1)
+    return True
+
+
+def _parse_block_of(
+    state: "StateBlock", kept: re.Match[str], first: int, following: int, end: int
+) -> None:
+    """Parse what follows a note's or definition's mark, or is indented under a line of MkDocs."""
+    old = state.blkIndent, state.lineMax
+    old_line = state.bMarks[first], state.tShift[first], state.sCount[first]
+    state.blkIndent = state.sCount[first] + 2
+    if _ITEM.match(kept[0]):
+        state.bMarks[first], state.tShift[first] = kept.end(), 0
+        state.sCount[first] = state.blkIndent
+        state.md.block.tokenize(state, first, end)
+    elif kept[0][0] in "!?=":
+        last = following
+        while last < end and (state.isEmpty(last) or state.sCount[last] >= state.blkIndent):
+            last += 1
+        state.lineMax = last
+        state.md.block.tokenize(state, following, last)
+    state.blkIndent, state.lineMax = old
+    state.bMarks[first], state.tShift[first], state.sCount[first] = old_line
+
+
+class _InlineTags:
+    """markdown-it-py, which notes where its rules have found something."""
+
+    def __init__(self, name: str) -> None:
+        markdown_it = import_extra("markdown_it", "documents", name)
+        self._parser: MarkdownIt = markdown_it.MarkdownIt("commonmark")
+        self._parser.enable(["table", "strikethrough"])
+        # What is nested deeper is lost.
+        self._parser.options["maxNesting"] = _MOST_NESTED
+        self._parser.block.ruler.before("table", "kept", _keep_lines, {"alt": list(_INTERRUPTED)})
+        for rule in self._parser.inline.ruler.__rules__:
+            rule.fn = self._noting(rule.name, rule.fn)
+        self._env: dict[str, Any] = {}
+        self._notes: list[_Found] = []
+        self._breaks: list[tuple[int, int]] = []
+        self._places: dict[int, int] = {}  # of tokens, by their identity
+
+    def parse(self, text: str) -> Sequence[Any]:
+        """Return the tokens of blocks; definitions of links are kept for ``find``."""
+        masked = _DEFINITION.sub(lambda match: match[1] + re.sub(".", "x", match[2]), text)
+        return self._parser.parse(masked, self._env)
+
+    def find(self, content: str) -> tuple[list[_Found], list[tuple[int, int]]]:
+        """Return the tags of a block's content, and what cuts it, as hard line breaks, in order."""
+        self._notes, self._breaks, self._places = [], [], {}
+        tokens: list[Any] = []
+        masked = _TARGET.sub(lambda match: "x" * len(match[0]), content)
+        self._parser.inline.parse(masked, self._parser, self._env, tokens)
+        notes = [*self._notes, *self._delimiters(tokens), *_find_marks(content)]
+        kept: list[_Found] = []
+        for note in sorted(notes, key=lambda note: (note.start, -note.end)):
+            touching = (kept[-1].name, note.name) if kept and kept[-1].end == note.start else ()
+            if kept and kept[-1].name in CODE_ELEMENTS:  # with what is in it
+                is_end = note.name == f"/{kept[-1].name}"
+                end = max(kept[-1].end, note.end)
+                kept[-1] = _Found(kept[-1].start, end, "" if is_end else kept[-1].name)
+            elif touching and note.name == "clinging" and kept[-1].name is not None:
+                full = kept[-1].full and kept[-1].full + content[note.start : note.end]
+                kept[-1] = kept[-1]._replace(end=note.end, full=full)
+            elif touching in (("em", "strong"), ("/strong", "/em")):  # as in ***text***
+                half = "/" if note.name == "/em" else ""
+                kept[-1] = _Found(kept[-1].start, note.end, f"{half}both")
+            elif not kept or note.start >= kept[-1].end:  # not what is in code or in an image
+                kept.append(note)
+        starts = [note.start for note in kept]
+        before = (bisect_left(starts, start) - 1 for start, _ in self._breaks)
+        # Those in <code> are parts of its tag.
+        breaks = [
+            one
+            for one, at in zip(self._breaks, before, strict=True)
+            if at < 0 or kept[at].end <= one[0]
+        ]
+        return kept, breaks
+
+    def _delimiters(self, tokens: Sequence[Any]) -> Iterator[_Found]:
+        for token in tokens:
+            kind, _, half = token.type.rpartition("_")
+            if kind in ("em", "strong", "s") and id(token) in self._places:
+                start, size = self._places[id(token)], len(token.markup)
+                # Of two that make <strong>, the second opens, and the first closes.
+                start -= half == "open" and kind == "strong"
+                yield _Found(start, start + size, kind if half == "open" else f"/{kind}")
+
+    def _noting(self, name: str, rule: Callable[..., bool]) -> Callable[..., bool]:
+        def noting(state: "StateInline", silent: bool) -> bool:
+            start = state.pos
+            count, has_text = len(state.tokens), bool(state.pending)  # a token before the next
+            end_of_label = -1
+            if name == "link" and not silent and state.src[start] == "[":
+                end_of_label = self._parser.helpers.parseLinkLabel(state, start)
+            before = len(self._notes), len(self._breaks)
+            found = rule(state, silent)
+            if end_of_label >= 0 and not found:
+                attributes = _ATTRIBUTE_LIST.match(state.src, end_of_label + 1)
+                if attributes:  # a span of Pandoc
+                    self._notes.append(_Found(start, start + 1, "span"))
+                    self._notes.append(_Found(end_of_label, attributes.end(), "/span"))
+            if found and not silent:
+                end, new = state.pos, state.tokens[count:]
+                if name == "link":
+                    self._notes.append(_Found(start, start + 1, "link"))
+                    # A link by its own text would lose its definition with that.
+                    is_own = state.src[end_of_label:end] in ("]", "][]")
+                    full = f"][{state.src[start + 1 : end_of_label]}]" if is_own else ""
+                    self._notes.append(_Found(end_of_label, end, "/link", full))
+                elif name == "image":  # whose text was parsed, too
+                    del self._notes[before[0] :], self._breaks[before[1] :]
+                    self._notes.append(_Found(start, end))
+                elif name == "html_inline":
+                    self._notes.append(_Found(start, end, element_name(state.src[start:end])))
+                elif name in ("emphasis", "strikethrough"):
+                    for token in new[has_text:]:
+                        self._places[id(token)] = start
+                        start += len(token.content)
+                elif name == "entity":
+                    is_text = _TEXT.fullmatch(state.tokens[-1].content)
+                    full = state.tokens[-1].content if is_text else ""
+                    self._notes.append(_Found(start, end, None if is_text else "", full))
+                elif new and new[-1].type == "hardbreak":
+                    self._breaks.append((start, end))
+                elif (new and name in ("backticks", "autolink")) or name == "escape":
+                    self._notes.append(_Found(start, end))
+            return found
+
+        return noting

@@ -1,0 +1,61 @@
+"""A translation memory: what people have translated before, found by its source."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Self
+
+from transformer_cli.base.errors import UsageError
+from transformer_cli.base.packages import import_extra
+from transformer_cli.extensions.corpora.opening import open_source, source_of_file
+from transformer_cli.extensions.documents.document import SOFT_HYPHEN, Match, without_controls
+
+FUZZY_PERCENT = 75
+"""Least similarity of a source that is worth telling a person."""
+MOST_PAIRS = 2_000_000
+"""Pairs that a memory may have, of which each takes some 300 bytes."""
+
+
+class Memory:
+    """Pairs of texts, held in memory."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        translations: dict[str, Counter[str]] = {}
+        for number, (src, tgt) in enumerate(pairs):
+            if number == MOST_PAIRS:
+                raise UsageError(f"--memory: more than {MOST_PAIRS:,} pairs; give fewer")
+            if src.strip() and tgt.strip():
+                of_source = translations.setdefault(_normalise(src), Counter())
+                of_source[without_controls(tgt).strip()] += 1
+        # Of several translations the usual one; Counter keeps the order of those as usual.
+        self._pairs = {src: each.most_common(1)[0][0] for src, each in translations.items()}
+        self._sources = list(self._pairs)
+        self._process = import_extra("rapidfuzz.process", "documents", "--memory")
+        self._scorer = import_extra("rapidfuzz.fuzz", "documents", "--memory").ratio
+
+    @classmethod
+    def read(cls, paths: Sequence[Path], src_lang: str, tgt_lang: str) -> Self:
+        """Read the pairs of TMX, PO or TSV files; raise a CorpusError if one cannot be read."""
+        readers = [open_source(source_of_file(path), src_lang, tgt_lang) for path in paths]
+        return cls(pair for reader in readers for pair in reader.pairs())
+
+    def find(self, text: str) -> Match | None:
+        """Return the pair whose source is most like a text; None: none is like it.
+
+        Similarity is that of rapidfuzz's ``ratio``: twice the length of the longest common
+        subsequence of characters, by the length of both texts.
+        """
+        text = _normalise(text)
+        if text in self._pairs:
+            return Match(text, self._pairs[text], 100)
+        found = self._process.extractOne(
+            text, self._sources, scorer=self._scorer, score_cutoff=FUZZY_PERCENT
+        )
+        if found is None:
+            return None
+        src, similarity, _ = found
+        return Match(src, self._pairs[src], min(int(similarity), 99))
+
+
+def _normalise(text: str) -> str:
+    return " ".join(without_controls(text).replace(SOFT_HYPHEN, "").split())

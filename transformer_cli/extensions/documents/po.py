@@ -1,0 +1,239 @@
+"""gettext's PO files: empty and fuzzy entries are filled."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from transformer_cli.base.errors import InputError
+from transformer_cli.config.languages import base_language
+from transformer_cli.extensions.corpora.po import (
+    ESCAPES,
+    PluralForms,
+    PoEntry,
+    is_header,
+    language_code,
+    read_encoding,
+    read_entries,
+    read_flags,
+    read_header,
+    read_plural_forms,
+)
+from transformer_cli.extensions.documents.document import (
+    Document,
+    Filling,
+    Part,
+    Source,
+    mark_accelerator,
+)
+
+_ESCAPED = str.maketrans(
+    {"\\": "\\\\", '"': '\\"'} | {sign: f"\\{name}" for name, sign in ESCAPES.items()}
+)
+_WIDTH = 77  # of a text's lines, without quotes, as gettext wraps them
+# By their order, directives without a number or a name belong to the arguments. Unlike placeholders
+# of a line, these are those of any format's language: too many only make an entry fuzzy.
+_DIRECTIVE = re.compile(r"%(?:\d+\$|\()?[^\w%<]*[\d.*]*(?:<\w+>|[hlqjztLZ]*\w)?|[{}]")
+_NUMBER = re.compile(r"%(\d+)\$")  # of an argument
+_COUNTED_FORMATS = {f"{name}-format" for name in ("lua", "python", "qt", "ruby", "scheme")}
+"""In these, each form needs as many directives without names as all others."""
+_CHARSET = re.compile(r"(charset=\s*)CHARSET\b")  # in a template
+_CONTENT_TYPE = '"Content-Type: text/plain; charset=UTF-8\\n"'
+
+
+class PoDocument(Document):
+    """A PO file."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self._marks_fuzzy = source.marks_fuzzy
+        header = b"".join((b"\n" + source.data).split(b"\nmsgid ", 2)[:2])
+        self.encoding = read_encoding(header, self.name)
+        text = source.decode(self.encoding)
+        self._mark = "\ufeff" * text.startswith("\ufeff")
+        self._lines = re.split(r"(?<=\n)", text.removeprefix(self._mark))
+        self._new_line = "\r\n" if self._lines[0].endswith("\r\n") else "\n"
+        self._plural: PluralForms | None = None
+        self._header: PoEntry | None = None
+        self._entries: list[tuple[PoEntry, range]] = []  # with their segments
+        self._parts: list[Part] = []
+        for entry in read_entries(self._lines, self.encoding, self._error):
+            self._check_forms(entry)
+            if is_header(entry.texts):
+                self._header = self._header or entry
+                self._read_header(entry.texts.get("msgstr", ""))
+                continue
+            first = len(self.segments)
+            is_translated = any(entry.texts[form] for form in entry.forms)
+            if entry.texts["msgid"] and (entry.is_fuzzy or not is_translated):
+                self._add(entry)
+            elif entry.texts["msgid"] and not all(entry.texts[form] for form in entry.forms):
+                self.left.append(f"{self._place(entry.line)}: some forms of its plural are empty")
+            shape = (len(self._parts), entry.texts.get("msgctxt"), *entry.sources)
+            self._parts.append(Part(shape, range(first, len(self.segments))))
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def _check_forms(self, entry: PoEntry) -> None:
+        has_plural = "msgid_plural" in entry.texts
+        expected = [f"msgstr[{n}]" for n in range(len(entry.forms))] if has_plural else ["msgstr"]
+        if entry.forms != expected:
+            raise self._error(entry.line, "an entry without its msgstr, or out of order")
+
+    def _read_header(self, text: str) -> None:
+        header, target = read_header(text), self.languages[1]
+        if language_code(header.get("language", "")) not in ("", base_language(target)):
+            raise InputError(
+                f"{self.name}: the header says 'Language: {header['language'][:40]}', but the run "
+                f"translates into '{target}'"
+            )
+        self._plural = read_plural_forms(header.get("plural-forms", ""))
+
+    def _add(self, entry: PoEntry) -> None:
+        texts, place = entry.sources, self._place(entry.line)
+        if len(texts) > 1 and self._plural is None:
+            self.left.append(f"{place}: no Plural-Forms in the header")
+            return
+        before = len(self.segments)
+        self.segments += [mark_accelerator(text, place) for text in texts]
+        self._entries.append((entry, range(before, len(self.segments))))
+
+    def _place(self, line: int) -> str:
+        return f"{self.name}:{line + 1}"
+
+    def _error(self, line: int, problem: str) -> InputError:
+        return InputError(f"{self._place(line)}: {problem}")
+
+    # --- writing ----------------------------------------------------------------------------------
+
+    def write(self, fillings: Sequence[Filling | None]) -> bytes:
+        """Return the file with the entries that have all their translations."""
+        lines = list(self._lines)
+        for entry, segments in self._entries:
+            parts = [fillings[segment] for segment in segments]
+            filled = [part for part in parts if part is not None]
+            if len(filled) == len(parts):
+                self._fill(lines, entry, filled)
+        if any(fillings) and not "".join(lines).isascii():
+            self._name_charset(lines)
+        text = "".join((self._mark, *lines))
+        # Only comments, which quote a memory, may have characters that the encoding lacks.
+        return text.encode(self.encoding, "replace")
+
+    def _name_charset(self, lines: list[str]) -> None:
+        """Name the character set in the header, without which gettext reads only ASCII."""
+        end = self._new_line
+        if self._header is None:
+            lines[0] = end.join(('msgid ""', 'msgstr ""', _CONTENT_TYPE, "", lines[0]))
+            return
+        text, (*_, last) = self._header.texts["msgstr"], self._header.translation
+        for line in self._header.translation:
+            lines[line] = _CHARSET.sub(r"\1UTF-8", lines[line])
+        if "charset=" not in text.lower():
+            gap = "" if text.endswith("\n") or not text else f'"\\n"{end}'
+            lines[last] = f"{lines[last].rstrip()}{end}{gap}{_CONTENT_TYPE}{end}"
+
+    def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
+        """Return the entries, by their numbers, contexts and messages."""
+        return self._parts
+
+    def _fill(self, lines: list[str], entry: PoEntry, fillings: Sequence[Filling]) -> None:
+        """Put an entry's translations in; lines that go become empty."""
+        first, last = entry.translation[0], entry.translation[-1]
+        end = lines[last][len(lines[last].rstrip("\r\n")) :]
+        new_line = self._new_line
+        written = new_line.join(self._written(entry, fillings)) + end
+        lines[first : last + 1] = [written, *[""] * (last - first)]
+        for line in entry.previous:
+            lines[line] = ""
+        is_fuzzy = self._form_may_not_fit(entry) or any(
+            (self._marks_fuzzy and filling.origin == "model")
+            or filling.problem
+            or (entry.is_format and _may_not_fit(source, filling.text))
+            for source, filling in zip(entry.sources, fillings, strict=True)
+        )
+        if entry.is_fuzzy and not is_fuzzy:
+            for line in entry.flags:
+                comment = lines[line].strip()
+                flags = [flag for flag in read_flags(comment) if flag != "fuzzy"]
+                lines[line] = f"{comment[:2]} {', '.join(flags)}{new_line}" if flags else ""
+        elif is_fuzzy and not entry.is_fuzzy:
+            if entry.flags:
+                line = entry.flags[0]
+                lines[line] = re.sub(r"(#[,=])", r"\1 fuzzy,", lines[line], count=1)
+            else:
+                lines[entry.line] = f"#, fuzzy{new_line}{lines[entry.line]}"
+        first = entry.line if entry.first is None else entry.first
+        comments = [f"# {one.comment}{new_line}" for one in fillings if one.comment]
+        comments = [one for one in comments if one not in self._lines[first : entry.line]]
+        lines[first] = "".join(comments) + lines[first]
+
+    def _written(self, entry: PoEntry, fillings: Sequence[Filling]) -> Iterator[str]:
+        texts = [
+            _with_line_breaks_of(source, filling.text)
+            for source, filling in zip(entry.sources, fillings, strict=True)
+        ]
+        if len(texts) == 1:
+            yield from _wrap("msgstr", texts[0])
+            return
+        assert self._plural is not None
+        for form in range(self._plural.number):
+            is_many = form != self._plural.one or not self._uses_singular(entry)
+            yield from _wrap(f"msgstr[{form}]", texts[is_many])
+
+    def _uses_singular(self, entry: PoEntry) -> bool:
+        """Return whether a form translates the message about one thing."""
+        if self._plural is None or len(entry.sources) == 1:
+            return False
+        _, one, many, one_has_others = self._plural
+        # "One file" does not fit 21 files.
+        directives = [sorted(_DIRECTIVE.findall(source)) for source in entry.sources]
+        return one != many and (not one_has_others or directives[0] == directives[1])
+
+    def _form_may_not_fit(self, entry: PoEntry) -> bool:
+        """Return whether `msgfmt -c` might refuse the form for one, which it checks by the plural.
+
+        Such a form may lack one argument, usually the number, but only the last one.
+        """
+        if not (entry.is_format and self._uses_singular(entry)):
+            return False
+        one, many = (
+            sorted(_DIRECTIVE.findall(source), key=_argument_number) for source in entry.sources
+        )
+        lacking = [directive for directive in many[len(one) :] if directive != "}"]
+        flags = {flag for line in entry.flags for flag in read_flags(self._lines[line].strip())}
+        is_counted = flags & _COUNTED_FORMATS and not all(each.startswith("%(") for each in many)
+        return one != many[: len(one)] or len(lacking) > (0 if is_counted else 1)
+
+
+def _with_line_breaks_of(source: str, text: str) -> str:
+    """Return a translation that begins and ends with a line break if its source does."""
+    start = "\n" if source.startswith("\n") else ""
+    end = "\n" if source.endswith("\n") and source != "\n" else ""
+    return start + text.strip("\n") + end
+
+
+def _may_not_fit(source: str, text: str) -> bool:
+    """Return whether `msgfmt -c` might refuse a translation, whatever the format's language."""
+    return _DIRECTIVE.findall(source) != _DIRECTIVE.findall(text)
+
+
+def _argument_number(directive: str) -> int:
+    """Return the number that a directive gives its argument; 0 if it gives none."""
+    number = _NUMBER.match(directive)
+    return int(number[1][:9]) if number else 0
+
+
+def _wrap(key: str, text: str) -> Iterator[str]:
+    """Yield the lines of a keyword and its text, as gettext breaks them."""
+    escaped = text.translate(_ESCAPED)
+    if "\n" not in text[:-1] and len(f'{key} "{escaped}"') <= _WIDTH + 2:
+        yield f'{key} "{escaped}"'
+        return
+    yield f'{key} ""'
+    line = ""
+    for word in re.findall(r"(?:[^\s]+| +$)\s*|\s+", text):
+        word = word.translate(_ESCAPED)
+        if line and (len(line) + len(word) > _WIDTH or line.endswith("\\n")):
+            yield f'"{line}"'
+            line = ""
+        line += word
+    yield f'"{line}"'

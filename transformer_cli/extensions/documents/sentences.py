@@ -1,0 +1,172 @@
+"""Texts translated sentence by sentence: cut by sentencex, and put together again."""
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from transformer_cli.base.packages import import_extra
+from transformer_cli.config.languages import base_language
+from transformer_cli.extensions.constraints.protection import GROUPS, Protection
+from transformer_cli.extensions.constraints.reserved import find_placeholders
+from transformer_cli.extensions.documents.document import Match, join_lines, without_controls
+from transformer_cli.extensions.documents.inline import Span
+from transformer_cli.text.protocol import Translation
+
+_WRAPPED = 50
+"""Least length of a line whose sentence may go on in the next one."""
+_MOST_CHARACTERS = 4000
+"""Length of the text that sentencex gets at a time."""
+_HARD_BREAK = re.compile(rf"\n(?=\s|\W\s|$)|(?<!.{{{_WRAPPED}}})\n")
+_WORD = re.compile(r"\S+")
+
+
+@dataclass(frozen=True)
+class LineTranslator:
+    """How segments are translated.
+
+    Attributes:
+        translate: translates lines, and aligns their words if the second argument says so.
+        src_lang: language of the segments.
+        protect: placeholders that the tokenizer has slots for.
+        can_align: whether ``translate`` aligns words.
+        aligns_all: whether it shall also where no tag depends on it, to tell coverage.
+        find_matches: finds, for each of some texts, what a translation memory has that is like it.
+        fills_doubtful: whether a segment is filled whose translation is doubtful.
+        translates_numbers: whether segments without words are translated, too; see ``TextStats``.
+    """
+
+    translate: Callable[[Sequence[str], bool], Sequence[Translation]]
+    src_lang: str
+    protect: Collection[Protection] = ()
+    can_align: bool = True
+    aligns_all: bool = False
+    find_matches: Callable[[Sequence[str]], Sequence[Match | None]] = lambda texts: (
+        [None] * len(texts)
+    )
+    fills_doubtful: bool = True
+    translates_numbers: bool = False
+
+    @property
+    def placeholders(self) -> tuple[Protection, ...]:
+        """What is the same in a translation, whether there are slots for it or not."""
+        return (*(own for own in self.protect if own not in GROUPS), *GROUPS)
+
+
+@dataclass(frozen=True)
+class JoinedTranslation:
+    """A text's translation, and its words by their spans."""
+
+    text: str
+    src_words: list[Span] = field(default_factory=list)
+    tgt_words: list[Span] = field(default_factory=list)
+    links: set[tuple[int, int]] = field(default_factory=set)
+    log_probability: float = 0.0
+    tokens: int = 0
+    doubts: tuple[str, ...] = ()
+    is_aligned: bool = False
+
+    @property
+    def confidence(self) -> float | None:
+        """Geometric mean of its tokens' probabilities."""
+        return math.exp(self.log_probability / self.tokens) if self.tokens else None
+
+    @property
+    def coverage(self) -> float | None:
+        """Share of the source's words that a word is aligned to."""
+        return len({src for src, _ in self.links}) / len(self.src_words) if self.links else None
+
+
+def cut_sentences(text: str, language: str) -> list[Span]:
+    """Return the spans of a text's sentences, without the white space between them.
+
+    A line break ends a sentence unless the line is as long as a wrapped one.
+    """
+    spans, start = [], 0
+    for end in [*(match.start() for match in _HARD_BREAK.finditer(text)), len(text)]:
+        for first, last in _cut_line(text[start:end], language):
+            part = text[start + first : start + last]
+            first += start + len(part) - len(part.lstrip())
+            if part := part.strip():
+                spans.append((first, first + len(part)))
+        start = end
+    return spans
+
+
+def _cut_line(line: str, language: str) -> Iterator[Span]:
+    """Yield the spans of a line's sentences; one that is very long is cut between words.
+
+    Sentencex gets a part of the line at a time: its time grows with the square of the length, and
+    no signal can stop it.
+    """
+    sentencex = import_extra("sentencex", "documents", "sentences")
+    start = 0
+    while start < len(line):
+        part = line[start : start + _MOST_CHARACTERS]
+        found = sentencex.get_sentence_boundaries(base_language(language), part)
+        cuts = [each["end_index"] for each in found if each["end_index"] < len(part)]
+        if start + len(part) == len(line):
+            cuts.append(len(part))
+        else:  # what follows, as ')' does, may change which of the last ones end a sentence
+            early = [cut for cut in cuts if cut <= _MOST_CHARACTERS // 2]
+            cuts = early or cuts[:1] or [part.rfind(" ") + 1 or len(part)]
+        for first, last in pairwise((0, *cuts)):
+            yield start + first, start + last
+        start += cuts[-1]
+
+
+def translate_texts(
+    texts: Sequence[str],
+    how: LineTranslator,
+    aligned: bool,
+    invented: Collection[Protection] = (),
+) -> list[JoinedTranslation]:
+    """Translate each text sentence by sentence; the white space between them stays.
+
+    ``invented`` are placeholders that can only be made up, as the texts have none.
+    """
+    cut = [cut_sentences(text, how.src_lang) for text in texts]
+    lines = {
+        join_lines(text[slice(*span)]): None
+        for text, spans in zip(texts, cut, strict=True)
+        for span in spans
+    }
+    found = dict(zip(lines, how.translate(list(lines), aligned), strict=True))
+    return [_join(text, spans, found, invented) for text, spans in zip(texts, cut, strict=True)]
+
+
+def _join(
+    text: str,
+    spans: Sequence[Span],
+    found: Mapping[str, Translation],
+    invented: Collection[Protection],
+) -> JoinedTranslation:
+    joined, end = "", 0
+    src_words: list[Span] = []
+    tgt_words: list[Span] = []
+    links: set[tuple[int, int]] = set()
+    sentences = [found[join_lines(text[slice(*span)])] for span in spans]
+    for span, translated in zip(spans, sentences, strict=True):
+        joined += text[end : span[0]]
+        links |= {(s + len(src_words), t + len(tgt_words)) for s, t in translated.alignment}
+        src_words += [match.span() for match in _WORD.finditer(text, *span)]
+        # The number of words stays, as alignments count them.
+        written = without_controls(translated.text)
+        for _, start, end in reversed(find_placeholders(written, invented)):
+            plain = _WORD.sub(lambda word: re.sub(r"\W", "", word[0]) or "-", written[start:end])
+            written = written[:start] + plain + written[end:]
+        tgt_words += [
+            (len(joined) + match.start(), len(joined) + match.end())
+            for match in _WORD.finditer(written)
+        ]
+        joined, end = joined + written, span[1]
+    return JoinedTranslation(
+        joined + text[end:],
+        src_words,
+        tgt_words,
+        links,
+        sum(each.log_probability for each in sentences),
+        sum(each.tokens for each in sentences),
+        tuple(dict.fromkeys(each.doubt for each in sentences if each.doubt)),
+    )

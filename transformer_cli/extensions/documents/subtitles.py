@@ -1,0 +1,118 @@
+"""Subtitles, SRT and WebVTT: the text of cues, whose times, names and settings stay."""
+
+import html
+import re
+import textwrap
+from bisect import bisect_left
+from collections.abc import Sequence
+
+from transformer_cli.base.errors import InputError
+from transformer_cli.extensions.documents.document import (
+    Segment,
+    Source,
+    TextDocument,
+    element_name,
+    join_lines,
+    make_segment,
+    read_references,
+)
+
+_TIMES = re.compile(r"\s*[\d:.,]+\s*-->\s*[\d:.,]+")
+_SPEAKER = re.compile(r"\s*(?:[-–—]\s*(?=\S)|(?=<v[\s.]))")
+_TIME = re.compile(r"<\d")  # from which on the rest of a WebVTT cue is shown
+_TAG = re.compile(r"(<[^<>]*>|\{\\[^{}]*\})")
+_LONGEST = 42  # characters of a line, as broadcasters and Netflix have it
+
+
+class SrtDocument(TextDocument):
+    """An SRT file, whose cues may contain empty lines."""
+
+    has_references = False
+    ends_at_empty_lines = False
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self._new_line = "\r\n" if "\r\n" in self.text else "\n"
+        lines: list[tuple[int, int]] = []
+        is_cue, start = False, 0
+        for number, line in enumerate(re.split(r"(?<=\n)", self.text), start=1):
+            if _TIMES.match(line):  # perhaps with no empty line before it, but a number
+                has_number = lines and self.text[lines[-1][1] : start].strip().isdigit()
+                self._add_cue(lines[:-1] if has_number else lines)
+                is_cue, lines = True, []
+            elif not line.strip():  # a line of spaces cuts a cue's text, but does not end the cue
+                self._add_cue(lines)
+                is_empty = not line.strip("\r\n")
+                is_cue, lines = is_cue and not (is_empty and self.ends_at_empty_lines), []
+            elif is_cue:
+                lines.append((number, start))
+            start += len(line)
+        self._add_cue(lines)
+        is_vtt = self.text.removeprefix("\ufeff").startswith("WEBVTT")
+        if self.text.strip() and "-->" not in self.text and not is_vtt:
+            raise InputError(f"{self.name}: no subtitles: it has no line of times with '-->'")
+
+    def _add_cue(self, lines: Sequence[tuple[int, int]]) -> None:
+        """Add a cue's text, given its lines' numbers and offsets: each speaker's is a segment."""
+        if not lines:
+            return
+        speakers = [_SPEAKER.match(self.text, start) for _, start in lines]
+        firsts = [place for place, speaker in enumerate(speakers) if speaker or not place]
+        for place, following in zip(firsts, [*firsts[1:], len(lines)], strict=True):
+            (number, start), speaker = lines[place], speakers[place]
+            start = speaker.end() if speaker else start
+            last = lines[following - 1][1]
+            end = self.text.find("\n", last)
+            end = len(self.text) if end < 0 else end
+            raw = self.text[start:end]
+            start += len(raw) - len(raw.lstrip())
+            end -= len(raw) - len(raw.rstrip())
+            segment = self._segment(number, self.text[start:end])
+            self.add_span(segment, start, end)
+
+    def _segment(self, line: int, raw: str) -> Segment:
+        parts = _TAG.split(join_lines(raw))
+        names = (element_name(part) if number % 2 else None for number, part in enumerate(parts))
+        return make_segment(zip(parts, names, strict=True), f"{self.name}:{line}", self._read)
+
+    def _read(self, raw: str) -> str:
+        return read_references(raw) if self.has_references else raw
+
+    def written(self, segment: Segment, text: str) -> str:
+        """Return a cue's text; what is longer than a line is broken into lines of like lengths."""
+        parts = segment.split(text.replace("-->", "→"))
+        parts[::2] = [join_lines(part) for part in parts[::2]]
+        # Words may change places, but not times.
+        times = filter(_TIME.match, segment.tag_texts)
+        parts[1::2] = [next(times) if _TIME.match(tag) else tag for tag in parts[1::2]]
+        if self.has_references:
+            parts[::2] = [html.escape(part, quote=False) for part in parts[::2]]
+        return self._new_line.join(_break_lines(parts))
+
+
+class VttDocument(SrtDocument):
+    """A WebVTT file."""
+
+    has_references = True
+    ends_at_empty_lines = True
+
+
+def _break_lines(parts: Sequence[str]) -> list[str]:
+    """Return text and tags, by turns, in as few lines as have room, and those about as long."""
+    shown = sum(map(len, parts[::2]))
+    text = "".join(
+        part.replace(" ", "\0") if number % 2 else part for number, part in enumerate(parts)
+    )
+    count = -(-shown // _LONGEST)
+    if count < 2:
+        return ["".join(parts)]
+    wrapper = textwrap.TextWrapper(break_long_words=False, break_on_hyphens=False)
+
+    def wrap(width: int) -> list[str]:
+        wrapper.width = width
+        return wrapper.wrap(text)
+
+    # A long tag makes the first width that will do a large one.
+    widths = range(len(text) // count, len(text) + 1)
+    place = bisect_left(widths, True, key=lambda width: len(wrap(width)) <= count)
+    return [line.replace("\0", " ") for line in wrap(widths[place])]

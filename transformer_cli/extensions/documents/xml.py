@@ -1,0 +1,336 @@
+"""XML with the place of each element, so that translations go between the same bytes.
+
+Expat reads it, without a file's own entities and without other files, and with limits on what is
+kept.
+"""
+
+import re
+from abc import abstractmethod
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+from xml.parsers import expat
+from xml.sax.saxutils import escape, quoteattr
+
+from transformer_cli.base.errors import InputError
+from transformer_cli.extensions.documents.document import (
+    Filling,
+    Part,
+    Segment,
+    Source,
+    Tag,
+    TextDocument,
+    join_lines,
+    mark_accelerator,
+)
+from transformer_cli.extensions.documents.inline import find_partners
+
+_DECLARED = re.compile(rb"""\s*<\?xml\s[^>]*?encoding\s*=\s*["']([\w.:-]+)["']""")
+_START_TAG = re.compile(r"""<[^\s/>"']++(?:"[^"]*+"|'[^']*+'|[^"'>]++)*+>""")
+_ATTRIBUTE = re.compile(r"""\s([^\s=]+)\s*=\s*(?:"[^"]*"|'[^']*')""")
+_REFERENCE = re.compile(r"&(?:#(\d{1,7})|#x([0-9A-Fa-f]{1,6})|(\w+));")
+_NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+_INNER = re.compile(
+    r"<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|<!\[CDATA\[(?P<literal>.*?)(?:\]\]>|\Z)", re.DOTALL
+)
+_MAX_ELEMENTS = 1_000_000
+_MAX_DEPTH = 100
+
+Kind = tuple[Literal["open", "close", "alone"], str]
+"""What an inline tag is, and the key that it shares with its other half."""
+What = Literal["text", "left"] | Kind
+"""Text to translate, or not to, or a tag."""
+Scopes = dict[str, bool]
+"""Whether text is translated, as the elements around it say; the last of these is right."""
+UNIT = "\0"
+"""The scope of a unit, whose key no element can have."""
+
+
+@dataclass(eq=False)
+class Element:
+    """An element, by its offsets in the text."""
+
+    name: str
+    attributes: dict[str, str]
+    line: int
+    start: int
+    content: int
+    """Behind its start tag."""
+    content_end: int = 0
+    end: int = 0
+    children: list["Element"] = field(default_factory=list)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if it is one tag."""
+        return self.content == self.end
+
+    @property
+    def prefix(self) -> str:
+        """Prefix of its name, with the colon."""
+        return self.name[: self.name.rfind(":") + 1]
+
+    def inner_elements(self) -> Iterator["Element"]:
+        """Yield all elements in it."""
+        for child in self.children:
+            yield child
+            yield from child.inner_elements()
+
+    def find(self, local: str) -> "Element | None":
+        """Return the first child of a name, in the same name space."""
+        return next(self.all(local), None)
+
+    def all(self, *local: str) -> Iterator["Element"]:
+        """Yield the children of these names, in the same name space."""
+        names = [f"{self.prefix}{name}" for name in local]
+        return (child for child in self.children if child.name in names)
+
+
+class XmlDocument(TextDocument):
+    """An XML file whose format says which elements are segments."""
+
+    has_references = True
+
+    def __init__(self, source: Source) -> None:
+        declared = _DECLARED.match(source.data.removeprefix(b"\xef\xbb\xbf"))
+        named = declared[1].decode() if declared else "utf-8"
+        super().__init__(source, named)
+        self.root = _Parser(self.text, self.name).root
+
+    def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
+        """Return the tags of targets, and the text around them without white space, by turns."""
+        parts, around, place = list[Part](), list[str](), 0
+        for start, end, shape, segments in sorted(self._runs, key=lambda run: run[:2]):
+            around.append(self.text[place:start])
+            if shape is not None:
+                parts.append(Part((len(parts), "".join("".join(around).split()))))
+                parts.append(Part((len(parts), shape), segments))
+                around = []
+            place = end
+        around.append(self.text[place:])
+        return [*parts, Part((len(parts), "".join("".join(around).split())))]
+
+    def add_changing(self, start: int, end: int) -> None:
+        """Add a span that filling may change."""
+        self.add_run(start, end, None, range(0))
+
+    def error(self, element: Element, problem: str) -> InputError:
+        """Return an error about an element."""
+        return InputError(f"{self.name}:{element.line}: {problem}")
+
+    def start_tag(self, element: Element, attributes: Mapping[str, str]) -> str:
+        """Return an element's start tag with attributes set, and not closed at once."""
+        tag = self.text[element.start : element.content - 1].removesuffix("/").rstrip()
+        for name, value in attributes.items():
+            written = f" {name}={quoteattr(value)}"
+            there = (match for match in _ATTRIBUTE.finditer(tag) if match[1] == name)
+            match = next(there, None)
+            start, end = match.span() if match else (len(tag), len(tag))
+            tag = tag[:start] + written + tag[end:]
+        return f"{tag}>"
+
+    def add_target(
+        self, place: int, target: Element | None, texts: Iterable[Element], first: int
+    ) -> None:
+        """Add ``target``, or a place where one is put in, into which segments are filled.
+
+        They are those from ``first`` on; the tags in it are those of ``texts``.
+        """
+        start, end = (target.start, target.end) if target else (place, place)
+        inner = (each for text in texts for each in text.inner_elements())
+        tags = sorted(self.text[each.start : each.content] for each in inner)
+        self.add_run(start, end, tuple(tags), range(first, len(self.segments)))
+
+    def indent(self, element: Element) -> str:
+        """Return the white space before an element."""
+        start = element.start
+        while self.text[start - 1].isspace():
+            start -= 1
+        return self.text[start : element.start] if self.text[start - 1] == ">" else ""
+
+    @abstractmethod
+    def kind(self, element: Element) -> Kind | Literal["pair"]:
+        """Return what an element in a segment is: one tag, or a pair of them."""
+
+    def lacks_text(self, segment: Segment, target: Element | None, scopes: Scopes) -> bool:
+        """Return whether there is no text in a target, although there is in its source."""
+        if target is None:
+            return True
+        there = self.segment(target, dict(scopes))
+        return not there.plain.strip() and (bool(segment.plain.strip()) or not there.tags)
+
+    def segment(self, element: Element, scopes: Scopes, keeps_space: bool = False) -> Segment:
+        """Return an element's content as a segment.
+
+        Text that must not be translated belongs to the tag before it. ``scopes`` are those in which
+        the element begins, and become those in which it ends.
+        """
+        text, tags, opened, joined = "", list[Tag](), dict[str, int](), set[int]()
+        left, left_at, text_end = "", -1, 0
+        for piece, what in self._pieces(element, scopes):
+            if what == "text":
+                text += piece if keeps_space else join_lines(piece)
+                text_end = len(text) if piece else text_end
+            elif what == "left" and tags:
+                text += piece
+                tags[-1], left_at = tags[-1]._replace(end=len(text)), len(tags) - 1
+                joined.add(len(text))
+            elif what == "left":
+                left += piece
+            else:
+                how, key = what
+                start = len(text)
+                text += left + piece
+                left = ""
+                first = opened.pop(key, len(tags)) if how == "close" else len(tags)
+                inner = (tags[n].kind == "alone" for n in range(first + 1, len(tags)))
+                if first <= left_at and tags[first].start >= text_end and all(inner):
+                    # A pair with nothing to translate in it is one tag.
+                    tags[first:], left_at = [Tag(tags[first].start, len(text))], first
+                else:
+                    opened |= {key: len(tags)} if how == "open" else {}
+                    tags.append(Tag(start, len(text), how, key))
+        place = f"{self.name}:{element.line}"
+        if not tags and not left:
+            return mark_accelerator(text, place, escape)
+        tags += [Tag(0, len(left))] if left else []
+        if find_partners(tags) is None:
+            tags = _join_tags(tags, joined)
+        return Segment(text + left, place, tuple(tags))
+
+    def _pieces(self, element: Element, scopes: Scopes) -> Iterator[tuple[str, What]]:
+        """Yield text without escapes, text that must not be translated, and tags as they stand."""
+        place = element.content
+        for child in element.children:
+            yield from self._texts(place, child.start, scopes)
+            place = child.end
+            kind, translates = self.kind(child), says_translate(child)
+            if kind == "pair" and not child.is_empty:
+                key = f"{child.name} {child.start}"
+                scopes |= {} if translates is None else {key: translates}
+                yield self.text[child.start : child.content], ("open", key)
+                yield from self._pieces(child, scopes)
+                yield self.text[child.content_end : child.end], ("close", key)
+                scopes.pop(key, None)
+                continue
+            tag: Kind = ("alone", "") if kind == "pair" else kind
+            if tag[0] == "open" and translates is not None:
+                scopes[tag[1]] = translates
+            elif tag[0] == "close":
+                scopes.pop(tag[1], None)
+            yield self.text[child.start : child.end], tag
+        yield from self._texts(place, element.content_end, scopes)
+
+    def _texts(self, start: int, end: int, scopes: Scopes) -> Iterator[tuple[str, What]]:
+        raw = self.text[start:end]
+        if raw and not next(reversed(scopes.values())):
+            yield raw, "left"
+        elif raw:
+            yield from _read_text(raw)
+
+
+def _join_tags(tags: Sequence[Tag], places: Container[int]) -> list[Tag]:
+    """Return tags of which those that meet at certain places are one."""
+    found: list[Tag] = []
+    for tag in tags:
+        if found and found[-1].end == tag.start and tag.start in places:
+            tag = Tag(found.pop().start, tag.end)
+        found.append(tag)
+    return found
+
+
+def write_text(segment: Segment, text: str) -> str:
+    """Return a translation as it stands in XML, with the segment's tags."""
+    parts = segment.split(text)
+    parts[::2] = [escape(part).replace("\r", "&#13;") for part in parts[::2]]
+    return "".join(parts)
+
+
+def _read_text(raw: str) -> Iterator[tuple[str, What]]:
+    """Yield text, and comments and the like as tags."""
+    place = 0
+    for match in _INNER.finditer(raw):
+        yield _unescape(raw[place : match.start()]), "text"
+        literal = match["literal"]
+        yield (match[0], ("alone", "")) if literal is None else (_read_line_ends(literal), "text")
+        place = match.end()
+    yield _unescape(raw[place:]), "text"
+
+
+def says_translate(element: Element) -> bool | None:
+    """Return whether an element says that its text is translated; None: it does not say."""
+    if element.attributes.get("mtype") == "protected":
+        return False
+    return {"yes": True, "no": False}.get(element.attributes.get("translate", ""))
+
+
+def _read_line_ends(raw: str) -> str:
+    return raw.replace("\r\n", "\n").replace("\r", "\n") if "\r" in raw else raw
+
+
+def _unescape(raw: str) -> str:
+    def unescape(match: re.Match[str]) -> str:
+        decimal, hexadecimal, name = match.groups()
+        if name:
+            return _NAMED.get(name, match[0])
+        return chr(int(decimal) if decimal else int(hexadecimal, 16))
+
+    raw = _read_line_ends(raw)
+    return _REFERENCE.sub(unescape, raw) if "&" in raw else raw
+
+
+class _Parser:
+    """Expat's events turned into elements."""
+
+    def __init__(self, text: str, name: str) -> None:
+        self._text, self._name = text, name
+        self._stack: list[Element] = []
+        self._count = 0
+        self._parser = parser = expat.ParserCreate("utf-8")
+        parser.specified_attributes = True  # no defaults, which would be in each element
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = self._end
+        parser.EntityDeclHandler = self._refuse_entity
+        parser.SkippedEntityHandler = self._refuse_entity
+        try:
+            # A byte for each character, so that offsets are those of the text; no name or attribute
+            # that is looked for has other letters.
+            parser.Parse(re.sub(r"[^\x00-\x7f]", "x", text.removeprefix("\ufeff")).encode(), True)
+        except expat.ExpatError as error:
+            raise self._error(f"invalid XML ({expat.ErrorString(error.code)})") from error
+
+    def _offset(self) -> int:
+        return self._parser.CurrentByteIndex + self._text.startswith("\ufeff")
+
+    def _error(self, problem: str) -> InputError:
+        return InputError(f"{self._name}:{self._parser.ErrorLineNumber}: {problem}")
+
+    def _refuse_entity(self, name: str, *_: object) -> None:
+        problem = f"the entity '{name[:40]}'; a file with entities of its own is not read"
+        raise self._error(problem)
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        self._count += 1
+        if self._count > _MAX_ELEMENTS:
+            raise self._error(f"more than {_MAX_ELEMENTS:,} elements; split the file")
+        if len(self._stack) > _MAX_DEPTH:
+            raise self._error(f"elements that are nested more than {_MAX_DEPTH} deep")
+        start = self._offset()
+        tag = _START_TAG.match(self._text, start)
+        if tag is None:
+            raise self._error(f"a tag of '{name[:40]}' that cannot be read")
+        line = self._parser.CurrentLineNumber
+        element = Element(name, attributes, line, start, tag.end())
+        if self._stack:
+            self._stack[-1].children.append(element)
+        else:
+            self.root = element
+        self._stack.append(element)
+
+    def _end(self, _: str) -> None:
+        element = self._stack.pop()
+        if self._text[element.content - 2] == "/":
+            element.content_end = element.end = element.content
+        else:
+            element.content_end = self._offset()
+            element.end = self._text.index(">", element.content_end) + 1

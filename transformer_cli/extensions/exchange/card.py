@@ -1,0 +1,289 @@
+"""The model card of a shared model, for readers and for the Hugging Face Hub."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from transformer_cli.base.compression import write_text
+from transformer_cli.base.metrics import METRICS, USUAL, Metrics
+from transformer_cli.base.packages import __version__
+from transformer_cli.config.data_schema import CorpusData, FilesData, ImportedData, added_sources
+from transformer_cli.config.differences import differences
+from transformer_cli.config.schema import Config
+from transformer_cli.evaluation.best_checkpoint import read_validated_by
+from transformer_cli.evaluation.scores import describe_signatures
+from transformer_cli.extensions.exchange.hub_model import CARD
+from transformer_cli.extensions.stores.by_name import Fetched
+from transformer_cli.model.transformer import count_parameters
+from transformer_cli.runs.directory import RunDirectory, find_import_source
+from transformer_cli.runs.initialize import read_fetched
+from transformer_cli.runs.metrics_log import read_records, validations
+from transformer_cli.runs.trained_model import TrainedModel
+
+_CARD = """\
+---
+{front}
+# license: left for you to choose; see "Licence" below.
+---
+
+# {name}: translation from {src} to {tgt}
+
+An encoder-decoder Transformer of {parameters:,} parameters, {made}
+transformer-cli {version}. It translates text from {src} to {tgt}, one sentence a line.
+
+## Use
+
+{use}
+## Scores
+
+{scores}
+## Data
+
+{corpus}
+Vocabulary: {entries}, tokenizer `{tokenizer}`.
+
+## Settings
+
+Those that differ from transformer-cli's defaults.
+
+{settings}
+## Limits
+
+It was trained on text of one kind and does worse on any other. Put one sentence on a line. Like any
+such model it may leave out, invent or distort what the source says: have a person check what
+matters.
+
+## Licence
+
+The licence of these weights is for whoever publishes them to choose: put it into the line `license`
+at the top of this file. {licence}
+"""
+
+_CORPORA = {
+    "multi30k": (
+        "Multi30k, task 1: 29,000 image captions (Elliott et al. 2016).",
+        "Multi30k is for non-commercial research and education, as its repository\n"
+        "says; respect that in what you choose.",
+    ),
+    "files": (
+        "The lines of {src} and {tgt}: say here what they are.",
+        "Mind the licence of the text that it was trained on.",
+    ),
+    "corpus": (
+        "Pairs of {sources}: say here what they are.",
+        "Mind the licences of the text that it was trained on.",
+    ),
+    "imported": (
+        "Imported from {from_}: say here what that was trained on.",
+        "Mind the licence of the model that it was imported from.",
+    ),
+    "copy": (
+        "The copy task: random symbols that are their own translation.",
+        "The training text was made by transformer-cli and is free.",
+    ),
+    "toy": (
+        "The toy captions of transformer-cli, made by a grammar: for trying things out.",
+        "The training text is part of transformer-cli, under the MIT licence.",
+    ),
+}
+"""By data.kind: what the training text is, and what it means for a licence."""
+_DATASETS = {"multi30k": "Multi30k", "toy": "toy captions", "copy": "copy task"}
+
+Library = Literal["transformer-cli", "transformers", "ctranslate2", "argostranslate"]
+"""What reads the directory of a card; ``library_name`` on the Hub."""
+
+
+@dataclass(frozen=True)
+class ValidationScore:
+    """Scores of a validation."""
+
+    step: int
+    scores: Mapping[str, float]  # by the metric's name
+    metrics: Metrics = USUAL
+
+
+def write_card(
+    run: RunDirectory, trained: TrainedModel, directory: Path, library: Library, use: str
+) -> None:
+    """Write the card of an exported model into ``directory``; see ``model_card``."""
+    config = trained.config
+    src, tgt = trained.tokenizers.src.size, trained.tokenizers.tgt.size
+    is_imported = isinstance(config.data, ImportedData)
+    first_run = run if is_imported or config.init is None else RunDirectory(config.init)
+    card = model_card(
+        run.path.resolve().name,
+        config,
+        count_parameters(trained.model),
+        [src] if config.tokenizer.one_vocabulary else [src, tgt],
+        _score(run, trained),
+        library,
+        use,
+        find_import_source(run) or find_import_source(first_run),
+        tuple(dict.fromkeys(read_fetched(first_run) + read_fetched(run))),
+    )
+    write_text(directory / CARD, card)
+
+
+def _score(run: RunDirectory, trained: TrainedModel) -> ValidationScore | None:
+    """Return the validation scores of these weights, if there are any."""
+    begun = read_validated_by(run)
+    for record in reversed(validations(read_records(run.metrics))):
+        is_of_these = trained.checkpoint.name == f"step-{record['step']:08d}"
+        if begun and is_of_these and record["bleu"] is not None:
+            names = [name for name in Metrics().by_name() if record[name] is not None]
+            scores = {name: record[name] for name in names}
+            return ValidationScore(record["step"], scores, Metrics(begun.tokenize))
+    return None
+
+
+def model_card(
+    name: str,
+    config: Config,
+    parameters: int,
+    sizes: Sequence[int],
+    score: ValidationScore | None,
+    library: Library,
+    use: str,
+    imported_from: str | None = None,
+    fetched: Sequence[Fetched] = (),
+) -> str:
+    """Return the text of README.md: YAML front matter, then Markdown.
+
+    ``sizes`` are the vocabularies' entries, of a joint one once; ``use`` is Markdown;
+    ``imported_from`` is what this model, or the run in ``init``, was imported from; ``fetched``,
+    the text that was.
+    """
+    src, tgt = config.data.src_lang, config.data.tgt_lang
+    corpus, licence = _corpus(config, imported_from)
+    corpus += "".join(map(_describe_fetched, fetched))
+    entries = f"{sizes[0]:,} entries for both languages"
+    if len(sizes) == 2:
+        entries = f"{sizes[0]:,} entries for {src}, {sizes[1]:,} for {tgt}"
+    front = _front_matter(name, config, score, library)
+    return _CARD.format(
+        front=yaml.safe_dump(front, sort_keys=False, allow_unicode=True).rstrip(),
+        name=_quote(name),
+        src=src,
+        tgt=tgt,
+        parameters=parameters,
+        made="imported by" if isinstance(config.data, ImportedData) else "trained with",
+        version=__version__,
+        use=use,
+        scores=_scores(score, config.tokenizer.lowercase),
+        corpus=corpus,
+        entries=entries,
+        tokenizer=config.tokenizer.kind,
+        settings=_settings(config),
+        licence=licence,
+    )
+
+
+def _front_matter(
+    name: str, config: Config, score: ValidationScore | None, library: Library
+) -> dict[str, Any]:
+    sides = (config.data.src_lang, config.data.tgt_lang)
+    languages = [language for language in sides if language != "xx"]
+    front: dict[str, Any] = {"language": languages} if languages else {}
+    front |= {
+        "library_name": library,
+        "pipeline_tag": "translation",
+        "tags": ["translation", "transformer-cli"],
+    }
+    if config.data.kind == "multi30k":
+        front["datasets"] = ["multi30k"]
+    if score is not None:
+        metrics = [
+            {"type": name, "name": METRICS[name].label, "value": round(value, 2)}
+            for name, value in score.scores.items()
+            if not METRICS[name].needs_case  # the Hub knows no lowercased BLEU
+        ]
+        front["metrics"] = [metric["type"] for metric in metrics]
+        dataset = _DATASETS.get(config.data.kind, "own text files")
+        result = {
+            "task": {"type": "translation", "name": "Translation"},
+            "dataset": {"name": dataset, "type": config.data.kind, "split": "validation"},
+            "metrics": metrics,
+        }
+        front["model-index"] = [{"name": name, "results": [result]}]
+    return front
+
+
+def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:
+    """Return a description of the training text, and what it means for a licence."""
+    data = config.data
+    origin = imported_from and _quote(imported_from)
+    names = {"from_": origin or "a model that was made elsewhere"}
+    if isinstance(data, FilesData):
+        names |= {"src": _quote(data.train.src.name), "tgt": _quote(data.train.tgt.name)}
+    elif isinstance(data, CorpusData):
+        names["sources"] = "; ".join(_quote(source.description) for source in data.sources)
+    text, licence = (part.format(**names) for part in _CORPORA[data.kind])
+    if added := added_sources(data):
+        more = ", ".join(_quote(source.description) for source in added.values())
+        text += f"\nTraining text was added to it: {more}."
+    if config.init is not None:
+        text += f"\nTraining began from the weights of another run, {_quote(config.init.name)}"
+        text += f", imported from {origin}." if origin else "."
+        licence += "\nMind the licence of the model that was imported, too." if origin else ""
+    return text + "\n", licence
+
+
+def _describe_fetched(fetched: Fetched) -> str:
+    """Return an entry of a list; what others have written in it may be anything."""
+    sums = ", ".join(map(_code, fetched.sha256[:1])) + ", …" * (len(fetched.sha256) > 1)
+    licence = _code(fetched.licence) if fetched.licence else "not stated with it"
+    where = f"{_quote(fetched.name)}, from {_code(fetched.url)} (SHA-256 {sums})"
+    return f"\n- {where}; licence: {licence}\n"
+
+
+def _scores(score: ValidationScore | None, lowercase: bool) -> str:
+    if score is None:
+        return "Not measured yet: see `transformer-cli evaluate`.\n"
+    note = "\nIt writes lower case, so that cased BLEU is low.\n" if lowercase else ""
+    # A list: the signatures' bars would end a table's cells.
+    listed = "".join(
+        f"- {METRICS[name].label} {score.scores[name]:.2f} (`{signature}`)\n"
+        for name, signature in describe_signatures(score.metrics).items()
+        if name in score.scores
+    )
+    return (
+        f"On the validation split, at step {score.step:,}, as it was measured in training, by\n"
+        f"sacreBLEU:\n\n{listed}{note}"
+    )
+
+
+def _settings(config: Config) -> str:
+    """Return a Markdown table of the settings."""
+    make: Any = type(config.tokenizer).model_construct
+    # Its parts may not go together with defaults of others: it is compared, never used.
+    defaults = Config.model_construct(data=config.data, tokenizer=make(kind=config.tokenizer.kind))
+    rows = [
+        f"| `{change.key}` | {_cell(change.new)} |"
+        for change in differences(defaults, config)
+        # Null stands for what another kind of schedule has, or a tokenizer that is learned.
+        if change.key != "init"
+        if change.new is not None or not change.key.startswith(("training.schedule.", "tokenizer."))
+    ]
+    return "\n".join(["| setting | value |", "|---|---|", *rows]) + "\n"
+
+
+def _quote(name: str) -> str:
+    """Return a name of others' choosing as Markdown, which might make more of it than text."""
+    return name if re.fullmatch(r"[\w .,+-]+", name) else _code(name)
+
+
+def _code(text: str) -> str:
+    """Return text as code on one line."""
+    text = text.replace("`", "'")
+    return f"`{''.join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)}`"
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, str) and Path(value).is_absolute():
+        value = Path(value).name  # absolute paths are private
+    return _code(json.dumps(value, ensure_ascii=False)).replace("|", r"\|")

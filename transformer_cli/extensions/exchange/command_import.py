@@ -1,0 +1,92 @@
+"""``transformer-cli import``."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+from transformer_cli.base.errors import UsageError
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.cli import options
+from transformer_cli.cli.display import log, say
+from transformer_cli.cli.options import argument, option
+
+with lazy_imports():
+    from transformer_cli.extensions.exchange import form as forms, run_writer
+
+Source = Annotated[
+    str,
+    argument(
+        "SOURCE", "Directory of a model of transformers, or its name on the Hugging Face Hub."
+    ),
+]
+Language = "{} language.  [default: from the model's files or name]"
+
+
+def import_(
+    source: Source,
+    run: Annotated[Path, argument("RUN", "Run directory to write.")],
+    revision: Annotated[
+        str | None, option("REV", "Branch, tag or commit on the Hub.  [default: main]")
+    ] = None,
+    src_lang: Annotated[str | None, option("CODE", Language.format("Source"))] = None,
+    tgt_lang: Annotated[str | None, option("CODE", Language.format("Target"))] = None,
+) -> None:
+    """Make a run of a Marian model of transformers, such as OPUS-MT's.
+
+    The run translates, and is evaluated, compared and exported like any other. Training goes on
+    from it in a run of its own, whose configuration has base: RUN/config.yaml, init: RUN and a
+    data section. It needs no transformers, and never runs code that comes with a model. It appears
+    when it is complete.
+
+    \b
+    Example:
+      transformer-cli import Helsinki-NLP/opus-mt-de-en runs/opus
+    """
+    directory, commit = Path(source), None
+    is_on_hub = _check_source(source, revision)
+    _check_run(run, directory)
+    if is_on_hub:
+        directory, commit = forms.fetch_settings(source, revision)
+        log(f"{source}: commit {commit}; --revision {commit} gets the same again")
+    files = forms.SourceFiles(directory)
+    form = forms.read_form(files)
+    path = directory.resolve()
+    name = path.name if commit is None else source
+    languages = forms.find_languages(src_lang, tgt_lang, form.tokenizer, name)
+    if commit is not None:
+        forms.fetch_weights(source, commit)
+    recorded = path.as_posix() if commit is None else source
+    run_writer.write_run(files, form, languages, recorded, commit, run.resolve(), log)
+    say(f"{run}: {source}, {languages[0]} to {languages[1]}")
+
+
+def _check_source(source: str, revision: str | None) -> bool:
+    """Return whether the model is on the Hugging Face Hub; raise UsageError if it is nowhere."""
+    directory = Path(source)
+    if directory.is_dir():
+        if revision is not None:
+            raise UsageError(
+                f"--revision {revision}: {source} is a directory; leave the option out"
+            )
+        return False
+    if directory.exists():
+        raise UsageError(f"{source}: is a file; name its directory")
+    if not forms.HUB_NAME.fullmatch(source):
+        raise UsageError(
+            f"{source}: there is no such directory; name one, or a model of the Hugging Face "
+            "Hub, as in Helsinki-NLP/opus-mt-de-en"
+        )
+    return True
+
+
+def _check_run(run: Path, source: Path) -> None:
+    """Make sure that a run can be made, whose parents need not be there yet."""
+    parent = next(path for path in run.absolute().parents if os.path.lexists(path))
+    if not parent.is_dir():
+        raise UsageError(f"{run}: {parent} is no directory; give another name")
+    if parent == run.absolute().parent:
+        options.check_new(run, "RUN")
+    else:
+        options.check_name(run, "RUN")
+    if source.is_dir() and run.resolve().is_relative_to(source.resolve()):
+        raise UsageError(f"{run}: lies in {source}, the model's directory; give a place elsewhere")

@@ -1,0 +1,291 @@
+"""A model of transformers as found: its files, which are not trusted, settings and languages."""
+
+import hashlib
+import json
+import os
+import re
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from transformer_cli.base.errors import ImportedModelError, UsageError
+from transformer_cli.base.files import open_regular
+from transformer_cli.base.packages import import_extra
+from transformer_cli.config.choices import HIGHEST_PENALTY, LARGEST_BEAM
+from transformer_cli.config.languages import normalize_language
+from transformer_cli.config.schema import DecodingConfig, ModelConfig
+from transformer_cli.config.sections import DropoutRate, Layers, Width
+from transformer_cli.config.setting_tree import describe_value, shorten
+from transformer_cli.extensions.exchange import hub_model
+from transformer_cli.runs.directory import MARK
+
+CONFIG, GENERATION = "config.json", "generation_config.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+TOKENIZER_FILES = ("source.spm", "target.spm", "vocab.json", "target_vocab.json")
+SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")  # of a model
+
+# In bytes, ten times the largest of OPUS-MT.
+_MAX_JSON_SIZE = 1 << 26
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+# Tokens of an output, EOS included, at which both formulas of a length penalty have the same slope:
+# ours divides by ((5 + length) / 6) ** alpha (Wu et al. 2016), transformers' by length ** penalty,
+# and no number makes both alike for all lengths.
+_TYPICAL_LENGTH = 15
+_PENALTY_SLOPE = _TYPICAL_LENGTH / (5 + _TYPICAL_LENGTH)
+_OPUS_NAME = re.compile(r"opus-mt-(?:.+-)?([a-z]{2,3})-([a-z]{2,3})")
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+class SourceFiles:
+    """Files of a directory, and the SHA-256 of those that were read."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.sha256: dict[str, str] = {}
+        self._roots = [directory.resolve()]
+        if directory.resolve().parent.name == "snapshots":
+            # In the cache of the Hugging Face Hub, files are links to ../../blobs.
+            self._roots.append(directory.resolve().parent.parent / "blobs")
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a file of this name, or anything else."""
+        return os.path.lexists(self.directory / name)
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """Return the JSON object in a file; raise an ImportedModelError if there is none."""
+        try:
+            content = json.loads(self.read(name, _MAX_JSON_SIZE))
+        except (ValueError, RecursionError) as error:
+            raise self.error(name, f"is not JSON ({error})") from error
+        if not isinstance(content, dict):
+            raise self.error(name, "is not a JSON object")
+        return content
+
+    def read(self, name: str, max_size: int) -> bytes:
+        """Return the bytes of a file in the directory, and record their SHA-256."""
+        path = self.directory / name
+        target = Path(os.path.realpath(path))  # resolve() raises other errors at links in a loop
+        if not any(target.is_relative_to(root) for root in self._roots):
+            raise self.error(name, "is a link to a file elsewhere; copy it into the directory")
+        try:
+            with open_regular(path) as file:
+                size = os.fstat(file.fileno()).st_size
+                if size > max_size:
+                    raise self.error(name, f"has {size:,} bytes, more than {max_size:,}")
+                data = file.read(size + 1)
+        except OSError as error:
+            raise self.error(name, f"cannot be read ({error.strerror})") from error
+        if data.startswith(_LFS_POINTER):
+            raise self.error(name, "is a pointer of Git LFS; get the file with: git lfs pull")
+        if len(data) != size:
+            raise self.error(name, "changes while it is read; import again")
+        self.sha256[name] = hashlib.sha256(data).hexdigest()
+        return data
+
+    def error(self, name: str, problem: str) -> ImportedModelError:
+        """Return an error that names a file."""
+        return ImportedModelError(f"{self.directory / name}: {problem}")
+
+
+# --- the Hugging Face Hub -------------------------------------------------------------------------
+
+
+def fetch_settings(name: str, revision: str | None) -> tuple[Path, str]:
+    """Fetch what tells a model's form into the Hub's cache; return the directory and the commit."""
+    directory = _fetch(name, revision, [CONFIG, GENERATION, TOKENIZER_CONFIG])
+    return directory, directory.name
+
+
+def fetch_weights(name: str, commit: str) -> None:
+    """Fetch the rest of a model's files of the same commit."""
+    directory = _fetch(name, commit, [*TOKENIZER_FILES, SAFETENSORS])
+    if not (directory / SAFETENSORS).exists():
+        _fetch(name, commit, [TORCH])
+
+
+def _fetch(name: str, revision: str | None, patterns: list[str]) -> Path:
+    what = f"{name} (no directory here, so a name on the Hugging Face Hub)"
+    hub = import_extra("huggingface_hub", "hub", what)
+    try:
+        return Path(hub.snapshot_download(name, revision=revision, allow_patterns=patterns))
+    except Exception as error:  # whatever its layers raise: of the network, the Hub, the disk
+        offline = (ConnectionError, TimeoutError, hub.errors.LocalEntryNotFoundError)
+        is_offline = isinstance(error, offline)
+        problem = "cannot be reached" if is_offline else "does not give it"
+        cause: BaseException = error
+        # What was raised first says the most in the fewest words.
+        while is_offline and (earlier := cause.__cause__ or cause.__context__):
+            cause = earlier
+        reason = shorten(" ".join(str(cause).split()), 200) or type(cause).__name__
+        raise ImportedModelError(
+            f"{name}: no such directory here, and the Hugging Face Hub {problem} ({reason})"
+        ) from None
+
+
+# --- settings and languages -----------------------------------------------------------------------
+
+
+class _Keys(BaseModel):
+    """Keys of transformers' JSON files, which have others, too."""
+
+    model_config = ConfigDict(strict=True, frozen=True, validate_default=True, allow_inf_nan=False)
+
+
+class TokenizerKeys(_Keys):
+    """What tokenizer_config.json says."""
+
+    unk_token: str = "<unk>"
+    eos_token: str = "</s>"
+    pad_token: str = "<pad>"
+    separate_vocabs: bool = False
+    source_lang: Any = None
+    target_lang: Any = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_empty(cls, keys: dict[str, Any]) -> dict[str, Any]:
+        # Older versions of transformers describe a token by an object.
+        values = {
+            key: value.get("content") if isinstance(value, dict) else value
+            for key, value in keys.items()
+        }
+        return {key: value for key, value in values.items() if value}
+
+
+class ModelForm(_Keys):
+    """A model's form, and its ids: what its files say, by our names."""
+
+    tokenizer: TokenizerKeys
+    type: Literal["marian", "pegasus"] = Field(alias="model_type")
+    src_size: int = Field(alias="vocab_size")
+    own_tgt_size: int | None = Field(None, alias="decoder_vocab_size")
+    is_shared: bool = Field(default=True, alias="share_encoder_decoder_embeddings")
+    start_id: int = Field(alias="decoder_start_token_id")
+    eos_id: int = Field(alias="eos_token_id")
+    pad_id: int = Field(alias="pad_token_id")
+
+    d_model: Width
+    num_heads: Width = Field(alias="encoder_attention_heads")
+    d_ff: Width = Field(alias="encoder_ffn_dim")
+    num_encoder_layers: Layers = Field(alias="encoder_layers")
+    num_decoder_layers: Layers = Field(alias="decoder_layers")
+    dropout: DropoutRate = 0.0
+    attention_dropout: DropoutRate = 0.0
+    activation_dropout: DropoutRate = 0.0
+    activation: Literal["relu", "gelu", "swish", "silu"] = Field(alias="activation_function")
+    beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] | None = Field(None, alias="num_beams")
+    length_penalty: Annotated[float, Field(ge=0, le=HIGHEST_PENALTY * _PENALTY_SLOPE)] | None = None
+
+    # What is always so in our models. Some keys are of older versions of transformers.
+    scale_embedding: Literal[True]  # where it does not say so, transformers scales none
+    is_encoder_decoder: Literal[True] = True
+    normalize_embedding: Literal[False] = False
+    static_position_embeddings: Literal[True] = True
+    normalize_before: bool | None = None
+    add_final_layer_norm: bool | None = None
+    decoder_attention_heads: int
+    decoder_ffn_dim: int
+
+    @model_validator(mode="after")
+    def _is_as_ours(self) -> Self:
+        is_pre_norm = self.type == "pegasus"
+        for key, needed in {
+            "normalize_before": is_pre_norm,
+            "add_final_layer_norm": is_pre_norm,
+            "decoder_attention_heads": self.num_heads,
+            "decoder_ffn_dim": self.d_ff,
+        }.items():
+            value = getattr(self, key)
+            if value is not None and value != needed:
+                here = f"in our models, such a {self.type} has {describe_value(needed)}"
+                raise ValueError(f"{key}: found {describe_value(value)}; {here}")
+        return self
+
+    @property
+    def tgt_size(self) -> int:
+        """Rows of the target embedding."""
+        own = None if self.is_shared else self.own_tgt_size
+        return self.src_size if own is None else own
+
+    @cached_property
+    def model(self) -> ModelConfig:
+        """Our settings, but for ``tying``, which the weights tell."""
+        same = self.model_dump(include=set(ModelConfig.model_fields))
+        norm = "pre" if self.type == "pegasus" else "post"
+        activation = "swish" if self.activation == "silu" else self.activation
+        return ModelConfig(**{**same, "norm": norm, "activation": activation, "tying": "none"})
+
+    @property
+    def decoding(self) -> DecodingConfig:
+        """The settings of search that come nearest to transformers'; docs/exchange.md."""
+        if self.beam_size is None or self.beam_size == 1:  # the penalty is only their default
+            return DecodingConfig()
+        penalty = 1.0 if self.length_penalty is None else self.length_penalty
+        alpha = round(penalty / _PENALTY_SLOPE, 3)
+        return DecodingConfig(beam_size=self.beam_size, length_penalty=alpha)
+
+
+def read_form(files: SourceFiles) -> ModelForm:
+    """Read a model's form; an ImportedModelError names the key that our model cannot have."""
+    if files.has(MARK):
+        raise ImportedModelError(f"{files.directory}: is a run of transformer-cli already; use it")
+    if not files.has(CONFIG):
+        problem = f"has no {CONFIG}, so it is no model of transformers"
+        raise ImportedModelError(f"{files.directory}: {problem}")
+    config, generation, tokenizer = (
+        files.read_json(name) if files.has(name) else {}
+        for name in (CONFIG, GENERATION, TOKENIZER_CONFIG)
+    )
+    if config.get("model_type") == hub_model.MODEL_TYPE:
+        problem = "is in the layout of export --format hub; use it as it is"
+        raise ImportedModelError(f"{files.directory}: {problem}")
+    try:
+        form = ModelForm.model_validate({**config, **generation, "tokenizer": tokenizer})
+        form.model  # noqa: B018, as its settings may not go together
+    except ValidationError as error:
+        first = error.errors()[0]
+    else:
+        return form
+    name, problem = CONFIG, first["msg"].removeprefix("Value error, ")
+    if keys := first["loc"]:  # else it names the keys
+        name = (
+            TOKENIZER_CONFIG if len(keys) > 1 else GENERATION if keys[0] in generation else CONFIG
+        )
+        value = "nothing" if first["type"] == "missing" else describe_value(first["input"])
+        problem = f"{keys[-1]}: found {value}; {problem.replace('Input', 'it', 1)}"
+    raise files.error(name, problem)
+
+
+def to_transformers_penalty(alpha: float) -> float:
+    """Return transformers' ``length_penalty`` for ``decoding.length_penalty``."""
+    return round(alpha * _PENALTY_SLOPE, 3)
+
+
+def find_languages(
+    src: str | None, tgt: str | None, tokenizer: TokenizerKeys, name: str
+) -> tuple[str, str]:
+    """Return a model's source and target language.
+
+    ``src`` and ``tgt`` are what the options say; else the tokenizer's file may tell, or the model's
+    name, as in 'opus-mt-de-en'. A UsageError is raised if nothing does.
+    """
+    opus = _OPUS_NAME.fullmatch(PurePath(name).name)
+    languages: dict[str, str | None] = {}
+    for side, option, given, told in (
+        (1, "--src-lang", src, tokenizer.source_lang),
+        (2, "--tgt-lang", tgt, tokenizer.target_lang),
+    ):
+        if given is not None and normalize_language(given) is None:
+            raise UsageError(f"{option} {given}: is no language's code; give one as in 'de'")
+        of_name = opus[side] if opus else None
+        names = (normalize_language(str(name)) for name in (given, told, of_name) if name)
+        languages[option] = next(filter(None, names), None)
+    if missing := [f"{option} CODE" for option, code in languages.items() if code is None]:
+        raise UsageError(f"{name}: does not tell its languages; give them: {' '.join(missing)}")
+    src_lang, tgt_lang = map(str, languages.values())
+    return src_lang, tgt_lang

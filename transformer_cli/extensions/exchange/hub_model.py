@@ -1,0 +1,92 @@
+"""The layout of a model exported for the Hugging Face Hub.
+
+The directory holds
+
+- ``config.json``: what kind of model this is, the settings of its run, and the SHA-256 of the
+  weights and of tokenizer.json, which has those of the tokenizers' other files,
+- ``model.safetensors``: the weights,
+- ``tokenizer/``: the tokenizers, as in a run,
+- ``README.md``: the model card, for people.
+
+Other files, such as Git's, are ignored.
+"""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from transformer_cli.base.errors import RunError
+from transformer_cli.base.files import open_regular, read_small
+from transformer_cli.config.schema import Config
+from transformer_cli.config.setting_tree import find_node, parse, values
+from transformer_cli.config.validation import validate_as
+from transformer_cli.config.yaml import MAX_YAML_BYTES
+
+CONFIG, CARD, TOKENIZER = "config.json", "README.md", "tokenizer"
+MODEL_TYPE: Literal["transformer-cli"] = "transformer-cli"
+WEIGHTS = "model.safetensors"
+_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+class FileHashes(BaseModel):
+    """SHA-256 of the files that vouch for all others."""
+
+    model_config = ConfigDict(strict=True)
+
+    weights: str
+    tokenizer: str
+
+
+class HubConfig(BaseModel):
+    """config.json without the settings; other programs may add keys."""
+
+    model_config = ConfigDict(strict=True)
+
+    model_type: Literal["transformer-cli"]
+    format: Literal[1]
+    sha256: FileHashes
+
+
+def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
+    """Read config.json; return its keys and the run's settings."""
+    for path in (directory / WEIGHTS, *sorted((directory / TOKENIZER).glob("*"))):
+        with suppress(OSError), open_regular(path) as file:  # an error is reported when it is read
+            if file.read(len(_POINTER)) == _POINTER:
+                raise RunError(
+                    f"{path}: Git LFS has left only a pointer to this file; get it with: git lfs "
+                    "pull"
+                )
+    path = directory / CONFIG
+    try:
+        text = read_small(path, MAX_YAML_BYTES).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise RunError(f"{path}: cannot be read: {reason}; get the model again") from error
+    # JSON is YAML, and our YAML parser knows the lines.
+    root = parse(text, str(path))
+    settings, found = find_node(root, ("settings",)), values(root)
+    keys = found if settings is None and isinstance(found, dict) else {}
+    # Both exports have our version, and this one another program's type of model.
+    if "transformer_cli_version" in keys and keys.get("model_type") != MODEL_TYPE:
+        raise RunError(
+            f"{directory}: is exported for transformers; name the run that it was made of"
+        )
+    if keys.get("model_type") == "marian":
+        raise RunError(
+            f"{directory}: is a model of transformers, not a run; make a run of it with: "
+            f"transformer-cli import {directory} RUN"
+        )
+    if settings is None or not isinstance(settings.value, dict):
+        raise RunError(f"{path}: has no settings: not a model that transformer-cli has exported")
+    try:
+        hub_config = HubConfig.model_validate(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise RunError(
+            f"{path}: {key}: {first['msg']}; this is no model of transformer-cli's, or one of a "
+            "later version's"
+        ) from error
+    return hub_config, validate_as(Config, settings)

@@ -1,0 +1,15 @@
+"""What this extension adds, as plain data."""
+
+api = 1
+provides = {
+    "command": {
+        "export": {
+            "load": "command_export:export",
+            "help": "Write a trained model in a format that other programs read.",
+        },
+        "import": {
+            "load": "command_import:import_",
+            "help": "Make a run of a Marian model of transformers, such as OPUS-MT's.",
+        },
+    }
+}

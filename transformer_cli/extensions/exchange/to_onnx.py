@@ -1,0 +1,228 @@
+"""A trained model in ONNX, for ONNX Runtime and its kin: an encoder, and one step of a decoder.
+
+Both are traced through the model's own functions. What a decoder keeps between its steps goes in
+and out: ONNX has no state.
+"""
+
+import copy
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from transformer_cli.base.files import sha256
+from transformer_cli.base.packages import __version__
+from transformer_cli.config.choices import LONGEST_SOURCE
+from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
+from transformer_cli.extensions.exchange.formats import write_json, write_tokenizer
+from transformer_cli.model.linear import fused_linears
+from transformer_cli.model.transformer import (
+    DecoderLayer,
+    DecoderState,
+    Embedding,
+    LayerCache,
+    MultiHeadAttention,
+    Transformer,
+    sinusoids,
+)
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.trained_model import TrainedModel
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+
+ENCODER, DECODER, DESCRIPTION = "encoder.onnx", "decoder_step.onnx", "onnx.json"
+OPSET = 18
+SRC_POSITIONS = LONGEST_SOURCE + 1
+"""Sinusoids that the encoder gets: the longest source, and its EOS."""
+TGT_POSITIONS = 2 * LONGEST_SOURCE + 10
+"""Sinusoids that the decoder gets: with the usual settings, the longest output of that source."""
+
+
+Tensors = dict[str, list[Any]]
+"""By name: the type and the shape of what goes into a graph, or comes out."""
+
+
+def write_onnx(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
+    """Write both graphs, their description and the tokenizers into an empty directory."""
+    model = _traceable(trained.model)
+    signatures = _signatures(model)
+    src = torch.tensor([[EOS_ID, EOS_ID, EOS_ID], [EOS_ID, model.pad_id, model.pad_id]])
+    encoder = _Encoder(model)
+    _write_graph(directory / ENCODER, encoder, (src,), *signatures[ENCODER])
+    memory = encoder(src)
+    past = [torch.zeros_like(kept[:, :, :2]) for kept in memory[1:]]
+    example = (torch.full((len(src), 1), BOS_ID), *memory, *past)
+    _write_graph(directory / DECODER, _DecoderStep(model), example, *signatures[DECODER])
+    write_tokenizer(run, directory)
+    graphs = {
+        name: {
+            "inputs": _describe(inputs),
+            "outputs": _describe(outputs),
+            "sha256": sha256(directory / name),
+        }
+        for name, (inputs, outputs) in signatures.items()
+    }
+    write_json(directory / DESCRIPTION, {**_description(trained, model), "graphs": graphs})
+
+
+def _signatures(model: Transformer) -> dict[str, tuple[Tensors, Tensors]]:
+    """Return what goes into each graph, and what comes out."""
+    attention = cast("DecoderLayer", model.decoder[0]).self_attention
+    heads = attention.num_heads
+
+    def kept(what: str, length: str) -> Tensors:
+        shape = ["batch", heads, length, attention.query.out_features // heads]
+        return {
+            f"{what}_{kind}_{layer}": ["float32", *shape]
+            for layer in range(len(model.decoder))
+            for kind in ("key", "value")
+        }
+
+    memory = {"src_mask": ["bool", "batch", 1, 1, "src"], **kept("memory", "src")}
+    return {
+        ENCODER: ({"src": ["int64", "batch", "src"]}, memory),
+        DECODER: (
+            {"tokens": ["int64", "batch", 1], **memory, **kept("past", "past")},
+            {"logits": ["float32", "batch", model.tgt_size], **kept("present", "past + 1")},
+        ),
+    }
+
+
+def _write_graph(
+    path: Path, module: nn.Module, example: tuple[Tensor, ...], inputs: Tensors, outputs: Tensors
+) -> None:
+    axes = {
+        name: {axis: size for axis, size in enumerate(shape) if isinstance(size, str)}
+        for name, (_, *shape) in (inputs | outputs).items()
+    }
+    with torch.inference_mode(), warnings.catch_warnings():
+        # Torch's newer exporter, which it recommends, takes fifty times as long, and says so.
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            module.eval(),
+            example,
+            str(path),
+            input_names=list(inputs),
+            output_names=list(outputs),
+            dynamic_axes=axes,
+            opset_version=OPSET,
+            dynamo=False,
+        )
+
+
+class _Encoder(nn.Module):
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, src: Tensor) -> tuple[Tensor, ...]:
+        memory, src_mask = self.model.encode(src)
+        layers = cast("Iterable[DecoderLayer]", self.model.decoder)
+        kept = [layer.cross_attention.keys_values(memory) for layer in layers]
+        return src_mask, *(tensor for keys_values in kept for tensor in keys_values)
+
+
+class _DecoderStep(nn.Module):
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: Tensor, src_mask: Tensor, *kept: Tensor) -> tuple[Tensor, ...]:
+        layers = len(self.model.decoder)
+        memory, past = kept[: 2 * layers], [kv[:, :, :, None] for kv in kept[2 * layers :]]
+        caches: list[LayerCache] = [
+            _GivenCache(memory[at], memory[at + 1], past[at], past[at + 1])
+            for at in range(0, 2 * layers, 2)
+        ]
+        state = DecoderState(src_mask, caches, beam_size=1, position=past[0].size(2))
+        # Without the axis of hypotheses, the output layer takes its weights as they lie: in a tied
+        # model they are written once.
+        logits = self.model.logits(self.model.step(tokens, state)[:, 0])
+        present = [kv[:, :, :, 0] for cache in caches for kv in (cache.keys, cache.values)]
+        return logits, *present
+
+
+class _GivenCache(LayerCache):
+    """What went in, longer by one position: it is not written to in place."""
+
+    def write(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        # With a beam of one hypothesis, the axis of positions is the one of hypotheses as well.
+        self.keys = torch.cat((self.keys, keys[:, :, :, None]), dim=2)
+        self.values = torch.cat((self.values, values[:, :, :, None]), dim=2)
+        return self.keys[:, :, :, 0], self.values[:, :, :, 0]
+
+
+class _Positions(nn.Module):
+    """A table that does not grow."""
+
+    def __init__(self, table: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("table", table)
+        self.table: Tensor
+
+    def forward(self, start: int, length: int) -> Tensor:
+        return self.table[start : start + length]
+
+
+class _Attention(MultiHeadAttention):
+    """Always torch's own attention: which one is faster here may not be so elsewhere."""
+
+    def _use_unfused(self, queries: Tensor) -> bool:
+        return False
+
+
+def _traceable(model: Transformer) -> Transformer:
+    """Return an equivalent copy that depends neither on sizes nor on this machine."""
+    model = copy.deepcopy(model).float().eval()
+    for module in model.modules():
+        if isinstance(module, MultiHeadAttention):
+            module.__class__ = _Attention
+    for linear in fused_linears(model):
+        linear.use_torch_linear()
+    _fix_positions(model.src_embedding, SRC_POSITIONS)
+    _fix_positions(model.tgt_embedding, TGT_POSITIONS)
+    return model
+
+
+def _fix_positions(embedding: Embedding, length: int) -> None:
+    table = embedding.positions.table
+    if not isinstance(table, nn.Parameter):  # learned ones have their end
+        table = sinusoids(length, table.size(1))
+    embedding.positions = _Positions(table.detach())  # type: ignore[assignment]
+
+
+def _description(trained: TrainedModel, model: Transformer) -> dict[str, Any]:
+    """Return what a program needs beside graphs and tokenizers; for onnx.json."""
+    decoding, data, tokenizers = trained.config.decoding, trained.config.data, trained.tokenizers
+    reserved = {}
+    if isinstance(tokenizers, ReservedTokenizers):
+        sides = {"src": tokenizers.src, "tgt": tokenizers.tgt}
+        reserved = {"reserved": {name: side.reserved_ids for name, side in sides.items()}}
+    embeddings = {"src": model.src_embedding, "tgt": model.tgt_embedding}
+    return {
+        "format": 1,
+        "transformer_cli_version": __version__,
+        "src_lang": data.src_lang,
+        "tgt_lang": data.tgt_lang,
+        "lowercase": trained.config.tokenizer.lowercase,
+        "ids": {"unk": UNK_ID, "bos": BOS_ID, "eos": EOS_ID, "pad": PAD_ID},
+        **reserved,
+        "search": {
+            "starts_with": BOS_ID,
+            "ends_with": EOS_ID,
+            "never_written": [UNK_ID, BOS_ID, PAD_ID, *tokenizers.tgt.source_ids],
+            "source_ends_with": EOS_ID,
+            "max_length_ratio": decoding.max_length_ratio,
+            "max_length_extra": 10,
+            "beam_size": decoding.beam_size,
+            "length_penalty": decoding.length_penalty,
+        },
+        # Of the source, EOS included, and of the output.
+        "longest": {side: part.positions.table.size(0) for side, part in embeddings.items()},
+    }
+
+
+def _describe(tensors: Tensors) -> dict[str, dict[str, Any]]:
+    return {name: {"type": kind, "shape": shape} for name, (kind, *shape) in tensors.items()}

@@ -1,0 +1,172 @@
+"""A trained model as a directory that transformers reads: MarianMTModel or Pegasus."""
+
+from pathlib import Path
+from typing import Any
+
+from transformer_cli.base.errors import UsageError
+from transformer_cli.base.packages import __version__
+from transformer_cli.config.choices import LONGEST_SOURCE
+from transformer_cli.config.schema import Config
+from transformer_cli.extensions.exchange.card import write_card
+from transformer_cli.extensions.exchange.form import to_transformers_penalty
+from transformer_cli.extensions.exchange.formats import write_json
+from transformer_cli.extensions.exchange.weights import MODEL_TYPES, to_transformers
+from transformer_cli.model.transformer import sinusoids, weights_of
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.trained_model import TrainedModel
+from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
+
+_ARCHITECTURES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
+_POSITIONS = 2 * LONGEST_SOURCE + 10
+"""Rows of the sinusoids: with the usual settings, the longest output."""
+_SPECIAL_IDS = {
+    "bos_token_id": BOS_ID,
+    "eos_token_id": EOS_ID,
+    "pad_token_id": PAD_ID,
+    "decoder_start_token_id": BOS_ID,
+    "forced_eos_token_id": None,  # their default: 0 or 1
+}
+
+_USE = """\
+With transformers, sentencepiece and sacremoses installed, and this repository in the directory
+`{name}`:
+
+    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained("{name}")
+    model = AutoModelForSeq2SeqLM.from_pretrained("{name}")
+    batch = tokenizer(["..."], padding=True, return_tensors="pt")
+    outputs = model.generate(**batch)
+    translations = tokenizer.batch_decode(outputs, skip_special_tokens=True)
+
+With a beam of 5:
+
+    model.generate(**batch, num_beams=5, early_stopping=True, length_penalty={length_penalty})
+"""
+
+
+def write_transformers(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
+    """Write the model, its tokenizers and a model card into an empty directory."""
+    from safetensors.torch import save
+
+    config, tokenizers = trained.config, trained.tokenizers
+    weights = to_transformers(weights_of(trained.model), config.model)
+    if config.model.norm == "pre":
+        # Pegasus does not compute its tables of positions when it is loaded.
+        halves = sinusoids(_POSITIONS, config.model.d_model).view(_POSITIONS, -1, 2)
+        for stack in ("encoder", "decoder"):
+            table = halves.transpose(1, 2).flatten(1)
+            weights[f"model.{stack}.embed_positions.weight"] = table
+    (directory / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
+    write_json(directory / "config.json", _model_config(config, tokenizers))
+    penalty = to_transformers_penalty(config.decoding.length_penalty)
+    beam_options = {"early_stopping": True, "length_penalty": penalty}
+    write_json(directory / "generation_config.json", _generation_config(config, beam_options))
+    _write_tokenizers(config, tokenizers, directory)
+    use = _USE.format(name=run.path.resolve().name, length_penalty=penalty)
+    write_card(run, trained, directory, "transformers", use)
+
+
+def check_transformers(config: Config, tokenizers: Tokenizers) -> None:
+    """Refuse by a UsageError tokenizers and embeddings that transformers has not."""
+    model, sides = config.model, (tokenizers.src, tokenizers.tgt)
+    obstacles = {
+        "tokenizer.protect: MarianTokenizer has no reserved tokens; train with []": bool(
+            tokenizers.protect
+        ),
+        f"tag {' '.join(tokenizers.tags[:1])}: MarianTokenizer has no reserved tokens; train "
+        "without a 'tag' in the sources": bool(tokenizers.tags),
+        "data.terms: MarianTokenizer has no reserved tokens; train with 0": tokenizers.has_terms,
+        f"tokenizer.kind: {config.tokenizer.kind}: MarianTokenizer has SentencePiece models only; "
+        "train with sentencepiece": any(side.sentencepiece_model is None for side in sides),
+        "tokenizer.lowercase: true: MarianTokenizer does not lowercase; train with "
+        "false": config.tokenizer.lowercase,
+        f"tokenizer: its SentencePiece model has a piece spelled like one of {SPECIALS}; train "
+        "with another model": any(len(_vocabulary(side)) < side.size for side in sides),
+        f"model.tying: {model.tying}: Pegasus, the model with norm: pre, has one embedding for "
+        "all; train with tying: all, or with norm: post": (
+            model.norm == "pre" and model.tying != "all"
+        ),
+    }
+    for obstacle, is_there in obstacles.items():
+        if is_there:
+            raise UsageError(f"--format transformers: {obstacle}")
+
+
+def _model_config(config: Config, tokenizers: Tokenizers) -> dict[str, Any]:
+    """Return the content of config.json."""
+    model, model_type = config.model, MODEL_TYPES[config.model.norm]
+    vocabularies: dict[str, Any] = {"vocab_size": tokenizers.src.size}
+    if model_type == "marian":
+        vocabularies["decoder_vocab_size"] = tokenizers.tgt.size
+        vocabularies["share_encoder_decoder_embeddings"] = model.tying == "all"
+    return {
+        "architectures": [_ARCHITECTURES[model_type]],
+        "model_type": model_type,
+        "transformer_cli_version": __version__,
+        "dtype": "float32",
+        "is_encoder_decoder": True,
+        **vocabularies,
+        "tie_word_embeddings": model.tying != "none",
+        "max_position_embeddings": _POSITIONS,
+        "d_model": model.d_model,
+        "encoder_layers": model.num_encoder_layers,
+        "decoder_layers": model.num_decoder_layers,
+        "encoder_attention_heads": model.num_heads,
+        "decoder_attention_heads": model.num_heads,
+        "encoder_ffn_dim": model.d_ff,
+        "decoder_ffn_dim": model.d_ff,
+        "activation_function": model.activation,
+        "dropout": model.dropout,
+        "attention_dropout": model.attention_dropout,
+        "activation_dropout": model.activation_dropout,
+        "scale_embedding": True,
+        **_SPECIAL_IDS,
+    }
+
+
+def _generation_config(config: Config, beam_options: dict[str, Any]) -> dict[str, Any]:
+    """Return the content of generation_config.json, which ``generate`` takes its defaults from."""
+    decoding = config.decoding
+    longest = int(config.training.max_length * decoding.max_length_ratio) + 10
+    return {
+        **_SPECIAL_IDS,
+        "suppress_tokens": [UNK_ID, BOS_ID, PAD_ID],
+        "max_length": min(longest, _POSITIONS) + 1,  # BOS counts there
+        "num_beams": decoding.beam_size,
+        # With a beam of 1 they would have no effect, and transformers would say so each time.
+        **(beam_options if decoding.beam_size > 1 else {}),
+    }
+
+
+def _write_tokenizers(config: Config, tokenizers: Tokenizers, directory: Path) -> None:
+    """Write the files of MarianTokenizer."""
+    sides = {"source": tokenizers.src, "target": tokenizers.tgt}
+    for name, side in sides.items():
+        assert side.sentencepiece_model is not None, "check_transformers"
+        (directory / f"{name}.spm").write_bytes(side.sentencepiece_model)
+    is_joint = config.tokenizer.one_vocabulary
+    write_json(directory / "vocab.json", _vocabulary(tokenizers.src))
+    if not is_joint:
+        write_json(directory / "target_vocab.json", _vocabulary(tokenizers.tgt))
+    unk, bos, eos, pad = SPECIALS
+    settings = {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": config.data.src_lang,
+        "target_lang": config.data.tgt_lang,
+        "unk_token": unk,
+        "bos_token": bos,
+        "eos_token": eos,
+        "pad_token": pad,
+        "separate_vocabs": not is_joint,
+        "model_max_length": LONGEST_SOURCE + 1,  # EOS counts there
+        "split_special_tokens": True,  # text that spells '<PAD>' is text
+        "clean_up_tokenization_spaces": False,
+    }
+    write_json(directory / "tokenizer_config.json", settings)
+
+
+def _vocabulary(tokenizer: Tokenizer) -> dict[str, int]:
+    """Return ids by token; of two that look alike, the last one."""
+    return {tokenizer.token(number): number for number in range(tokenizer.size)}

@@ -1,0 +1,250 @@
+"""Weights by the names of transformers, and back; those of a file, checked against its form.
+
+MarianMTModel and PegasusForConditionalGeneration are made of what our model is made of. They
+differ from it, and from each other, in these points:
+
+- Marian normalises after each sublayer, Pegasus before it.
+- Both have all sines of a position in the first half of its vector and all cosines in the second,
+  where the paper's, and ours, alternate. So all that reads or writes the residual stream is
+  permuted along d_model, which changes no logit but by rounding.
+- The output layer's bias is called ``final_logits_bias``, and is a row.
+"""
+
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Literal
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load
+from torch import Tensor
+
+from transformer_cli.base.child import PROGRAM, environment
+from transformer_cli.config.schema import ModelConfig
+from transformer_cli.extensions.exchange.form import (
+    CONFIG,
+    SAFETENSORS,
+    TORCH,
+    ModelForm,
+    SourceFiles,
+)
+from transformer_cli.extensions.exchange.torch_child import TOO_MUCH
+from transformer_cli.model.transformer import build_shapes, sinusoids, weights_of
+
+# ``model_type`` in transformers' config.json, by where the model normalises.
+MODEL_TYPES = {"post": "marian", "pre": "pegasus"}
+# Which axes of a tensor are d_model, the residual stream.
+Axes = tuple[int, ...]
+_ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
+_FEED_FORWARD = {"inner": "fc1", "outer": "fc2"}
+_SRC, _TGT, _OUTPUT = "src_embedding.tokens.weight", "tgt_embedding.tokens.weight", "output.weight"
+_BIAS = "output.bias"
+SHARED, BIAS_ROW = "model.shared.weight", "final_logits_bias"
+EMBEDDINGS = {
+    _SRC: "model.encoder.embed_tokens.weight",
+    _TGT: "model.decoder.embed_tokens.weight",
+    _OUTPUT: "lm_head.weight",
+}
+# In bytes, of a whole file besides the weights: names, and the table of positions.
+_MAX_REST = 1 << 27
+# In bytes, of all names, types and shapes: each takes 30 times as much memory, if it is empty.
+_MAX_HEADER = 1 << 23
+_POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+_FLOATS = {torch.float64, torch.float32, torch.float16, torch.bfloat16}
+# What a file may lack, as others of its tensors stand for it.
+_OPTIONAL = {*EMBEDDINGS.values(), SHARED, BIAS_ROW}
+Shapes = dict[str, tuple[int, ...]]
+
+
+def to_transformers(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
+    """Return our weights, as of ``weights_of``, by transformers' names, tied ones once."""
+    # Even columns first: sines, then cosines.
+    order = torch.arange(config.d_model).view(-1, 2).T.flatten()
+    named = {theirs: _permute(weights[ours], axes, order) for ours, theirs, axes in _pairs(config)}
+    embeddings = {_SRC: SHARED} if config.tying == "all" else EMBEDDINGS
+    for ours, theirs in embeddings.items():
+        if ours in weights:
+            named[theirs] = _permute(weights[ours], (1,), order)
+    return {**named, BIAS_ROW: weights[_BIAS][None].clone()}
+
+
+def from_transformers(tensors: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
+    """Return transformers' weights by our names, tied ones once; KeyError names a missing one.
+
+    A missing ``final_logits_bias`` is zero, and missing embeddings are the shared ones.
+    """
+    order = torch.arange(config.d_model).view(2, -1).T.flatten()  # sines and cosines by turns
+    weights = {
+        ours: _permute(tensors[theirs], axes, order) for ours, theirs, axes in _pairs(config)
+    }
+    names = {"all": (_SRC,), "output": (_SRC, _TGT), "none": (_SRC, _TGT, _OUTPUT)}[config.tying]
+    for name in names:
+        weights[name] = _permute(find_embedding(tensors, name), (1,), order)
+    rows = find_embedding(tensors, _TGT).size(0)
+    bias = tensors.get(BIAS_ROW)
+    weights[_BIAS] = torch.zeros(rows) if bias is None else bias[0].clone()
+    return weights
+
+
+def take_rows(
+    weights: Mapping[str, Tensor], src_rows: Sequence[int], tgt_rows: Sequence[int]
+) -> dict[str, Tensor]:
+    """Return our weights with other ids: row n of a table is row ``src_rows[n]`` of the given one.
+
+    ``tgt_rows`` are equal to ``src_rows`` if all embeddings are tied.
+    """
+    rows = {_SRC: src_rows, _TGT: tgt_rows, _OUTPUT: tgt_rows, _BIAS: tgt_rows}
+    return {
+        name: weight.index_select(0, torch.tensor(rows[name])) if name in rows else weight
+        for name, weight in weights.items()
+    }
+
+
+def find_embedding(tensors: Mapping[str, Tensor], name: str) -> Tensor:
+    """Return the tensor of one of our three embeddings, by its own name or the shared one's."""
+    own = tensors.get(EMBEDDINGS[name])
+    if own is None and name == _OUTPUT:
+        own = tensors.get(EMBEDDINGS[_TGT])
+    return own if own is not None else tensors[SHARED]
+
+
+def find_tying(tensors: Mapping[str, Tensor]) -> Literal["none", "output", "all"]:
+    """Return which embeddings are the same, whichever names they are stored by."""
+    src, tgt, output = (find_embedding(tensors, name) for name in (_SRC, _TGT, _OUTPUT))
+    if not torch.equal(tgt, output):
+        return "none"
+    return "all" if torch.equal(src, tgt) else "output"
+
+
+def _pairs(config: ModelConfig) -> Iterator[tuple[str, str, Axes]]:
+    """Yield (our name, theirs, axes along d_model) of all tensors but embeddings and output."""
+    self_attention = {"self_attention": "self_attn"}
+    attentions = {**self_attention, "cross_attention": "encoder_attn"}
+    for stack, layers, parts in (
+        ("encoder", config.num_encoder_layers, self_attention),
+        ("decoder", config.num_decoder_layers, attentions),
+    ):
+        for number in range(layers):
+            yield from _sublayers(f"{stack}.{number}", f"model.{stack}.layers.{number}", parts)
+        if config.norm == "pre":
+            yield from _layer(f"{stack}_norm", f"model.{stack}.layer_norm")
+
+
+def _sublayers(
+    ours: str, theirs: str, attentions: Mapping[str, str]
+) -> Iterator[tuple[str, str, Axes]]:
+    for name, other in attentions.items():
+        for part, projection in _ATTENTION.items():
+            pair = f"{ours}.{name}.{part}", f"{theirs}.{other}.{projection}"
+            yield from _layer(*pair, writes_stream=part == "output")
+        yield from _layer(f"{ours}.around_{name}.norm", f"{theirs}.{other}_layer_norm")
+    for part, layer in _FEED_FORWARD.items():
+        pair = f"{ours}.feed_forward.{part}", f"{theirs}.{layer}"
+        yield from _layer(*pair, writes_stream=part == "outer")
+    yield from _layer(f"{ours}.around_feed_forward.norm", f"{theirs}.final_layer_norm")
+
+
+def _layer(ours: str, theirs: str, writes_stream: bool = True) -> Iterator[tuple[str, str, Axes]]:
+    """Yield a norm, or a layer that reads the residual stream or writes it; of shape (out, in)."""
+    yield f"{ours}.weight", f"{theirs}.weight", (0,) if writes_stream else (1,)
+    yield f"{ours}.bias", f"{theirs}.bias", (0,) if writes_stream else ()
+
+
+def _permute(tensor: Tensor, axes: Axes, order: Tensor) -> Tensor:
+    for axis in axes:
+        tensor = tensor.index_select(axis, order)
+    return tensor.clone() if not axes else tensor
+
+
+# --- tensors of a file ----------------------------------------------------------------------------
+
+
+def read_tensors(
+    files: SourceFiles, form: ModelForm, log: Callable[[str], object]
+) -> dict[str, Tensor]:
+    """Read a model's tensors, in float32, all of this form; tell ``log`` of a PyTorch file."""
+    shapes = _find_shapes(form)
+    # A file that is larger than the model could be is refused before memory is taken.
+    max_size = 8 * sum(map(prod, shapes.values())) + _MAX_REST
+    if files.has(SAFETENSORS):
+        name, data = SAFETENSORS, files.read(SAFETENSORS, max_size)
+    elif files.has(TORCH):
+        log(f"{TORCH}: read without running code, as tensors only")
+        name, data = TORCH, _convert(files, max_size)
+    else:
+        problem = f"missing; a model has it, or {TORCH}; save one in parts as one with transformers"
+        raise files.error(SAFETENSORS, problem)
+    tensors = _load(files, name, data, shapes)
+    needed = shapes.keys() - _OPTIONAL
+    if SHARED not in tensors and not tensors.keys() >= set(list(EMBEDDINGS.values())[:2]):
+        needed.add(SHARED)
+    if missing := needed - tensors.keys():
+        raise files.error(name, f"lacks the tensor {min(missing)}")
+    for positions in _POSITIONS:
+        if (table := tensors.pop(positions, None)) is not None:
+            ours = sinusoids(*table.shape)
+            halves = torch.cat((ours[:, ::2], ours[:, 1::2]), dim=1)
+            if not torch.allclose(halves, table, atol=2e-3):  # they may be of half precision
+                problem = f"{positions}: is no table of sinusoids; our models have no other"
+                raise files.error(CONFIG, problem)
+    return tensors
+
+
+def _find_shapes(form: ModelForm) -> Shapes:
+    """Return the shapes of all tensors that a model of this form may have, but for positions."""
+    model = build_shapes(form.model, form.src_size, form.tgt_size, form.pad_id)
+    with torch.device("meta"):
+        named = to_transformers(weights_of(model), form.model)
+    shapes = {name: tuple(tensor.shape) for name, tensor in named.items()}
+    return {**shapes, SHARED: (form.src_size, form.d_model)}
+
+
+def _convert(files: SourceFiles, max_size: int) -> bytes:
+    """Return a file of torch.save as safetensors, which a process of its own makes of it."""
+    with (
+        tempfile.TemporaryFile() as file,
+        tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory,
+    ):
+        file.write(files.read(TORCH, max_size))
+        file.seek(0)
+        out = Path(directory) / SAFETENSORS
+        # The file, its tensors apart from each other, and as bytes.
+        max_memory = str(3 * max_size)
+        command = [*PROGRAM[:-1], f"{__package__}.torch_child", str(out), max_memory]
+        done = subprocess.run(
+            command, stdin=file, capture_output=True, text=True, env=environment(), check=False
+        )
+        if done.returncode:  # by a signal, if the limit has ended it
+            raise files.error(TORCH, done.stdout.strip() or TOO_MUCH)
+        return out.read_bytes()
+
+
+def _load(files: SourceFiles, name: str, data: bytes, shapes: Shapes) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file, all of names and shapes that the model has."""
+    try:
+        if int.from_bytes(data[:8], "little") > _MAX_HEADER:
+            raise ValueError(f"a header of more than {_MAX_HEADER >> 20} MiB")
+        tensors = load(data)
+    # The last two: shapes of more dimensions or larger numbers than torch has.
+    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise files.error(name, f"is not a safetensors file, or damaged ({reason})") from None
+    for key, tensor in sorted(tensors.items()):
+        shape, width = tuple(tensor.shape), shapes[SHARED][1]
+        expected = shapes.get(key)
+        if key in _POSITIONS:  # of any number, but no more than comparing them has memory for
+            rows = shape[0] if shape else 0
+            expected = (min(max(1, rows), _MAX_REST // 16 // width), width)
+        if expected is None:
+            raise files.error(name, f"has the tensor {key[:80]!r}, which our models do not have")
+        if shape != expected:
+            problem = f"{key} has the shape {str(shape)[:60]}, which is {expected} by {CONFIG}"
+            raise files.error(name, problem)
+        if tensor.dtype not in _FLOATS:
+            raise files.error(name, f"{key} has the type {tensor.dtype}, not float32")
+        if not tensor.isfinite().all():
+            raise files.error(name, f"{key} has values that are infinite or no number")
+    return {key: tensor.float() for key, tensor in tensors.items()}

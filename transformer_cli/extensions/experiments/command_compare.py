@@ -1,0 +1,399 @@
+"""``transformer-cli compare``, and its tables: of runs, and of groups of runs."""
+
+import json as json_format
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from transformer_cli.base.errors import CheckpointError, RunError, UsageError
+from transformer_cli.base.metrics import METRICS, TRAIN_LONGER, Metrics
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.cli import options
+from transformer_cli.cli.completion import complete_run, complete_run_split
+from transformer_cli.cli.display import align_columns, bar, log, pair_bar, plus_minus, say, warn
+from transformer_cli.cli.options import argument, option
+
+with lazy_imports():
+    from transformer_cli.config import differences
+    from transformer_cli.data import corpus
+    from transformer_cli.evaluation import best_checkpoint, scores
+    from transformer_cli.extensions.checks import seen_pairs
+    from transformer_cli.extensions.experiments import compared_runs, seed_statistics
+    from transformer_cli.inference import loading
+    from transformer_cli.model import device as devices
+    from transformer_cli.runs import metrics_log
+
+_WIDTH = 100  # columns that tables keep within, unless names alone are wider
+_NARROWEST = 12
+Entry = Mapping[str, Any]  # what JSON has of a run, or of a group of runs
+Kind = Literal["runs", "groups"]
+Runs = Annotated[
+    list[Path],
+    argument(
+        "RUN",
+        "Run directories; or groups of runs that differ in their seeds: a directory of runs, "
+        "a pattern in quotes ('runs/a-*'), or a sweep's directory.",
+        autocompletion=complete_run,
+    ),
+]
+Splits = Annotated[
+    list[str] | None,
+    option(
+        "[RUN:]NAME",
+        "Split of all runs' corpus, or of one run's: RUN:NAME; once for each text.  "
+        "[default: the first test of the first run with text]",
+        "--split",
+        autocompletion=complete_run_split,
+    ),
+]
+Checkpoint = Annotated[
+    Literal["best", "last", "average"], option(None, "Checkpoint of each run, which has its own.")
+]
+
+
+def compare(
+    runs: Runs,
+    splits: Splits = None,
+    checkpoint: Checkpoint = "best",
+    beam_size: options.BeamSize = None,
+    json: options.Json = False,
+    device: options.Device = "auto",
+    precision: options.Precision = "auto",
+    threads: options.Threads = None,
+) -> None:
+    """Compare trained models: scores on the same text, costs, and the settings that differ.
+
+    A run's BLEU is tested against the first run's by paired bootstrap resampling: p is how likely
+    chance alone makes such a difference. Below 0.05 is mostly taken for a real one, of these two
+    trainings; another seed is another training.
+
+    Groups have several seeds: mean and deviation over seeds, and a test of the difference from the
+    first group over seeds and sentences together, corrected by Holm's method if there are more. It
+    says what to expect of other seeds and other sentences.
+
+    \b
+    Example:
+      transformer-cli compare runs/small runs/large --split test_2017_flickr
+      transformer-cli compare 'runs/small-*' 'runs/large-*'
+
+    \b
+    An adapted model on the old text and the new one:
+      transformer-cli compare runs/old runs/new --split runs/old:test --split runs/new:test
+    """
+    with options.prefix_errors("compare: "):
+        compared, kind = _open(runs, checkpoint, beam_size)
+    opened = [run for group in compared for run in group.runs]
+    texts = compared_runs.load_texts(opened, splits or [])
+    directories = [run.directory for run in opened]
+    metrics = best_checkpoint.metrics_of_runs(opened[0].config, directories, log)
+    devices.use_threads(threads)
+    torch_device = options.open_device(device)
+    torch_precision = devices.choose_precision(precision, torch_device)
+    compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
+    reports = [
+        {
+            "split": name,
+            "sentences": len(text),
+            "checkpoint": checkpoint,
+            **_compare_on(text, compared, kind, compute, metrics),
+            "environment": metrics_log.describe_environment(torch_device, torch_precision),
+        }
+        for name, text in texts
+    ]
+    if json:
+        say(json_format.dumps({"splits": reports} if len(reports) > 1 else reports[0]))
+    else:
+        say(format_reports(reports, kind))
+
+
+def _open(
+    arguments: Sequence[Path], checkpoint: str, beam_size: int | None
+) -> "tuple[list[compared_runs.ComparedGroup], Kind]":
+    """Return the groups to compare; where each is a run alone, they are of the kind 'runs'."""
+    groups = compared_runs.find_groups(arguments)
+    paths = [run.path for group in groups for run in group.runs]
+    if len(paths) == 1:
+        groups[0].runs[0].load_config()  # or there is no run of that name
+        raise UsageError(
+            f"{paths[0]} is one run alone; name two or more, "
+            f"or use: transformer-cli evaluate {paths[0]}"
+        )
+    try:
+        opened = compared_runs.open_runs(paths, checkpoint, beam_size)
+    except (CheckpointError, RunError) as error:
+        if len(paths) == len(groups):
+            raise
+        hint = "a directory or pattern stands for all its runs, so name the ones to compare instead"
+        raise type(error)(f"{error}; {hint}") from error
+    if grouped := compared_runs.group_runs(groups, opened):
+        return grouped, "groups"
+    return [compared_runs.ComparedGroup(run.name, [run]) for run in opened], "runs"
+
+
+def _compare_on(
+    text: "corpus.ParallelText",
+    compared: Sequence["compared_runs.ComparedGroup"],
+    kind: Kind,
+    compute: "loading.ComputeOptions",
+    metrics: Metrics,
+) -> dict[str, Any]:
+    """Translate a text with each run, and report the scores of the groups, or of the runs.
+
+    Pairs that none of them has seen in training are scored by themselves too.
+    """
+    seen = [
+        seen_pairs.find_seen([run.directory for run in group.runs], text, pair_bar)
+        for group in compared
+    ]
+    translations = [[_translate(run, text, compute) for run in group.runs] for group in compared]
+
+    def score(numbers: Sequence[int]) -> list[dict[str, Any]]:
+        """Report the groups' scores of some pairs."""
+        references = [text.tgt[number] for number in numbers]
+        chosen = [
+            [[lines[number] for number in numbers] for lines in of_runs] for of_runs in translations
+        ]
+        if kind == "groups":
+            by_metric = seed_statistics.compare_groups(chosen, references, metrics=metrics)
+            return [
+                _describe_group(group, number, by_metric) for number, group in enumerate(compared)
+            ]
+        of_runs = scores.score_systems([lines for (lines,) in chosen], references, metrics)
+        return [
+            _describe_run(group.runs[0], {name: score._asdict() for name, score in own.items()})
+            for group, own in zip(compared, of_runs, strict=True)
+        ]
+
+    entries = score(range(len(text)))
+    for entry, of_group in zip(entries, seen, strict=True):
+        entry["seen"] = of_group.report()
+    rest = sorted(set(range(len(text))).intersection(*(of_group.rest for of_group in seen)))
+    is_part = 0 < len(rest) < len(text)
+    settings = differences.differing_settings([group.runs[0].config for group in compared])
+    if kind == "groups":
+        settings.pop("seed", None)
+    return {
+        **({} if kind == "groups" else {"samples": scores.SAMPLES, "seed": scores.SEED}),
+        kind: entries,
+        "settings": settings,
+        "rest": {"sentences": len(rest), kind: score(rest)} if is_part else None,
+    }
+
+
+def _translate(
+    run: "compared_runs.ComparedRun", text: "corpus.ParallelText", compute: "loading.ComputeOptions"
+) -> list[str]:
+    with bar(len(text), run.name, " sentences") as sentences:
+        return run.translate(text, compute, sentences.update, partial(warn, run.name))
+
+
+def _describe_group(
+    group: "compared_runs.ComparedGroup",
+    number: int,
+    by_metric: Mapping[str, "seed_statistics.MetricComparison"],
+) -> dict[str, Any]:
+    return {
+        "name": group.name,
+        "beam_size": group.runs[0].config.decoding.beam_size,
+        "scores": {name: report_score(metric, number) for name, metric in by_metric.items()},
+        "runs": [
+            _describe_run(
+                run, {name: metric.groups[number].scores[at] for name, metric in by_metric.items()}
+            )
+            for at, run in enumerate(group.runs)
+        ],
+    }
+
+
+def _describe_run(run: "compared_runs.ComparedRun", scores: Mapping[str, object]) -> dict[str, Any]:
+    return {
+        "name": run.name,
+        "path": run.directory.path.as_posix(),
+        "seed": run.config.seed,
+        "beam_size": run.config.decoding.beam_size,
+        "scores": scores,
+        "step": run.step,
+        "steps": run.steps,
+        "seconds": run.seconds,
+        "trained_with": run.trained_with,
+    }
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def format_reports(reports: Sequence[Mapping[str, Any]], kind: str) -> str:
+    """Format the reports of ``kind`` 'runs' or 'groups', one for each text."""
+    tables = _group_tables if kind == "groups" else _run_table
+    lines: list[str] = []
+    for report in reports:
+        sentences, rest = report["sentences"], report["rest"]
+        title = f"{report['split']}: {sentences:,} sentences, {report['checkpoint']} weights"
+        lines += [title, "", *tables(report[kind])]
+        seen = [
+            seen_pairs.describe_seen(entry["seen"], sentences, entry["name"])
+            for entry in report[kind]
+        ]
+        lines += chain.from_iterable(seen)
+        if rest is not None:
+            lines += [f"the other {rest['sentences']:,}:", "", *tables(rest[kind])]
+        elif any(seen):
+            lines.append("")
+    entries, settings = reports[0][kind], reports[0]["settings"]
+    names = [entry["name"] for entry in entries]
+    if kind == "groups":
+        scored = entries[0]["scores"]
+        means = {key: [each["scores"][key]["mean"] for each in entries] for key in scored}
+        lines += group_notes(names[0], len(names), means)
+    else:
+        lines += _run_notes(names[0], entries)
+    lines += ["", *(_format_differences("setting", names, settings) or ["no setting differs"])]
+    trainings = [_merge_trainings(entry.get("runs", [entry])) for entry in entries]
+    keys = dict.fromkeys(chain.from_iterable(trainings))
+    values = {key: [training.get(key) for training in trainings] for key in keys}
+    differing = {key: row for key, row in values.items() if len(set(row)) > 1}
+    if differing:
+        lines += ["", *_format_differences("trained with", names, differing)]
+    signatures = {METRICS[key].label: score for key, score in entries[0]["scores"].items()}
+    lines += ["", *(f"{label:<15}  {score['signature']}" for label, score in signatures.items())]
+    return "\n".join(lines)
+
+
+def _merge_trainings(runs: Sequence[Entry]) -> dict[str, str]:
+    """Return device, precision, versions and so on of a group's runs; several where they differ."""
+    trainings = [run["trained_with"] or {} for run in runs]
+    keys = dict.fromkeys(chain.from_iterable(trainings))
+    return {
+        key: ", ".join(dict.fromkeys(_as_yaml(training.get(key)) for training in trainings))
+        for key in keys
+    }
+
+
+def _format_differences(
+    what: str, names: Sequence[str], values: Mapping[str, Sequence[object]]
+) -> list[str]:
+    """Format a table of values by their keys, one a run; nothing if there are none."""
+    if not values:
+        return []
+    width = (_WIDTH - max(map(len, [what, *values]))) // len(names) - 2
+    longest = max(width, _NARROWEST)
+
+    def shorten(text: str) -> str:
+        # What is long is a path, and those of two runs part at the end.
+        return text if len(text) <= longest else f"...{text[3 - longest :]}"
+
+    rows = [[key, *(shorten(_as_yaml(value)) for value in row)] for key, row in values.items()]
+    return align_columns([[what, *names], *rows])
+
+
+def _as_yaml(value: object) -> str:
+    return "-" if value is None else differences.as_yaml(value)
+
+
+# --- tables of runs -------------------------------------------------------------------------------
+
+
+def _run_table(runs: Sequence[Entry]) -> Iterator[str]:
+    heads = ["run"]
+    rows = [[run["name"]] for run in runs]
+    for key, metric in METRICS.items():
+        if key not in runs[0]["scores"]:
+            continue
+        heads += [metric.label, "p"] if metric.is_first else [metric.label]
+        for row, run in zip(rows, runs, strict=True):
+            score = run["scores"][key]
+            value = f"{score['value']:.2f}"
+            tested = [f"{value}{plus_minus(score['half_width'])}", _p(score["p_value"])]
+            row += tested if metric.is_first else [value]
+    heads += ["step", "steps", "seconds"]
+    for row, run in zip(rows, runs, strict=True):
+        row += [f"{run['step']:,}", f"{run['steps']:,}", f"{run['seconds']:,.0f}"]
+    yield from (*align_columns([heads, *rows]), "")
+
+
+def _run_notes(reference: str, runs: Sequence[Entry]) -> list[str]:
+    is_low = any(
+        METRICS[name].says_nothing(run["scores"][name]["value"] for run in runs)
+        for name in runs[0]["scores"]
+    )
+    return [
+        *([TRAIN_LONGER] if is_low else []),
+        "±: half of the 95 % interval. "
+        f"p: how likely chance makes such a difference from {reference}.",
+        "step: of the weights that were scored. steps, seconds: of the whole training.",
+    ]
+
+
+# --- tables of groups -----------------------------------------------------------------------------
+
+
+def _group_tables(groups: Sequence[Entry]) -> Iterator[str]:
+    names = [group["name"] for group in groups]
+    for key in groups[0]["scores"]:
+        scores = [group["scores"][key] for group in groups]
+        yield from (*_group_table(METRICS[key].label, names, scores), "")
+
+
+def format_group_scores(
+    head: str, names: Sequence[str], metric: "seed_statistics.MetricComparison"
+) -> list[str]:
+    """Return the lines of a table of groups by one metric."""
+    return _group_table(head, names, [report_score(metric, n) for n in range(len(names))])
+
+
+def report_score(metric: "seed_statistics.MetricComparison", number: int) -> dict[str, Any]:
+    """Return what there is to say of one group by one metric."""
+    score = metric.groups[number]
+    return {"signature": metric.signature, **asdict(score), "interval": score.interval}
+
+
+def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> list[str]:
+    table = [[head, "seeds", "mean", "95 % interval", "difference", "p", "Holm", "needed"]]
+    for name, score in zip(names, scores, strict=True):
+        mean = f"{score['mean']:.2f}{plus_minus(score['deviation'])}"
+        interval, difference = score["interval"], score["difference"]
+        row = [name, str(len(score["scores"])), mean, "-", "-", "-", "-", "-"]
+        if interval is not None:
+            row[3] = f"{interval[0]:.2f} to {interval[1]:.2f}"
+        if difference is not None:
+            points, p_value = difference["difference"], difference["p_value"]
+            needed = difference["needed_seeds"]
+            lacking = "-" if p_value is None or points == 0 else f">{seed_statistics.MAX_SEEDS:,}"
+            row[4:] = [
+                f"{points:+.2f}{plus_minus(difference['half_width'])}",
+                _p(p_value),
+                _p(difference["p_holm"]),
+                f"{needed:,}" if needed else lacking,
+            ]
+        table.append(row)
+    if len(names) == 1:
+        table = [row[:4] for row in table]
+    elif len(names) == 2:
+        table = [row[:6] + row[7:] for row in table]
+    return align_columns(table)
+
+
+def group_notes(reference: str, groups: int, means: Mapping[str, Iterable[float]]) -> list[str]:
+    """Return lines about the columns of a table of so many groups, given the means by metric."""
+    notes = ["mean: over seeds, ± their standard deviation. interval: of the mean, by Student's t."]
+    if any(METRICS[name].says_nothing(each) for name, each in means.items()):
+        notes.insert(0, TRAIN_LONGER)
+    if groups == 1:
+        return notes
+    return [
+        *notes,
+        f"difference: from {reference}, ± half of its 95 % interval. p: how likely chance makes "
+        "such a one,",
+        "by a test over seeds and sentences together (Clark 1973)."
+        + (" Holm: p, corrected for all rows." if groups > 2 else ""),
+        "needed: seeds of each group that show a true difference of this size 4 times in 5.",
+    ]
+
+
+def _p(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return "<0.001" if value < 0.0005 else f"{value:.3f}"

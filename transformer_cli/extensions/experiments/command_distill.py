@@ -1,0 +1,163 @@
+"""``transformer-cli distill``."""
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transformer_cli.base.metrics import METRICS
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.cli import options
+from transformer_cli.cli.display import align_columns, log, print_error, say
+from transformer_cli.cli.evaluate import format_score, format_search
+from transformer_cli.cli.options import argument, flag, option
+
+with lazy_imports():
+    from transformer_cli.base import errors, files
+    from transformer_cli.extensions.cluster import cluster as clusters
+    from transformer_cli.extensions.experiments import (
+        command_sweep as sweep,
+        distill as plans,
+        distill_file,
+        forecast,
+        runner,
+    )
+
+if TYPE_CHECKING:
+    from transformer_cli.config.choices import PrecisionName
+
+STOPPING = "stopping this stage; run it again to resume; once more stops at once"
+
+_ABOUT_FILE = "YAML file: student, a configuration; teachers, runs or configurations."
+_ABOUT_DIR = "Where to.  [default: runs/distill/FILE's name]"
+_ABOUT_DRY_RUN = "Print the stages, with time and disk of each, then exit."
+
+
+def distill(
+    file: Annotated[Path, argument("FILE", _ABOUT_FILE)],
+    dir_: Annotated[Path | None, option("DIR", _ABOUT_DIR, "--dir")] = None,
+    cluster: options.Cluster = None,
+    dry_run: Annotated[bool, flag(_ABOUT_DRY_RUN, "--dry-run")] = False,
+    allow_suspect_data: options.AllowSuspectData = False,
+    device: options.Device = "auto",
+    precision: options.TrainingPrecision = "auto",
+    threads: options.Threads = None,
+) -> None:
+    """Train a student on what its teachers translate.
+
+    Trains the teachers that are not trained yet, has them translate the student's training text and
+    monolingual text, and trains and scores the student. Run the same command again to resume; what
+    depends on something that has changed is done again.
+
+    \b
+    Example:
+      transformer-cli distill configs/distill/multi30k_de_en_student.yaml
+    """
+    distillation = distill_file.load_distillation(file)
+    path = dir_ or Path("runs") / "distill" / file.stem
+    options.check_name(path, "--dir")
+    directory = plans.DistillDirectory(path)
+    settings = None if cluster is None else clusters.read_cluster(cluster)
+    directory.check()
+    precision = sweep.check_precision(directory, precision)
+
+    def make_plan(training_precision: "PrecisionName | None") -> "plans.DistillPlan":
+        compute = ("--device", device, "--precision")
+        plan = plans.DistillPlan(
+            distillation,
+            directory,
+            (*compute, precision),
+            (*compute, training_precision or precision),
+            () if threads is None else ("--threads", str(threads)),
+            allow_suspect_data,
+        )
+        plan.check()
+        return plan
+
+    if dry_run:
+        training = sweep.measure_precision(directory, device, precision, threads)
+        say("\n".join(preview_distillation(make_plan(training))))
+        return
+    with sweep.open_engine(path, settings) as engine:
+        if settings is not None:
+            threads = threads or engine.threads
+        teachers = sorted({teacher.run.path.as_posix() for teacher in distillation.teachers})
+        training = sweep.settle_precision(directory, device, precision, threads, teachers=teachers)
+        plan = make_plan(training)
+        raise typer.Exit(run_distillation(plan, engine))
+
+
+def run_distillation(plan: "plans.DistillPlan", engine: "sweep.Engine") -> int:
+    """Run the jobs that are left, and say the scores; return the exit code."""
+    plan.directory.remove_leftovers()
+    failed: list[runner.Event] = []
+
+    def show(event: "runner.Event | None", _: object) -> None:
+        if event is not None:
+            log(event.describe())
+            failed.extend([event] if event.kind == "failed" else [])
+
+    # On a cluster, what jobs say is in their logs.
+    stop = sweep.run_jobs(plan, engine, STOPPING, show, shows_output=engine.lock is not None)
+    if stop is not None:
+        return stop
+    for event in failed:
+        report_failure(event)
+    if failed:
+        return 1 if failed[0].message else failed[0].code
+    say("\n".join(format_scores(plan)))
+    return 0
+
+
+def report_failure(event: "runner.Event") -> None:
+    """Say what to do about a job that has failed."""
+    name = event.job.name
+    if event.message:
+        print_error(f"{name}: {event.message}; run it again to resume")
+        return
+    # Its command has said why.
+    log(f"{name}: failed; once that is mended, run it again to resume")
+
+
+def format_scores(plan: "plans.DistillPlan") -> list[str]:
+    """Return the lines of a table of all models' scores on the validation text."""
+    # What evaluate --json has written, whose sums are those of the jobs' records.
+    texts = {name: files.read_small(plan.directory.scores(name)) for name in plan.models()}
+    found = {name: json.loads(text) for name, text in texts.items()}
+    # Where the script has no case, none has lowercased BLEU.
+    metrics = [key for key in METRICS if any(key in model["scores"] for model in found.values())]
+    rows = [["model", "search", *(METRICS[key].label for key in metrics)]]
+    for name, runs in plan.models().items():
+        scores = found[name]["scores"]
+        model = "ensemble" if len(runs) > 1 else runs[0].path.as_posix()
+        shown = (format_score(scores[key]) if key in scores else "-" for key in metrics)
+        rows.append([model, format_search(found[name]["beam_size"]), *shown])
+    return [f"val: {found['student']['sentences']:,} sentences", "", *align_columns(rows)]
+
+
+def preview_distillation(plan: "plans.DistillPlan") -> Iterator[str]:
+    """Yield the lines of a table of the jobs, and what those that are left take."""
+    with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
+        forecasts = forecast.DistillForecaster(plan, Path(directory), log).forecast()
+    rows = [["stage", "", "lines", "time", "disk"]]
+    for name, job in forecasts.items():
+        lines = f"{job.lines:,}" if job and job.lines is not None else ""
+        taken = disk = ""
+        if job is not None and job.seconds != 0.0:
+            taken = "unknown" if job.seconds is None else errors.duration(job.seconds)
+        if job is not None and job.disk:
+            disk = errors.size(job.disk)
+        rows.append([name, "to do" if job else "done", lines, taken, disk])
+    yield from align_columns(rows)
+    left = [job for job in forecasts.values() if job is not None]
+    total = "nothing"
+    if left:
+        seconds = errors.duration(sum(job.seconds or 0.0 for job in left))
+        unknown = sum(job.seconds is None for job in left)
+        besides = f", and {unknown} of unknown time" if unknown else ""
+        total = f"about {seconds}{besides}; {errors.size(sum(job.disk for job in left))} of disk"
+    yield ""
+    yield f"{len(left)} of {len(forecasts)} stages left: {total}"

@@ -1,0 +1,301 @@
+"""Trained runs to compare, alone or in groups that differ in their seeds only, and on what text."""
+
+import glob
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from transformer_cli.base.errors import CorpusError, RunError, UsageError
+from transformer_cli.base.packages import import_extra
+from transformer_cli.config.data_schema import DataConfig
+from transformer_cli.config.differences import as_yaml, differing_settings
+from transformer_cli.config.schema import Config
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.sources import check_has_splits, default_split, load_split, split_names
+from transformer_cli.extensions.experiments.groups import (
+    RunGroup,
+    read_run_state,
+    read_sweep_plan,
+    run_name,
+)
+from transformer_cli.inference.loading import ComputeOptions, load_translator
+from transformer_cli.inference.translator import LongLine
+from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
+from transformer_cli.runs.directory import SWEEP_MARK, SWEEP_RUNS, RunDirectory, is_run
+from transformer_cli.runs.initialize import corpus_directory
+from transformer_cli.runs.metrics_log import environment_of_training, read_records
+from transformer_cli.text.tokenizer import fingerprint
+
+_MAY_DIFFER = ("seed", "training.keep_last", "training.save_every", "data.test.")
+"""Within a group. Weights do not depend on them, but for the seed; and test texts are compared."""
+
+
+@dataclass(frozen=True)
+class ComparedRun:
+    """A run to compare, and the checkpoint that stands for it."""
+
+    name: str  # as much of the path's end as no other run's path ends in
+    directory: RunDirectory
+    config: Config  # the run's settings, with the search that it is compared by
+    checkpoint: Path
+    step: int  # optimizer steps up to the checkpoint
+    steps: int  # and of the whole training, up to now
+    seconds: float  # of the whole training, up to now
+    trained_with: dict[str, object] | None  # up to the checkpoint; ``environment_of_training``
+    is_finished: bool = True  # whether no step and no validation of the training is left
+
+    def translate(
+        self,
+        text: ParallelText,
+        computing: ComputeOptions,
+        progress: Callable[[int], object],
+        on_long_line: Callable[[LongLine], object],
+    ) -> list[str]:
+        """Return its translations, one a line, by a model that is loaded for them only."""
+        translator = load_translator(self.directory, str(self.checkpoint), computing)
+        translator = translator.with_search(self.config.decoding.beam_size)
+        return translator.translate(
+            text.src, progress=progress, on_long_line=on_long_line, tags=text.tags
+        )
+
+
+@dataclass(frozen=True)
+class ComparedGroup:
+    """Runs of one setting, in the order of their seeds, to compare with other groups."""
+
+    name: str
+    runs: list[ComparedRun]
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def open_runs(
+    paths: Sequence[Path], checkpoint: str, beam_size: int | None = None
+) -> list[ComparedRun]:
+    """Look at each run, before any long work; without a beam size each has that of its settings."""
+    seen: set[Path] = set()
+    for path in paths:
+        if path.resolve() in seen:
+            raise UsageError(f"{path} is named twice; name each run once")
+        seen.add(path.resolve())
+    return [
+        _open(name, RunDirectory(path), checkpoint, beam_size)
+        for name, path in zip(distinct_names(paths), paths, strict=True)
+    ]
+
+
+def distinct_names(paths: Sequence[Path]) -> list[str]:
+    """Return as much of each path's end as no other path ends in, at least its last part."""
+    names = []
+    parts = [path.absolute().parts for path in paths]
+    for own in parts:
+        length = 1
+        while length < len(own) and [path[-length:] for path in parts].count(own[-length:]) > 1:
+            length += 1
+        names.append(str(Path(*own[-length:])))
+    return names
+
+
+def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> ComparedRun:
+    run.check_not_hub_model()
+    config = run.load_config()
+    if beam_size is not None:
+        decoding = config.decoding.model_copy(update={"beam_size": beam_size})
+        config = config.model_copy(update={"decoding": decoding})
+    path = find_checkpoint(run.checkpoints, which)
+    tokenizer = fingerprint(run.tokenizer)
+    step = Checkpoint.open(path, tokenizer).load_state().step
+    last = Checkpoint.open(find_checkpoint(run.checkpoints, "last"), tokenizer).load_state()
+    return ComparedRun(
+        name,
+        run,
+        config,
+        path,
+        step,
+        last.step,
+        last.seconds,
+        environment_of_training(read_records(run.metrics), step),
+        last.is_final(config.training),
+    )
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+
+def find_groups(paths: Sequence[Path]) -> list[RunGroup]:
+    """Find the runs that arguments of a command line name.
+
+    Each is a run; a pattern of runs, as ``runs/a-*``; a directory of runs, which is a group; or the
+    directory of a sweep, which is a group for each of its points.
+    """
+    groups = [group for path in paths for group in _find(path)]
+    names = distinct_names([path for path, _ in groups])
+    return [
+        RunGroup(name, tuple(map(RunDirectory, runs)))
+        for name, (_, runs) in zip(names, groups, strict=True)
+    ]
+
+
+def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
+    """Yield each group's path, which names it, and those of its runs; a sweep's reference first."""
+    if not path.exists() and glob.has_magic(str(path)):
+        # As a shell does it: `..` is followed, and hidden directories are not found.
+        matches = map(Path, glob.glob(str(path)))  # noqa: PTH207
+        runs = sorted(run for run in matches if run.is_dir())
+        if not runs:
+            raise UsageError(f"{path}: no directory fits this pattern; name runs that are there")
+        yield path.parent if path.name == "*" else path, runs
+    elif (path / SWEEP_MARK).is_file():
+        groups = []
+        plan = read_sweep_plan(path)
+        for point in sorted(plan["points"], key=lambda point: bool(point != plan["reference"])):
+            names = [run_name(point, seed) for seed in plan["seeds"]]
+            finished = [path / name for name in names if read_run_state(path, name) == "done"]
+            groups += [(path / SWEEP_RUNS / point, finished)] if finished else []
+        if not groups:
+            raise RunError(f"{path}: this sweep has no finished run yet; run it first")
+        yield from groups
+    else:
+        # What is neither a run nor holds one is refused where it is opened.
+        directories = sorted(path.iterdir()) if path.is_dir() and not is_run(path) else []
+        yield path, [run for run in directories if run.is_dir() and is_run(run)] or [path]
+
+
+def group_runs(groups: Sequence[RunGroup], runs: Sequence[ComparedRun]) -> list[ComparedGroup]:
+    """Put opened runs into their groups, if any has several; check that these can be compared."""
+    if len(groups) == len(runs):
+        return []
+    import_extra("scipy.special", "sweep", "statistics over seeds")
+    rest = iter(runs)
+    compared = []
+    for group in groups:
+        members = sorted((next(rest) for _ in group.runs), key=lambda run: run.config.seed)
+        _check_group(members)
+        compared.append(ComparedGroup(group.name, members))
+    return compared
+
+
+def _check_group(runs: Sequence[ComparedRun]) -> None:
+    """Check that a group's runs compare with each other; a run alone may be unfinished."""
+    first = runs[0]
+    for before, run in pairwise(runs):
+        if before.config.seed == run.config.seed:
+            raise UsageError(
+                f"{before.directory.path} and {run.directory.path}: both have seed "
+                f"{run.config.seed}; a group has one run of each seed"
+            )
+        for key, (old, new) in differing_settings([first.config, run.config]).items():
+            if not key.startswith(_MAY_DIFFER):
+                raise UsageError(
+                    f"{first.directory.path} and {run.directory.path}: {key} is {as_yaml(old)} and "
+                    f"{as_yaml(new)}; a group's runs differ in nothing but the seed"
+                )
+    for run in runs:
+        if len(runs) > 1 and not run.is_finished:
+            raise RunError(
+                f"{run.directory.path}: its training has not finished (step {run.steps:,}); "
+                "go on with train, or name the finished runs only"
+            )
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def load_texts(
+    runs: Sequence[ComparedRun], splits: Sequence[str]
+) -> list[tuple[str, ParallelText]]:
+    """Return the texts to compare on, by the splits as they were named.
+
+    Each is one of all runs, or RUN:NAME, of any run of the same languages; by default, the first
+    test split of the first run that has text.
+    """
+    texts = []
+    for split in dict.fromkeys(splits or [_default_split(runs)]):
+        is_of_all = ":" not in split or any(split in split_names(run.config.data) for run in runs)
+        load = load_common_text if is_of_all else _load_text_of_run
+        texts.append((split, load(runs, split)))
+    return texts
+
+
+def _default_split(runs: Sequence[ComparedRun]) -> str:
+    """Return a split of all runs, or RUN:NAME if some are imported models, without text."""
+    with_text = [run for run in runs if split_names(run.config.data)]
+    first = (with_text or runs)[0]
+    check_has_splits(
+        first.config.data, first.directory.path, "name text of another run with --split RUN:NAME"
+    )
+    name = default_split(first.config.data)
+    return name if len(with_text) == len(runs) else f"{first.directory.path}:{name}"
+
+
+def _load_text_of_run(runs: Sequence[ComparedRun], split: str) -> ParallelText:
+    """Return the text of RUN:NAME. Both may have colons, paths of Windows too."""
+    colons = [place for place in range(1, len(split) - 1) if split[place] == ":"]
+    candidates = [(RunDirectory(Path(split[:at])), split[at + 1 :]) for at in reversed(colons)]
+    if not candidates:
+        raise UsageError(f"--split {split}: expected RUN:NAME, a run and one of its splits")
+    owner, name = next((place for place in candidates if _has_split(*place)), candidates[0])
+    data = owner.load_config().data
+    for run in runs:
+        if _languages(data) != _languages(run.config.data):
+            raise UsageError(
+                f"--split {split}: its languages are {_languages(data)}, but "
+                f"{run.directory.path} translates {_languages(run.config.data)}"
+            )
+    return _load_text(owner, data, name)
+
+
+def _has_split(run: RunDirectory, name: str) -> bool:
+    try:
+        return name in split_names(run.load_config().data)
+    except RunError:  # no run directory
+        return False
+
+
+def _languages(data: DataConfig) -> str:
+    return f"{data.src_lang}-{data.tgt_lang}"
+
+
+def load_common_text(runs: Sequence[ComparedRun], name: str) -> ParallelText:
+    """Return the text of a split, which has to be the same in all runs."""
+    owners = [run for run in runs if name in split_names(run.config.data)]
+    lacking = [run for run in runs if run not in owners]
+    if owners and lacking:
+        raise CorpusError(
+            f"{lacking[0].directory.path}: data.kind {lacking[0].config.data.kind} has no split "
+            f"'{name}'; --split {owners[0].directory.path}:{name} compares all runs on it"
+        )
+    first, *others = runs
+    text = _load_text(first.directory, first.config.data, name)
+    for other in others:
+        other_text = _load_text(other.directory, other.config.data, name)
+        if difference := _difference(first, text, other, other_text):
+            raise UsageError(
+                f"{first.directory.path} and {other.directory.path}: split '{name}' is not the "
+                f"same in both ({difference}); scores compare on the same text only: --split "
+                "RUN:NAME takes one run's for all"
+            )
+    return text
+
+
+def _load_text(run: RunDirectory, data: DataConfig, split: str) -> ParallelText:
+    try:
+        return load_split(data, split, corpus_directory(run))
+    except CorpusError as error:  # it names a split or a line, which the other runs have too
+        raise type(error)(f"{run.path}: {error}") from error
+
+
+def _difference(
+    first: ComparedRun, text: ParallelText, other: ComparedRun, other_text: ParallelText
+) -> str | None:
+    """Return what differs between two runs' texts, if anything does."""
+    languages = [_languages(run.config.data) for run in (first, other)]
+    if languages[0] != languages[1]:
+        return f"languages {languages[0]} and {languages[1]}"
+    if len(text) != len(other_text):
+        return f"{len(text):,} and {len(other_text):,} sentences"
+    pairs = zip(text.pairs(), other_text.pairs(), strict=True)
+    differing = (line for line, (one, two) in enumerate(pairs, start=1) if one != two)
+    return next((f"line {line} is another" for line in differing), None)

@@ -1,0 +1,439 @@
+"""The jobs of a distillation: teachers translate what a student is trained on."""
+
+import json
+import os.path
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from transformer_cli.base.compression import is_compressed, write_text
+from transformer_cli.base.errors import InputError, UsageError
+from transformer_cli.base.files import sha256
+from transformer_cli.base.metrics import sentence_chrf
+from transformer_cli.base.writing import whole_file
+from transformer_cli.config.data_schema import CopyData, CorpusData, Diversified, FilePair
+from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import Section
+from transformer_cli.data.corpus import ParallelFiles, stream_lines
+from transformer_cli.data.sources import is_on_disk, split_names
+from transformer_cli.extensions.corpora.prepared import open_writer
+from transformer_cli.extensions.corpora.preparing import prepare_corpus
+from transformer_cli.extensions.experiments.distill_file import (
+    Back,
+    Direction,
+    Distillation,
+    Forward,
+    Teacher,
+)
+from transformer_cli.extensions.experiments.job import (
+    TRAINED_ON,
+    Job,
+    JobDirectory,
+    compose_config,
+    describe_model,
+    describe_training,
+    open_text,
+    set_aside,
+    sum_texts,
+    weights_record,
+)
+from transformer_cli.extensions.experiments.runner import Plan
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.tokenizer import have_same_tokenizers
+
+TEXT_JOB, STUDENT_JOB = "text", "train student"
+SIDES = ("src", "tgt")
+
+
+class DistillDirectory(JobDirectory):
+    """The directory of a distillation."""
+
+    kind: ClassVar[str] = "distill"
+    noun: ClassVar[str] = "distillation"
+    option: ClassVar[str] = "--dir"
+
+    @property
+    def student_config(self) -> Path:
+        """Path of the student's configuration, with all that it is trained on."""
+        return self.path / "student.yaml"
+
+    @property
+    def student(self) -> RunDirectory:
+        """The student's run."""
+        return RunDirectory(self.path / "student")
+
+    def text(self, split: str, side: str) -> Path:
+        """Return the path of a split's side: 'src' or 'tgt'."""
+        return self.path / "text" / f"{split}.{side}"
+
+    def translation(self, direction: Direction, text: str) -> Path:
+        """Return the path of a text's translation."""
+        return self.path / direction.name / f"{text}.{direction.written}"
+
+    def scores(self, model: str) -> Path:
+        """Return the path of a model's scores on the validation text."""
+        return self.path / "scores" / f"{model}.json"
+
+
+@dataclass(frozen=True)
+class DistillPlan(Plan):
+    """The jobs of a distillation."""
+
+    distillation: Distillation
+    directory: DistillDirectory
+    binding: Sequence[str]
+    """Options of all commands that decide what they compute: device and precision."""
+    training: Sequence[str]  # the same of new trainings, of which all have one precision
+    threads: Sequence[str] = ()  # the option of all commands that does not
+    allow_suspect_data: bool = False
+
+    def jobs(self) -> Iterator[Job]:
+        """Yield all jobs; each reads what earlier ones have made."""
+        teachers = [each for each in self.distillation.teachers if each.file is not None]
+        yield from map(self._teacher_job, {each.run.path: each for each in teachers}.values())
+        yield self._text_job()
+        translated = []
+        for direction in self.distillation.directions:
+            for name, text in self._texts(direction):
+                made = [*self._translation_jobs(direction, name, text)]
+                translated.append(made[-1].name)
+                yield from made
+        yield self._student_job([TEXT_JOB, *translated])
+        yield from self._score_jobs()
+
+    def check(self) -> None:
+        """Check that the teachers of an ensemble have one tokenizer, as far as they are trained."""
+        for direction in self.distillation.directions:
+            runs = [each.run for each in direction.teachers if each.run.tokenizer.is_dir()]
+            for other in runs[1:]:
+                if not have_same_tokenizers(runs[0].tokenizer, other.tokenizer):
+                    raise UsageError(
+                        f"{other.path}: its tokenizer is not that of {runs[0].path}, and models of "
+                        "one ensemble need the same; leave one of them out"
+                    )
+
+    def _teacher_job(self, teacher: Teacher) -> Job:
+        run, config = teacher.run, teacher.config
+
+        def inputs() -> dict[str, str]:
+            return {**describe_training(config), **sum_texts(config, TRAINED_ON)}
+
+        name = _training_name(run)
+        begun_with = self._find_begun_with(name, run)
+        return Job(
+            name,
+            inputs,
+            lambda: [weights_record(run)],
+            command=self._train_command(teacher.file, run, begun_with),
+            resumes_with=begun_with,
+            config=config,
+            run=run,
+        )
+
+    def _find_needs(self, direction: Direction) -> list[str]:
+        """Return the names of the jobs that make the text and the teachers of a direction."""
+        trained = [each.run for each in direction.teachers if each.file is not None]
+        return [TEXT_JOB, *map(_training_name, trained)]
+
+    def _find_begun_with(self, name: str, run: RunDirectory) -> Sequence[str]:
+        """Return the options of a training that was begun elsewhere; none: it is ours.
+
+        It goes on as it was begun: so --precision auto has it. The record tells, as long as we are
+        not the first: a training that runs on a cluster is found by its command.
+        """
+        record = self.directory.read(name)
+        is_adopted = run.metrics.exists() if record is None else bool(record.options)
+        return self.binding if is_adopted else ()
+
+    def _train_command(
+        self, file: Path | None, run: RunDirectory, begun_with: Sequence[str] = ()
+    ) -> list[str]:
+        options = begun_with or self.training
+        suspect = ["--allow-suspect-data"] if self.allow_suspect_data else []
+        return ["train", str(file), *suspect, "--run-dir", str(run.path), *options, *self.threads]
+
+    def _text_job(self) -> Job:
+        student = self.distillation.student
+        splits = text_splits(student)
+        paths = {
+            (split, side): self.directory.text(split, side) for split in splits for side in SIDES
+        }
+        return Job(
+            TEXT_JOB,
+            partial(sum_texts, student, splits),
+            lambda: [*paths.values()],
+            prepare=partial(write_texts, student, paths),
+        )
+
+    def _texts(self, direction: Direction) -> Iterator[tuple[str, Path]]:
+        """Yield name and path of each text that is translated in a direction."""
+        if direction.settings.corpus:
+            yield "train", self.directory.text("train", direction.read)
+        for number, path in enumerate(direction.settings.monolingual, start=1):
+            name = path.stem if is_compressed(path) else path.name
+            yield f"{number}-{Path(name).stem}", path
+
+    def _translation_jobs(self, direction: Direction, name: str, text: Path) -> Iterator[Job]:
+        """Yield the job that translates a text, and the one that chooses among candidates."""
+        settings, runs = direction.settings, [teacher.run for teacher in direction.teachers]
+        written = output = self.directory.translation(direction, name)
+        # A monolingual text has no reference.
+        n_best = settings.n_best if isinstance(settings, Forward) and name == "train" else None
+        if n_best is not None:
+            output = written.with_name(f"{name}.nbest.jsonl")
+        is_sampled = isinstance(settings, Back) and settings.sample
+        search = {
+            "--beam-size": settings.beam_size,
+            "--n-best": n_best,
+            "--sample": self.distillation.student.seed if is_sampled else None,
+        }
+        options = [
+            part for key, value in search.items() if value is not None for part in (key, str(value))
+        ]
+        files = ["-i", str(text), "-o", str(output)]
+        compute = [*self.binding, *self.threads]
+
+        def inputs() -> dict[str, str]:
+            self.check()  # tokenizers of teachers that were trained just now
+            models = {run.path.as_posix(): describe_model(run) for run in runs}
+            return {"text": sha256(text), **models, "search": " ".join(options)}
+
+        translate = Job(
+            f"translate {direction.name} {name}",
+            inputs,
+            lambda: [output],
+            command=["translate", *name_models(runs), *files, *options, *compute],
+            needs=self._find_needs(direction),
+            prepare=partial(output.parent.mkdir, exist_ok=True),
+            discard=partial(discard_translation, output),
+            resumes_with=self.binding,
+            text=text,
+            candidates=n_best or 1,
+        )
+        yield translate
+        if output == written:
+            return
+        reference = self.directory.text("train", direction.written)
+        lowercase = direction.teachers[0].config.tokenizer.lowercase
+        yield Job(
+            f"select {direction.name} {name}",
+            lambda: {"candidates": sha256(output), "references": sha256(reference)},
+            lambda: [written],
+            needs=(translate.name,),
+            prepare=partial(select_nearest, output, reference, written, lowercase),
+        )
+
+    def _synthetic(self) -> list[FilePair]:
+        """Return the pairs of which models write a side."""
+        pairs = []
+        for direction in self.distillation.directions:
+            for name, text in self._texts(direction):
+                output = self.directory.translation(direction, name)
+                sides = {direction.read: text, direction.written: output}
+                pairs.append(FilePair.model_validate(sides))
+        return pairs
+
+    def _student_job(self, needs: Sequence[str]) -> Job:
+        config, run = self.distillation.student, self.directory.student
+        keep_reference = self.distillation.settings.keep_reference
+
+        def inputs() -> dict[str, str]:
+            files = {
+                f"text/{split}.{side}": self.directory.text(split, side)
+                for split in (TRAINED_ON if keep_reference else ["val"])
+                for side in SIDES
+            }
+            # By numbers, as monolingual text may lie anywhere.
+            for number, pair in enumerate(self._synthetic(), start=1):
+                files |= {f"pair {number}'s {side}": getattr(pair, side) for side in SIDES}
+            sums = {name: sha256(path) for name, path in files.items()}
+            return {**describe_training(config), "references": str(keep_reference), **sums}
+
+        def compose() -> None:
+            compose_student(
+                config,
+                self.distillation.student_file,
+                self.directory.student_config,
+                self.directory.text,
+                self._synthetic(),
+                keep_reference,
+            )
+
+        return Job(
+            STUDENT_JOB,
+            inputs,
+            lambda: [self.directory.student_config, weights_record(run)],
+            command=self._train_command(self.directory.student_config, run),
+            needs=needs,
+            prepare=compose,
+            discard=partial(set_aside, run),
+            config=config,
+            run=run,
+        )
+
+    def models(self) -> dict[str, list[RunDirectory]]:
+        """Return what is scored, by name: each teacher, all of them together, the student."""
+        runs = [teacher.run for teacher in self.distillation.directions[0].teachers]
+        models = {f"teacher-{number}": [run] for number, run in enumerate(runs, start=1)}
+        ensemble = {"ensemble": runs} if len(runs) > 1 else {}
+        return {**models, **ensemble, "student": [self.directory.student]}
+
+    def _score_jobs(self) -> Iterator[Job]:
+        needs = self._find_needs(self.distillation.directions[0])
+        src, ref = (self.directory.text("val", side) for side in SIDES)
+        texts = ["--src", str(src), "--ref", str(ref)]
+        options = [*texts, "--json", *self.binding, *self.threads]
+
+        def inputs(runs: Sequence[RunDirectory]) -> dict[str, str]:
+            sums = {"text/val.src": sha256(src), "text/val.tgt": sha256(ref)}
+            return {**sums, **{run.path.as_posix(): describe_model(run) for run in runs}}
+
+        for name, runs in self.models().items():
+            path = self.directory.scores(name)
+            yield Job(
+                f"score {name}",
+                partial(inputs, runs),
+                partial(list[Path], [path]),
+                command=["evaluate", *name_models(runs), *options],
+                needs=[TEXT_JOB, STUDENT_JOB] if name == "student" else needs,
+                stdout=path,
+                prepare=partial(path.parent.mkdir, exist_ok=True),
+            )
+
+
+def _training_name(run: RunDirectory) -> str:
+    return f"train {run.path.as_posix()}"
+
+
+def name_models(runs: Sequence[RunDirectory]) -> list[str]:
+    """Return the arguments of a command that has runs translate as one ensemble."""
+    first, *others = (str(run.path) for run in runs)
+    return [first, *(part for other in others for part in ("--ensemble", other))]
+
+
+def discard_translation(output: Path) -> None:
+    """Remove a translation, finished or not."""
+    for ending in ("", ".partial", ".partial.json", ".partial.json.new", ".partial.lock"):
+        output.with_name(output.name + ending).unlink(missing_ok=True)
+
+
+# --- what a student is trained on -----------------------------------------------------------------
+
+
+def text_splits(config: Config) -> list[str]:
+    """Return the splits whose text is written to the directory.
+
+    What the copy task makes is in no file, and a prepared corpus in a run only, so they are written
+    as a whole.
+    """
+    names = split_names(config.data)
+    return names if isinstance(config.data, CopyData | CorpusData) else names[:2]
+
+
+def write_texts(config: Config, paths: Mapping[tuple[str, str], Path]) -> None:
+    """Write splits as plain text to files by split and side; a corpus is prepared once for all."""
+    with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
+        corpus = Path(directory) / "corpus"
+        if isinstance(config.data, CorpusData):
+            prepare_corpus(config.data, corpus, lambda pairs, _: pairs)
+        for split in dict.fromkeys(split for split, _ in paths):
+            src, tgt = (paths[split, side] for side in SIDES)
+            src.parent.mkdir(exist_ok=True)
+            with open_writer(ParallelFiles(src, tgt)) as write:
+                for pair in open_text(config, split, corpus).pairs():
+                    write(*pair)
+
+
+def compose_student(
+    config: Config,
+    base: Path,
+    output: Path,
+    text_path: Callable[[str, str], Path],
+    synthetic: Sequence[FilePair],
+    keep_reference: bool,
+) -> None:
+    """Write the student's configuration: the settings of its file, ``base``, and more text.
+
+    ``text_path`` gives the path of a split's side; ``synthetic`` are pairs that models have made.
+    """
+
+    def text_pair(split: str) -> FilePair:
+        return FilePair(src=text_path(split, "src"), tgt=text_path(split, "tgt"))
+
+    def test_pair(split: str) -> FilePair:
+        if isinstance(config.data, CopyData | CorpusData):  # as ``text_splits`` has it
+            return text_pair(split)
+        source = open_text(config, split)
+        assert isinstance(source, ParallelFiles)
+        return FilePair(src=source.src, tgt=source.tgt, encoding=source.encoding)
+
+    data: dict[str, object] = {}
+    pairs = list(synthetic)
+    more: list[Section] = []
+    if keep_reference and isinstance(config.data, Diversified):
+        more = list(config.data.more)
+    else:
+        if keep_reference:
+            pairs.insert(0, text_pair("train"))
+        tests = (name for name in split_names(config.data)[2:] if is_on_disk(config.data, name))
+        data = {
+            "kind": "files",
+            "src_lang": config.data.src_lang,
+            "tgt_lang": config.data.tgt_lang,
+            "terms": config.data.terms,
+            "train": _instead(pairs.pop(0)),
+            "val": _instead(text_pair("val")),
+            "test": {name: _instead(test_pair(name)) for name in tests},
+        }
+    data["more"] = [*more, *pairs]
+    base_path = Path(os.path.relpath(base.resolve(), output.parent.resolve())).as_posix()
+    settings = {"base": base_path, "data": data}
+    write_text(output, compose_config("distill", output, settings, Path.cwd()))
+
+
+def _instead(pair: FilePair) -> dict[str, object]:
+    """Return a pair as it stands in the place of one that may have been fetched, and had a sum."""
+    return {"src": pair.src, "tgt": pair.tgt, "sha256": None}
+
+
+def select_nearest(
+    candidates: Path, references: Path, output: Path, lowercase: bool = False
+) -> None:
+    """Write the nearest candidate of each n-best list of ``translate``, by ``nearest``."""
+    lists, lines = (sum(1 for _ in stream_lines(path)) for path in (candidates, references))
+    if lists != lines:
+        raise InputError(
+            f"{candidates} has {lists:,} lists, but {references} has {lines:,} lines; delete the "
+            "former, and it is made again"
+        )
+    with whole_file(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
+        candidate_lists = map(_read_candidates, stream_lines(candidates))
+        for line in nearest(candidate_lists, stream_lines(references), lowercase):
+            file.write(f"{line}\n")
+
+
+def nearest(
+    candidates: Iterable[list[str]], references: Iterable[str], lowercase: bool = False
+) -> Iterator[str]:
+    """Yield the candidate of each line with the highest chrF; of equal ones, the likeliest.
+
+    Candidates are in this order. Case is ignored where they have none.
+    """
+    for texts, reference in zip(candidates, references, strict=True):
+        # Two segmentations of one text are two hypotheses.
+        different = [*dict.fromkeys(texts)]
+        if len(different) == 1:
+            yield different[0]
+            continue
+        scores = sentence_chrf(different, [reference] * len(different), lowercase)
+        yield different[scores.index(max(scores))]
+
+
+def _read_candidates(line: str) -> list[str]:
+    try:
+        return [str(each["text"]) for each in json.loads(line)["translations"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"not an n-best list of translate's: {line[:60]}") from error

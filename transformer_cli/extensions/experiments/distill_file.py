@@ -1,0 +1,287 @@
+"""A distillation's YAML file: its keys, and checks of what it names before training."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from transformer_cli.base.errors import ConfigError
+from transformer_cli.config import yaml
+from transformer_cli.config.choices import LARGEST_BEAM
+from transformer_cli.config.data_schema import (
+    CorpusData,
+    DataConfig,
+    Diversified,
+    SourceConfig,
+    find_replay,
+)
+from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import FilePath, Section
+from transformer_cli.config.setting_tree import Keys, Node, find_node, find_place, setting_error
+from transformer_cli.config.validation import validate_as
+from transformer_cli.data.sources import check_has_text
+from transformer_cli.extensions.experiments.job import weights_record
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import describe_refused, find_extension
+
+Teachers = Annotated[list[str], Field(min_length=1)]
+
+
+class Translated(Section):
+    """Text that is translated for the student."""
+
+    corpus: bool = Field(True, description="the student's own training text, or its other side")
+    monolingual: list[FilePath] = Field(
+        default=[], description="further text, a sentence a line; may be compressed"
+    )
+    beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] | None = Field(
+        None, description="beam size; null: the first teacher's"
+    )
+
+    @model_validator(mode="after")
+    def _there_is_text(self) -> Self:
+        if not self.corpus and not self.monolingual:
+            raise ValueError("corpus: false, and no monolingual text: nothing to translate")
+        return self
+
+
+class Forward(Translated):
+    """What the teachers translate: the student's targets."""
+
+    n_best: Annotated[int, Field(ge=2, le=LARGEST_BEAM)] | None = Field(
+        None, description="candidates for each line of the corpus, with keep: nearest"
+    )
+    keep: Literal["best", "nearest"] = Field(
+        "best",
+        description="best: the likeliest translation; nearest: of n_best, the one with the "
+        "highest chrF against the reference",
+    )
+
+    @model_validator(mode="after")
+    def _nearest_has_candidates(self) -> Self:
+        if (self.keep == "nearest") != (self.n_best is not None):
+            raise ValueError(
+                "n_best: goes with keep: nearest, and that with n_best; give both or neither"
+            )
+        if self.n_best is None:
+            return self
+        if not self.corpus:
+            raise ValueError(
+                "n_best: chooses by the corpus' references, and corpus: false leaves it out; "
+                "leave out n_best and keep"
+            )
+        if self.beam_size is not None and self.beam_size < self.n_best:
+            raise ValueError(
+                f"n_best: a beam of {self.beam_size} does not hold the {self.n_best} best; raise "
+                "beam_size"
+            )
+        return self
+
+
+class Back(Translated):
+    """Back-translation: what models of the other direction write as the student's sources."""
+
+    teachers: Teachers = Field(description="as above, but from the target language to the source")
+    sample: bool = Field(
+        False,
+        description="draw from the model's distribution, with the student's seed, instead of "
+        "searching",
+    )
+
+    @model_validator(mode="after")
+    def _samples_without_a_beam(self) -> Self:
+        if self.sample and self.beam_size is not None:
+            raise ValueError("beam_size: is for search, and sample draws; leave one of them out")
+        return self
+
+
+class DistillSettings(Section):
+    """A distillation: who translates what for which student."""
+
+    teachers: Teachers = Field(
+        description="configurations (YAML), trained first unless their runs are finished, or run "
+        "directories; several translate as an ensemble"
+    )
+    forward: Forward = Field(Forward(), description="what the teachers translate")
+    back: Back | None = Field(None, description="back-translation; null: none")
+    student: str = Field(description="configuration of the student")
+    keep_reference: bool = Field(
+        True, description="whether the student is trained on the original pairs too"
+    )
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A model that translates."""
+
+    run: RunDirectory
+    file: Path | None  # the configuration that the run is trained with; None: it is there already
+
+    @cached_property
+    def config(self) -> Config:
+        """Its settings."""
+        return self.run.load_config() if self.file is None else yaml.load_config(self.file)
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Who translates what, and in which direction."""
+
+    name: str  # 'forward' or 'back'
+    teachers: list[Teacher]
+    settings: Forward | Back
+
+    @property
+    def read(self) -> str:
+        """The student's side that is translated: 'src' or 'tgt'."""
+        return "src" if self.name == "forward" else "tgt"
+
+    @property
+    def written(self) -> str:
+        """The student's side that is written."""
+        return "tgt" if self.name == "forward" else "src"
+
+
+@dataclass(frozen=True)
+class Distillation:
+    """A distillation's file, checked."""
+
+    settings: DistillSettings
+    student_file: Path
+    student: Config
+    directions: list[Direction]  # forward, and back if there is back-translation
+
+    @property
+    def teachers(self) -> list[Teacher]:
+        """The teachers of all directions."""
+        return [teacher for direction in self.directions for teacher in direction.teachers]
+
+
+def load_distillation(path: Path) -> Distillation:
+    """Read a distillation's file and the configurations that it names, and check them."""
+    root = yaml.read_mapping(path, "teachers and student")
+    if isinstance(root.value, dict) and {"data", "tokenizer"} & root.value.keys():
+        problem = f"write a file with student: {path.name}, and teachers: a list"
+        raise setting_error(root.place, (), f"is a configuration; {problem}")
+    settings = validate_as(DistillSettings, root)
+    student_file = _find_beside(path, root, ("student",))
+    student_root = yaml.read_settings(student_file)
+    student = yaml.check_settings(student_root)
+    check_has_text(student.data, student_file)
+    is_translated = settings.forward.corpus or (settings.back is not None and settings.back.corpus)
+    _check_sources(student_root, student.data, is_translated)
+    languages = [student.data.src_lang, student.data.tgt_lang]
+    files: dict[Path, Path] = {}
+    names = settings.teachers
+    forward = _find_teachers(path, root, ("teachers",), names, languages, files)
+    directions = [Direction("forward", forward, settings.forward)]
+    if settings.back is not None:
+        keys, names = ("back", "teachers"), settings.back.teachers
+        back = _find_teachers(path, root, keys, names, languages[::-1], files)
+        directions.append(Direction("back", back, settings.back))
+    for direction in directions:
+        for number, text in enumerate(direction.settings.monolingual):
+            if not text.is_file():
+                key: Keys = (direction.name, "monolingual", number)
+                raise _setting_error(root, key, f"there is no file {text}")
+    return Distillation(settings, student_file, student, directions)
+
+
+def _find_beside(path: Path, root: Node, keys: Keys) -> Path:
+    node = find_node(root, keys)
+    assert node is not None
+    return yaml.find_beside(path, node, keys)
+
+
+def _setting_error(root: Node, keys: Keys, problem: str) -> ConfigError:
+    return setting_error(find_place(root, keys), keys, problem)
+
+
+def _check_sources(root: Node, data: DataConfig, is_translated: bool) -> None:
+    """Refuse sources with tags or weights, which plain text loses, or that are replayed."""
+    if find_replay(data) is not None:
+        problem = "a student's text is written anew, and nothing is replayed; leave it out"
+        raise _setting_error(root, ("data", "replay"), problem)
+    instead = "leave it out"
+    sources: dict[Keys, SourceConfig | None] = {}  # those whose text is written to plain files
+    if isinstance(data, CorpusData):
+        instead += (
+            ", or write the text with 'transformer-cli clean CONFIG -o DIR' and name its files "
+            "with kind files"
+        )
+        sources = {("sources", number): source for number, source in enumerate(data.sources)}
+        sources[("val",)] = data.val
+        sources |= {("test", name): source for name, source in data.test.items()}
+    elif isinstance(data, Diversified) and is_translated:
+        sources = {("more", number): source for number, source in enumerate(data.more)}
+    for keys, source in sources.items():
+        for key in ("tag", "weight"):
+            if getattr(source, key, None) not in (None, 1.0):
+                problem = f"a student's text is read as plain lines, which have no {key}; {instead}"
+                raise _setting_error(root, ("data", *keys, key), problem)
+
+
+def _find_teachers(
+    path: Path,
+    root: Node,
+    keys: Keys,
+    names: Sequence[str],
+    languages: Sequence[str],
+    files: dict[Path, Path],
+) -> list[Teacher]:
+    """Return the teachers of a direction, and add their files to those by run."""
+    teachers: list[Teacher] = []
+    for number, name in enumerate(names):
+        # Not Path.expanduser, which raises where there is no such user.
+        teacher = Teacher(RunDirectory(Path(os.path.expanduser(name))), None)  # noqa: PTH111
+        if name.endswith((".yaml", ".yml")):
+            file = _find_beside(path, root, (*keys, number))
+            teacher = Teacher(RunDirectory(Path("runs") / file.stem), file)
+        if problem := _find_problem(teacher, teachers, languages, files):
+            raise _setting_error(root, (*keys, number), f"{name} {problem}")
+        teachers.append(teacher)
+    return teachers
+
+
+def _find_problem(
+    teacher: Teacher, others: Sequence[Teacher], languages: Sequence[str], files: dict[Path, Path]
+) -> str | None:
+    """Return why a teacher does not fit the student, or the others of its ensemble."""
+    config, run = teacher.config, teacher.run.path
+    if teacher.file is None:
+        weights_record(teacher.run)  # or it is not trained yet
+    elif (file := files.setdefault(run, teacher.file)).resolve() != teacher.file.resolve():
+        return f"has the run {run.as_posix()}, as {file} has; rename one of the files"
+    elif problem := _find_changed_settings(teacher.run, config, teacher.file):
+        return f"has the run {run.as_posix()}, which is {problem}"
+    if [config.data.src_lang, config.data.tgt_lang] != languages:
+        return (
+            f"translates {config.data.src_lang} to {config.data.tgt_lang}, and has to translate "
+            f"{' to '.join(languages)} for this student; name another one"
+        )
+    for other in others:
+        models = config.model, other.config.model
+        if len({(model.positions, model.max_positions) for model in models}) > 1:
+            return (
+                "has other model.positions or model.max_positions than "
+                f"{other.run.path.as_posix()}, and models of one ensemble need the same; leave one "
+                "of them out"
+            )
+    return None
+
+
+def _find_changed_settings(run: RunDirectory, config: Config, file: Path) -> str | None:
+    """Return why ``train`` would refuse to resume a teacher's run, and what to do about it."""
+    if not run.config.is_file():
+        return None
+    use = f"name {run.path.as_posix()} instead of the file to use it as it is"
+    if refused := describe_refused(run, config):
+        return f"{refused}; {use}, or rename the file"
+    if extension := find_extension(run, config):
+        extend = f"transformer-cli train {file.as_posix()} --extend"
+        return f"{extension}; {use}, or train it further first with: {extend}"
+    return None

@@ -1,0 +1,270 @@
+"""Forecast what jobs take, without writing anything that stays."""
+
+import json
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from transformer_cli.base.errors import ConfigError, RunError
+from transformer_cli.base.files import read_small
+from transformer_cli.config.data_schema import CorpusData
+from transformer_cli.config.schema import Config
+from transformer_cli.data.corpus import stream_lines
+from transformer_cli.data.sources import is_on_disk
+from transformer_cli.extensions.experiments.distill import SIDES, STUDENT_JOB, TEXT_JOB, DistillPlan
+from transformer_cli.extensions.experiments.job import Job, open_text
+from transformer_cli.extensions.experiments.runner import ERROR, Command, run_command
+from transformer_cli.runs.checkpoint import list_checkpoints, newest_step
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.training.optimizer import last_step
+
+_RUN_DIR = "--run-dir"
+
+
+class JobForecast(NamedTuple):
+    """What a job takes."""
+
+    seconds: float | None = 0.0
+    """On an idle machine, with validations; 0: nothing to speak of; None: unknown, or a step of a
+    training does not fit into memory or is not finite."""
+    disk: int = 0  # bytes of what it makes, of a training its checkpoints
+    memory: int | None = None  # bytes that a training needs at least; None where ``seconds`` is
+    lines: int | None = None  # lines to translate
+    start: float = 0.0  # seconds that a process needs until it trains or scores
+    pair_seconds: float = 0.0  # of evaluating the trained model
+
+    def time_scoring(self, pairs: int) -> float:
+        """Return the seconds that scoring a trained model on so many pairs takes."""
+        return self.start + self.pair_seconds * pairs if pairs else 0.0
+
+
+@dataclass
+class Forecaster:
+    """Tries trainings, each by its own command's dry run, and equal ones once.
+
+    A process each: so the memory of one is not that of the one before.
+    """
+
+    directory: Path  # a temporary one
+    trainings: Sequence[Job]  # all that will be asked for
+    log: Callable[[str], object]  # takes what the commands say, each line once
+    _said: set[str] = field(default_factory=set)
+    _tried: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _prepared: dict[str, Path] = field(default_factory=dict)
+    _pairs: dict[tuple[str, ...], int] = field(default_factory=dict)
+
+    def forecast(self, training: Job, growth: float = 1.0) -> JobForecast:
+        """Return what the rest of a training takes, with ``growth`` times the text of the trial."""
+        config, run = training.config, training.run
+        assert config is not None
+        assert run is not None
+        settings = _describe_step(config)
+        if settings not in self._tried:
+            path = run.path if run.config.is_file() else self.prepare(training)
+            # Of two directories, the last one counts.
+            said = self._run([*training.command, _RUN_DIR, str(path), "--dry-run", "--json"])
+            tried = json.loads(said)
+            if tried["steps_done"] >= tried["steps"]:  # nothing is tried of what is finished
+                return _describe(0.0, tried)
+            self._tried[settings] = tried
+        tried = self._tried[settings]
+        steps = last_step(config.training, round(tried["steps_per_epoch"] * growth))
+        left = max(0, steps - newest_step(run.checkpoints))
+        seconds = None
+        if not left:
+            seconds = 0.0
+        elif tried["seconds"] is not None:  # of the steps that were left there
+            seconds = tried["seconds"] / max(1, tried["steps"] - tried["steps_done"]) * left
+            seconds += tried["start_seconds"]
+        return _describe(seconds, tried)
+
+    def count_pairs(self, training: Job, splits: Sequence[str]) -> int:
+        """Return the pairs of splits; one that would have to be fetched counts as large as val."""
+        config, run = training.config, training.run
+        assert config is not None
+        assert run is not None
+        key = (_describe_data(config), *splits)
+        if key not in self._pairs:
+            corpus = None
+            if isinstance(config.data, CorpusData):
+                is_begun = run.config.is_file()
+                corpus = (run if is_begun else RunDirectory(self.prepare(training))).corpus
+            here = (split if is_on_disk(config.data, split) else "val" for split in splits)
+            texts = (open_text(config, split, corpus) for split in here)
+            self._pairs[key] = sum(1 for text in texts for _ in text.pairs())
+        return self._pairs[key]
+
+    def prepare(self, training: Job) -> Path:
+        """Return a run directory with the data that several trainings share, or a new one.
+
+        The sources of a corpus are always prepared in it, so that nothing has to do it again.
+        """
+        command, config = training.command, training.config
+        assert config is not None
+        key = _describe_data(config)
+        if key not in self._prepared:
+            run = self.directory / f"run-{len(self._prepared)}"
+            configs = [training.config for training in self.trainings if training.config]
+            sharing = {_describe_step(each) for each in configs if _describe_data(each) == key}
+            if len(sharing) > 1 or isinstance(config.data, CorpusData):
+                settings = command[1 : command.index(_RUN_DIR)]
+                self._run(["vocab", *settings, _RUN_DIR, str(run)])
+            self._prepared[key] = run
+        return self._prepared[key]
+
+    def _run(self, command: Sequence[str]) -> bytes:
+        """Run a command; return its output."""
+        names = ("stop", "owner", "out", "log")
+        stop, owner, stdout, log = (self.directory / name for name in names)
+        log.unlink(missing_ok=True)
+        ended = run_command(Command(command, Path.cwd(), stop, owner, stdout, log))
+        for line in read_small(log).decode(errors="replace").splitlines():
+            if line and line not in self._said and not line.startswith(ERROR):
+                self._said.add(line)
+                self.log(line)
+        if ended.code:
+            raise (ConfigError if ended.code == 2 else RunError)(ended.message)
+        return read_small(stdout)
+
+
+def _describe(seconds: float | None, tried: Mapping[str, Any]) -> JobForecast:
+    scoring = {"start": tried["start_seconds"], "pair_seconds": tried["pair_seconds"]}
+    return JobForecast(seconds, tried["disk"], tried["memory"], **scoring)
+
+
+def _describe_step(config: Config) -> str:
+    """Return what a step's time depends on: all but for the seed and the training's length."""
+    length = {"epochs", "max_steps", "patience"}
+    return config.model_dump_json(exclude={"seed": True, "training": length})
+
+
+def _describe_data(config: Config) -> str:
+    return config.model_dump_json(include={"data", "tokenizer", "init"})
+
+
+class _Size(NamedTuple):
+    lines: int
+    bytes: int
+
+
+class DistillForecaster:
+    """Forecasts the jobs of a distillation."""
+
+    def __init__(self, plan: DistillPlan, temporary: Path, log: Callable[[str], object]) -> None:
+        self._plan = plan
+        self._directory = plan.directory
+        self._jobs = list(plan.jobs())
+        self._undone: dict[str, Job] = {}
+        for job in self._jobs:
+            is_behind = any(need in self._undone for need in job.needs)
+            if is_behind or not self._directory.seems_done(job):
+                self._undone[job.name] = job
+        self._trainings = {
+            name: self._make_training(job, job.config)
+            for name, job in self._undone.items()
+            if job.config is not None
+        }
+        self._forecaster = Forecaster(temporary, [*self._trainings.values()], log)
+
+    def forecast(self) -> dict[str, JobForecast | None]:
+        """Return the forecast of each job by its name; None: it is done."""
+        forecasts: dict[str, JobForecast | None] = dict.fromkeys(job.name for job in self._jobs)
+        for name, job in self._undone.items():
+            if name in self._trainings:
+                growth = self._growth if name == STUDENT_JOB else 1.0
+                forecasts[name] = self._forecaster.forecast(self._trainings[name], growth)
+            elif name.startswith("score "):
+                forecasts[name] = self._forecast_score(name, forecasts)
+            else:
+                forecasts[name] = self._forecast_text(job)
+        # A teacher may be complete although this distillation has no record of it.
+        for name in self._trainings:
+            if (found := forecasts[name]) is not None and found.seconds == 0.0:
+                forecasts[name] = None
+        return forecasts
+
+    def _forecast_score(
+        self, name: str, forecasts: Mapping[str, JobForecast | None]
+    ) -> JobForecast:
+        """Forecast the scoring of models by the trials of their trainings, if there are any."""
+        tried = {
+            job.run.path: forecasts[job.name]
+            for job in self._undone.values()
+            if job.run is not None
+        }
+        runs = self._plan.models()[name.removeprefix("score ")]
+        models = [model for run in runs if (model := tried.get(run.path)) is not None]
+        if len(models) < len(runs):  # one was trained before
+            return JobForecast(None)
+        return JobForecast(sum(model.time_scoring(self._val_pairs) for model in models))
+
+    @cached_property
+    def _val_pairs(self) -> int:
+        return self._forecaster.count_pairs(self._trainings[STUDENT_JOB], ["val"])
+
+    def _make_training(self, job: Job, config: Config) -> Job:
+        """Return a job's training; a new one of the student, whose text is not there yet."""
+        command, run = [*job.command], job.run
+        if job.name == STUDENT_JOB:
+            command[1] = str(self._plan.distillation.student_file)
+            run = RunDirectory(self._directory.path / "student-to-be")
+        if config.init is not None and not list_checkpoints(RunDirectory(config.init).checkpoints):
+            config = config.model_copy(update={"init": None})
+            # The last two need init.
+            for without in ("init=null", "training.init_share=null", "training.freeze=[]"):
+                command += ["--set", without]
+        return replace(job, command=command, config=config, run=run)
+
+    def _forecast_text(self, job: Job) -> JobForecast:
+        if job.name == TEXT_JOB:
+            disk = sum(size.bytes for size in self._corpus.values())
+            return JobForecast(disk=disk)
+        if job.text is None:
+            return JobForecast(seconds=0.0 if job.command else None)
+        size = self._measure(job.text)
+        seconds = size.lines / statistics.median(self._line_rates) if self._line_rates else None
+        # A translation is about as long as its source.
+        return JobForecast(seconds, size.bytes * job.candidates, lines=size.lines)
+
+    @cached_property
+    def _growth(self) -> float:
+        """How much longer the student's training is with all its text than on the corpus."""
+        lines = sum(self._measure(job.text).lines for job in self._jobs if job.text is not None)
+        corpus = self._measure(self._directory.text("train", "src")).lines
+        kept = corpus if self._plan.distillation.settings.keep_reference else 0
+        return (kept + lines) / corpus
+
+    @cached_property
+    def _line_rates(self) -> list[float]:
+        """Lines a second of the jobs that have translated."""
+        records = [(job.text, self._directory.read(job.name)) for job in self._jobs]
+        return [
+            self._measure(text).lines / record.seconds
+            for text, record in records
+            if text is not None and record is not None and record.seconds
+        ]
+
+    @cached_property
+    def _corpus(self) -> dict[str, _Size]:
+        """The student's training text, by side, before it is written."""
+        lines = 0
+        sizes = [0, 0]
+        student, corpus = self._plan.distillation.student, None
+        if isinstance(student.data, CorpusData):
+            training = self._trainings[STUDENT_JOB]  # to do, as its text is
+            corpus = RunDirectory(self._forecaster.prepare(training)).corpus
+        for pair in open_text(student, "train", corpus).pairs():
+            lines += 1
+            for side, line in enumerate(pair):
+                sizes[side] += len(line.encode()) + 1
+        return {side: _Size(lines, size) for side, size in zip(SIDES, sizes, strict=True)}
+
+    def _measure(self, text: Path) -> _Size:
+        for side in SIDES if TEXT_JOB in self._undone else ():
+            if text == self._directory.text("train", side):
+                return self._corpus[side]
+        lengths = [len(line.encode()) + 1 for line in stream_lines(text)]
+        return _Size(len(lengths), sum(lengths))

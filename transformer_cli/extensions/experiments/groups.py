@@ -1,0 +1,74 @@
+"""Groups of runs that differ in their seeds only, and what a sweep has recorded of them."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
+
+from transformer_cli.base.artifact import Record, read_record
+from transformer_cli.base.errors import RunError
+from transformer_cli.base.files import read_small
+from transformer_cli.base.metrics import RankName
+from transformer_cli.runs.directory import SWEEP_PLAN, SWEEP_RUNS, RunDirectory
+
+# They are names of directories below the sweep's.
+_Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
+
+
+class _Plan(BaseModel):
+    """Schema of plan.json."""
+
+    model_config = ConfigDict(strict=True)
+
+    points: list[_Name]
+    seeds: list[NonNegativeInt]
+    reference: str
+    metric: RankName
+    evaluate: list[_Name]
+    made_of: dict[str, dict[str, str]] = {}  # see ``SweepPlan.check_trained_alike``
+
+
+class JobRecord(Record):
+    """What a job of a sweep or a distillation was begun with, and what has become of it."""
+
+    state: Literal["begun", "done", "failed", "pruned"] = "begun"
+    options: list[str] = Field(default=[])  # those that it resumes with only, if it is not done
+    message: str = ""  # why it has failed
+    seconds: float | None = None  # None: it was stopped meanwhile, or is not done
+
+
+def job_file(directory: Path, name: str, ending: str = ".json") -> Path:
+    """Return the path of a job's record, or of another file of it, in a sweep's directory."""
+    return directory / "jobs" / f"{name}{ending}"
+
+
+def run_name(point: str, seed: int | str) -> str:
+    """Return the name of the job that trains a run, which is its path in the sweep's directory."""
+    return f"{SWEEP_RUNS}/{point}/seed-{seed}"
+
+
+def read_run_state(sweep: Path, run: str) -> str | None:
+    """Return what has become of a run, a ``JobRecord.state``; None: it never began."""
+    record = read_record(job_file(sweep, run), JobRecord)
+    return record.state if record is not None and (sweep / run).is_dir() else None
+
+
+class RunGroup(NamedTuple):
+    """One setting, trained with several seeds."""
+
+    name: str
+    runs: tuple[RunDirectory, ...]  # at least one
+
+
+def read_sweep_plan(sweep: Path) -> dict[str, Any]:
+    """Return what a sweep has recorded of its points; see ``SweepPlan.record``."""
+    path = sweep / SWEEP_PLAN
+    try:
+        return _Plan.model_validate_json(read_small(path)).model_dump()
+    except OSError as error:
+        raise RunError(f"{path}: missing; run the sweep's command again") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        said = f"{key}: {first['msg']}" if key else first["msg"]
+        raise RunError(f"{path}: damaged, {said}; run the sweep's command again") from error

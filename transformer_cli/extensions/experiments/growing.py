@@ -1,0 +1,237 @@
+"""Grow a run: adapt it to new text in a run beside it, and judge what was gained and lost.
+
+The adaptation is a training like any other. Its configuration and the old text that it replays are
+written into the new run, so that it can be looked at and repeated.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from transformer_cli.base.compression import write_text
+from transformer_cli.base.errors import UsageError
+from transformer_cli.base.files import read_small
+from transformer_cli.config.data_schema import SourceConfig
+from transformer_cli.config.schema import Config
+from transformer_cli.data.corpus import PairProgress, ParallelFiles
+from transformer_cli.data.sources import check_has_text, load_split
+from transformer_cli.evaluation.best_checkpoint import bleu_of, metrics_of_runs
+from transformer_cli.evaluation.scores import paired_bootstrap
+from transformer_cli.extensions.corpora.mixing import TrainingMix
+from transformer_cli.extensions.corpora.opening import open_source, source_of_file
+from transformer_cli.extensions.corpora.prepared import open_writer
+from transformer_cli.extensions.experiments.job import compose_config
+from transformer_cli.inference.loading import ComputeOptions, load_translator
+from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints
+from transformer_cli.runs.directory import (
+    GROWTH_CONFIG,
+    GROWTH_RECORD,
+    REPLAY,
+    RunDirectory,
+    lock_run,
+    write_mark,
+)
+from transformer_cli.runs.initialize import corpus_directory
+from transformer_cli.text.protocol import ProgressBar, draw_places
+from transformer_cli.training.preparation import PreparedData, open_prepared_data
+
+_HELD_OUT = 20  # of so many pairs of the new text, one is held out,
+_FEWEST, _MOST = 50, 500  # and at least and at most so many in all; no more than half
+_TOO_FEW = 20
+# docs/results.md, "Growing", has what other values come to.
+_SHARE = 0.25
+_BATCH_TOKENS = 1024  # for many small steps in a short text
+_EPOCHS = 10
+_TRAINING: dict[str, Any] = {
+    "epochs": _EPOCHS,
+    "max_steps": None,
+    "accumulate": 1,
+    "schedule": {"kind": "linear", "peak": 3e-4, "warmup": 10},
+    "ema_decay": None,
+    "init_share": 0.5,
+    # At the end only, so that no checkpoint is chosen by the text that judges it.
+    "validate_every": 2**31 - 1,
+}
+
+
+@dataclass(frozen=True)
+class ScoreChange:
+    """What becomes of the BLEU of a text."""
+
+    before: float
+    after: float
+    half_width: float | None  # of the 95 % interval of ``after``
+    p_value: float | None  # see ``Score.p_value``
+    pairs: int
+
+    def __str__(self) -> str:
+        width = "" if self.half_width is None else f" ± {self.half_width:.2f}"
+        return f"{self.before:.2f} → {self.after:.2f}{width} BLEU on {self.pairs:,} pairs"
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A run that grows out of an old one."""
+
+    old: RunDirectory
+    new: RunDirectory
+    added: Sequence[Path]
+
+    def write(self, progress: PairProgress, lines: ProgressBar) -> Path:
+        """Write the configuration and the replayed text, unless they are there; return its path.
+
+        Raises:
+            UsageError: a file of the new text has no format, or the new run is of another text.
+            ConfigError, CorpusError, RunError: the old run or a text is missing or damaged.
+        """
+        self.old.check_not_hub_model()
+        config = self.old.load_config()
+        check_has_text(config.data, self.old.config)
+        find_checkpoint(self.old.checkpoints, "best")
+        sources = [source_of_file(path) for path in self.added]
+        pairs = sum(_count_pairs(source, config, progress) for source in sources)
+        if pairs < _TOO_FEW:
+            raise UsageError(f"--add: {pairs} pairs; at least {_TOO_FEW}, to tell what is gained")
+        old = open_prepared_data(config, self.old, lines)
+        replayed = _draw_replay(old, math.ceil(_EPOCHS * pairs * _SHARE / (1 - _SHARE)))
+        text = self._compose(config, sources, pairs, list(replayed))
+        path = self.new.path / GROWTH_CONFIG
+        with lock_run(self.new):
+            if path.is_file() and read_small(path) == text.encode():
+                return path
+            if list_checkpoints(self.new.checkpoints):
+                raise UsageError(
+                    f"{self.new.path}: is there, of other text; grow on with --from "
+                    f"{self.new.path}, or choose another --run-dir"
+                )
+            write_mark(self.new.path)
+            _write_replay(old, replayed, self._replay_files)
+            write_text(path, text)
+        return path
+
+    def _replay_files(self, number: int) -> ParallelFiles:
+        stem = self.new.path.absolute() / REPLAY / str(number)
+        return ParallelFiles(stem.with_suffix(".src"), stem.with_suffix(".tgt"))
+
+    def _compose(
+        self, config: Config, sources: list[SourceConfig], pairs: int, tags: list[str | None]
+    ) -> str:
+        """Return the text of the configuration: what differs from the old run's."""
+        replayed = [
+            SourceConfig(src=files.src, tgt=files.tgt, tag=tag)
+            for files, tag in zip(map(self._replay_files, range(len(tags))), tags, strict=True)
+        ]
+        data = {
+            "kind": "corpus",
+            "src_lang": config.data.src_lang,
+            "tgt_lang": config.data.tgt_lang,
+            "sources": sources,
+            "filters": ["blank", "duplicates"],
+            "split": {
+                "val": min(max(pairs // _HELD_OUT, _FEWEST), _MOST, pairs // 2),
+                "test": 0,
+                "near": "apart",
+            },
+            "val": None,
+            "terms": config.data.terms,
+            "replay": {"share": _SHARE, "sources": replayed},
+        }
+        batch_tokens = min(_BATCH_TOKENS, config.training.batch_tokens)
+        settings = {
+            "base": self.old.config.absolute(),
+            "init": self.old.path.absolute(),
+            "data": data,
+            "training": _TRAINING | {"batch_tokens": batch_tokens},
+        }
+        return compose_config("train --from", self.new.path / GROWTH_CONFIG, settings)
+
+    def judge(
+        self,
+        compute: ComputeOptions,
+        progress: Callable[[int], object],
+        say: Callable[[str], object],
+    ) -> tuple[ScoreChange, ScoreChange]:
+        """Return what becomes of the new text's held-out part, and of the old validation text."""
+        runs = (self.old, self.new)
+        config = self.old.load_config()
+        metric = metrics_of_runs(config, runs, say).by_name()[bleu_of(config)]
+        found = []
+        for owner in (self.new, self.old):
+            text = load_split(owner.load_config().data, "val", corpus_directory(owner))
+            systems = [
+                load_translator(run, "best", compute).translate(text.src, progress, tags=text.tags)
+                for run in runs
+            ]
+            before, after = paired_bootstrap(systems, text.tgt, metric)
+            scores = before.value, after.value, after.half_width, after.p_value
+            found.append(ScoreChange(*scores, len(text)))
+        gained, lost = found
+        return gained, lost
+
+    def settle(self, gained: ScoreChange, lost: ScoreChange, max_loss: float) -> Path | None:
+        """Record the judgement; rename a run that is not taken over, and return where it is."""
+        is_better = gained.after > gained.before and lost.before - lost.after < max_loss
+        record = {"old": self.old.path.absolute().as_posix(), "max_loss": max_loss}
+        texts = {"new_text": asdict(gained), "old_text": asdict(lost), "taken_over": is_better}
+        path = self.new.path if self.new.path.name.strip(".") else self.new.path.resolve()
+        write_text(path / GROWTH_RECORD, json.dumps(record | texts, indent=1) + "\n")
+        if is_better:
+            return None
+        names = (f"{path.name}.rejected{f'-{n}' if n > 1 else ''}" for n in count(1))
+        rejected = next(to for name in names if not (to := path.with_name(name)).exists())
+        path.rename(rejected)
+        return rejected
+
+
+def next_run(old: Path) -> Path:
+    """Return the path of the run that grows out of one: runs/a+1, and out of that, runs/a+2."""
+    path = old if old.name.strip(".") else old.resolve()
+    name, _, number = path.name.rpartition("+")
+    is_grown = name and number.isdecimal()
+    return path.with_name(f"{name}+{int(number) + 1}" if is_grown else f"{path.name}+1")
+
+
+def _count_pairs(source: SourceConfig, config: Config, progress: PairProgress) -> int:
+    reader = open_source(source, config.data.src_lang, config.data.tgt_lang)
+    return sum(1 for _ in progress(reader.pairs(), source.name))
+
+
+def _draw_replay(old: PreparedData, wanted: int) -> Mapping[str | None, np.ndarray]:
+    """Return places in the old training text, by tag, as often as the training draws each source.
+
+    Sources have the same shares as in the old run's epochs.
+    """
+    mix = old.mix or TrainingMix((len(old.texts.train),), (1.0,), (None,))
+    names = {old.tokenizers.tag_id(name): name for name in old.tokenizers.tags}
+    drawn = np.array(mix.weights) * mix.sizes
+    places: dict[str | None, list[np.ndarray]] = {}
+    start = 0
+    for size, share, tag in zip(mix.sizes, drawn / drawn.sum(), mix.tags, strict=True):
+        chosen = draw_places(size, min(size, math.ceil(wanted * share)))
+        if len(chosen):
+            places.setdefault(None if tag is None else names[tag], []).append(start + chosen)
+        start += size
+    return {tag: np.concatenate(own) for tag, own in places.items()}
+
+
+def _write_replay(
+    old: PreparedData,
+    replayed: Mapping[str | None, np.ndarray],
+    files: Callable[[int], ParallelFiles],
+) -> None:
+    files(0).src.parent.mkdir(exist_ok=True)
+    owners = {
+        place: number for number, own in enumerate(replayed.values()) for place in own.tolist()
+    }
+    with ExitStack() as stack:
+        writers = [stack.enter_context(open_writer(files(n))) for n in range(len(replayed))]
+        for place, pair in enumerate(old.texts.train.pairs()):
+            if (number := owners.get(place)) is not None:
+                writers[number](*pair)

@@ -1,0 +1,273 @@
+"""Statistics and charts of a run: its curves, its training text, and what it translates well."""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from transformer_cli.base.metrics import METRICS, USUAL, Metric, Metrics
+from transformer_cli.data.store import open_store, read_stats
+from transformer_cli.data.token_arrays import PERCENTILES, percentiles
+from transformer_cli.extensions.report.examples import split_words
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.metrics_log import Record, number, validations
+from transformer_cli.text.tokenizer import fingerprint
+
+STEP = "optimizer step"
+_TWO_ROLES = ("val", "train")
+# The fewest source tokens of each bucket of sentences, and the fewest occurrences in the training
+# text of each bucket of words; the last one has no end.
+LENGTHS = (1, 6, 11, 16, 21, 31, 41, 61)
+FREQUENCIES = (0, 1, 10, 100, 1000)
+
+
+# --- statistics -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SideStatistics:
+    """One side of the training text."""
+
+    lines: int
+    tokens: int
+    lengths: dict[int, int]  # by percentile: tokens of a line
+    counts: np.ndarray  # number of lines of 0, 1, 2, … tokens
+
+
+def read_trained(run: RunDirectory) -> list[SideStatistics] | None:
+    """Return both sides of a run's training text; None where its store of it is not there."""
+    stats = read_stats(run.encoded)
+    if stats is None:
+        return None
+    sha256 = fingerprint(run.tokenizer)
+    store = open_store(run.encoded, stats.text_sha256, sha256, is_verified=True)
+    if not store:
+        return None
+    sides = []
+    num_tokens = store.record.src_tokens, store.record.tgt_tokens
+    for tokens, counts in zip(num_tokens, store.count_lengths(), strict=True):
+        lengths = dict(zip(PERCENTILES, percentiles(counts, PERCENTILES), strict=True))
+        sides.append(SideStatistics(len(store), tokens, lengths, counts))
+    return sides
+
+
+@dataclass(frozen=True)
+class LengthBucket:
+    """Sentences of similar length, and their scores by the metric's name."""
+
+    label: str
+    sentences: int
+    scores: dict[str, float]
+
+
+@dataclass(frozen=True)
+class RarityBucket:
+    """Words that the training text has about as often, and how many were found again."""
+
+    label: str
+    words: int  # occurrences in the references
+    found: int  # those that the translation of the same sentence has too, each counted once
+
+    @property
+    def recall(self) -> float:
+        """Share that was found, in per cent."""
+        return 100 * self.found / self.words
+
+
+def score_by_length(
+    lengths: Sequence[int],
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    metrics: Metrics = USUAL,
+) -> list[LengthBucket]:
+    """Return the scores, but lowercased ones, of the sentences of each bucket that has any.
+
+    Lengths are in source tokens without EOS; empty sentences count as of one token.
+    """
+    scored = {name: m for name, m in metrics.by_name().items() if not METRICS[name].needs_case}
+    places = np.digitize(np.maximum(1, lengths), LENGTHS) - 1
+    buckets = []
+    for place, label in enumerate(_labels(LENGTHS)):
+        numbers = np.flatnonzero(places == place).tolist()
+        if numbers:
+            own, own_references = ([side[n] for n in numbers] for side in (hypotheses, references))
+            scores = {
+                name: metric.corpus_score(own, [own_references]).score
+                for name, metric in scored.items()
+            }
+            buckets.append(LengthBucket(label, len(numbers), scores))
+    return buckets
+
+
+def score_by_rarity(
+    seen: Mapping[str, int], hypotheses: Sequence[str], references: Sequence[str]
+) -> list[RarityBucket]:
+    """Return the recall of the references' words, by how often the training text has them.
+
+    A word that a reference has twice and its translation once is found once.
+    """
+    labels = ["never", *_labels(FREQUENCIES)[1:]]
+    in_references, found_again = Counter[str](), Counter[str]()
+    for hypothesis, reference in zip(hypotheses, references, strict=True):
+        of_reference = Counter(split_words(reference))
+        of_both = of_reference & Counter(split_words(hypothesis))
+        for word, count in of_reference.items():
+            label = labels[bisect_right(FREQUENCIES, seen.get(word, 0)) - 1]
+            in_references[label] += count
+            found_again[label] += of_both[word]
+    return [
+        RarityBucket(label, in_references[label], found_again[label])
+        for label in labels
+        if in_references[label]
+    ]
+
+
+def count_words(lines: Iterable[str], references: Sequence[str]) -> Counter[str]:
+    """Count each word of the references in ``lines``; other words are not counted."""
+    counted = {word for reference in references for word in split_words(reference)}
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(word for word in split_words(line) if word in counted)
+    return counts
+
+
+def _labels(starts: Sequence[int]) -> list[str]:
+    inner = [f"{start:,}–{end - 1:,}" for start, end in pairwise(starts)]
+    return [*inner, f"{starts[-1]:,}+"]
+
+
+# --- charts ---------------------------------------------------------------------------------------
+
+
+class Series(NamedTuple):
+    """A line, or a row of bars, of a chart."""
+
+    name: str
+    role: str  # decides the colour: 'train', 'val', 'src' or 'tgt', or a number of the legend
+    x: list[Any]
+    y: list[float | None]
+    note: list[str] | None = None  # hover text of each point
+    low: list[float | None] | None = None  # lower edge of a band around the line
+    high: list[float | None] | None = None
+    is_faint: bool = False  # drawn dotted, or as hollow dots
+
+
+class Chart(NamedTuple):
+    """A picture for plotly to draw; everything it needs is plain JSON."""
+
+    name: str
+    title: str
+    x: str
+    y: str
+    series: list[Series]
+    says: str = ""  # alternative text
+    kind: str = "lines"  # or 'bars', 'area', 'bands' or 'dots'
+    log: bool = False
+    from_zero: bool = True
+    mark: int | None = None  # the step of the checkpoint that the page is about
+    x_scale: str = "linear"  # or 'log' or 'category'
+    ticks: list[Any] | None = None  # values to mark on the x axis; None: where there is room
+    tick_names: list[str] | None = None  # what to write there
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the chart as JSON values."""
+        return {**self._asdict(), "series": [line._asdict() for line in self.series]}
+
+
+def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
+    """Return charts of metrics.jsonl by step, where there is data; ``step`` is marked."""
+    trained = [record for record in records if record["kind"] == "train"]
+    validated = validations(records)
+    # Two lines can be told apart: BLEU and lowercased BLEU, or chrF where there is no case.
+    metrics = measured_metrics(validated)[:2]
+    label = " and ".join(metric.label for metric in metrics if not metric.needs_case)
+
+    def line(name: str, role: str, of: Sequence[Record], key: str) -> Series:
+        steps = [record["step"] for record in of]
+        return Series(name, role, steps, [number(record, key) for record in of])
+
+    def both(key: str) -> list[Series]:
+        return [line("training", "train", trained, key), line("validation", "val", validated, key)]
+
+    scores = [
+        line(metric.short or metric.label, role, validated, metric.name)
+        for metric, role in zip(metrics, _TWO_ROLES, strict=False)
+    ]
+    log = "perplexity, logarithmic"
+    rate = [line("learning rate", "train", trained, "learning_rate")]
+    charts = []
+    for chart in (
+        Chart("loss", "Loss", STEP, "nats a token", both("loss"), from_zero=False),
+        Chart("perplexity", "Perplexity", STEP, log, both("perplexity"), log=True, from_zero=False),
+        Chart("scores", f"{label} of the validation split", STEP, f"{label}, greedy", scores),
+        Chart("rate", "Learning rate", STEP, "learning rate", rate),
+    ):
+        drawn = [line for line in chart.series if any(y is not None for y in line.y)]
+        if drawn:
+            says = f"{chart.title}: {'; '.join(map(_in_words, drawn))}."
+            charts.append(chart._replace(series=drawn, says=says, mark=step))
+    return charts
+
+
+def measured_metrics(validated: Sequence[Record]) -> list[Metric]:
+    """Return the metrics of translations that some validations have measured."""
+    return [
+        metric
+        for metric in METRICS.values()
+        if metric.build and any(record.get(metric.name) is not None for record in validated)
+    ]
+
+
+def _in_words(line: Series) -> str:
+    points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if y is not None]
+    (first, at_first), (last, at_last) = points[0], points[-1]
+    return f"{line.name} {at_first:.4g} at step {first}, {at_last:.4g} at step {last}"
+
+
+def make_length_chart(
+    trained: Sequence[SideStatistics] | None, languages: tuple[str, str]
+) -> list[Chart]:
+    """Return a chart of training lines by length but for the longest hundredth, if any are."""
+    if trained is None:
+        return []
+    series = []
+    names = zip(("source", "target"), ("src", "tgt"), languages, trained, strict=True)
+    for name, role, language, side in names:
+        end = side.lengths[99] + 1
+        counts = side.counts[:end].tolist()
+        series.append(Series(f"{name} ({language})", role, list(range(end)), counts))
+    medians = f"{trained[0].lengths[50]} and {trained[1].lengths[50]}"
+    says = f"Lines by length: the middle ones have {medians} tokens, source and target."
+    title = "Length of training lines"
+    return [Chart("lengths", title, "tokens in a line", "lines", series, says, kind="area")]
+
+
+def make_breakdown_charts(
+    lengths: Sequence[LengthBucket], rarity: Sequence[RarityBucket] | None
+) -> list[Chart]:
+    """Return bars of the scores by length and of the recall by rarity."""
+    labels = [bucket.label for bucket in lengths]
+    notes = [f"{bucket.sentences:,} sentences" for bucket in lengths]
+    metrics = [METRICS[name] for name in lengths[0].scores][:2]
+    bars = [
+        Series(
+            metric.label, role, labels, [bucket.scores[metric.name] for bucket in lengths], notes
+        )
+        for metric, role in zip(metrics, _TWO_ROLES, strict=True)
+    ]
+    names = " and ".join(metric.label for metric in metrics)
+    title, says = "Scores by length of the source", f"{names} by source tokens"
+    more = "; the table has the numbers."
+    drawn = [Chart("by-length", title, "source tokens", "score", bars, says + more, "bars")]
+    if rarity:
+        labels = [bucket.label for bucket in rarity]
+        notes = [f"{bucket.found:,} of {bucket.words:,}" for bucket in rarity]
+        bars = [Series("recall", "val", labels, [bucket.recall for bucket in rarity], notes)]
+        title, x = "Reference words found in the translation", "times in the training text"
+        says = "Recall by how often the training text has a word"
+        drawn.append(Chart("by-rarity", title, x, "per cent found", bars, says + more, "bars"))
+    return drawn

@@ -1,0 +1,144 @@
+"""Example translations: the best, the worst and random ones, differences marked."""
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import groupby
+from typing import NamedTuple
+
+import numpy as np
+
+from transformer_cli.base.metrics import sentence_chrf
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.text.scripts import MARKS, SPACELESS
+
+SHOWN = 8  # translations of each kind
+SHOWN_EACH = 6  # sentences that one of two groups translates better
+SEED = 1  # of what is chosen at random
+_WORD = re.compile(rf"[{SPACELESS}][{MARKS}]*+|(?:(?![{SPACELESS}])[\w{MARKS}])+")
+_PIECE = re.compile(rf"{_WORD.pattern}|\s+|.", re.DOTALL)
+
+
+class Span(NamedTuple):
+    """A part of a text, and whether the other text lacks it."""
+
+    text: str
+    differs: bool
+
+
+@dataclass(frozen=True)
+class Example:
+    """A translation beside its source and its reference."""
+
+    line: int  # of the split, from 1
+    chrf: float
+    src: str
+    translation: list[Span]
+    reference: list[Span]
+
+
+def choose_examples(text: ParallelText, hypotheses: Sequence[str]) -> dict[str, list[Example]]:
+    """Return the 'worst', the 'best' and some 'random' translations by chrF."""
+    scores = sentence_chrf(hypotheses, text.tgt)
+
+    def example(n: int) -> Example:
+        return Example(1 + n, scores[n], text.src[n], *mark_differences(hypotheses[n], text.tgt[n]))
+
+    chosen = choose_sentences(scores, text.tgt)
+    return {kind: [example(number) for number in numbers] for kind, numbers in chosen.items()}
+
+
+def choose_sentences(
+    scores: Sequence[float], references: Sequence[str], shown: int = SHOWN
+) -> dict[str, list[int]]:
+    """Return the indices of the 'worst', 'best' and 'random' sentences.
+
+    Of sentences that are equally good, the longer ones are shown: it is more to get right.
+    """
+    numbers = range(len(scores))
+    from_worst = sorted(numbers, key=lambda n: (scores[n], -len(references[n]), n))
+    from_best = sorted(numbers, key=lambda n: (-scores[n], -len(references[n]), n))
+    drawn = random.Random(SEED).sample(numbers, min(shown, len(scores)))
+    return {"worst": from_worst[:shown], "best": from_best[:shown], "random": sorted(drawn)}
+
+
+@dataclass(frozen=True)
+class TwoTranslations:
+    """A sentence, and a translation of each of two groups."""
+
+    line: int  # of the split, from 1
+    src: str
+    reference: str
+    scores: tuple[float, float]  # mean chrF of each group's translations
+    translations: tuple[list[Span], list[Span]]  # marked, of the run whose chrF is the median
+
+
+def choose_differing(
+    first: Sequence[Sequence[str]],
+    second: Sequence[Sequence[str]],
+    src: Sequence[str],
+    references: Sequence[str],
+) -> tuple[list[TwoTranslations], list[TwoTranslations]]:
+    """Return the sentences that one group translates better, and those that the other does.
+
+    Translations are by run and sentence; shown are the largest differences of mean chrF.
+    """
+    groups = first, second
+    scores = [np.array([sentence_chrf(run, references) for run in group]) for group in groups]
+    means = [group.mean(axis=0) for group in scores]
+    difference = means[0] - means[1]
+
+    def median_translation(line: int, group: int) -> list[Span]:
+        ranked = np.argsort(scores[group][:, line], kind="stable")
+        run = ranked[(len(ranked) - 1) // 2]  # of two, the lower one
+        return mark_differences(groups[group][run][line], references[line])[0]
+
+    def show(line: int) -> TwoTranslations:
+        mean = (float(means[0][line]), float(means[1][line]))
+        marked = median_translation(line, 0), median_translation(line, 1)
+        return TwoTranslations(1 + line, src[line], references[line], mean, marked)
+
+    order = np.argsort(-difference, kind="stable")
+    better = [show(line) for line in order[:SHOWN_EACH].tolist() if difference[line] > 0]
+    worse = [show(line) for line in order[::-1][:SHOWN_EACH].tolist() if difference[line] < 0]
+    return better, worse
+
+
+def mark_differences(first: str, second: str) -> tuple[list[Span], list[Span]]:
+    """Return both texts as spans of common and different words (a word diff)."""
+    cut = [split_pieces(text) for text in (first, second)]
+    # White space is no word, or all texts would have much in common.
+    solid = [[n for n, piece in enumerate(side) if not piece.isspace()] for side in cut]
+    one, other = ([side[n] for n in of] for side, of in zip(cut, solid, strict=True))
+    matcher = SequenceMatcher(None, one, other, autojunk=False)
+    common: tuple[set[int], set[int]] = (set(), set())
+    for block in matcher.get_matching_blocks():
+        common[0].update(solid[0][block.a : block.a + block.size])
+        common[1].update(solid[1][block.b : block.b + block.size])
+    first_spans, second_spans = map(_spans, cut, common)
+    return first_spans, second_spans
+
+
+def _spans(cut: list[str], common: set[int]) -> list[Span]:
+    def differs(number: int) -> bool:
+        if not cut[number].isspace():
+            return number not in common
+        # Between two words that differ, so does what parts them.
+        return 0 < number < len(cut) - 1 and not {number - 1, number + 1} & common
+
+    return [
+        Span("".join(cut[number] for number in run), is_different)
+        for is_different, run in groupby(range(len(cut)), key=differs)
+    ]
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of ``text`` in lower case, without punctuation."""
+    return _WORD.findall(text.lower())
+
+
+def split_pieces(text: str) -> list[str]:
+    """Split ``text`` into words, white space and single characters, which make it up again."""
+    return _PIECE.findall(text)

@@ -1,0 +1,90 @@
+"""Self-contained HTML pages, made of templates and of scripts that their policy allows."""
+
+from base64 import b64encode
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+
+from transformer_cli.base.errors import make_visible
+from transformer_cli.base.packages import __version__, import_extra
+from transformer_cli.config.differences import as_yaml
+
+_TEMPLATES = files("transformer_cli.extensions.report") / "template"
+_MAX_LENGTH = 500  # characters that are shown of a side of a pair that was left out
+
+
+def plotly_script() -> str:
+    """Return plotly.js as one script; raise MissingExtraError if it or Jinja is not installed."""
+    import_extra("jinja2", "report", "report")
+    return str(import_extra("plotly.offline", "report", "report").get_plotlyjs())
+
+
+def render_page(name: str, plotly: str | None, page_data: dict[str, Any], **values: object) -> str:
+    """Render the template NAME.html of ``values``, with its script NAME.js, which reads page_data.
+
+    Without what ``plotly_script`` gave, the page has no scripts. Jinja escapes all input, and its
+    control characters are made visible. Besides, the page's Content-Security-Policy allows its own
+    two scripts only, by their SHA-256, and no requests.
+    """
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FunctionLoader(_template),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_make_all_visible,
+    )
+    environment.filters.update(yaml=as_yaml, short=_shorten, sentence=_sentence, raw=_show_all)
+    scripts = []
+    if plotly is not None:
+        scripts = [plotly, _template("common.js") + _template(f"{name}.js")]
+    return environment.get_template(f"{name}.html").render(
+        page_data=_make_all_visible(page_data),
+        css=_template("page.css"),
+        scripts=scripts,
+        sums=[
+            f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}" for script in scripts
+        ],
+        version=__version__,
+        **values,
+    )
+
+
+def _template(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _make_all_visible(value: Any) -> Any:
+    """Return what a page shows, with the control characters of all strings in it as escapes."""
+    match value:
+        case dict():
+            return {_make_all_visible(key): _make_all_visible(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_make_all_visible(item) for item in value]
+        case str() if not hasattr(value, "__html__"):
+            return make_visible(value)
+        case _:
+            return value
+
+
+def _sentence(text: str) -> Any:
+    """Return a sentence for a cell of its own, where bidi controls that it has do no harm."""
+    from markupsafe import escape
+
+    return escape(make_visible(text, is_sentence=True))
+
+
+def _shorten(value: object) -> str:
+    """Return a value as it stands in a narrow cell: a number that was drawn has many digits."""
+    return f"{value:.4g}" if isinstance(value, float) else as_yaml(value)
+
+
+def _show_all(line: str) -> str:
+    """Return a line with all that is invisible as escapes, cut if it is long."""
+    shown = line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]} …"
+    return "".join(
+        character if character.isprintable() or character.isspace() else ascii(character)[1:-1]
+        for character in shown
+    )

@@ -1,0 +1,203 @@
+"""The report on a run as one self-contained HTML page."""
+
+import base64
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from transformer_cli.base.errors import CorpusError, InputError
+from transformer_cli.base.metrics import METRICS, USUAL, Metrics
+from transformer_cli.config.origins import chosen_settings, load_origins
+from transformer_cli.config.yaml import dump_config
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.sources import open_training_text
+from transformer_cli.data.token_arrays import encode_text
+from transformer_cli.evaluation.scoring import evaluate
+from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
+from transformer_cli.extensions.report import charts
+from transformer_cli.extensions.report.examples import SEED, choose_examples
+from transformer_cli.extensions.report.rendering import render_page
+from transformer_cli.inference.torch_engine import (
+    AttentionMaps,
+    TorchTranslator,
+    compute_attention_maps,
+)
+from transformer_cli.inference.translator import LongLine, TextTranslator, ignore
+from transformer_cli.model.transformer import count_parameters
+from transformer_cli.runs import metrics_log
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import corpus_directory
+from transformer_cli.text.protocol import ProgressBar
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
+
+ATTENTION_SENTENCES = 5  # of the split, whose attention is shown
+ATTENTION_STEPS = 255  # attention weights are kept in so many steps from 0 to 1, a byte each
+_FITTING_TOKENS = range(4, 31)  # of a sentence whose attention fits a screen
+_MAX_TOKENS = 200  # the page's size grows with their square
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A trained run, and the text to judge it by."""
+
+    name: str
+    run: RunDirectory
+    translator: TorchTranslator
+    checkpoint: str  # as it was named: 'best', say
+    step: int
+    split: str
+    text: ParallelText
+    searcher: TextTranslator[CTranslate2Engine] | None = None  # translates it, where it is faster
+    metrics: Metrics = USUAL
+
+
+def make_run_page(
+    subject: Subject,
+    attention: Sequence[dict[str, Any]],
+    plotly: str,
+    progress: ProgressBar,
+    translated: Callable[[int], object] = ignore,
+    on_long_line: Callable[[LongLine], object] = ignore,
+) -> str:
+    """Translate the split, score it, and return the page, with plotly.js in it.
+
+    ``attention`` is that of further sentences, by ``pack_sentence``. ``progress`` wraps passes over
+    lines, given a label, as tqdm would; ``translated`` is given the number of sentences just done.
+    """
+    translator, text = subject.translator, subject.text
+    encoded = encode_text(text, translator.tokenizers, progress)
+    result = evaluate(
+        translator,
+        text,
+        translated,
+        on_long_line=on_long_line,
+        thorough=True,
+        searcher=subject.searcher,
+        metrics=subject.metrics,
+    )
+    hypotheses, lengths = result.hypotheses, encoded.src.lengths.tolist()
+    values: dict[str, Any] = {
+        "decoding": translator.decoding,
+        "scores": result.scores,
+        "perplexity": metrics_log.perplexity(result.loss),
+        "lengths": charts.score_by_length(lengths, hypotheses, text.tgt, subject.metrics),
+        "rarity": _score_by_rarity(subject, hypotheses, progress),
+        "examples": choose_examples(text, hypotheses),
+        "trained": charts.read_trained(subject.run),
+        "unknown": [  # shares of tokens
+            float((side.ids == UNK_ID).mean()) if len(side.ids) else 0.0
+            for side in (encoded.src, encoded.tgt)
+        ],
+        "attention": [*attention, *_attend(subject, lengths)],
+    }
+    return _render(subject, values, plotly)
+
+
+def _render(subject: Subject, values: dict[str, Any], plotly: str) -> str:
+    """Return the page about a run and ``values``, which its translations have."""
+    run, config = subject.run, subject.translator.config
+    records = metrics_log.read_records(run.metrics)
+    validated = metrics_log.validations(records)
+    drawn = [
+        *charts.make_training_charts(records, subject.step),
+        *charts.make_length_chart(values["trained"], (config.data.src_lang, config.data.tgt_lang)),
+        *charts.make_breakdown_charts(values["lengths"], values["rarity"]),
+    ]
+    page_data = {
+        "charts": [chart.as_json() for chart in drawn],
+        "attention": values["attention"],
+        "subwords": not subject.translator.tokenizers.tgt.is_word_level,
+        "marks": {SPECIALS[BOS_ID]: "start", SPECIALS[EOS_ID]: "end"},
+    }
+    return render_page(
+        "page",
+        plotly,
+        page_data,
+        subject=subject,
+        data=config.data,
+        tokenizers=subject.translator.tokenizers,
+        metrics=METRICS,
+        charts={chart.name: chart for chart in drawn},
+        parameters=count_parameters(subject.translator.engine.model),
+        validations=validated,
+        validated_metrics=charts.measured_metrics(validated),
+        label_smoothing=config.training.label_smoothing,
+        settings=chosen_settings(config, load_origins(run.origins)),
+        trained_with=metrics_log.environment_of_training(records, subject.step),
+        config=dump_config(config),
+        **values,
+    )
+
+
+def _score_by_rarity(
+    subject: Subject, hypotheses: Sequence[str], progress: ProgressBar
+) -> list[charts.RarityBucket] | None:
+    """Return the recall of rare words; None for a run that was moved here without its text."""
+    references = subject.text.tgt
+    try:
+        earlier = corpus_directory(subject.run)
+        pairs = open_training_text(subject.translator.config.data, earlier).pairs()
+        targets = progress((tgt for _, tgt in pairs), "counting words")
+        seen = charts.count_words(targets, references)
+    except CorpusError:
+        return None
+    return charts.score_by_rarity(seen, hypotheses, references)
+
+
+def _attend(subject: Subject, lengths: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the attention of random sentences, if possible of a length that fits a screen."""
+    translator, text = subject.translator, subject.text
+    # Longer ones are translated in pieces; a tag needs room, too.
+    most = min(_MAX_TOKENS, translator.longest_source - 1)
+    whole = [number for number, length in enumerate(lengths) if 0 < length <= most]
+    fit = [number for number in whole if lengths[number] in _FITTING_TOKENS] or whole
+    maps = []
+    for number in sorted(random.Random(SEED).sample(fit, min(ATTENTION_SENTENCES, len(fit)))):
+        tagged = translator.with_tag(text.tags[number]) if text.tags else translator
+        line = text.src[number]
+        maps.append(pack_attention(line, compute_attention_maps(tagged, line)))
+    return maps
+
+
+def pack_sentence(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
+    """Return a sentence's attention by ``pack_attention``; raise InputError if it is too long."""
+    tokens = len(translator.tokenizers.encode_source(sentence).ids)
+    if tokens > _MAX_TOKENS:
+        raise InputError(
+            f"has {tokens:,} tokens, and at most {_MAX_TOKENS} can be shown; give a shorter one"
+        )
+    return pack_attention(sentence, compute_attention_maps(translator, sentence))
+
+
+def pack_attention(title: str, maps: AttentionMaps) -> dict[str, Any]:
+    """Return one sentence's weights as JSON values."""
+    src, tgt = maps.src_tokens, maps.tgt_tokens
+    # What a step of the decoder puts in is the word before the one that it writes.
+    put_in = [SPECIALS[BOS_ID], *tgt[:-1]]
+    kinds = {
+        "cross": _pack(tgt, src, maps.cross),
+        "encoder": _pack(src, src, maps.encoder),
+        "decoder": _pack(tgt, put_in, maps.decoder),
+    }
+    return {"title": title, "kinds": kinds}
+
+
+def _pack(queries: Sequence[str], keys: Sequence[str], weights: Tensor) -> dict[str, Any]:
+    """Return weights of the words that look, the queries, at the keys.
+
+    They are a byte each, layer by layer, head by head, query by query, in base64.
+    """
+    layers, heads, rows, columns = weights.shape
+    assert (rows, columns) == (len(queries), len(keys))
+    steps = np.rint(weights.numpy() * ATTENTION_STEPS).clip(0, ATTENTION_STEPS).astype(np.uint8)
+    return {
+        "queries": list(queries),
+        "keys": list(keys),
+        "layers": layers,
+        "heads": heads,
+        "weights": base64.b64encode(steps.tobytes()).decode("ascii"),
+    }

@@ -1,0 +1,332 @@
+"""Files of the web: fetched once into the user's cache, resumed, verified, kept by their sums.
+
+The URLs themselves hold no secrets, as ``text_path`` refuses those that do; redirects may.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urljoin, urlsplit
+
+from transformer_cli.base.artifact import Artifact, Record, read_record, write_record
+from transformer_cli.base.errors import CorpusError, hide_credentials, make_visible, size
+from transformer_cli.base.files import cache_directory, sha256 as sum_of
+from transformer_cli.base.writing import remove_directory, remove_leftovers
+from transformer_cli.extensions.stores.objects import call_in_time, split_web_url
+
+if TYPE_CHECKING:
+    from requests import Response
+
+# Seconds to connect to one address, of which a server may have several, and to wait for bytes.
+TIMEOUT = (5.0, 30.0)
+_CHUNK_BYTES = 1 << 18
+CHUNK_SECONDS = 60.0
+"""How long a server may take to begin its answer, or for each chunk of it: 4 KB/s."""
+_SPARE_BYTES = 64 << 20
+"""What is left free of a disk."""
+_CHECK_URL = "check the URL, and whether the file has moved"
+_OTHER_DISK = "free some, or set TRANSFORMER_CLI_CACHE to a directory on another disk"
+
+Say = Callable[[str], object]
+
+
+def tell(message: str) -> None:
+    """Write a line to stderr."""
+    with suppress(OSError):  # nobody reads it
+        print(hide_credentials(make_visible(message)), file=sys.stderr)
+
+
+def fetch(url: str, sha256: str | None = None, say: Say = tell, advice: str = _CHECK_URL) -> Path:
+    """Return a file of the web from the user's cache, where it is fetched to if it is not there.
+
+    An interrupted fetch is resumed if the server still has the same file. Processes that ask for
+    one file at the same time fetch it once.
+
+    Args:
+        url: of https, or of http, to this machine or with ``sha256``.
+        sha256: in hexadecimal, what the file must have; None: whatever comes is kept.
+        say: is told what is fetched, and how large it is.
+        advice: what to do if the server has no such file.
+
+    Raises:
+        CorpusError: it cannot be fetched, is another file, or has no room on the disk.
+    """
+    from filelock import FileLock, Timeout
+
+    if found := find(url, sha256):
+        return found
+    place = _cache() / _digest(url)
+    with _naming_errors(url, place.parent, advice):
+        _check_url(url, sha256)
+        # As CTranslate2's conversions are kept only where nobody else may write.
+        place.parent.parent.parent.mkdir(parents=True, exist_ok=True)
+        for directory in (place.parent.parent, place.parent):
+            directory.mkdir(mode=0o700, exist_ok=True)
+        lock = FileLock(place.with_suffix(".lock"))
+        try:
+            held = lock.acquire(timeout=1)
+        except Timeout:
+            say(f"{url}: waiting for another process that is fetching it")
+            held = lock.acquire()
+        with held:
+            if found := find(url, sha256):  # another process was faster
+                return found
+            remove_leftovers(place.parent)
+            _download(url, sha256, place, say, advice)
+            return _keep(url, sha256, place, say)
+
+
+def find(url: str, sha256: str | None = None) -> Path | None:
+    """Return a file of the web if it is in the user's cache, as it was fetched."""
+    if sha256 is None:
+        if (known := read_record(_cache() / f"{_digest(url)}.json", Record)) is None:
+            return None
+        sha256 = known.made_of["sha256"]
+    kept = _kept(url, sha256)
+    record = kept.read()
+    return None if record is None or kept.find_damage(record) else kept.path / _name(url)
+
+
+def local_path(path: Path, sha256: str | None = None) -> Path:
+    """Return the path of what a URL of the web names, fetched; any other path as it is.
+
+    Raises what ``fetch`` does.
+    """
+    if (split := split_web_url(path)) is None:
+        return path
+    url, name = split
+    if "*" in url or "?" in url:
+        problem = "* and ? are wildcards for files in a zip archive only; give the URL of one file"
+        raise CorpusError(f"{path}: {problem}")
+    return fetch(url, sha256) / name
+
+
+def is_fetched(path: Path, sha256: str | None = None) -> bool:
+    """Return whether ``local_path`` would fetch nothing."""
+    split = split_web_url(path)
+    return split is None or find(split[0], sha256) is not None
+
+
+def _cache() -> Path:
+    return cache_directory("fetched").absolute()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _kept(url: str, sha256: str) -> Artifact[Record]:
+    """Return where a file is kept: by its sum, and the name that says what it is."""
+    return Artifact(_cache() / _digest(f"{sha256} {_name(url)}"), Record, ".fetched.json")
+
+
+def _name(url: str) -> str:
+    name = unquote(re.split("[?#]", url)[0]).rpartition("/")[2]
+    return re.sub(r"[^\w.@+=-]", "_", name)[-60:].lstrip(".") or "file"
+
+
+# --- what may be asked for ------------------------------------------------------------------------
+
+
+def _check_url(url: str, sha256: str | None, before: str = "") -> None:
+    """Raise CorpusError unless a URL, to which ``before`` may redirect, is safe to read.
+
+    ValueError is raised if it is none.
+    """
+    if "\\" in url:  # after which requests might find another host than we do
+        raise ValueError
+    scheme, host = urlsplit(url).scheme, urlsplit(url).hostname or ""
+    may_be_http = scheme == "http" and not before.startswith("https:")
+    if (scheme == "https" and host) or (may_be_http and (sha256 is not None or _is_local(host))):
+        return
+    problem = "only https URLs are fetched"
+    if may_be_http:
+        problem = "plain http can be tampered with; use https, or give the file's sha256"
+    led = f"{hide_credentials(before)}: the server redirects to " if before else ""
+    raise CorpusError(f"{led}{hide_credentials(url)}: {problem}")
+
+
+def _is_local(host: str) -> bool:
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"
+
+
+# --- fetching -------------------------------------------------------------------------------------
+
+
+def _download(url: str, sha256: str | None, place: Path, say: Say, advice: str) -> None:
+    """Fetch what is missing of a file, beside ``place``."""
+    import requests
+
+    part = place.with_suffix(".part")
+    record = read_record(place.with_suffix(".part.json"), Record)
+    known = {} if record is None else record.made_of  # the version that the beginning is of
+    have = part.stat().st_size if known and part.is_file() else 0
+    if have and str(have) == known["size"]:
+        return
+
+    def check(response: "Response", **_: object) -> None:
+        if response.is_redirect:
+            target = urljoin(response.url, response.headers["location"])
+            _check_url(target, sha256, before=response.url)
+        # Or requests would decompress a .gz that its server takes for text.
+        response.raw.headers.pop("Content-Encoding", None)
+
+    headers = {"Accept-Encoding": "identity"}
+    if have:
+        headers |= {"Range": f"bytes={have}-", "If-Range": known["version"]}
+    how = {"headers": headers, "stream": True, "timeout": TIMEOUT, "hooks": {"response": check}}
+    response = call_in_time(CHUNK_SECONDS, requests.get, url, **how)
+    with _closing(response):
+        goes_on = bool(have) and _goes_on(response, known, have)
+        if have and not goes_on and response.status_code in (206, 416):  # of another version
+            part.unlink()
+            _download(url, sha256, place, say, advice)
+            return
+        if response.status_code != 200 and not goes_on:
+            raise requests.HTTPError(response=response)
+        is_page = response.headers.get("Content-Type", "").startswith("text/html")
+        if sha256 is None and (is_page or response.headers.get("Content-Length") == "0"):
+            sent = "a web page" if is_page else "an empty file"
+            raise CorpusError(f"{url}: could not be fetched: the server sent {sent}; {advice}")
+        _write(response, url, place, have if goes_on else 0, say)
+
+
+@contextmanager
+def _closing(response: "Response") -> Iterator[None]:
+    """Close a response, unless a thread may still read it, as closing would wait for that."""
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, Exception) and not isinstance(error, TimeoutError):
+            response.close()
+        raise
+    response.close()
+
+
+def _goes_on(response: "Response", known: dict[str, str], have: int) -> bool:
+    """Return whether a response is the rest of the known version."""
+    rest = f"bytes {have}-{int(known['size']) - 1}/{known['size']}"
+    is_rest = response.status_code == 206 and response.headers.get("Content-Range") == rest
+    return is_rest and _version(response) in ("", known["version"])
+
+
+def _version(response: "Response") -> str:
+    """Return what tells versions of the file apart; '': the server says nothing that does."""
+    tag = str(response.headers.get("ETag", "W/"))
+    return str(response.headers.get("Last-Modified", "")) if tag.startswith("W/") else tag
+
+
+def _write(response: "Response", url: str, place: Path, have: int, say: Say) -> None:
+    """Append a response to the ``have`` bytes that are there."""
+    import requests
+    from tqdm import tqdm
+
+    rest = response.headers.get("Content-Length", "")
+    total = have + int(rest) if rest.isdecimal() else None
+    room = max(0, shutil.disk_usage(place.parent).free - _SPARE_BYTES)
+    too_large = f"more than the {size(room)} to spare on the disk of {place.parent}; {_OTHER_DISK}"
+    if total is not None and total - have > room:
+        raise CorpusError(f"{url}: needs {size(total - have)}, {too_large}")
+    part, record = place.with_suffix(".part"), place.with_suffix(".part.json")
+    if not have:
+        part.unlink(missing_ok=True)
+        record.unlink(missing_ok=True)
+        if total is not None and (version := _version(response)):
+            write_record(record, Record(made_of={"version": version, "size": str(total)}))
+    known = "a file of unknown size" if total is None else size(total)
+    resumed = f", of which {size(have)} are there," if have else ""
+    say(f"{url}: fetching {known}{resumed} to {place.parent}")
+    with (
+        part.open("ab") as file,
+        tqdm(
+            desc=_name(url),
+            total=total,
+            initial=have,
+            unit="B",
+            unit_scale=True,
+            leave=False,
+            disable=None,  # unless stderr is a terminal
+            file=sys.stderr,
+        ) as bar,
+    ):
+        chunks = response.iter_content(_CHUNK_BYTES)
+        while chunk := call_in_time(CHUNK_SECONDS, next, chunks, b""):
+            bar.update(file.write(chunk))
+            if file.tell() - have > room:
+                file.truncate(0)
+                raise CorpusError(f"{url}: needs {too_large}")
+        if total is not None and file.tell() != total:  # which urllib3 1 does not notice
+            raise requests.ConnectionError
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _keep(url: str, sha256: str | None, place: Path, say: Say) -> Path:
+    """Move a fetched file to where it is kept, if it has the right sum."""
+    part = place.with_suffix(".part")
+    found = sum_of(part)
+    if sha256 not in (None, found):
+        part.unlink()
+        raise CorpusError(
+            f"{url}: is not the file that was asked for (its SHA-256 begins {found[:12]}, not "
+            f"{str(sha256)[:12]}), and was not kept; check the URL and the sum, and whether "
+            "there is a new version"
+        )
+    record = Record(made_of={"url": url, "sha256": found})
+    if (kept := find(url, found)) is None:
+        artifact = _kept(url, found)
+        if artifact.path.is_dir():
+            remove_directory(artifact.path)  # it is damaged
+
+        def add(directory: Path) -> Record:
+            try:
+                (directory / _name(url)).hardlink_to(part)  # so that an interruption costs nothing
+            except (OSError, NotImplementedError):  # the file system has no links
+                part.replace(directory / _name(url))
+            return record
+
+        artifact.make(add)
+        kept = artifact.path / _name(url)
+    write_record(place.with_suffix(".json"), record)
+    for left in (".part", ".part.json"):
+        place.with_suffix(left).unlink(missing_ok=True)
+    if sha256 is None:
+        say(f"{kept}: sha256: {found}")
+    return kept
+
+
+@contextmanager
+def _naming_errors(url: str, cache: Path, advice: str) -> Iterator[None]:
+    """Turn errors of the connection and of the disk into one that names the URL."""
+    import requests
+
+    try:
+        yield
+    except requests.HTTPError as error:
+        status = 0 if error.response is None else error.response.status_code
+        is_busy = status >= 500 or status == 429
+        problem = f"the server answered {status}; {'try again later' if is_busy else advice}"
+    except requests.TooManyRedirects:
+        problem = "the server redirects without end; check the URL"
+    except ValueError:  # requests' and urllib3's, too
+        problem = "it is no valid URL, or redirects to one that is not; check it"
+    except requests.RequestException as error:
+        problem = f"no connection, or it broke off ({type(error).__name__}); run the command again"
+        problem += " to resume"
+    except TimeoutError as error:
+        problem = f"{error} for {_CHUNK_BYTES >> 10} KB or less; run the command again to resume"
+    except OSError as error:
+        reason = error.strerror or error
+        problem = f"cannot be written to {cache} ({reason}); if its disk is full, {_OTHER_DISK}"
+    else:
+        return
+    raise CorpusError(f"{url}: could not be fetched: {problem}")

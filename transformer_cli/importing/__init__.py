@@ -1,1 +1,0 @@
-"""Models that other programs made, as runs."""

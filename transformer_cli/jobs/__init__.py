@@ -1,1 +1,0 @@
-"""Sweeps and distillations as jobs, and what runs these; growing a run; what a machine can do."""

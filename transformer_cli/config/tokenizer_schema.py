@@ -1,21 +1,28 @@
 """The settings of the tokenizers, one class for each kind."""
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from transformer_cli.config.sections import Count, FilePath, Language, Section, setting
+from transformer_cli.config.sections import Count, FilePath, Kinds, Language, Section, setting
 from transformer_cli.extensions.constraints.protection import ProtectedParts
 
 
 class TokenizerSection(Section):
     """The settings of a tokenizer kind, whose module is ``text/kinds/<kind>.py``."""
 
+    place = "tokenizer"
     file_key: ClassVar[str | None] = None
     """The key of existing files, which ``src_`` and ``tgt_`` before it are for one side of."""
 
     kind: str
+    if TYPE_CHECKING:  # a field of each kind, or a property
+
+        @property
+        def lowercase(self) -> bool:
+            """Return whether both sides are lowercased, output included."""
+
     protect: ProtectedParts = setting(
         [],
         "parts of a line that are translated as they are, a token each: printf ('%s'), "
@@ -192,6 +199,9 @@ class MarianConfig(TokenizerSection):
 
 
 TokenizerConfig = Annotated[
-    WordsConfig | SentencePieceConfig | WordPieceConfig | HuggingFaceConfig | MarianConfig,
-    Field(discriminator="kind"),
+    TokenizerSection,
+    Kinds(
+        "tokenizer",
+        *(WordsConfig, SentencePieceConfig, WordPieceConfig, HuggingFaceConfig, MarianConfig),
+    ),
 ]

@@ -52,6 +52,7 @@ def split_names(data: DataConfig) -> list[str]:
         case CorpusData():
             drawn = ["test"] if data.split is not None and data.split.test else []
             return ["train", "val", *drawn, *data.test]
+    raise AssertionError(data.kind)
 
 
 def default_split(data: DataConfig) -> str:
@@ -96,8 +97,7 @@ def open_split(
             return open_pair(_file_pairs(data)[split])
         case CorpusData():
             return _find_prepared(split, earlier)
-        case ImportedData():
-            raise AssertionError("it has no splits")
+    raise AssertionError("it has no splits")
 
 
 def open_training_text(data: DataConfig, earlier: Path | None = None) -> PairSource:

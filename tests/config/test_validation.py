@@ -209,13 +209,13 @@ def test_wrong_added_pairs(data: str, message: str) -> None:
         ),
         (
             "data: {kind: copy}\ntokenizer:\n  kind: [1]\n",
-            "x.yaml:3: tokenizer.kind: expected 'words', 'sentencepiece', 'wordpiece', "
-            "'huggingface' or 'marian', found a list of 1",
+            "x.yaml:3: tokenizer.kind: expected 'words', 'sentencepiece', 'marian', "
+            "'wordpiece' or 'huggingface', found a list of 1",
         ),
         (
             "data: {kind: copy}\ntokenizer:\n  lowercase: true\n",
-            "x.yaml:2: tokenizer.kind: missing; it is 'words', 'sentencepiece', 'wordpiece', "
-            "'huggingface' or 'marian'",
+            "x.yaml:2: tokenizer.kind: missing; it is 'words', 'sentencepiece', 'marian', "
+            "'wordpiece' or 'huggingface'",
         ),
         (
             "tokenizer: {kind: words}\n",

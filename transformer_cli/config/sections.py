@@ -150,14 +150,15 @@ class Kinds:
 
     def names(self) -> list[str]:
         """Return the kinds that are installed."""
-        return [*self._core, *registry.entries(self._interface)]
+        added = registry.entries(self._interface).items()
+        return [*self._core, *(name for name, entry in added if "settings" in entry.facts)]
 
     def find(self, kind: str) -> type[Section] | None:
         """Return the class of a kind."""
         if kind in self._core:
             return self._core[kind]
         entry = registry.find(self._interface, kind)
-        return entry.load("settings") if entry else None
+        return entry.load("settings") if entry and "settings" in entry.facts else None
 
     def _read(self, value: object) -> Section:
         if isinstance(value, Section):

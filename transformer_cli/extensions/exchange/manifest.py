@@ -13,4 +13,5 @@ provides = {
             "help": "Make a run of a Marian model of transformers, such as OPUS-MT's.",
         },
     },
+    "tokenizer": {"marian": {"load": "marian:Manifest"}},
 }

@@ -14,6 +14,7 @@ from transformer_cli.config.setting_tree import parse
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsConfig
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import dump_config, load_config
+from transformer_cli.extensions.corpora.settings import find_more
 
 _REQUIRED = "data: {kind: copy}\ntokenizer: {kind: words}\n"
 
@@ -166,7 +167,7 @@ def test_paths_of_inheritance_and_of_added_pairs_start_here() -> None:
     )
     assert config.init == Path.cwd() / "runs" / "a"
     assert isinstance(config.data, ToyData)
-    assert [(pair.src, pair.tgt) for pair in config.data.more] == [
+    assert [(pair.src, pair.tgt) for pair in find_more(config.data)] == [
         (Path.cwd() / "a", Path.home() / "b"),
         (Path("/c"), Path.cwd() / "d"),
     ]

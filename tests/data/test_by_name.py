@@ -16,10 +16,11 @@ from cli.process import Finished, assert_refused, run
 from web import Web, serve
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.config.data_schema import CorpusData, FilesData, SourceConfig
+from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.schema import Config
 from transformer_cli.data.sources import open_split
 from transformer_cli.extensions.corpora.opening import open_source
+from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
 from transformer_cli.extensions.stores import by_name, opus
 from transformer_cli.extensions.stores.by_name import list_fetched
 from transformer_cli.runs.directory import RunDirectory, find_import_source

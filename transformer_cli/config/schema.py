@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 
 from transformer_cli.base.metrics import SelectName, TokenizerName
 from transformer_cli.config.choices import HIGHEST_PENALTY, LARGEST_BEAM, MOST_BATCH_TOKENS
-from transformer_cli.config.data_schema import DataConfig, tag_names
+from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.sections import (
     Count,
     CountOrZero,
@@ -320,7 +320,7 @@ class Config(Section):
                     f"training.{key}: needs merges to leave out (tokenizer.kind sentencepiece "
                     "with model_type: bpe); leave it at 0"
                 )
-        if self.training.concatenate and (self.tokenizer.protect or tag_names(self.data)):
+        if self.training.concatenate and self.tokenizer.protect:
             raise ValueError(
                 "training.concatenate: tags (tag) and placeholders (protect) belong to one line, "
                 "not to several, one behind another; leave it at 0, or leave them out"

@@ -15,12 +15,6 @@ from pydantic_core import ErrorDetails
 
 from transformer_cli.base.errors import ConfigError, did_you_mean
 from transformer_cli.config import setting_tree as tree
-from transformer_cli.config.data_schema import (
-    TAG_PATTERN,
-    TWO_NAMES,
-    SourceConfig,
-    describe_source,
-)
 from transformer_cli.config.foreign import our_key, our_kind
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Kinds, Section, extend_fully, list_added
@@ -31,8 +25,8 @@ S = TypeVar("S", bound=Section)
 _MAX_KEYS_LISTED = 9
 _MAX_OTHER_ERRORS = 20
 
-# What the schema expects, by the type of the error, pydantic's or ours. Only language codes and
-# tags have patterns.
+# What the schema expects, by the type of the error, pydantic's or ours. Only language codes have
+# patterns.
 _EXPECTED = {
     "int_type": "a whole number",
     "float_type": "a number",
@@ -46,8 +40,7 @@ _EXPECTED = {
     "less_than": "less than {lt}",
     "less_than_equal": "at most {le}",
     "literal_error": "{expected}",
-    "column": "the number of a column, from 1, or its name",
-    "encoding": "an encoding such as cp1252 or utf-16",
+    "expected": "{what}",
     "too_long": "a list of {max_length}",
     "too_short": "a list of at least {min_length}",
     **dict.fromkeys(("list_type", "tuple_type"), "a list"),
@@ -112,18 +105,11 @@ def _explain(schema: type[Section], error: ErrorDetails, values: Any) -> tuple[t
             below = re.findall(r"\[\d+\]|[^.[\]]+", message[1])
             steps = (int(key[1:-1]) if key.startswith("[") else key for key in below)
             return (*keys, *steps), message[2]
-        case "url":
+        case "refused":
             return keys, error["msg"]
-        case "string_pattern_mismatch" if context["pattern"] == TAG_PATTERN:
-            return keys, f"expected at most 32 letters, digits, - and _, found {found}"
-        case "string_pattern_mismatch" if context["pattern"] == TWO_NAMES:
-            known = {"opus": "CORPUS/VERSION, as transformer-cli init --from opus lists them"}
-            return keys, f"expected {known.get(str(keys[-1]), 'OWNER/NAME')}, found {found}"
         case name if name in _EXPECTED:
             text = f"expected {_EXPECTED[name].format(**context)}, found {found}"
-            if wanted is SourceConfig and isinstance(error["input"], str):
-                text += f"; write {describe_source(error['input'])}"
-            return keys, text
+            return keys, text + (wanted.advise(error["input"]) if _is_section(wanted) else "")
         case _:
             return keys, f"{error['msg']}, found {found}"
 

@@ -13,13 +13,7 @@ from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.config.data_schema import (
-    CopyData,
-    DataSection,
-    FilePair,
-    FilesData,
-    ToyData,
-)
+from transformer_cli.config.data_schema import CopyData, DataSection, FilePair, FilesData, ToyData
 from transformer_cli.config.shipped import TOY, shipped_directory
 from transformer_cli.data.corpus import PairProgress, ParallelFiles, ParallelText
 from transformer_cli.extensions.corpora.opening import open_pair

@@ -22,12 +22,13 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.base.files import read_json, read_small
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
-from transformer_cli.config.data_schema import PATH_KEYS, DataConfig
+from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.differences import MAY_CHANGE, Difference, as_yaml, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.sources import open_kind
+from transformer_cli.extensions.corpora.settings import PATH_KEYS
 from transformer_cli.extensions.corpora.units import matching_files
 from transformer_cli.extensions.stores.by_name import Fetched, FetchedRecord, list_fetched
 from transformer_cli.extensions.stores.objects import (

@@ -21,10 +21,11 @@ from transformer_cli.base.errors import (
     UsageError,
 )
 from transformer_cli.base.writing import whole_file
-from transformer_cli.config.data_schema import CorpusData, FilePair
+from transformer_cli.config.data_schema import FilePair
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.pieces import cut_lines
 from transformer_cli.extensions.corpora.preparing import is_prepared, prepare_corpus
+from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.corpora.units import matching_files
 from transformer_cli.extensions.stores import objects
 from transformer_cli.extensions.stores.objects import ObjectPath, open_object, text_path

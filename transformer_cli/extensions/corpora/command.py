@@ -12,8 +12,8 @@ from transformer_cli.cli.options import option
 
 with lazy_imports():
     from transformer_cli.base import compression, writing
-    from transformer_cli.config import data_schema, yaml
-    from transformer_cli.extensions.corpora import preparing
+    from transformer_cli.config import yaml
+    from transformer_cli.extensions.corpora import preparing, settings
     from transformer_cli.extensions.report import rendering
 
 
@@ -37,7 +37,7 @@ def clean(
       transformer-cli clean my.yaml -o cleaned --report cleaned.html
     """
     data = yaml.load_config(config, set_ or []).data
-    if not isinstance(data, data_schema.CorpusData):
+    if not isinstance(data, settings.CorpusData):
         raise ConfigError(
             f"{config}: data.kind is {data.kind}; clean needs kind corpus, with the text as sources"
         )
@@ -47,7 +47,7 @@ def clean(
         if place == new:
             raise UsageError(f"--report {report}: is the directory of -o; give the name of a file")
         if place.parent != new:
-            sources, keys = data_schema.list_sources(data), data_schema.PATH_KEYS
+            sources, keys = settings.list_sources(data), settings.PATH_KEYS
             texts = [("data.sources", getattr(each, key)) for each in sources for key in keys]
             options.check_output(report, "--report", [("CONFIG", config), *texts])
         elif preparing.is_written(place.name):

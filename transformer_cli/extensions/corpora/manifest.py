@@ -2,7 +2,14 @@
 
 api = 1
 provides = {
-    "corpus": {"corpus": {"load": "kind:SourcesKind"}},
+    "corpus": {"corpus": {"settings": "settings:CorpusData", "load": "kind:SourcesKind"}},
+    "setting": {
+        "data.more": {
+            "load": "settings:MoreSettings",
+            "kinds": ("files", "multi30k", "toy"),
+        },
+        "data.replay": {"load": "settings:ReplaySettings", "kinds": ("files",)},
+    },
     # What is trained on beside the split train, and how often each part is drawn.
     "mixing": {
         "sources": {

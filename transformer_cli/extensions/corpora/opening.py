@@ -8,9 +8,10 @@ from pathlib import Path
 from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.compression import is_compressed
 from transformer_cli.base.errors import CorpusError, UsageError
-from transformer_cli.config.data_schema import FilePair, SourceConfig
+from transformer_cli.config.data_schema import FilePair
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
 from transformer_cli.extensions.corpora.po import PoReader
+from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.corpora.tables import SEPARATED_BY_TABS, FieldsReader, TsvReader
 from transformer_cli.extensions.corpora.tmx import TmxReader
 from transformer_cli.extensions.corpora.units import BadUnits, UnitReader, matching_files

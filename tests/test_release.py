@@ -29,9 +29,11 @@ def test_a_version_that_the_changelog_has_not_is_refused() -> None:
 
 def test_the_release_reads_the_version_where_it_is() -> None:
     workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
-    (expression,) = re.findall(r"sed -n 's/(.+)/\\1/p' (?=transformer_cli/packages\.py)", workflow)
+    (expression,) = re.findall(
+        r"sed -n 's/(.+)/\\1/p' (?=transformer_cli/base/packages\.py)", workflow
+    )
     pattern = expression.replace(r"\(", "(").replace(r"\)", ")")
-    source = (ROOT / "transformer_cli" / "packages.py").read_text(encoding="utf-8")
+    source = (ROOT / "transformer_cli" / "base" / "packages.py").read_text(encoding="utf-8")
     assert re.findall(pattern, source, re.M) == [__version__]
 
 

@@ -14,7 +14,7 @@ import children
 import psutil
 import pytest
 
-from extensions.experiments.conftest import Start
+from extensions.experiments.conftest import Start, directory as directory, start as start
 from extensions.experiments.test_runner import _events, _wait_for
 from transformer_cli.base import writing
 from transformer_cli.base.errors import RunInUseError

@@ -15,7 +15,8 @@ from cli.same import assert_same_run
 
 from extensions.cluster.dask_cluster import CAN_CUT, DaskCluster, Worker, wait_until
 from extensions.experiments.conftest import Start, directory as directory, start as start
-from extensions.experiments.test_runner import _events
+from extensions.experiments.test_runner import _events, _wait_for
+from transformer_cli.extensions.cluster import fence
 from transformer_cli.extensions.experiments.groups import read_run_state
 
 pytestmark = pytest.mark.posix
@@ -260,3 +261,17 @@ def test_a_sweep_ends_in_the_same_bytes(
         for name in ("translations.txt", "scores.json"):
             scored = Path("scores/test", *run.parts[1:], name)
             assert (sweeping.out / scored).read_bytes() == (alone / scored).read_bytes()
+
+
+@pytest.mark.posix
+def test_a_job_that_is_taken_over_is_started_again(directory: Path, start: Start) -> None:
+    (directory / "sweep.yaml").write_text(
+        "base: base.yaml\nseeds: 1\ngrid: {model.dropout: [0.1]}\n"
+    )
+    process = start(jobs=1, STEP_SECONDS="0.1")
+    _wait_for(directory, "runs/*/*/counted")
+    (owner,) = (directory / "out/jobs/runs").rglob("*.owner")
+    fence.raise_fence(owner)
+    assert [kind for kind, _ in _events(process)] == ["started", "done"] * 2
+    (counted,) = (directory / "out").glob("runs/*/*/counted")
+    assert counted.read_text() == "0123456789"

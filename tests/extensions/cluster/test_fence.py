@@ -14,8 +14,6 @@ import children
 import psutil
 import pytest
 
-from extensions.experiments.conftest import Start, directory as directory, start as start
-from extensions.experiments.test_runner import _events, _wait_for
 from transformer_cli.base import writing
 from transformer_cli.base.errors import RunInUseError
 from transformer_cli.extensions.cluster import fence
@@ -216,17 +214,3 @@ def test_a_directory_that_the_worker_lacks_is_told(command: Command) -> None:
     assert ended.message.endswith(
         "has no directory /nowhere; work on a disk that all workers see under one path"
     )
-
-
-@pytest.mark.posix
-def test_a_job_that_is_taken_over_is_started_again(directory: Path, start: Start) -> None:
-    (directory / "sweep.yaml").write_text(
-        "base: base.yaml\nseeds: 1\ngrid: {model.dropout: [0.1]}\n"
-    )
-    process = start(jobs=1, STEP_SECONDS="0.1")
-    _wait_for(directory, "runs/*/*/counted")
-    (owner,) = (directory / "out/jobs/runs").rglob("*.owner")
-    fence.raise_fence(owner)
-    assert [kind for kind, _ in _events(process)] == ["started", "done"] * 2
-    (counted,) = (directory / "out").glob("runs/*/*/counted")
-    assert counted.read_text() == "0123456789"

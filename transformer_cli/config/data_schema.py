@@ -176,7 +176,9 @@ class FilesData(DataSection):
     kind: Literal["files"]
     train: FilePair = Field(description="training pairs")
     val: FilePair = Field(description="validation pairs")
-    test: dict[str, FilePair] = setting({}, "test splits, by name")
+    test: dict[str, FilePair] = setting(
+        {}, "test splits, by name", may_change=True, may_differ=True
+    )
 
     @model_validator(mode="after")
     def _split_names_are_free(self) -> Self:

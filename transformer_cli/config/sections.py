@@ -57,9 +57,22 @@ Language = Annotated[
 ]
 
 
-def setting(default: Any, description: str) -> Any:
-    """Return the field of a setting that need not be given."""
-    return Field(default, description=description)
+def setting(
+    default: Any, description: str | None, *, may_change: bool = False, may_differ: bool = False
+) -> Any:
+    """Return the field of a setting that need not be given.
+
+    Args:
+        default: its value then.
+        description: what it is and its unit; a section has its docstring instead.
+        may_change: weights do not depend on it, apart from how long training goes on, so a
+            training can be resumed with another value. docs/configuration.md says what it does.
+        may_differ: runs that differ in nothing else are of one group, of which ``compare`` gives
+            a mean.
+    """
+    facts = {"may_change": may_change, "may_differ": may_differ}
+    given: Any = {name: True for name, value in facts.items() if value} or None
+    return Field(default, description=description, json_schema_extra=given)
 
 
 class Section(BaseModel):

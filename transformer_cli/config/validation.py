@@ -3,7 +3,6 @@
 import os.path
 import re
 from collections.abc import Collection
-from difflib import get_close_matches
 from operator import itemgetter
 from pathlib import Path
 from types import NoneType
@@ -15,7 +14,6 @@ from pydantic_core import ErrorDetails
 
 from transformer_cli.base.errors import ConfigError, did_you_mean
 from transformer_cli.config import setting_tree as tree
-from transformer_cli.config.foreign import our_key, our_kind
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Kinds, Section, extend_fully, list_added
 from transformer_cli.config.shipped import iter_settings
@@ -52,8 +50,6 @@ _EXPECTED = {
 }
 # What the schema's own validators say: a key, and what is wrong with it.
 _VALIDATORS_MESSAGE = re.compile(r"([a-z_[].*?): (.*)", re.DOTALL)
-# Similarity, from 0 to 1, from which a key counts as a typo of another.
-_TYPO_SIMILARITY = 0.8
 
 
 def validate_as(schema: type[S], root: tree.Node) -> S:
@@ -97,7 +93,7 @@ def _explain(schema: type[Section], error: ErrorDetails, values: Any) -> tuple[t
         case "union_tag_invalid":
             kinds, kind = wanted.names(), error["input"]["kind"]
             text = f"expected {_join_with_or(kinds)}, found {tree.describe_value(kind)}"
-            hint = did_you_mean(kind, kinds, our_kind(str(kind), kinds))
+            hint = did_you_mean(kind, kinds)
             return (*keys, "kind"), f"{text}; {hint}" if hint else text
         case "value_error":
             message = _VALIDATORS_MESSAGE.fullmatch(str(context["error"]))
@@ -122,33 +118,16 @@ def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -
     place = tree.join_keys(keys[:-1])
     settings = {key for key, _ in iter_settings()} if is_config else set()
     own = [key for key in settings if key.endswith(f".{name}")]
-    # Ours, in another section; those of data are of some of its kinds only.
+    # A key of another section; those of data are of some of its kinds only.
     is_elsewhere = len(own) == 1 and own[0] != f"{place}.{name}"
-    if is_elsewhere and not (place.startswith("data") and own[0].startswith("data.")):
-        known: str | None = own[0]
-    else:
-        ours = our_key(name) if is_config else None
-        known = _key_in_other_tools(name, place, allowed, ours)
+    is_other_kinds = place.startswith("data") and is_elsewhere and own[0].startswith("data.")
+    known = own[0] if is_elsewhere and not is_other_kinds else None
     text = "unknown key"
     if "kind" in allowed:
         text += f" for kind {_join_with_or(get_args(section.model_fields['kind'].annotation))}"
     listed = f"the keys are {', '.join(allowed)}" if len(allowed) <= _MAX_KEYS_LISTED else None
     hint = did_you_mean(name, allowed, known) or listed
     return f"{text}; {hint}" if hint else text
-
-
-def _key_in_other_tools(
-    name: str, section: str, allowed: Collection[str], ours: str | None
-) -> str | None:
-    """Return our key if others call it ``name``: bare in its section, else in full."""
-    for other, key in (("type", "kind"), ("mo", "po")):
-        if name == other and key in allowed:
-            return key
-    above, _, key = (ours or "").rpartition(".")
-    if above == section:
-        return key if key in allowed else None
-    # A typo of a key of this section is likelier than a key of another section.
-    return None if get_close_matches(name, allowed, cutoff=_TYPO_SIMILARITY) else ours
 
 
 def _explain_missing(section: Any, key: str) -> str:

@@ -295,7 +295,9 @@ class CorpusData(ReplaySettings, DataSection):
         None, "draws val and test from the sources; null: val is given"
     )
     val: SourceConfig | None = setting(None, "validation pairs, if they are not drawn")
-    test: dict[str, SourceConfig] = setting({}, "further test splits, by name")
+    test: dict[str, SourceConfig] = setting(
+        {}, "further test splits, by name", may_change=True, may_differ=True
+    )
     filters: list[FilterName] = setting(
         ["blank", "duplicates"], "which pairs of the sources are left out"
     )

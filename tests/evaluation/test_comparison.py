@@ -8,6 +8,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from transformer_cli.base.errors import CorpusError, RunError, TransformerCliError, UsageError
+from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.evaluation.scores import paired_bootstrap, score, score_systems
@@ -143,7 +144,7 @@ def test_one_runs_split_is_a_text_for_all(tmp_path: Path) -> None:
 def with_test(run: ComparedRun, name: str) -> ComparedRun:
     """The same with its validation pairs as another test split."""
     data = run.config.data
-    assert data.kind == "files"
+    assert isinstance(data, FilesData)
     return compared_run(run.name, data=data.model_copy(update={"test": {name: data.val}}))
 
 

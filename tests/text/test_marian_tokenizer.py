@@ -1,4 +1,4 @@
-"""Marian's tokenizers: transformers' own are compared in tests/importing."""
+"""Marian's tokenizers: transformers' own are compared in tests/extensions/exchange."""
 
 import io
 from pathlib import Path

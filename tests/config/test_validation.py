@@ -414,8 +414,7 @@ def test_tying_needs_one_vocabulary(tokenizer: dict[str, object], is_one: bool) 
     ("setting", "hint"),
     [
         ("training: {max_step: 3}\n", "max_steps"),
-        ("model: {layers: 3}\n", "num_encoder_layers"),
-        ("training: {lr: 3}\n", "training.schedule.peak"),
+        ("training: {vocab_size: 3}\n", "tokenizer.vocab_size"),
         ("training: {schedule: {kind: bpe}}\n", None),
     ],
 )
@@ -475,7 +474,6 @@ def test_a_column_that_can_not_be_is_told_once(column: str) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("{mo: a.mo}", "data.sources[0].mo: unknown key; did you mean 'po'?"),
         *(
             (
                 name,

@@ -9,7 +9,7 @@ from pathlib import Path
 from transformer_cli.base.errors import CorpusError, RunError, UsageError
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.data_schema import DataConfig
-from transformer_cli.config.differences import as_yaml
+from transformer_cli.config.differences import as_yaml, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import check_has_splits, default_split, load_split, split_names

@@ -2,6 +2,7 @@
 
 api = 1
 provides = {
+    "corpus": {"imported": {"load": "imported:ImportedKind"}},
     "command": {
         "export": {
             "load": "command_export:export",
@@ -11,5 +12,6 @@ provides = {
             "load": "command_import:import_",
             "help": "Make a run of a Marian model of transformers, such as OPUS-MT's.",
         },
-    }
+    },
+    "tokenizer": {"marian": {"load": "marian:Manifest"}},
 }

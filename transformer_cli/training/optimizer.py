@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from transformer_cli.base.ranks import Ranks
-from transformer_cli.config.schema import NoamSchedule, ScheduleConfig, TrainingConfig
+from transformer_cli.base.registry import entries
+from transformer_cli.config.schema import NoamSchedule, PeakSchedule, ScheduleConfig, TrainingConfig
 from transformer_cli.model.transformer import Transformer, load_weights, weights_of
 from transformer_cli.training.loss import Losses
 
@@ -207,7 +208,9 @@ DECAYS: dict[str, Decay] = {
     "linear": lambda schedule, step, done: 1.0 - done,
     "cosine": lambda schedule, step, done: 0.5 * (1.0 + math.cos(math.pi * done)),
 }
-"""By kind of schedule. A new schedule is a section in config/schema.py and a function here."""
+"""By kind of schedule. A new one is a section in config/schema.py and a function here, or both in
+an extension: ``provides["schedule"] = {"wsd": {"settings": "module:Section", "load": "module:decay"}}``.
+"""
 
 
 def learning_rate(schedule: ScheduleConfig, d_model: int, step: int, total_steps: int) -> float:
@@ -218,11 +221,14 @@ def learning_rate(schedule: ScheduleConfig, d_model: int, step: int, total_steps
     if isinstance(schedule, NoamSchedule):  # NoamOpt: Vaswani et al. 2017, equation 3
         scale = schedule.factor / math.sqrt(d_model)
         return scale * min(1.0 / math.sqrt(step), step / math.sqrt(schedule.warmup) ** 3)
+    assert isinstance(schedule, PeakSchedule)
     warmup = schedule.warmup
     if step < warmup:
         return schedule.peak * step / warmup
     done = min(1.0, (step - warmup) / max(1, total_steps - warmup))
-    return schedule.peak * DECAYS[schedule.kind](schedule, step, done)
+    decay = DECAYS.get(schedule.kind) or entries("schedule")[schedule.kind].load()
+    share: float = decay(schedule, step, done)
+    return schedule.peak * share
 
 
 def last_step(training: TrainingConfig, steps_per_epoch: int) -> int:

@@ -208,8 +208,8 @@ DECAYS: dict[str, Decay] = {
     "linear": lambda schedule, step, done: 1.0 - done,
     "cosine": lambda schedule, step, done: 0.5 * (1.0 + math.cos(math.pi * done)),
 }
-"""By kind of schedule. A new one is a section in config/schema.py and a function here; or both are
-in an extension, under "schedule": ``{"wsd": {"settings": "module:Section", "load": "module:decay"}}``.
+"""By kind of schedule. A new one is a section in config/schema.py and a function here; both may be
+in an extension, whose ``provides["schedule"]`` names them as ``settings`` and ``load``.
 """
 
 

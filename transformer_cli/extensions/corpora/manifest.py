@@ -19,6 +19,23 @@ provides = {
             "keys": ("sources", "more", "replay"),
         }
     },
+    "init": {
+        "own": {
+            "load": "init:configure_own",
+            "help": "Your own text: two files, line n of one translates line n of the other.",
+        },
+        "opus": {
+            "load": "init:configure_opus",
+            "help": "Corpora by name: lists those of OPUS in two languages; opus:NAME starts "
+            "from one.",
+        },
+        "tatoeba": {
+            "load": "init:configure_tatoeba",
+            "help": "Everyday sentences in English and another language, a zip of "
+            "manythings.org/anki.",
+        },
+    },
+    "init options": {"text": {"load": "init:TextOptions"}},
     "command": {
         "clean": {
             "load": "command:clean",

@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.errors import CorpusError, MissingExtraError
 from transformer_cli.base.files import sha256
-from transformer_cli.extensions.stores import fetching
+from transformer_cli.base.locations import UrlPath, fetch as fetch_file, is_here
 
 SPLITS = (
     "train",
@@ -93,14 +93,15 @@ def _find(name: str, earlier: Path | None) -> Path | None:
                 f"{SHA256[name][:12]}); delete it and it is downloaded anew"
             )
         return path
-    return fetching.find(BASE_URL + name, SHA256[name])
+    url = UrlPath(BASE_URL + name)
+    return fetch_file(url, SHA256[name]) if is_here(url, SHA256[name]) else None
 
 
 def _download(split: str, lang: str, earlier: Path | None) -> Path:
     name = f"{split}.{lang}.gz"
     try:
-        return fetching.fetch(BASE_URL + name, SHA256[name])
-    except CorpusError as error:
+        return fetch_file(UrlPath(BASE_URL + name), SHA256[name])
+    except (CorpusError, MissingExtraError) as error:
         raise CorpusError(
             f"{error}; it is not in {'; nor in '.join(_directories(earlier).values())}: put "
             f"{split}.de.gz and {split}.en.gz from {_WEB_PAGE} into {DIRECTORY} by hand, or into "

@@ -1,5 +1,6 @@
 """A source in pieces, which several workers read: some small files, or a range of a large one."""
 
+import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
@@ -9,14 +10,9 @@ from uuid import uuid4
 
 import numpy as np
 
-from transformer_cli.base.compression import (
-    check_room,
-    is_packed,
-    member_bytes,
-    open_text,
-    split_archive,
-)
-from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.compression import is_plain, open_text
+from transformer_cli.base.errors import CorpusError, size as in_words
+from transformer_cli.base.locations import locate, sizes
 from transformer_cli.data.corpus import (
     LineRange,
     PairRange,
@@ -25,7 +21,6 @@ from transformer_cli.data.corpus import (
 )
 from transformer_cli.extensions.corpora.opening import SourceReader, TextReader
 from transformer_cli.extensions.corpora.units import BadUnits, OddFileError, Unit, UnitReader
-from transformer_cli.extensions.stores.objects import ObjectPath, object_sizes
 
 PIECE_BYTES = 1 << 23
 """A file of fewer is read as a whole, and with others."""
@@ -96,12 +91,12 @@ def cut_source(
         CorpusError: aligned text cannot be read, or is not aligned.
     """
     items = _files(reader)
-    sizes = _sizes(items)
+    of_items = _sizes(items)
     is_only = len(items) == 1
     cuts = {
         place: executor.submit(_cut, item, piece_pairs, work)
         for place, item in enumerate(items)
-        if sizes[place] >= PIECE_BYTES and _can_be_cut(item, is_only)
+        if of_items[place] >= PIECE_BYTES and _can_be_cut(item, is_only)
     }
     pieces: list[Piece] = []
     small: list[_Item] = []
@@ -109,7 +104,7 @@ def cut_source(
     for place, item in enumerate(items):
         if place not in cuts:
             small.append(item)
-            size += sizes[place]
+            size += of_items[place]
         if small and (place in cuts or size >= PIECE_BYTES):
             pieces.append(Piece(tuple(small), is_only))
             small, size = [], 0
@@ -128,11 +123,8 @@ def _files(reader: SourceReader) -> list[_Whole]:
 
 def _sizes(items: Sequence[_Whole]) -> list[int]:
     paths = [path for item in items for path in item.paths]
-    objects = [path for path in paths if isinstance(path, ObjectPath)]
-    sizes: dict[Path, int] = dict(zip(objects, object_sizes(objects), strict=True))
-    sizes |= {path: member_bytes(path) for path in paths if split_archive(path)}
-    sizes |= {path: path.stat().st_size for path in paths if path not in sizes and path.is_file()}
-    return [sum(sizes.get(path, 0) for path in item.paths) for item in items]
+    found = dict(zip(paths, sizes(paths), strict=True))
+    return [sum(found[path] for path in item.paths) for item in items]
 
 
 def _can_be_cut(item: _Whole, is_only: bool) -> bool:
@@ -155,11 +147,6 @@ def _cut(item: _Whole, size: int, work: Path) -> list[_Item]:
 # --- cutting ----------------------------------------------------------------------------------
 
 
-def is_plain(path: Path) -> bool:
-    """Return whether a file can be cut without a copy."""
-    return not is_packed(path) and not isinstance(path, ObjectPath)
-
-
 def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
     """Cut a text file into ranges of ``size`` lines, of which the last may have fewer.
 
@@ -168,7 +155,7 @@ def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
     """
     # Absolute for workers elsewhere; of a new name, as two of them may do this at once.
     plain = path.absolute() if is_plain(path) else work / uuid4().hex
-    check_room(path, work)
+    _check_room(path, work)
     starts, lines, end = [0], 0, 0
     head = last = b""
     with ExitStack() as stack:
@@ -192,6 +179,14 @@ def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
         for number, start in enumerate(starts)
         if number * size < lines
     ]
+
+
+def _check_room(path: Path, directory: Path) -> None:
+    needed, free = locate(path).copy_size(path), shutil.disk_usage(directory).free
+    if needed > free:
+        disk = f"where the disk of {directory} has {in_words(free)}"
+        problem = f"unpacks to {in_words(needed)}, {disk}"
+        raise CorpusError(f"{path}: {problem} free; free some, or write elsewhere")
 
 
 def cut_pairs(files: ParallelFiles, size: int, work: Path) -> list[PairRange]:

@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 
 from transformer_cli.base.errors import ConfigError, CorpusError, MissingTextError, did_you_mean
+from transformer_cli.base.locations import is_here
 from transformer_cli.config.data_schema import (
     CopyData,
     CorpusData,
@@ -31,7 +32,6 @@ from transformer_cli.extensions.corpora.prepared import (
     read_split,
     split_path,
 )
-from transformer_cli.extensions.stores.fetching import is_fetched
 
 # Three lines in four are for training, so this many draws of the wrong kind (0.75^200) mean that
 # there is no line of the right one.
@@ -127,7 +127,7 @@ def is_on_disk(data: DataConfig, split: str, earlier: Path | None = None) -> boo
             return multi30k.find(split, data.src_lang, data.tgt_lang, earlier) is not None
         case FilesData():
             pair = _file_pairs(data)[split]
-            return all(map(is_fetched, (pair.src, pair.tgt), pair.sums))
+            return all(map(is_here, (pair.src, pair.tgt), pair.sums))
     return True
 
 

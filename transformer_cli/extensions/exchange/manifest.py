@@ -11,5 +11,6 @@ provides = {
             "load": "command_import:import_",
             "help": "Make a run of a Marian model of transformers, such as OPUS-MT's.",
         },
-    }
+    },
+    "tokenizer": {"marian": {"load": "marian:Manifest"}},
 }

@@ -13,5 +13,5 @@ provides = {
             "help": "Make a run of a Marian model of transformers, such as OPUS-MT's.",
         },
     },
-    "tokenizer": {"marian": {"load": "marian:Manifest"}},
+    "tokenizer": {"marian": {"settings": "settings:MarianConfig", "load": "marian:Manifest"}},
 }

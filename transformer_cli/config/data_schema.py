@@ -15,6 +15,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from transformer_cli.base.encodings import find_encoding
+from transformer_cli.base.locations import fetched_from
 from transformer_cli.config.sections import (
     FilePath,
     Kinds,
@@ -24,7 +25,6 @@ from transformer_cli.config.sections import (
     expected,
     setting,
 )
-from transformer_cli.extensions.stores.objects import split_web_url
 
 _SHA256 = "^[0-9A-Fa-f]{64}$"
 SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
@@ -69,8 +69,8 @@ class TextFiles(Section):
 
     @model_validator(mode="after")
     def _one_sum_a_file(self) -> Self:
-        split = (split_web_url(value) for _, value in self if isinstance(value, Path))
-        urls = {url for url, _ in filter(None, split)}
+        paths = (value for _, value in self if isinstance(value, Path))
+        urls = set(filter(None, map(fetched_from, paths)))
         if self.sha256 is not None and len(self.sha256) != len(urls):
             given = f"{len(self.sha256)} given for {len(urls)} fetched files"
             raise ValueError(f"sha256: {given}; give one for each https:// URL, src's first")

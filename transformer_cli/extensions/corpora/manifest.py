@@ -10,7 +10,6 @@ provides = {
         },
         "data.replay": {"load": "settings:ReplaySettings", "kinds": ("files",)},
     },
-    "file": {"matching": {"load": "units:only_file", "is_here": "units:is_fetched"}},
     # What is trained on beside the split train, and how often each part is drawn.
     "mixing": {
         "sources": {

@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from transformer_cli.base.files import find_unusable_on_windows
+from transformer_cli.base.locations import fetched_from
 from transformer_cli.config.data_schema import (
     SPLIT_NAME,
     DataSection,
@@ -31,7 +32,6 @@ from transformer_cli.config.sections import (
     list_added,
     setting,
 )
-from transformer_cli.extensions.stores.objects import split_web_url
 
 SourceFormat = Literal["tmx", "tsv", "jsonl", "parquet", "po", "opus", "hf", "text"]
 _FILE_FORMATS: tuple[SourceFormat, ...] = ("tmx", "tsv", "jsonl", "parquet", "po")
@@ -392,8 +392,8 @@ def list_urls(data: DataSection) -> dict[str, str | None]:
     for text in texts:
         paths = [path for key in PATH_KEYS if (path := getattr(text, key, None)) is not None]
         for path, sha256 in zip(paths, text.sums, strict=False):
-            if split := split_web_url(path):
-                found[split[0]] = sha256
+            if url := fetched_from(path):
+                found[url] = sha256
     return found
 
 

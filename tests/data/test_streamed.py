@@ -17,7 +17,7 @@ from transformer_cli.data.corpus import (
     ParallelText,
 )
 from transformer_cli.data.training_text import StreamedText, TextStats, keep_full
-from transformer_cli.data.workers import SerialExecutor
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.extensions.corpora.tables import TsvReader
 from transformer_cli.text.protocol import draw_places
 

@@ -37,8 +37,8 @@ from transformer_cli.config.choices import (
 )
 
 with lazy_imports():
-    from transformer_cli.base import compression, files, locations
-    from transformer_cli.data import corpus, sources, workers
+    from transformer_cli.base import compression, files, locations, workers
+    from transformer_cli.data import corpus, sources
     from transformer_cli.extensions.cluster import cluster as clusters, settings as cluster_schema
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.model import device as devices

@@ -48,7 +48,7 @@ from transformer_cli.data.training_text import (
     TextStats,
     keep_full,
 )
-from transformer_cli.data.workers import SerialExecutor
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.text.protocol import ProgressBar, StreamedLines, Tokenizers
 from transformer_cli.text.tokenizer import load_tokenizers
 

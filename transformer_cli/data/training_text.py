@@ -25,7 +25,7 @@ from transformer_cli.data.corpus import (
     in_batches,
 )
 from transformer_cli.data.pieces import cut_pairs
-from transformer_cli.data.workers import SerialExecutor
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.text.protocol import StreamedLines, draw_places
 from transformer_cli.text.scripts import has_letters, is_blank
 

@@ -29,7 +29,7 @@ from transformer_cli.config.origins import Origins, dump_origins, load_origins, 
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.sources import open_kind
-from transformer_cli.extensions.stores.by_name import Fetched, FetchedRecord, list_fetched
+from transformer_cli.extensions.corpora.by_name import Fetched, FetchedRecord, list_fetched
 from transformer_cli.runs.checkpoint import Checkpoint, State, list_checkpoints
 from transformer_cli.runs.directory import (
     ALL,

@@ -29,7 +29,7 @@ from transformer_cli.data.store import (
 )
 from transformer_cli.data.token_arrays import EncodedText, Mix, encode_text
 from transformer_cli.data.training_text import MIN_PAIRS_FOR_WORKERS, StreamedText
-from transformer_cli.data.workers import SerialExecutor
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.extensions.constraints.inline_terms import InlineTerms, Lexicon, sample_pairs
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 from transformer_cli.model.transformer import build_model, load_weights

@@ -14,7 +14,7 @@ from transformer_cli.data import training_text
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.store import Load, write_store
 from transformer_cli.data.training_text import StreamedText
-from transformer_cli.data.workers import SerialExecutor
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.extensions.cluster.cluster import open_cluster, read_cluster
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 

@@ -18,7 +18,7 @@ from transformer_cli.data.corpus import PairSource, ParallelFiles
 from transformer_cli.data.pieces import cut_source
 from transformer_cli.data.sources import open_split
 from transformer_cli.data.training_text import StreamedText
-from transformer_cli.data.workers import SerialExecutor
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.extensions.corpora.opening import SourceReader, open_source
 from transformer_cli.extensions.corpora.units import (
     BadUnits,

@@ -32,7 +32,7 @@ from transformer_cli.config.data_schema import (
 )
 from transformer_cli.data.corpus import ConcatenatedSources, PairProgress
 from transformer_cli.data.pieces import Piece, count_bytes, cut_source
-from transformer_cli.data.workers import SerialExecutor, open_pool
+from transformer_cli.base.workers import SerialExecutor, open_pool
 from transformer_cli.extensions.corpora import prepared
 from transformer_cli.extensions.corpora.deciding import Filtering, decide, write_part
 from transformer_cli.extensions.corpora.opening import SourceReader

@@ -28,7 +28,7 @@ from transformer_cli.cli.translation import (
     watch,
     write_rows,
 )
-from transformer_cli.data.workers import SerialExecutor
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.extensions.cluster.cluster import ClusterExecutor, open_cluster, read_cluster
 from transformer_cli.extensions.corpora.opening import open_source, source_of_file
 from transformer_cli.extensions.documents.command import (

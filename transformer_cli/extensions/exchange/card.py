@@ -18,7 +18,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.evaluation.best_checkpoint import read_validated_by
 from transformer_cli.evaluation.scores import describe_signatures
 from transformer_cli.extensions.exchange.hub_model import CARD
-from transformer_cli.extensions.stores.by_name import Fetched
+from transformer_cli.extensions.corpora.by_name import Fetched
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs.directory import RunDirectory, find_import_source
 from transformer_cli.runs.initialize import read_fetched

@@ -20,8 +20,8 @@ from transformer_cli.config.data_schema import CorpusData, FilesData, SourceConf
 from transformer_cli.config.schema import Config
 from transformer_cli.data.sources import open_split
 from transformer_cli.extensions.corpora.opening import open_source
-from transformer_cli.extensions.stores import by_name, opus
-from transformer_cli.extensions.stores.by_name import list_fetched
+from transformer_cli.extensions.corpora import by_name, opus
+from transformer_cli.extensions.corpora.by_name import list_fetched
 from transformer_cli.runs.directory import RunDirectory, find_import_source
 from transformer_cli.runs.initialize import read_fetched, record_fetched
 

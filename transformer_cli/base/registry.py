@@ -54,8 +54,10 @@ def is_installed(name: str) -> bool:
 
 def owner_of(kind: type) -> str | None:
     """Return the name of the extension that a class is from; None: it is the core's."""
-    for name, manifest in {**_shipped(), **_loaded_others()}.items():
-        if f"{kind.__module__}.".startswith(f"{manifest.__name__.rpartition('.')[0]}."):
+    # If none of the others has been asked for, none of their classes is in use.
+    loaded = _others() if _others.cache_info().currsize else {}
+    for name, manifest in {**_shipped(), **loaded}.items():
+        if kind.__module__.startswith(f"{manifest.__name__.rpartition('.')[0]}."):
             return name
     return None
 

@@ -116,7 +116,9 @@ class FilesKind(CorpusKind[FilesData]):
 
     def open_split(self, split: str, place: Path | None) -> ParallelFiles:
         """Return a pair of files, which are not looked at before they are read."""
-        return open_pair(self._pairs[split])
+        pair = self._pairs[split]
+        src, tgt = map(_find_file, (pair.src, pair.tgt), pair.sums)
+        return ParallelFiles(src, tgt, encoding=pair.encoding)
 
     def is_here(self, split: str, place: Path | None) -> bool:
         """Return whether neither side has to be fetched."""
@@ -128,14 +130,13 @@ class FilesKind(CorpusKind[FilesData]):
         return {"train": self.data.train, "val": self.data.val, **self.data.test}
 
 
-def open_pair(pair: FilePair) -> ParallelFiles:
-    """Return aligned text of one file a side; CorpusError: a path matches none, or several."""
-    files = [find_files(*side) for side in zip((pair.src, pair.tgt), pair.sums, strict=True)]
-    for path, matching in zip((pair.src, pair.tgt), files, strict=True):
-        if len(matching) > 1:
-            problem = f"matches {len(matching)} files, where one is meant"
-            raise CorpusError(f"{path}: {problem}; name it, or take data.kind corpus")
-    return ParallelFiles(files[0][0], files[1][0], encoding=pair.encoding)
+def _find_file(path: Path, sha256: str | None) -> Path:
+    """Return the one file that a path means; CorpusError: none matches it, or several."""
+    file, *others = find_files(path, sha256)
+    if others:
+        problem = f"matches {1 + len(others)} files, where one is meant"
+        raise CorpusError(f"{path}: {problem}; name it, or take data.kind corpus")
+    return file
 
 
 class ToyKind(CorpusKind[ToyData]):

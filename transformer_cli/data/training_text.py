@@ -16,16 +16,16 @@ from transformer_cli.base.artifact import combine_hashes
 from transformer_cli.base.compression import is_plain
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.locations import is_local, sizes
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
     PairRange,
     PairSource,
     ParallelFiles,
     ParallelText,
+    cut_pairs,
     in_batches,
 )
-from transformer_cli.data.pieces import cut_pairs
-from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.text.protocol import StreamedLines, draw_places
 from transformer_cli.text.scripts import has_letters, is_blank
 

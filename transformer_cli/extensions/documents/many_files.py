@@ -16,6 +16,7 @@ from transformer_cli.base.errors import CorpusError, InputError, UsageError, Wor
 from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url
 from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.base.writing import claim, expect, find_version
 from transformer_cli.cli.display import bar, log
 from transformer_cli.cli.translate import TranslateOptions
@@ -28,7 +29,6 @@ from transformer_cli.cli.translation import (
     watch,
     write_rows,
 )
-from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.extensions.cluster.cluster import ClusterExecutor, open_cluster, read_cluster
 from transformer_cli.extensions.corpora.opening import open_source, source_of_file
 from transformer_cli.extensions.documents.command import (

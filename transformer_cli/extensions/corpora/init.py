@@ -15,8 +15,7 @@ from transformer_cli.cli.display import align_columns, log, say
 with lazy_imports():
     from transformer_cli.cli import init
     from transformer_cli.data import corpus
-    from transformer_cli.extensions.corpora import own_text
-    from transformer_cli.extensions.stores import opus
+    from transformer_cli.extensions.corpora import opus, own_text
 
 _LANGUAGES = ("src_lang", "tgt_lang")
 _OPTIONS = {"opus": (*_LANGUAGES, "name"), "tatoeba": ("src", *_LANGUAGES, "name")}

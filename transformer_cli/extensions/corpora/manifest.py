@@ -10,6 +10,8 @@ provides = {
         },
         "data.replay": {"load": "settings:ReplaySettings", "kinds": ("files",)},
     },
+    "provenance": {"fetched": {"load": "provenance:record_fetched"}},
+    "run file": {"fetched.json": {}},
     # What is trained on beside the split train, and how often each part is drawn.
     "mixing": {
         "sources": {

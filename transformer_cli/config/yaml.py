@@ -15,8 +15,7 @@ import yaml
 from transformer_cli.base.errors import ConfigError, find_similar
 from transformer_cli.base.files import read_small
 from transformer_cli.config import setting_tree as tree
-from transformer_cli.config.differences import as_yaml
-from transformer_cli.config.origins import SET, Origins, Written, origins_of
+from transformer_cli.config.origins import SET, Origins, origins_of
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import LEARNING, MODEL_KEYS
 from transformer_cli.config.validation import check_paths, validate_as
@@ -24,8 +23,6 @@ from transformer_cli.config.validation import check_paths, validate_as
 MAX_YAML_BYTES = 1 << 20
 """A hundred times our longest files; YAML of this size takes seconds to parse."""
 _ITEM = re.compile(r"\w+\[\d+\]")
-_WIDEST = 40
-"""Columns of a line that the comments beside it make room for; those of wider ones stand out."""
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -201,8 +198,15 @@ def set_node(root: tree.Node, keys: tuple[str, ...], new: tree.Node) -> None:
 
 
 def dump_config(config: Config) -> str:
-    """Return the YAML text of a configuration: every key in the schema's order."""
-    settings = config.model_dump(mode="json")
+    """Return the YAML text that a run records: every key but those that extensions add.
+
+    Of these, only the ones that are not at their defaults.
+    """
+    return dump_settings(config.model_dump(mode="json"))
+
+
+def dump_settings(settings: object) -> str:
+    """Return the YAML text of a mapping, which is read as the same values again."""
     return yaml.dump(settings, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
 
 
@@ -216,34 +220,6 @@ def is_resolved(path: Path) -> bool:
     sections = {line for line in written if re.fullmatch(r"\w+:", line)}
     remaining = iter(written)
     return sections <= set(lines) and all(line in remaining for line in lines)
-
-
-def annotate(config: Config, origins: Origins) -> str:
-    """Return the YAML text of a configuration, with each setting's origin as a comment."""
-    text = dump_config(config)
-    lines = text.splitlines()
-    root = tree.parse(text, "")
-    comments = {}
-    for keys, value in tree.iter_leaves(tree.values(root)):
-        node = tree.find_node(root, keys)
-        assert node is not None
-        comments[node.place.line - 1] = _comment(value, *origins.get(tree.join_keys(keys), ()))
-    widths = [len(lines[number]) for number in comments]
-    column = max(width for width in widths if width <= _WIDEST)
-    for number, comment in comments.items():
-        lines[number] = f"{lines[number]:<{column}}  # {comment}"
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _comment(value: object, *history: Written) -> str:
-    if not history:
-        return "default"
-    origin, *replaced = history
-    text = str(origin)
-    if replaced and replaced[0].value != value:
-        text += f", instead of {tree.shorten(as_yaml(replaced[0].value))} in {replaced[0]}"
-    # A file's name may have anything in it.
-    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -35,10 +35,5 @@ provides = {
         },
     },
     "init options": {"text": {"load": "init:TextOptions"}},
-    "command": {
-        "clean": {
-            "load": "command:clean",
-            "help": "Write what the filters of a corpus keep, and what they reject.",
-        }
-    },
+    "command": {"clean": {"load": "command:clean"}},
 }

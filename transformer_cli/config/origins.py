@@ -1,7 +1,7 @@
 """Origins of settings: where each was written and what it replaced, kept in a run."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -10,8 +10,6 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from transformer_cli.base.files import read_small
-from transformer_cli.config import setting_tree as tree
-from transformer_cli.config.schema import Config
 
 SET = "--set"  # the source of what the command line changes
 
@@ -41,26 +39,6 @@ class _Kept:
 
 
 _KEPT = TypeAdapter(_Kept)
-
-
-def origins_of(config: Config, root: tree.Node) -> Origins:
-    """Return the origin of each of the settings that ``root``, what they were made of, has."""
-    return {
-        tree.join_keys(keys): tuple(_history(node))
-        for keys, _ in tree.iter_leaves(config.model_dump(mode="json"))
-        if (node := tree.find_node(root, keys))
-    }
-
-
-def _history(latest: tree.Node) -> Iterator[Written]:
-    node: tree.Node | None = latest
-    while node is not None:
-        # The place of a --set is the whole of it, key and value.
-        source = node.place.source if node.place.line else SET
-        # What the command line has said before is of no more interest.
-        if node is latest or source != SET:
-            yield Written(tree.values(node), source, node.place.line)
-        node = node.replaced
 
 
 def dump_origins(origins: Origins, config_text: str) -> str:

@@ -1,10 +1,8 @@
 """A tree of values as a Config, and pydantic's errors as one line that names key and place."""
 
-import os.path
 import re
 from collections.abc import Collection
 from operator import itemgetter
-from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
@@ -143,23 +141,6 @@ def _explain_missing(section: Any, key: str) -> str:
 def _join_with_or(choices: Collection[str]) -> str:
     *others, last = (f"'{choice}'" for choice in choices)
     return f"{', '.join(others)} or {last}" if others else last
-
-
-def check_paths(config: Config, root: tree.Node) -> None:
-    """Make sure that no path was meant to start from the directory of the file it is written in.
-
-    ``base`` starts there, and all others where the command is run.
-    """
-    for keys, path in tree.iter_leaves(config.model_dump(), into_lists=True):
-        node = tree.find_node(root, keys) if isinstance(path, Path) else None
-        if node is None or not node.place.line or not isinstance(node.value, str):
-            continue
-        beside = Path(node.place.source).parent / node.value
-        # Not Path.exists, which raises where a name is too long.
-        if not os.path.exists(str(path)) and os.path.exists(beside):  # noqa: PTH110
-            start = "as paths start from the directory that the command is run in"
-            problem = f"there is no {path}, {start}; did you mean {beside}?"
-            raise tree.setting_error(node.place, keys, problem)
 
 
 def _find_type(schema: type[Section], keys: tree.Keys, values: Any) -> Any:

@@ -110,11 +110,6 @@ class DataSection(Section):
     kind: str
     src_lang: Language = Field(description="source language, as in 'de'")
     tgt_lang: Language = Field(description="target language, as in 'en'")
-    terms: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
-        0.0,
-        "share of the training lines in which some words are replaced by their translations, so "
-        "that translate --terms is kept to (Dinu et al. 2019); 0.3 say",
-    )
 
 
 class GermanEnglish(DataSection):

@@ -178,7 +178,7 @@ def _writes_same_text(config: Config, beam_size: int | None) -> bool:
         and tokenizer.byte_fallback
     )
     # With placeholders or terms, some lines are searched again with a beam.
-    has_beam = tokenizer.protect or config.data.terms
+    has_beam = getattr(tokenizer, "protect", []) or getattr(config.data, "terms", 0.0)
     is_greedy = (beam_size or config.decoding.beam_size) == 1 and not has_beam
     return spells_all or (is_greedy and tokenizer.kind != "words")
 

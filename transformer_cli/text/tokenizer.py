@@ -221,8 +221,9 @@ def learn_tokenizers(
     ``tags`` are names of reserved tokens, sorted, which sources begin with; with ``has_terms``,
     there are marks of terms.
     """
-    own = [each for each in config.protect if isinstance(each, PlaceholderPattern)]
-    protect = [*(group for group in GROUPS if group in config.protect), *dict.fromkeys(own)]
+    wanted: ProtectedParts = getattr(config, "protect", [])
+    own = [each for each in wanted if isinstance(each, PlaceholderPattern)]
+    protect = [*(group for group in GROUPS if group in wanted), *dict.fromkeys(own)]
     if protect:
         src, tgt = (without_slots(text.src, text.tgt, protect, side) for side in (0, 1))
         text = replace(text, src=src, tgt=tgt)

@@ -161,7 +161,7 @@ def _prepare_tokenizers(
         return tokenizer.load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
         run.remove_data(run.tokenizer, run.encoded)
-    tags, has_terms = tag_names(config.data), config.data.terms > 0
+    tags, has_terms = tag_names(config.data), getattr(config.data, "terms", 0.0) > 0
     with whole_directory(run.tokenizer) as directory:
         if config.init is not None:
             source = RunDirectory(config.init).tokenizer
@@ -225,10 +225,10 @@ def build_augmentation(
     settings = config.training
     rates = (settings.src_bpe_dropout, settings.tgt_bpe_dropout)
     steps: list[Augmentation] = []
-    if config.data.terms:
+    if share := getattr(config.data, "terms", 0.0):
         assert isinstance(tokenizers, ReservedTokenizers)
         lexicon = Lexicon.learn(sample_pairs(store), tokenizers.src.size)
-        terms = config.data.terms, settings.max_length
+        terms = share, settings.max_length
         steps.append(InlineTerms(tokenizers.src, lexicon, *terms))
     if any(rates):
         steps.append(BpeDropout(tokenizers.src, tokenizers.tgt, *rates, settings.max_length))

@@ -1,4 +1,9 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides: dict[str, dict[str, dict[str, str]]] = {}
+provides = {
+    "setting": {
+        "tokenizer.protect": {"load": "settings:ProtectSettings"},
+        "data.terms": {"load": "settings:TermsSettings"},
+    },
+}

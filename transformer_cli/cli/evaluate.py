@@ -28,12 +28,12 @@ with lazy_imports():
     from transformer_cli.data import corpus
     from transformer_cli.evaluation import best_checkpoint, scores, scoring
     from transformer_cli.extensions.checks import near_copies, seen_pairs
-    from transformer_cli.extensions.constraints import terms_file as readers
+    from transformer_cli.extensions.constraints import reserved, terms_file as readers
     from transformer_cli.extensions.corpora import tables
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.runs import directory as directories, metrics_log, trained_model
+    from transformer_cli.text import protocol
 
-_TERMS = ("found", "kept")
 _ScoreSome = Callable[[Sequence[int]], dict[str, Any]]
 
 
@@ -104,10 +104,10 @@ def evaluate(given: EvaluateOptions) -> None:
     run = directories.RunDirectory(given.run)
     run.load_config()  # or it is no run
     with writing.claim(given.output):
-        report, hypotheses = _evaluate(run, given, *_read_text(run, given))
-        say(json.dumps(report) if given.json else "\n".join(_format(report)))
+        report, result = _evaluate(run, given, *_read_text(run, given))
+        say(json.dumps(report) if given.json else "\n".join(_format(report, result.notes)))
         if given.output is not None:
-            lines = "".join(f"{line}\n" for line in hypotheses)
+            lines = "".join(f"{line}\n" for line in result.hypotheses)
             compression.write_text(given.output, lines, is_named=True)
 
 
@@ -149,8 +149,8 @@ def _find_column(
 
 def _evaluate(
     run: "directories.RunDirectory", given: EvaluateOptions, name: str, text: "corpus.ParallelText"
-) -> tuple[dict[str, Any], list[str]]:
-    """Translate and score a text; return the report and the translations."""
+) -> "tuple[dict[str, Any], scoring.Evaluation]":
+    """Translate and score a text; return the report, and the evaluation that it is of."""
     metrics = best_checkpoint.metrics_of_runs(run.load_config(), [run], log)
     opened = trained_model.open_checkpoint(run, given.checkpoint)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
@@ -163,13 +163,14 @@ def _evaluate(
     # Before the long work, so that what is missing is told at once.
     if given.tag is not None:
         with options.prefix_errors("evaluate: --tag: "):
-            translator.tokenizers.tag_id(given.tag)
+            reserved.with_tag(translator.tokenizers, given.tag)
     if given.terms is not None:
         data = translator.config.data
         listed = readers.read_terms(given.terms, data.src_lang, data.tgt_lang)
         with options.prefix_errors("evaluate: --terms: "):
-            translator = translator.with_terms(listed)
-        searcher = searcher and searcher.with_terms(listed)
+            with_terms = partial(reserved.with_terms, terms=listed)
+            translator = replace(translator, tokenizers=with_terms(translator.tokenizers))
+        searcher = searcher and replace(searcher, tokenizers=with_terms(searcher.tokenizers))
     if given.comet:
         with options.prefix_errors("evaluate: --comet: ", ", or leave out --comet"):
             comet_score = scores.open_comet(translator.engine.device)
@@ -179,7 +180,6 @@ def _evaluate(
     score_some = partial(_score_some, result.hypotheses, text, metrics)
     engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint
     environment = metrics_log.describe_environment(engine.device, engine.precision)
-    differing = result.differing
     report = {
         "split": name,
         "sentences": len(text),
@@ -189,8 +189,7 @@ def _evaluate(
         "beam_size": translator.decoding.beam_size,
         "scores": {name: score._asdict() for name, score in result.scores.items()},
         "perplexity": metrics_log.perplexity(result.loss),
-        **({} if differing is None else {"placeholders_differ": differing}),
-        **({} if result.terms is None else {"terms": dict(zip(_TERMS, result.terms, strict=True))}),
+        **result.notes.facts,
         "seen": _report_seen(seen, name, score_some),
         **({} if nearest is None else {"near": _report_near(*nearest, score_some)}),
         "engine": fingerprint.get("engine", "torch"),
@@ -202,7 +201,7 @@ def _evaluate(
     if given.comet:
         report["comet"] = comet_score(text.src, result.hypotheses, text.tgt)
         report["comet_model"] = scores.COMET_MODEL
-    return report, result.hypotheses
+    return report, result
 
 
 def _translate(
@@ -268,7 +267,7 @@ def _score_some(
     return {"sentences": len(numbers), "scores": found}
 
 
-def _format(report: dict[str, Any]) -> Iterator[str]:
+def _format(report: dict[str, Any], notes: "protocol.Notes") -> Iterator[str]:
     """Yield the lines that people read."""
     step, weights = report["step"], Path(report["checkpoint"]).absolute().name
     described = [format_search(report["beam_size"]), weights if step is None else f"step {step:,}"]
@@ -280,12 +279,7 @@ def _format(report: dict[str, Any]) -> Iterator[str]:
         value = f"{score['value']:6.2f}{plus_minus(score['half_width'])}"
         rows.append((METRICS[name].label, value, score["signature"]))
     rows.append(("perplexity", f"{report['perplexity']:6.2f}", "of target tokens, not smoothed"))
-    if "placeholders_differ" in report:
-        differing = f"{report['placeholders_differ']:6,}"
-        rows.append(("placeholders", differing, "lines whose translation has other ones"))
-    if "terms" in report:
-        found, kept = (report["terms"][key] for key in _TERMS)
-        rows.append(("terms", f"{kept / max(1, found):6.1%}", f"kept, of {found:,} in the sources"))
+    rows += notes.rows()
     if "comet" in report:
         rows.append(("COMET", f"{report['comet']:8.4f}", report["comet_model"]))
     yield from align_columns(rows, left=3)

@@ -124,7 +124,7 @@ def encode_pairs(pairs: Pairs, tokenizers: Tokenizers) -> EncodedText:
 
 
 def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: ProgressBar) -> EncodedText:
-    """Return both sides of ``text`` as token ids, a source's tag before them."""
+    """Return both sides of ``text`` as token ids, a source's tag before it."""
     src_rows, tgt_rows = [], []
     src_lines = progress(text.src, "encoding")
     for src, tgt, tag in zip(src_lines, text.tgt, text.tags or repeat(None), strict=False):

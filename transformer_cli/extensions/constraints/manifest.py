@@ -1,4 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides: dict[str, dict[str, dict[str, str]]] = {}
+provides = {
+    "codec": {"reserved": {"load": "kind:KIND"}},
+    "augmentation": {"terms": {"load": "kind:build_inline_terms"}},
+}

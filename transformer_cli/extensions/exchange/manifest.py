@@ -2,6 +2,7 @@
 
 api = 1
 provides = {
+    "corpus": {"imported": {"load": "imported:ImportedKind"}},
     "command": {
         "export": {
             "load": "command_export:export",
@@ -12,5 +13,5 @@ provides = {
             "help": "Make a run of a Marian model of transformers, such as OPUS-MT's.",
         },
     },
-    "tokenizer": {"marian": {"load": "marian:Manifest"}},
+    "tokenizer": {"marian": {"settings": "settings:MarianConfig", "load": "marian:Manifest"}},
 }

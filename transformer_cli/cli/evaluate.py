@@ -28,7 +28,6 @@ with lazy_imports():
     from transformer_cli.data import corpus
     from transformer_cli.evaluation import best_checkpoint, scores, scoring
     from transformer_cli.extensions.checks import near_copies, seen_pairs
-    from transformer_cli.extensions.constraints import reserved, terms_file as readers
     from transformer_cli.extensions.corpora import tables
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.runs import directory as directories, metrics_log, trained_model
@@ -64,8 +63,6 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
     """What ``evaluate`` is given."""
 
     heading = "Search and scores"
-    tag: options.Tag = None
-    terms: options.Terms = None
     checkpoint: options.Checkpoint = "best"
     ensemble: options.Ensemble = None
     beam_size: options.BeamSize = None
@@ -82,14 +79,12 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
                     f"evaluate: -o {self.output}: lines are written, not a table; give another "
                     "name, or use translate"
                 )
-            inputs = [("--src", self.src), ("--ref", self.ref), ("--terms", self.terms)]
+            inputs = [("--src", self.src), ("--ref", self.ref), *self.extra_inputs()]
             options.check_output(self.output, "-o", inputs, [self.run, *(self.ensemble or ())])
         if self.encoding is not None and self.src is None:
             raise UsageError("evaluate: --encoding is for --src and --ref; leave it out")
-        if self.tag is not None and self.src is None:
-            raise UsageError(
-                "evaluate: --tag is for --src and --ref; the lines of a split have theirs"
-            )
+        with options.prefix_errors("evaluate: "):
+            self.check_extras()
 
 
 @declared_by(EvaluateOptions, "evaluate")
@@ -137,7 +132,7 @@ def _read_text(
         text = tables.read_parallel_tables(*sides, given.encoding)
     else:
         text = corpus.ParallelFiles(src, ref, once=True, encoding=given.encoding).read()
-    return str(src), text if given.tag is None else replace(text, tags=[given.tag] * len(text))
+    return str(src), text
 
 
 def _find_column(
@@ -166,16 +161,9 @@ def _evaluate(
     )
     translator, searcher = options.load_models(run, weights, compute, others)
     # Before the long work, so that what is missing is told at once.
-    if given.tag is not None:
-        with options.prefix_errors("evaluate: --tag: "):
-            reserved.with_tag(translator.tokenizers, given.tag)
-    if given.terms is not None:
-        data = translator.config.data
-        listed = readers.read_terms(given.terms, data.src_lang, data.tgt_lang)
-        with options.prefix_errors("evaluate: --terms: "):
-            with_terms = partial(reserved.with_terms, terms=listed)
-            translator = replace(translator, tokenizers=with_terms(translator.tokenizers))
-        searcher = searcher and replace(searcher, tokenizers=with_terms(searcher.tokenizers))
+    with options.prefix_errors("evaluate: "):
+        translator = given.prepare(translator)
+    searcher = searcher and replace(searcher, tokenizers=translator.tokenizers)
     if given.comet:
         with options.prefix_errors("evaluate: --comet: ", ", or leave out --comet"):
             comet_score = scores.open_comet(translator.engine.device)

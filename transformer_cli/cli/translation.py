@@ -19,7 +19,6 @@ from transformer_cli.base.errors import (
     UsageError,
 )
 from transformer_cli.base.files import open_regular, sha256
-from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.display import bar, describe, log, warn
@@ -35,9 +34,6 @@ from transformer_cli.inference.rows import Row, read_rows
 from transformer_cli.inference.translator import LongLine, TextTranslator
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.protocol import Notes, name_lines
-
-with lazy_imports():
-    from transformer_cli.extensions.constraints import reserved, terms_file as terms
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -127,16 +123,7 @@ def load_translator(
     translator = translator.with_search(max(options.n_best or 1, translator.decoding.beam_size))
     if options.sample is not None:
         translator = translator.with_sampling(options.sample)
-    tokenizers = translator.tokenizers
-    if options.tag is not None:
-        with prefix_errors("--tag: "):
-            tokenizers = reserved.with_tag(tokenizers, options.tag)
-    if options.terms is not None:
-        data = translator.config.data
-        with prefix_errors("--terms: "):
-            listed = terms.read_terms(options.terms, data.src_lang, data.tgt_lang)
-            tokenizers = reserved.with_terms(tokenizers, listed)
-    translator = replace(translator, tokenizers=tokenizers)
+    translator = options.prepare(translator)
     with prefix_errors("--replace-unk: ", "; leave it out"):
         return translator.with_unk_replacement() if options.replace_unk else translator
 

@@ -3,5 +3,7 @@
 api = 1
 provides = {
     "codec": {"reserved": {"load": "kind:KIND"}},
+    "translate options": {"constraints": {"load": "options:ConstraintOptions"}},
+    "evaluate options": {"constraints": {"load": "options:EvaluateConstraintOptions"}},
     "augmentation": {"terms": {"load": "kind:build_inline_terms"}},
 }

@@ -3,7 +3,6 @@
 api = 1
 provides = {
     "corpus": {"corpus": {"load": "kind:SourcesKind"}},
-    "file": {"matching": {"load": "units:only_file", "is_here": "units:is_fetched"}},
     # What is trained on beside the split train, and how often each part is drawn.
     "mixing": {
         "sources": {
@@ -12,10 +11,5 @@ provides = {
             "keys": ("sources", "more", "replay"),
         }
     },
-    "command": {
-        "clean": {
-            "load": "command:clean",
-            "help": "Write what the filters of a corpus keep, and what they reject.",
-        }
-    },
+    "command": {"clean": {"load": "command:clean"}},
 }

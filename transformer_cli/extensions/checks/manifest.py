@@ -7,5 +7,6 @@ provides = {
             "load": "command:check",
             "help": "Check an experiment's text before training on it.",
         }
-    }
+    },
+    "tokenizer check": {"characters": {"load": "lost_characters:describe_lost_characters"}},
 }

@@ -232,6 +232,9 @@ class CodecKind(Protocol):
     def describe(self, config: Config) -> dict[str, Any]:
         """Return the record of what a configuration asks for; empty: nothing."""
 
+    def searches_again(self, config: Config) -> bool:
+        """Return whether translations may lose something, so that they are searched again."""
+
     def check(self, record: Any) -> None:
         """Raise ValueError unless this may be a record."""
 

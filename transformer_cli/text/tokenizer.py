@@ -23,7 +23,6 @@ from transformer_cli.base.files import read_small, sha256
 from transformer_cli.base.writing import whole_file
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import TokenizerConfig, TokenizerSection
-from transformer_cli.text.normalization import describe_lost_characters
 from transformer_cli.text.protocol import (
     CodecKind,
     Lines,
@@ -57,6 +56,11 @@ def describe_codecs(config: Config) -> dict[str, Any]:
     """Return the records of the codecs that a configuration asks for, by their names."""
     found = {name: find_codec(name).describe(config) for name in sorted(registry.entries("codec"))}
     return {name: record for name, record in found.items() if record}
+
+
+def searches_again(config: Config) -> bool:
+    """Return whether a codec may have lines searched again, with a beam."""
+    return any(find_codec(name).searches_again(config) for name in registry.entries("codec"))
 
 
 def _check_codecs(records: dict[str, Any]) -> dict[str, Any]:
@@ -220,7 +224,7 @@ class TrainingText:
     sha256: str
     progress: ProgressBar
     warn: Callable[[str, str], None] | None = None
-    """Shows a warning about a setting; None: nobody asks whether characters survive."""
+    """Shows a warning about a setting; None: nobody asks what is odd about the tokenizers."""
     traits: Mapping[str, bool] = field(default_factory=dict)
 
     def sides(self, joint: bool) -> list[tuple[Side, Lines, str]]:
@@ -248,9 +252,10 @@ def learn_tokenizers(
     manifest.model_copy(update={"codecs": dict(codecs), **text.traits}).save(directory)
     if text.warn is not None and config.kind != "words":
         made = manifest.load(directory)
-        sides = zip((made.src, made.tgt), (text.src, text.tgt), strict=True)
-        if lost := describe_lost_characters(config, sides):
-            text.warn("tokenizer", lost)
+        sides = [(made.src, text.src), (made.tgt, text.tgt)]
+        for check in registry.entries("tokenizer check").values():
+            if found := check.load()(config, sides):
+                text.warn("tokenizer", found)
     return load_tokenizers(directory)
 
 

@@ -48,6 +48,10 @@ class ReservedKind:
         """Return the record of what a configuration asks for; empty: nothing."""
         return make_record(config.tokenizer.protect, tag_names(config.data), config.data.terms > 0)
 
+    def searches_again(self, config: Config) -> bool:
+        """Return whether there are placeholders or terms, which may be lost."""
+        return bool(config.tokenizer.protect) or config.data.terms > 0
+
     def check(self, record: Any) -> None:
         """Raise ValueError unless this may be a record."""
         try:

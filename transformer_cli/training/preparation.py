@@ -13,6 +13,7 @@ import torch
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, CorpusError, RunError
 from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.base.writing import whole_directory
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
@@ -29,7 +30,6 @@ from transformer_cli.data.store import (
 )
 from transformer_cli.data.token_arrays import EncodedText, Mix, encode_text
 from transformer_cli.data.training_text import MIN_PAIRS_FOR_WORKERS, StreamedText
-from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.model.transformer import build_model, load_weights
 from transformer_cli.runs import initialize
 from transformer_cli.runs.checkpoint import list_checkpoints
@@ -258,7 +258,7 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterato
                 prepare_text(config.data, run, report.pairs, report.log, executor)
                 texts = audit_texts(request, run, report, executor)
             data = prepare_data(config, texts, run, report.progress, executor, report.warn)
-            initialize.record_fetched(run, config)
+            initialize.record_provenance(run, config)
             workers.close()  # before the model needs their memory
             ranks.barrier()
             yield data

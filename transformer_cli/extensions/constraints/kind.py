@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from transformer_cli.config.data_schema import TagName, tag_names
+from transformer_cli.config.data_schema import TagName
 from transformer_cli.config.schema import Config
 from transformer_cli.extensions.constraints.protection import (
     PlaceholderPattern,
     ProtectedParts,
     Protection,
 )
+from transformer_cli.extensions.corpora.settings import tag_names
 from transformer_cli.text.protocol import Lines, Tokenizers
 from transformer_cli.text.verbatim import GROUPS
 

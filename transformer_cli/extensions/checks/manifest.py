@@ -1,4 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides = {"command": {"check": {"load": "command:check"}}}
+provides = {
+    "command": {"check": {"load": "command:check"}},
+    "tokenizer check": {"characters": {"load": "lost_characters:describe_lost_characters"}},
+}

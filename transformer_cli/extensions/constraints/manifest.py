@@ -6,4 +6,8 @@ provides = {
         "tokenizer.protect": {"load": "settings:ProtectSettings"},
         "data.terms": {"load": "settings:TermsSettings"},
     },
+    "codec": {"reserved": {"load": "kind:KIND"}},
+    "translate options": {"constraints": {"load": "options:ConstraintOptions"}},
+    "evaluate options": {"constraints": {"load": "options:EvaluateConstraintOptions"}},
+    "augmentation": {"terms": {"load": "kind:build_inline_terms"}},
 }

@@ -20,7 +20,6 @@ from transformer_cli.config.sections import (
     FilePath,
     Kinds,
     Language,
-    Matching,
     Section,
     expected,
     setting,
@@ -28,8 +27,6 @@ from transformer_cli.config.sections import (
 
 _SHA256 = "^[0-9A-Fa-f]{64}$"
 SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
-TAG_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
-TagName = Annotated[str, Matching(TAG_PATTERN, "at most 32 letters, digits, - and _")]
 
 
 def _check_encoding(value: object) -> str:

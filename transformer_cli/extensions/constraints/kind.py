@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from transformer_cli.config.data_schema import TagName
 from transformer_cli.config.schema import Config
 from transformer_cli.extensions.constraints.protection import (
     PlaceholderPattern,
@@ -13,7 +12,7 @@ from transformer_cli.extensions.constraints.protection import (
     Protection,
 )
 from transformer_cli.extensions.constraints.settings import find_protect, find_terms
-from transformer_cli.extensions.corpora.settings import tag_names
+from transformer_cli.extensions.corpora.settings import TagName, tag_names
 from transformer_cli.text.protocol import Lines, Tokenizers
 from transformer_cli.text.verbatim import GROUPS
 
@@ -48,9 +47,8 @@ class ReservedKind:
 
     def describe(self, config: Config) -> dict[str, Any]:
         """Return the record of what a configuration asks for; empty: nothing."""
-        return make_record(
-            find_protect(config.tokenizer), tag_names(config.data), find_terms(config.data) > 0
-        )
+        protect, terms = find_protect(config.tokenizer), find_terms(config.data)
+        return make_record(protect, tag_names(config.data), terms > 0)
 
     def searches_again(self, config: Config) -> bool:
         """Return whether there are placeholders or terms, which may be lost."""

@@ -14,7 +14,7 @@ from transformer_cli.base.errors import CorpusError, did_you_mean
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.config.languages import base_language, normalize_language
 from transformer_cli.data.corpus import LineRange, decode_line, without_byte_order_mark
-from transformer_cli.extensions.stores.fetching import local_path
+from transformer_cli.extensions.stores.fetching import is_fetched, local_path
 from transformer_cli.extensions.stores.objects import ObjectPath, match_objects
 
 MAX_SIDE_CHARACTERS = 1 << 20
@@ -209,6 +209,11 @@ def matching_files(path: Path, sha256: str | None = None) -> tuple[Path, ...]:
             f"is run in, here {Path.cwd()}"
         )
     return files
+
+
+def is_here(path: Path, sha256: str | None = None) -> bool:
+    """Return whether ``only_file`` would fetch nothing."""
+    return is_fetched(path, sha256)
 
 
 def only_file(path: Path, sha256: str | None = None) -> Path:

@@ -190,7 +190,7 @@ def open_engine(
 ) -> Iterator[Engine]:
     """Lock a directory of jobs; open what runs them: a cluster, or threads that start processes."""
     is_remote = cluster is not None
-    with directories.lock_directory(path, PATIENCE, is_fenced=is_remote) as lock:
+    with directories.lock_directory(path, PATIENCE, is_guarded=is_remote) as lock:
         if cluster is None:
             gpus = list_gpus() if device in ("auto", "cuda") and jobs > 1 else []
             every = cycle([{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [{}])

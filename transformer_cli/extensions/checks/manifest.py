@@ -2,11 +2,8 @@
 
 api = 1
 provides = {
+    "command": {"check": {"load": "command:check"}},
+    "evaluate options": {"near": {"load": "options:NearOptions"}},
+    "evaluation_note": {"seen": {"load": "evaluation_note:SeenNote"}},
     "text_check": {"audit": {"load": "text_audit:TextAudit"}},
-    "command": {
-        "check": {
-            "load": "command:check",
-            "help": "Check an experiment's text before training on it.",
-        }
-    },
 }

@@ -148,7 +148,6 @@ OPTIONS = {
         "--src-field",
         "--report",
         "--no-fuzzy",
-        "--cluster",
         "--memory",
         "--tag",
         "--terms",
@@ -156,6 +155,7 @@ OPTIONS = {
         "--precision",
         "--threads",
         "--engine",
+        "--cluster",
         "--version",
     ],
 }

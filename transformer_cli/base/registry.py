@@ -60,6 +60,21 @@ def installed() -> list[str]:
     return sorted(_shipped())
 
 
+def is_installed(name: str) -> bool:
+    """Return whether an extension of this name, of whatever package, can be used here."""
+    return name in _shipped() or name in _others()
+
+
+def owner_of(kind: type) -> str | None:
+    """Return the name of the extension that a class is from; None: it is the core's."""
+    # If none of the others has been asked for, none of their classes is in use.
+    loaded = _others() if _others.cache_info().currsize else {}
+    for name, manifest in {**_shipped(), **loaded}.items():
+        if kind.__module__.startswith(f"{manifest.__name__.rpartition('.')[0]}."):
+            return name
+    return None
+
+
 def entries(interface: str) -> dict[str, Entry]:
     """Return the entries of an interface by name, as shipped with this package."""
     return dict(_entries_of(_shipped(), interface))

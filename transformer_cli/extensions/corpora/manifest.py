@@ -2,6 +2,8 @@
 
 api = 1
 provides = {
+    "provenance": {"fetched": {"load": "provenance:record_fetched"}},
+    "run file": {"fetched.json": {}},
     "corpus": {"corpus": {"load": "kind:SourcesKind"}},
     # What is trained on beside the split train, and how often each part is drawn.
     "mixing": {

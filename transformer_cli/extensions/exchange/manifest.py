@@ -2,6 +2,8 @@
 
 api = 1
 provides = {
+    "provenance": {"imported": {"load": "provenance:record_import"}},
+    "run file": {"import.json": {}},
     "corpus": {"imported": {"load": "imported:ImportedKind"}},
     "command": {
         "export": {"load": "command_export:export"},

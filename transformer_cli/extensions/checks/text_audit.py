@@ -17,12 +17,7 @@ import numpy as np
 
 from transformer_cli.base.errors import CorpusError, SuspectTextError
 from transformer_cli.base.files import is_same_file
-from transformer_cli.config.data_schema import (
-    CorpusData,
-    DataConfig,
-    DataSection,
-    SourceConfig,
-)
+from transformer_cli.config.data_schema import DataSection
 from transformer_cli.data.corpus import (
     PairRange,
     PairSource,
@@ -48,6 +43,7 @@ from transformer_cli.extensions.checks.near_copies import LOOKED_FOR, Samples
 from transformer_cli.extensions.checks.shift import ShiftCheck
 from transformer_cli.extensions.corpora.prepared import given_sources
 from transformer_cli.extensions.corpora.rules import ScriptCheck
+from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
 from transformer_cli.extensions.corpora.units import UnitReader
 from transformer_cli.text.scripts import scripts_of
 
@@ -295,7 +291,7 @@ def _find_shifts(shards: Sequence[Shard]) -> tuple[list[str], str | None]:
     return told, told[lengths.index(max(lengths))] if is_most else None
 
 
-def find_mistaken_files(data: DataConfig, training: Sources, scored: Sources) -> Iterator[str]:
+def find_mistaken_files(data: DataSection, training: Sources, scored: Sources) -> Iterator[str]:
     """Yield a message for each file that is used twice, and each text whose sides are swapped."""
     more_training, more_scored = {}, {}
     if isinstance(data, CorpusData):  # whose splits are made of other files

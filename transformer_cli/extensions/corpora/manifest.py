@@ -13,10 +13,5 @@ provides = {
             "keys": ("sources", "more", "replay"),
         }
     },
-    "command": {
-        "clean": {
-            "load": "command:clean",
-            "help": "Write what the filters of a corpus keep, and what they reject.",
-        }
-    },
+    "command": {"clean": {"load": "command:clean"}},
 }

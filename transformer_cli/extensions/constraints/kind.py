@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from transformer_cli.base import registry
 from transformer_cli.config.data_schema import TagName
 from transformer_cli.config.schema import Config
 from transformer_cli.extensions.constraints.protection import (
@@ -12,7 +13,6 @@ from transformer_cli.extensions.constraints.protection import (
     ProtectedParts,
     Protection,
 )
-from transformer_cli.extensions.corpora.settings import tag_names
 from transformer_cli.text.protocol import Lines, Tokenizers
 from transformer_cli.text.verbatim import GROUPS
 
@@ -47,7 +47,9 @@ class ReservedKind:
 
     def describe(self, config: Config) -> dict[str, Any]:
         """Return the record of what a configuration asks for; empty: nothing."""
-        return make_record(config.tokenizer.protect, tag_names(config.data), config.data.terms > 0)
+        sources = registry.entries("mixing").values()
+        tags = {tag for each in sources for tag in each.load("tags")(config.data)}
+        return make_record(config.tokenizer.protect, sorted(tags), config.data.terms > 0)
 
     def searches_again(self, config: Config) -> bool:
         """Return whether there are placeholders or terms, which may be lost."""

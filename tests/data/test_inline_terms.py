@@ -13,8 +13,8 @@ from transformer_cli.data.token_arrays import EncodedText, encode_text
 from transformer_cli.extensions.constraints.inline_terms import MOST_WORDS, InlineTerms, Lexicon
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 from transformer_cli.extensions.constraints.terms import TermList, make_term
-from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
 
 TOY = load_split(ToyData(kind="toy"), "train")
 SETTINGS = SentencePieceConfig(kind="sentencepiece", vocab_size=500, byte_fallback=False)

@@ -11,9 +11,9 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.extensions.constraints.terms import TermList, make_term
 from transformer_cli.inference.alignment import map_tokens_to_words
 from transformer_cli.inference.torch_engine import TorchTranslator, compute_attention_maps
-from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.protocol import Tokenizers, Translation
 from transformer_cli.text.vocabulary import EOS_ID, UNK_ID, Vocabulary
+from transformer_cli.text.words import SpacyWords, WordsTokenizer
 
 
 @pytest.mark.parametrize("n_best", [1, 2, 9])

@@ -14,9 +14,9 @@ from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.stream import translate_stream
 from transformer_cli.inference.torch_engine import TorchTranslator, compute_attention_maps
 from transformer_cli.inference.translator import SLOT_BEAM
-from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
+from transformer_cli.text.words import SpacyWords, WordsTokenizer
 
 _WORDS = WordsTokenizer(SpacyWords("xx", "de", lowercase=False), Vocabulary("abcdefghij"))
 JOINER = _WORDS.size

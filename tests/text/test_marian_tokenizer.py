@@ -9,7 +9,7 @@ import sentencepiece
 
 from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.config.tokenizer_schema import MarianConfig
-from transformer_cli.text.kinds.marian import MarianTokenizer, write_tokenizers
+from transformer_cli.extensions.exchange.marian import MarianTokenizer, write_tokenizers
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers, load_tokenizers
 from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
 

@@ -10,7 +10,7 @@ from transformer_cli.extensions.constraints.protection import ProtectedParts
 
 
 class TokenizerSection(Section):
-    """The settings of a tokenizer kind, whose module is ``text/kinds/<kind>.py``."""
+    """The settings of a tokenizer kind, whose class is found by ``text.tokenizer.find_kind``."""
 
     file_key: ClassVar[str | None] = None
     """The key of existing files, which ``src_`` and ``tgt_`` before it are for one side of."""

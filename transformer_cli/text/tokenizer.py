@@ -1,18 +1,21 @@
 """A directory of tokenizers: its manifest, tokenizer.json; how it is learned, copied and loaded.
 
-Each kind is a module in ``text/kinds`` with a manifest of its own, which inherits from these.
+A kind of tokenizer is a subclass of ``TokenizerManifest``: words and SentencePiece here, and those
+that extensions provide as ``tokenizer``.
 """
 
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from transformer_cli.base import registry
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.base.files import read_small, sha256
@@ -30,12 +33,12 @@ from transformer_cli.extensions.constraints.protection import (
     ProtectedParts,
 )
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers, without_slots
-from transformer_cli.text.kinds import import_kind
 from transformer_cli.text.normalization import describe_lost_characters
 from transformer_cli.text.protocol import Lines, ProgressBar, StreamedLines, Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import SpecialIds
 
 MANIFEST_NAME = "tokenizer.json"
+_KINDS = ("words", "sentencepiece")
 _TRAITS = ("letterless", "copied")
 MAX_TOKENIZER_BYTES = 1 << 28  # of a vocabulary or a model, many times the largest ones in use
 
@@ -45,7 +48,7 @@ FileName = Annotated[str, Field(pattern=r"^(src|tgt|joint)(\.[a-z]+)+$")]
 
 
 class TokenizerManifest(BaseModel):
-    """The keys of tokenizer.json that all kinds have; a kind's own ones follow."""
+    """The keys of tokenizer.json that all kinds have; a kind adds its own, and ``kind``."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -62,6 +65,14 @@ class TokenizerManifest(BaseModel):
     terms: bool = False  # whether marks of terms follow them
     letterless: bool = False  # this and the next are of the training text; see ``TextStats``
     copied: bool = False
+
+    @classmethod
+    @abstractmethod
+    def learn(cls, config: Any, text: "TrainingText", directory: Path) -> Self:
+        """Learn tokenizers, or copy the files that ``config`` names; return the manifest, unsaved.
+
+        ``config`` are the settings of this kind; the files go into ``directory``, which exists.
+        """
 
     @abstractmethod
     def load(self, directory: Path) -> Tokenizers:
@@ -139,7 +150,7 @@ class SideFilesManifest(TokenizerManifest):
         return cls(lowercase=lowercase, learned_from=text_sha256, specials=specials, sha256=sums)
 
     @classmethod
-    def learn(
+    def learn_sides(
         cls,
         config: SentencePieceConfig | WordPieceConfig,
         text: "TrainingText",
@@ -220,7 +231,7 @@ def learn_tokenizers(
     if protect:
         src, tgt = (without_slots(text.src, text.tgt, protect, side) for side in (0, 1))
         text = replace(text, src=src, tgt=tgt)
-    manifest: TokenizerManifest = import_kind(config.kind).learn(config, text, directory)
+    manifest: TokenizerManifest = find_kind(config.kind).learn(config, text, directory)
     reserved = {"protect": protect, "tags": list(tags), "terms": has_terms, **text.traits}
     manifest.model_copy(update=reserved).save(directory)
     if text.warn is not None and config.kind != "words":
@@ -233,7 +244,7 @@ def learn_tokenizers(
 
 def learns_from_sample(config: TokenizerConfig) -> bool:
     """Return whether such tokenizers are learned from ``MOST_LINES`` of a larger text."""
-    return not config.files and bool(import_kind(config.kind).Manifest.learns_from_sample)
+    return not config.files and find_kind(config.kind).learns_from_sample
 
 
 def copy_tokenizers(
@@ -268,16 +279,27 @@ def copy_tokenizers(
     return load_tokenizers(directory)
 
 
+def find_kind(kind: str) -> type[TokenizerManifest]:
+    """Return a kind's class; raise ValueError if nothing provides it."""
+    if kind in _KINDS:
+        found: type[TokenizerManifest] = import_module(f"transformer_cli.text.{kind}").Manifest
+        return found
+    if entry := registry.find("tokenizer", kind):
+        extended: type[TokenizerManifest] = entry.load()
+        return extended
+    raise ValueError(registry.describe_missing("kind of tokenizer", kind))
+
+
 class _AnyManifest(BaseModel):
-    kind: Annotated[Any, AfterValidator(import_kind)]
+    kind: Annotated[Any, AfterValidator(find_kind)]
 
 
 def _load_manifest(directory: Path) -> TokenizerManifest:
     path = directory / MANIFEST_NAME
     data = _read_file(path)
     try:
-        module = _AnyManifest.model_validate_json(data).kind
-        manifest: TokenizerManifest = module.Manifest.model_validate_json(data)
+        kind: type[TokenizerManifest] = _AnyManifest.model_validate_json(data).kind
+        manifest = kind.model_validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])

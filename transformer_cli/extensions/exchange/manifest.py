@@ -47,4 +47,5 @@ provides = {
         },
         "hub": {"load": "to_hub:write_hub", "reader": "transformer-cli"},
     },
+    "tokenizer": {"marian": {"load": "marian:Manifest"}},
 }

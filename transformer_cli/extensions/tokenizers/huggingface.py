@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.base.packages import import_extra
@@ -217,7 +217,6 @@ class Manifest(SideFilesManifest):
     def open(self, data: bytes, path: Path, side: Side) -> HuggingFaceTokenizer:
         return HuggingFaceTokenizer(data, self.lowercase, path, self.specials[side])
 
-
-def learn(config: HuggingFaceConfig, text: TrainingText, directory: Path) -> Manifest:
-    """Copy the files that the configuration names into ``directory``."""
-    return Manifest.copy_files(config, text, directory, find_specials)
+    @classmethod
+    def learn(cls, config: HuggingFaceConfig, text: TrainingText, directory: Path) -> Self:
+        return cls.copy_files(config, text, directory, find_specials)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
@@ -188,33 +188,35 @@ class Manifest(TokenizerManifest):
         src, tgt = tokenizers
         return Tokenizers(src, tgt, (self.src.types, self.tgt.types))
 
-
-def learn(config: WordsConfig, text: TrainingText, directory: Path) -> Manifest:
-    """Count the words of both sides and write their vocabularies into ``directory``."""
-    sides = {}
-    for side, name, rules, language, lines in (
-        ("source", _SRC, config.src_rules, text.src_lang, text.src),
-        ("target", _TGT, config.tgt_rules, text.tgt_lang, text.tgt),
-    ):
-        words = SpacyWords(rules or language, language, config.lowercase)
-        counts = words.count(text.progress(lines, f"{side} words"))
-        vocabulary = Vocabulary.from_counts(counts, config.min_freq, config.max_size, config.order)
-        if len(vocabulary) == len(SPECIALS):
-            raise ConfigError(
-                f"tokenizer.min_freq: no word is seen {config.min_freq} times for {name}; "
-                "set a lower one"
+    @classmethod
+    def learn(cls, config: WordsConfig, text: TrainingText, directory: Path) -> Self:
+        """Count the words of both sides and write their vocabularies into ``directory``."""
+        sides = {}
+        for side, name, rules, language, lines in (
+            ("source", _SRC, config.src_rules, text.src_lang, text.src),
+            ("target", _TGT, config.tgt_rules, text.tgt_lang, text.tgt),
+        ):
+            words = SpacyWords(rules or language, language, config.lowercase)
+            counts = words.count(text.progress(lines, f"{side} words"))
+            vocabulary = Vocabulary.from_counts(
+                counts, config.min_freq, config.max_size, config.order
             )
-        vocabulary.save(directory / name)
-        sides[name] = WordsSideManifest(
-            rules=rules or language, language=language, types=len(counts)
+            if len(vocabulary) == len(SPECIALS):
+                raise ConfigError(
+                    f"tokenizer.min_freq: no word is seen {config.min_freq} times for {name}; "
+                    "set a lower one"
+                )
+            vocabulary.save(directory / name)
+            sides[name] = WordsSideManifest(
+                rules=rules or language, language=language, types=len(counts)
+            )
+        return cls(
+            lowercase=config.lowercase,
+            learned_from=text.sha256,
+            src=sides[_SRC],
+            tgt=sides[_TGT],
+            sha256={name: sha256(directory / name) for name in sides},
         )
-    return Manifest(
-        lowercase=config.lowercase,
-        learned_from=text.sha256,
-        src=sides[_SRC],
-        tgt=sides[_TGT],
-        sha256={name: sha256(directory / name) for name in sides},
-    )
 
 
 # Closing quotation marks, by the opening one.

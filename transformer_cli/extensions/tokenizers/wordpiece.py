@@ -7,11 +7,14 @@ SentencePiece, so that decoding restores the text.
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.config.tokenizer_schema import WordPieceConfig
-from transformer_cli.text.kinds.huggingface import HuggingFaceTokenizer, import_tokenizers
+from transformer_cli.extensions.tokenizers.huggingface import (
+    HuggingFaceTokenizer,
+    import_tokenizers,
+)
 from transformer_cli.text.model_check import mark_checked
 from transformer_cli.text.protocol import Lines, ProgressBar, TrainerInput
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
@@ -35,10 +38,9 @@ class Manifest(SideFilesManifest):
         # The file's own normalizer lowercases.
         return HuggingFaceTokenizer(data, False, path, _SPECIAL_IDS)
 
-
-def learn(config: WordPieceConfig, text: TrainingText, directory: Path) -> Manifest:
-    """Learn WordPiece vocabularies and write them into ``directory``."""
-    return Manifest.learn(config, text, directory, learn_wordpiece)
+    @classmethod
+    def learn(cls, config: WordPieceConfig, text: TrainingText, directory: Path) -> Self:
+        return cls.learn_sides(config, text, directory, learn_wordpiece)
 
 
 def learn_wordpiece(

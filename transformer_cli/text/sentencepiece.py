@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
@@ -146,12 +146,11 @@ class Manifest(SideFilesManifest):
         specials = None if self.specials is None else self.specials[side]
         return SentencePieceTokenizer(data, self.lowercase, path, specials)
 
-
-def learn(config: SentencePieceConfig, text: TrainingText, directory: Path) -> Manifest:
-    """Learn models, or copy those that the configuration names, into ``directory``."""
-    if config.files:
-        return Manifest.copy_files(config, text, directory, _find_specials)
-    return Manifest.learn(config, text, directory, learn_model)
+    @classmethod
+    def learn(cls, config: SentencePieceConfig, text: TrainingText, directory: Path) -> Self:
+        if config.files:
+            return cls.copy_files(config, text, directory, _find_specials)
+        return cls.learn_sides(config, text, directory, learn_model)
 
 
 def _find_specials(model: bytes, path: Path) -> SpecialIds:

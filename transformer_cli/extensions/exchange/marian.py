@@ -13,7 +13,7 @@ from typing import Literal, NoReturn
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.base.files import sha256
 from transformer_cli.config.tokenizer_schema import MarianConfig
-from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer
+from transformer_cli.text.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SpecialIds, Vocabulary
 
@@ -65,6 +65,14 @@ class Manifest(SideFilesManifest):
         table = path.with_name(joint if joint in self.sha256 else vocabulary_name(side))
         return MarianTokenizer(data, Vocabulary.parse(self.read_checked(table), table), path)
 
+    @classmethod
+    def learn(cls, config: MarianConfig, text: TrainingText, directory: Path) -> NoReturn:
+        """Raise ConfigError: tokenizers of this kind are not learned."""
+        raise ConfigError(
+            "tokenizer.kind marian: such tokenizers are not learned, they come with the run of an "
+            "imported model; name it with init, or choose another kind"
+        )
+
 
 def vocabulary_name(side: Side) -> str:
     """Return the name of a side's table of ids in a tokenizer's directory."""
@@ -87,11 +95,3 @@ def write_tokenizers(
         vocabulary.save(path)
         manifest.sha256[path.name] = sha256(path)
     manifest.save(directory)
-
-
-def learn(config: MarianConfig, text: TrainingText, directory: Path) -> NoReturn:
-    """Raise ConfigError: tokenizers of this kind are not learned."""
-    raise ConfigError(
-        "tokenizer.kind marian: such tokenizers are not learned, they come with the run of an "
-        "imported model; name it with init, or choose another kind"
-    )

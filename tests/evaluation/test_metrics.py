@@ -23,17 +23,17 @@ from transformer_cli.extensions.experiments.command_compare import (
     group_notes,
     report_score,
 )
-from transformer_cli.extensions.experiments.seed_statistics import compare_groups, summarize
-from transformer_cli.extensions.experiments.sweep import (
-    PointStatus,
-    SweepDirectory,
-    SweepPlan,
+from transformer_cli.extensions.experiments.results import (
+    GroupResult,
+    RunResult,
     are_all_low,
-    best_point,
+    best_group,
+    rank_groups,
 )
+from transformer_cli.extensions.experiments.seed_statistics import compare_groups, summarize
+from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
 from transformer_cli.extensions.experiments.sweep_file import load_sweep
 from transformer_cli.extensions.report.charts import score_by_length
-from transformer_cli.extensions.report.groups_page import GroupResult, RunResult, rank_groups
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.training.session import Validation
 
@@ -249,31 +249,31 @@ def test_a_sweep_goes_by_what_its_base_selects(
     sweep = load_sweep(tmp_path / "sweep.yaml")
     plan = SweepPlan(sweep, SweepDirectory(tmp_path / "out"), [])
     assert plan.metric == metric
-    points = [PointStatus(str(score), [score]) for score in (20.0, 30.0, 10.0)]
-    found = best_point(points, plan.metric)
+    groups = [group(metric, score) for score in (20.0, 30.0, 10.0)]
+    found = best_group(groups, plan.metric)
     assert found is not None
     assert found.mean == best
-    runs = [RunResult("seed-1", [], point.mean, 1.0, None) for point in points]
-    groups = [GroupResult(run.name, [run]) for run in runs]
     assert groups[rank_groups(groups, metric)[0]].mean == best
 
 
+def group(metric: str, *scores: float, loss: float = 1.0) -> GroupResult:
+    """Return a group whose runs were validated once."""
+    records = [{"loss": loss, metric: score} for score in scores]
+    return GroupResult("point", [RunResult("seed", metric, [record]) for record in records])
+
+
 def test_equal_scores_are_ranked_by_loss() -> None:
-    points = [PointStatus(f"{loss}", [2.0], losses=[loss]) for loss in (5.0, 4.0, 6.0)]
-    found = best_point(points, "bleu")
-    assert found is points[1]
-    validations = [[{"loss": loss}] for loss in (5.0, 4.0, 6.0)]
-    runs = [RunResult("seed-1", each, 2.0, 1.0, None) for each in validations]
-    groups = [GroupResult(str(place), [run]) for place, run in enumerate(runs)]
+    groups = [group("bleu", 2.0, loss=loss) for loss in (5.0, 4.0, 6.0)]
+    assert best_group(groups, "bleu") is groups[1]
     assert rank_groups(groups, "bleu") == [1, 0, 2]
 
 
 def test_where_all_score_about_0_nothing_is_best() -> None:
-    points = [PointStatus("a", [0.0]), PointStatus("b", [0.5, 0.1])]
-    assert best_point(points, "bleu") is None
-    assert are_all_low(points, "bleu")
-    assert not are_all_low(points, "loss")
-    assert not are_all_low([*points, PointStatus("c", [7.0])], "bleu")
+    groups = [group("bleu", 0.0), group("bleu", 0.5, 0.1)]
+    assert best_group(groups, "bleu") is None
+    assert are_all_low(groups, "bleu")
+    assert not are_all_low(groups, "loss")
+    assert not are_all_low([*groups, group("bleu", 7.0)], "bleu")
     assert not are_all_low([], "bleu")
     notes = group_notes("a", 2, {"bleu": [0.0, 0.3], "chrf": [9.0, 12.0]})
     assert notes[0].startswith("all scores are about 0")

@@ -21,11 +21,8 @@ from transformer_cli.cli.display import log, print_error, say, warn
 from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.extensions.corpora.opening import open_source
 from transformer_cli.extensions.documents.sentences import cut_sentences
-from transformer_cli.extensions.report.groups_page import (
-    EvaluatedSplit,
-    describe_groups,
-    render_groups,
-)
+from transformer_cli.extensions.experiments.page import describe_groups, render_groups
+from transformer_cli.extensions.experiments.results import EvaluatedSplit, SweepResults
 
 STEERING = "a\x1b]0;owned\x07\x9b2J\u202etxt.exe\u2066\u200f\u061cb"
 SHOWN = r"a\x1b]0;owned\x07\x9b2J\u202etxt.exe\u2066\u200f\u061cb"
@@ -96,7 +93,7 @@ def test_a_page_shows_what_would_steer_it(tmp_path: Path) -> None:
         translations=[[["one two"]], [[f"one {STEERING}"]]],
         comparisons={"bleu": compare("nrefs:1", [[30.0], [33.0]])},
     )
-    page = render_groups(describe_groups(STEERING, groups, {}, "bleu", [split], {}), "")
+    page = render_groups(describe_groups(SweepResults(STEERING, groups, {}, "bleu", [split])), "")
     assert SHOWN in page
     assert "\x1b" not in page
     assert "\x07" not in page

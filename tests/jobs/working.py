@@ -9,7 +9,7 @@ from pathlib import Path
 
 from transformer_cli.extensions.cluster.cluster import read_cluster
 from transformer_cli.extensions.experiments import runner
-from transformer_cli.extensions.experiments.command_sweep import open_engine
+from transformer_cli.extensions.experiments.job_commands import open_engine
 from transformer_cli.extensions.experiments.runner import Runner
 from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
 from transformer_cli.extensions.experiments.sweep_file import load_sweep

@@ -150,8 +150,8 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
     elif (path / SWEEP_MARK).is_file():
         groups = []
         plan = read_sweep_plan(path)
-        for point in sorted(plan["points"], key=lambda point: bool(point != plan["reference"])):
-            names = [run_name(point, seed) for seed in plan["seeds"]]
+        for point in sorted(plan.points, key=lambda point: point != plan.reference):
+            names = [run_name(point, seed) for seed in plan.seeds]
             finished = [path / name for name in names if read_run_state(path, name) == "done"]
             groups += [(path / SWEEP_RUNS / point, finished)] if finished else []
         if not groups:

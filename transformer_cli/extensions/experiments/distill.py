@@ -54,6 +54,7 @@ class DistillDirectory(JobDirectory):
     kind: ClassVar[str] = "distill"
     noun: ClassVar[str] = "distillation"
     option: ClassVar[str] = "--dir"
+    folders: ClassVar[tuple[str, ...]] = ("jobs", "scores", "text", "forward", "back")
 
     @property
     def student_config(self) -> Path:

@@ -1,7 +1,7 @@
 """Groups of runs that differ in their seeds only, and what a sweep has recorded of them."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError
 
@@ -15,8 +15,8 @@ from transformer_cli.runs.directory import SWEEP_PLAN, SWEEP_RUNS, RunDirectory
 _Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 
 
-class _Plan(BaseModel):
-    """Schema of plan.json."""
+class SweepRecord(BaseModel):
+    """What plan.json says of a sweep, for commands that do not read the sweep's file."""
 
     model_config = ConfigDict(strict=True)
 
@@ -47,6 +47,11 @@ def run_name(point: str, seed: int | str) -> str:
     return f"{SWEEP_RUNS}/{point}/seed-{seed}"
 
 
+def scores_name(split: str, point: str, seed: int) -> str:
+    """Return the name of the job that scores a run on a split, which is the path of its files."""
+    return f"scores/{split}/{point}/seed-{seed}"
+
+
 def read_run_state(sweep: Path, run: str) -> str | None:
     """Return what has become of a run, a ``JobRecord.state``; None: it never began."""
     record = read_record(job_file(sweep, run), JobRecord)
@@ -60,11 +65,11 @@ class RunGroup(NamedTuple):
     runs: tuple[RunDirectory, ...]  # at least one
 
 
-def read_sweep_plan(sweep: Path) -> dict[str, Any]:
-    """Return what a sweep has recorded of its points; see ``SweepPlan.record``."""
+def read_sweep_plan(sweep: Path) -> SweepRecord:
+    """Return what a sweep has recorded of its points."""
     path = sweep / SWEEP_PLAN
     try:
-        return _Plan.model_validate_json(read_small(path)).model_dump()
+        return SweepRecord.model_validate_json(read_small(path))
     except OSError as error:
         raise RunError(f"{path}: missing; run the sweep's command again") from error
     except ValidationError as error:

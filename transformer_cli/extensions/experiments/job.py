@@ -13,7 +13,6 @@ from transformer_cli.base.artifact import Artifact, FileRecord, sum_json, write_
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import TransformerCliError, UsageError
 from transformer_cli.base.packages import HIDDEN_PREFIX, __version__
-from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.data_schema import PATH_KEYS, CorpusData
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
@@ -67,6 +66,7 @@ class JobDirectory:
     kind: ClassVar[str]  # the command that makes it
     noun: ClassVar[str]
     option: ClassVar[str]  # of the command, by which another directory is chosen
+    folders: ClassVar[tuple[str, ...]]  # in which its jobs write, except for runs
 
     path: Path
     done: set[str] = field(default_factory=set)  # names of jobs that are known to be done
@@ -90,19 +90,6 @@ class JobDirectory:
                 f"version knows format {FORMAT}; use that version, or"
             )
         return mark
-
-    @property
-    def training_precision(self) -> PrecisionName | None:
-        """What ``--precision auto`` stands for in all trainings; None: that was not measured."""
-        known = (self.read_mark() or {}).get("training_precision")
-        return known if known in ("float32", "bfloat16") else None
-
-    @property
-    def precision(self) -> PrecisionName | None:
-        """The option ``--precision`` that it was begun with; None: that was not recorded."""
-        of_earlier_version = "auto" if self.training_precision else None
-        known = (self.read_mark() or {}).get("precision", of_earlier_version)
-        return known if known in ("auto", "float32", "bfloat16") else None
 
     def check(self) -> None:
         """Check that it is of this kind and version, or empty, or not there; and has no links."""
@@ -134,9 +121,9 @@ class JobDirectory:
         return UsageError(f"{self.path}: {problem} choose another directory with {self.option}")
 
     def remove_leftovers(self) -> None:
-        """Remove what killed processes have left unfinished, but for that in runs."""
+        """Remove what killed processes have left unfinished, except in runs."""
         writing.remove_leftovers(self.path)
-        for name in ("jobs", "scores", "text", "forward", "back"):
+        for name in self.folders:
             for directory, _, _ in os.walk(self.path / name):
                 writing.remove_leftovers(Path(directory))
 

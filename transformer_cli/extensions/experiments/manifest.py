@@ -17,5 +17,6 @@ provides = {
             "help": "Compare trained models: scores on the same text, costs, and the settings that "
             "differ.",
         },
-    }
+    },
+    "report page": {"sweep": {"load": "page:open_sweep_page", "mark": "sweep.json"}},
 }

@@ -15,7 +15,9 @@ from transformer_cli.base.files import open_regular
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import import_extra
 from transformer_cli.extensions.experiments.sweep_file import (
+    Draws,
     Point,
+    Prune,
     Space,
     Sweep,
     as_node,
@@ -25,9 +27,7 @@ from transformer_cli.extensions.experiments.sweep_file import (
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-Sampler = Literal["tpe", "random"]
-Prune = Literal["median", "halving", "none"]
-State = Literal["running", "complete", "pruned", "fail"]  # Optuna's names
+TrialState = Literal["running", "complete", "pruned", "fail"]  # Optuna's names
 
 JOURNAL = "study.journal"
 _NAME = "sweep"
@@ -49,7 +49,7 @@ class Trial:
 
     number: int
     values: dict[str, object]
-    state: State
+    state: TrialState
     value: float | None = None  # the metric; where it was pruned, that of its last validation
     why: str | None = None
 
@@ -66,19 +66,19 @@ class Study:
         self,
         directory: Path,
         space: Space,
-        sampler: Sampler,
+        draws: Draws,
         seed: int,
         prune: Prune,
         judged_by: Mapping[str, object] = MappingProxyType({}),
         sign: float = 1.0,
     ) -> None:
-        """Open the study in ``directory``, of the same space, sampler and seed, or begin one.
+        """Open the study in ``directory``, of the same space, draws and seed, or begin one.
 
         ``judged_by`` is what a trial's value depends on besides its settings. ``sign`` is -1 if the
         metric is the better, the lower it is.
         """
         self._optuna = optuna = import_optuna()
-        self.space, self._sampler, self._seed, self._sign = space, sampler, seed, sign
+        self.space, self._draws, self._seed, self._sign = space, draws, seed, sign
         self._reported: dict[int, int] = {}
         self._kinds = {
             key: dimension.distribution(optuna.distributions)
@@ -104,7 +104,7 @@ class Study:
                 "of its own"
             ) from error
         ranges = {f"search.{key}": each.describe() for key, each in space.items()}
-        settings = {"sampler": sampler, "seed": seed, **ranges, **judged_by}
+        settings = {"sampler": draws, "seed": seed, **ranges, **judged_by}
         if _SETTINGS not in self._study.user_attrs:
             self._study.set_user_attr(_SETTINGS, settings)
         earlier = self._study.user_attrs[_SETTINGS]
@@ -143,7 +143,7 @@ class Study:
         point: dict[str, object] = {}
         for attempt in range(_DRAWS):
             digest = sha256(repr((self._seed, number, attempt)).encode()).digest()
-            sampler = _sampler(self._sampler, int.from_bytes(digest[:4]), self._optuna.samplers)
+            sampler = _build_sampler(self._draws, int.from_bytes(digest[:4]), self._optuna.samplers)
             # A study in memory, so that a trial can be recorded as a whole, with rounded numbers.
             study = self._optuna.create_study(direction="maximize", sampler=sampler)
             study.add_trials(history)
@@ -185,7 +185,7 @@ class Study:
         return True
 
     def end(
-        self, number: int, state: State, value: float | None = None, why: str | None = None
+        self, number: int, state: TrialState, value: float | None = None, why: str | None = None
     ) -> None:
         """End a trial that runs: a complete one with its metric, a failed one with why."""
         if self.trials[number].state != "running":
@@ -200,7 +200,7 @@ class Study:
         return Trial(
             trial.number,
             {key: kind.decode(trial.params[key]) for key, kind in self.space.items()},
-            cast(State, trial.state.name.lower()),
+            cast(TrialState, trial.state.name.lower()),
             trial.value,
             trial.user_attrs.get(_WHY),
         )
@@ -229,8 +229,8 @@ def import_optuna() -> ModuleType:
     return optuna
 
 
-def _sampler(sampler: Sampler, seed: int, samplers: Any) -> Any:
-    if sampler == "random":
+def _build_sampler(draws: Draws, seed: int, samplers: Any) -> Any:
+    if draws == "random":
         return samplers.RandomSampler(seed=seed)
     # Settings of a training depend on each other, so they are drawn together (multivariate). Trials
     # that still run count as bad ones (constant liar): runs side by side keep apart.
@@ -261,8 +261,8 @@ class Grid:
         """Return a point's name, with its settings if the name does not tell them."""
         return point.name
 
-    def state(self, point: Point) -> State:
-        """Return what has become of a point; only of one that runs, more is to be trained."""
+    def state(self, point: Point) -> TrialState:
+        """Return what has become of a point; more is only trained of a running one."""
         return "running"
 
     def extend(self) -> bool:
@@ -270,43 +270,47 @@ class Grid:
         return False
 
 
-class Search(Grid, Study):
-    """The trials of a search as points, without those whose settings do not go together."""
+class Search(Grid):
+    """Points that a study draws: its trials, without those whose settings do not go together."""
 
     def __init__(self, sweep: Sweep, space: Space, metric: str, directory: Path) -> None:
         """Open the search that is recorded in ``directory``, or begin one, judged by ``metric``."""
-        Grid.__init__(self, [])
+        super().__init__([])
         settings = sweep.settings
-        seed = sweep.config_of(sweep.samples[0]).seed
-        judged_by = {"metric": metric, "seeds": settings.num_seeds}
-        sign = METRICS[metric].rank(1.0)
-        Study.__init__(
-            self, directory, space, settings.sampler, seed, settings.prune, judged_by, sign
+        self.study = Study(
+            directory,
+            space,
+            settings.sampler,
+            seed=sweep.config_of(sweep.samples[0]).seed,
+            prune=settings.prune,
+            judged_by={"metric": metric, "seeds": settings.num_seeds},
+            sign=METRICS[metric].rank(1.0),
         )
+        self.unfit: list[Trial] = []  # those that are no points
+        self.is_over = False
         self._sweep = sweep
         self._failures = 0
-        self.is_over = False
-        for trial in self.trials:
+        for trial in self.study.trials:
             self._add(trial)
 
     def describe(self, point: Point) -> str:
         """Return a trial's name and settings."""
         return f"{point.name} ({point_names([point.nodes])[0]})"
 
-    def state(self, point: Point) -> State:
+    def state(self, point: Point) -> TrialState:
         """Return what has become of a trial."""
-        return self.trials[point.number].state
+        return self.study.trials[point.number].state
 
     def extend(self) -> bool:
         """Begin another trial; return whether there was one to begin."""
         limit = self._sweep.settings.trials
-        if self._failures >= _MAX_FAILURES and len(self.trials) < limit:
+        if self._failures >= _MAX_FAILURES and len(self.study.trials) < limit:
             raise RunError(
-                f"the last {self._failures} trials have all failed; mend the cause, which the logs "
-                "in jobs/ in the sweep's directory tell, and start it again"
+                f"the last {self._failures} trials have all failed; fix the cause, which the logs "
+                "in the sweep's directory, in jobs/, name, and start it again"
             )
         while not self.is_over:
-            trial = self.ask(limit)
+            trial = self.study.ask(limit)
             if trial is None:
                 self.is_over = True
             elif self._add(trial):
@@ -315,22 +319,17 @@ class Search(Grid, Study):
 
     def _add(self, trial: Trial) -> bool:
         """Make a point of a trial, which fails if its settings do not go together."""
-        places = {key: dimension.place for key, dimension in self.space.items()}
-        nodes = {key: as_node(value, places[key]) for key, value in trial.values.items()}
+        dimensions = self.study.space
+        nodes = {key: as_node(value, dimensions[key].place) for key, value in trial.values.items()}
         point = Point(f"trial-{trial.number + 1:03}", nodes, trial.number)
         try:
             self._sweep.config_of(point)
         except ConfigError as error:
-            self.end(trial.number, "fail", why=str(error))
+            self.study.end(trial.number, "fail", why=str(error))
+            self.unfit.append(self.study.trials[trial.number])
             return False
         self.points.append(point)
         return True
-
-    @property
-    def unfit(self) -> list[Trial]:
-        """The trials that are no points, as their settings do not go together."""
-        numbers = {point.number for point in self.points}
-        return [trial for trial in self.trials if trial.number not in numbers]
 
     def complete(self, point: Point, scores: Sequence[float]) -> None:
         """End a trial with the mean of its runs' scores, of those that were validated."""
@@ -338,14 +337,14 @@ class Search(Grid, Study):
             self.fail(point, "it was not validated")
             return
         self._failures = 0
-        self.end(point.number, "complete", statistics.fmean(scores))
+        self.study.end(point.number, "complete", statistics.fmean(scores))
 
     def prune(self, point: Point) -> None:
         """End a trial that is not worth its time."""
         self._failures = 0
-        self.end(point.number, "pruned")
+        self.study.end(point.number, "pruned")
 
     def fail(self, point: Point, why: str) -> None:
-        """End a trial of which a run has failed."""
+        """End a trial after one of its runs has failed."""
         self._failures += 1
-        self.end(point.number, "fail", why=why)
+        self.study.end(point.number, "fail", why=why)

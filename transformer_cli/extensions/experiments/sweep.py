@@ -12,12 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import ConfigError, RunError, TransformerCliError, duration
 from transformer_cli.base.files import sha256
-from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.writing import remove_leftovers, whole_directory
 from transformer_cli.config.data_schema import CorpusData, added_sources
 from transformer_cli.config.differences import differences
@@ -25,7 +24,12 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.sources import is_on_disk
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metric_for_best
 from transformer_cli.extensions.corpora.preparing import has_changed
-from transformer_cli.extensions.experiments.groups import read_run_state, read_sweep_plan, run_name
+from transformer_cli.extensions.experiments.groups import (
+    read_run_state,
+    read_sweep_plan,
+    run_name,
+    scores_name,
+)
 from transformer_cli.extensions.experiments.job import (
     TRAINED_ON,
     Job,
@@ -35,14 +39,19 @@ from transformer_cli.extensions.experiments.job import (
     sum_texts,
     weights_record,
 )
+from transformer_cli.extensions.experiments.results import (
+    SCORES,
+    TRANSLATIONS,
+    GroupResult,
+    RunResult,
+    best_group,
+)
 from transformer_cli.extensions.experiments.runner import Plan
 from transformer_cli.extensions.experiments.search import Grid, Search
 from transformer_cli.extensions.experiments.sweep_file import BASE_POINT, SEED, Point, Sweep
 from transformer_cli.runs.checkpoint import list_checkpoints
-from transformer_cli.runs.directory import MARK, SWEEP_PLAN, RunDirectory
-from transformer_cli.runs.metrics_log import number, read_records, validations
+from transformer_cli.runs.directory import MARK, REPORT, SWEEP_PLAN, RunDirectory
 
-TRANSLATIONS, SCORES = "translations.txt", "scores.json"  # the files of a scored run
 _SHARED = ("tokenizer", "encoded", "corpus")
 
 
@@ -52,81 +61,36 @@ class SweepDirectory(JobDirectory):
     kind: ClassVar[str] = "sweep"
     noun: ClassVar[str] = "sweep"
     option: ClassVar[str] = "--sweep-dir"
+    folders: ClassVar[tuple[str, ...]] = ("jobs", "scores")
 
     @property
     def report(self) -> Path:
         """Path of the page about all runs."""
-        return self.path / "report.html"
+        return self.path / REPORT
 
     def run(self, point: str, seed: int) -> RunDirectory:
         """Return the directory of a run."""
         return RunDirectory(self.path / run_name(point, seed))
 
 
-def scores_name(split: str, point: str, seed: int) -> str:
-    """Return the name of the job that scores a run on a split, which is the path of its files."""
-    return f"scores/{split}/{point}/seed-{seed}"
+@dataclass
+class PointStatus(GroupResult):
+    """The finished runs of a point, and what has become of the others."""
 
-
-class Progress(NamedTuple):
-    """What a run has reached, whether it is finished or not."""
-
-    scores: list[float]  # the metric at each validation, in their order
-    best: float | None  # None: it was not validated
-    loss: float | None  # the lowest validation loss
-    seconds: float  # time of its training
-
-
-@dataclass(frozen=True)
-class PointStatus:
-    """What has become of a point."""
-
-    name: str  # with its settings, if the name alone does not tell them
-    scores: list[float | None]  # of its finished runs; None: it was not validated
     num_failed: int = 0
     is_pruned: bool = False
-    losses: list[float | None] = field(default_factory=list)  # lowest validation losses, likewise
-
-    @property
-    def loss(self) -> float | None:
-        """The mean loss over seeds; None: no run was validated yet."""
-        losses = [loss for loss in self.losses if loss is not None]
-        return statistics.fmean(losses) if losses else None
-
-    @property
-    def mean(self) -> float | None:
-        """The mean score over seeds; None: no run was validated yet."""
-        scores = [score for score in self.scores if score is not None]
-        return statistics.fmean(scores) if scores else None
 
     def count_runs(self) -> str:
         """Return the number of finished runs, and what has become of others."""
         failed = f", {self.num_failed} failed" if self.num_failed else ""
-        return f"{len(self.scores)}{', pruned' if self.is_pruned else ''}{failed}"
+        return f"{len(self.runs)}{', pruned' if self.is_pruned else ''}{failed}"
 
     def format_score(self) -> str:
         """Return the mean score, with the sample standard deviation of two and more."""
         if self.mean is None:
             return "-"
-        scores = [score for score in self.scores if score is not None]
-        deviation = f" ± {statistics.stdev(scores):.2f}" if len(scores) > 1 else ""
+        deviation = "" if self.deviation is None else f" ± {self.deviation:.2f}"
         return f"{self.mean:.2f}{deviation}"
-
-
-def best_point(points: Sequence[PointStatus], metric: str) -> PointStatus | None:
-    """Return the point with the best mean of a metric, of equal ones that with the lowest loss.
-
-    None: no run was validated yet, or all score about 0.
-    """
-    scored = [(point.mean, point) for point in points if point.mean is not None]
-    if not scored or METRICS[metric].says_nothing(mean for mean, _ in scored):
-        return None
-    return max(scored, key=lambda pair: METRICS[metric].rank_with_loss(pair[0], pair[1].loss))[1]
-
-
-def are_all_low(points: Sequence[PointStatus], metric: str) -> bool:
-    """Return whether all points that have a score have one of about 0."""
-    return METRICS[metric].says_nothing(point.mean for point in points if point.mean is not None)
 
 
 @dataclass(frozen=True)
@@ -154,7 +118,7 @@ class SweepPlan(Plan):
     """The same of trainings, of which all have one precision; none: as the others."""
     suspect: Sequence[str] = ()  # the option by which suspect text is trained on
     _runs: dict[str, Run] = field(default_factory=dict)
-    _finished: dict[str, Progress] = field(default_factory=dict)
+    _finished: dict[str, RunResult] = field(default_factory=dict)
     _sums: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @cached_property
@@ -289,10 +253,9 @@ class SweepPlan(Plan):
     def _known_sums(self) -> dict[str, dict[str, str]]:
         """What ``_sum_inputs`` gave when the sweep began, by the data's job."""
         try:
-            sums: dict[str, dict[str, str]] = read_sweep_plan(self.directory.path)["made_of"]
-        except RunError:  # it has not begun, or it is damaged, and written anew
+            return read_sweep_plan(self.directory.path).made_of
+        except RunError:  # it has not begun, or it is damaged, and written again
             return {}
-        return sums
 
     def _sum_inputs(self, config: Config) -> dict[str, str]:
         """Return the SHA-256 of what a run is made of: each split that is at hand, and init."""
@@ -319,7 +282,7 @@ class SweepPlan(Plan):
         was_over = self.trials.is_over
         budget = self.sweep.settings.budget_seconds
         if budget is not None and not self.trials.is_over:
-            spent = sum(self._read_progress(run).seconds for run in self.runs())
+            spent = sum(self._read_result(run).seconds or 0.0 for run in self.runs())
             self.trials.is_over = spent / self.num_jobs > budget
         is_added = self.trials.extend()
         if is_added:
@@ -337,8 +300,8 @@ class SweepPlan(Plan):
             return "stopped"
         if self.sweep.settings.prune == "none" or run.seed != self.seeds[0]:
             return None
-        is_news = search.report(point.number, self._read_progress(run).scores)
-        if not is_news or not search.should_prune(point.number):
+        is_news = search.study.report(point.number, self._read_result(run).scores)
+        if not is_news or not search.study.should_prune(point.number):
             return None
         self.directory.end(job, "pruned")
         search.prune(point)
@@ -354,27 +317,19 @@ class SweepPlan(Plan):
             if failed:
                 search.fail(point, self.directory.failed[failed[0]])
             elif all(self.directory.seems_done(run.job) for run in runs):
-                reached = [self._read_progress(run) for run in runs]
+                results = [self._read_result(run) for run in runs]
                 # By the first seed's validations, later points are pruned.
-                search.report(point.number, reached[0].scores)
-                scores = [progress.best for progress in reached if progress.best is not None]
+                search.study.report(point.number, results[0].scores)
+                scores = [result.score for result in results if result.score is not None]
                 search.complete(point, scores)
 
-    def _read_progress(self, run: Run) -> Progress:
+    def _read_result(self, run: Run) -> RunResult:
         name = run.job.name
         if name not in self._finished:
-            records = read_records(run.directory.metrics)
-            validated = validations(records)
-            scores, losses = (
-                [found for validation in validated if (found := validation[key]) is not None]
-                for key in (self.metric, "loss")
-            )
-            seconds = max((number(record, "seconds") or 0.0 for record in records), default=0.0)
-            best = METRICS[self.metric].best(scores)
-            progress = Progress(scores, best, min(losses, default=None), seconds)
+            result = RunResult.read(run.directory, self.metric)
             if name not in self.directory.done:
-                return progress
-            self._finished[name] = progress
+                return result
+            self._finished[name] = result
         return self._finished[name]
 
     def read_status(self) -> list[PointStatus]:
@@ -386,10 +341,9 @@ class SweepPlan(Plan):
             status.append(
                 PointStatus(
                     self.trials.describe(point),
-                    [self._read_progress(run).best for run in done],
+                    [self._read_result(run) for run in done],
                     sum(run.job.name in self.directory.failed for run in runs),
                     self.trials.state(point) == "pruned",
-                    [self._read_progress(run).loss for run in done],
                 )
             )
         return status
@@ -397,12 +351,12 @@ class SweepPlan(Plan):
     def describe_rest(self) -> str:
         """Return how many runs are done, the best point, and the time that the others take."""
         points = self.read_status()
-        done = sum(len(point.scores) for point in points)
+        done = sum(len(point.runs) for point in points)
         text = f"{done} of {self.num_runs} runs"
-        if (best := best_point(points, self.metric)) is not None:
+        if (best := best_group(points, self.metric)) is not None:
             text += f", best so far {best.name} {best.mean:.2f}"
         others = sum(point.num_failed + point.is_pruned for point in points)
-        seconds = [progress.seconds for progress in self._finished.values()]
+        seconds = [result.seconds or 0.0 for result in self._finished.values()]
         left = max(0, self.num_runs - len(seconds) - others) / self.num_jobs
         if not seconds or not left:
             return text
@@ -433,6 +387,7 @@ class SweepPlan(Plan):
 
     def record(self) -> None:
         """Record what is planned, for commands that read the directory without the sweep's file."""
+        configs = {run.data.name: run.config for run in self.runs()}
         plan = {
             "points": [point.name for point in self.trials.points],
             "seeds": list(self.seeds),
@@ -441,7 +396,7 @@ class SweepPlan(Plan):
             "evaluate": self.sweep.settings.evaluate,
             "made_of": {
                 name: self._known_sums.get(name, {}) | self._sum_inputs(config)
-                for name, config in {run.data.name: run.config for run in self.runs()}.items()
+                for name, config in configs.items()
             },
         }
         write_text(self.directory.path / SWEEP_PLAN, json.dumps(plan, ensure_ascii=False) + "\n")

@@ -36,6 +36,8 @@ from transformer_cli.text.scripts import has_case
 
 Values = Annotated[list[Any], Field(min_length=1)]
 Seeds = Annotated[int, Field(gt=0, le=1000)]
+Draws = Literal["tpe", "random"]
+Prune = Literal["none", "median", "halving"]
 _BUDGET = re.compile(r"([0-9]+(?:\.[0-9]+)?)(min|h|d)")
 _SECONDS = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 _OF_SEARCH = ("trials", "budget", "sampler", "prune", "metric")
@@ -64,8 +66,8 @@ class SweepSettings(Section):
         description="a search draws no point after this much time (90min, 6h, 2d): that of all "
         "trainings together, divided by --jobs",
     )
-    sampler: Literal["tpe", "random"] = Field("tpe", description="how a search draws points")
-    prune: Literal["none", "median", "halving"] = Field(
+    sampler: Draws = Field("tpe", description="how a search draws points")
+    prune: Prune = Field(
         "none", description="which trainings of a search are stopped early, by their validations"
     )
     metric: RankName | None = Field(

@@ -6,7 +6,7 @@ import pytest
 from test_findings import clean
 
 from transformer_cli.config.data_schema import CopyData
-from transformer_cli.data.sources import copy_lines
+from transformer_cli.data.kinds import copy_lines
 from transformer_cli.extensions.checks import shift
 from transformer_cli.extensions.checks.shift import Shift, ShiftCheck
 

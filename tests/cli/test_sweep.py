@@ -133,7 +133,7 @@ def test_the_test_split_is_scored_as_sacrebleu_does(swept: Swept) -> None:
 
 def _references() -> list[str]:
     from transformer_cli.config.data_schema import CopyData
-    from transformer_cli.data.sources import copy_lines
+    from transformer_cli.data.kinds import copy_lines
 
     data = CopyData(kind="copy", symbols=6, length=4, train_lines=200, test_lines=20)
     return list(copy_lines(data, "test").tgt)

@@ -16,6 +16,7 @@ from transformer_cli.base.errors import ConfigError, CorpusError
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.extensions.corpora import preparing
+from transformer_cli.extensions.corpora.kind import describe_record
 from transformer_cli.extensions.corpora.prepared import (
     find_damage,
     read_corpus_record,
@@ -25,7 +26,6 @@ from transformer_cli.extensions.corpora.prepared import (
 )
 from transformer_cli.extensions.corpora.preparing import clean_corpus, is_prepared, prepare_corpus
 from transformer_cli.extensions.corpora.sorting import DROPPED, DroppedPair
-from transformer_cli.training.texts import describe_record
 
 Pairs = list[tuple[str, str]]
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.config.data_schema import find_replay
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import EpochBatches
 from transformer_cli.data.sources import open_training_text
@@ -16,7 +15,7 @@ from transformer_cli.extensions.checks.findings import check_corpus
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory, initialize_run
 from transformer_cli.training.preparation import PreparedData, prepare_data, select_training_pairs
-from transformer_cli.training.texts import describe_replay, prepare_sources, read_val
+from transformer_cli.training.texts import prepare_text, read_val
 
 OWN, NEAR, FAR, TOO_LONG, BLANK = "own", "near", "far", "long", "blank"
 SIZES = {OWN: 60, NEAR: 40, FAR: 20}
@@ -57,7 +56,7 @@ def config(directory: Path, kind: str, share: float | None, **settings: Any) -> 
 def prepare(directory: Path, config: Config) -> PreparedData:
     run = RunDirectory(directory / "run")
     initialize_run(run, config)
-    prepare_sources(config.data, run, lambda pairs, _: pairs, print)
+    prepare_text(config.data, run, lambda pairs, _: pairs, print)
     train = StreamedText.of(open_training_text(config.data, corpus_directory(run)))
     texts = read_val(config.data, train, corpus_directory(run))
     return prepare_data(config, texts, run, lambda lines, _: lines)
@@ -140,11 +139,9 @@ def test_a_pair_is_drawn_at_most_a_thousand_times(tmp_path: Path) -> None:
 def test_the_summary_says_what_is_replayed(tmp_path: Path) -> None:
     settings = config(tmp_path, "files", 0.25)
     data = prepare(tmp_path, settings)
-    replay = find_replay(settings.data)
-    assert replay is not None
     assert data.mix is not None
-    said = describe_replay(replay, data.mix, data.train, LIMIT)
-    assert said == "20 of 80 pairs an epoch, drawn from 60"
+    rows = list(data.mix.summarize())
+    assert rows == [("replay", "20 of 80 pairs an epoch, drawn from 60")]
 
 
 def test_validation_pairs_that_are_replayed_are_found(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 api = 1
 provides = {
+    "corpus": {"imported": {"load": "imported:ImportedKind"}},
     "command": {
         "export": {
             "load": "command_export:export",

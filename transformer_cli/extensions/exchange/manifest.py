@@ -48,5 +48,5 @@ provides = {
         },
         "hub": {"load": "to_hub:write_hub", "reader": "transformer-cli"},
     },
-    "tokenizer": {"marian": {"load": "marian:Manifest"}},
+    "tokenizer": {"marian": {"settings": "settings:MarianConfig", "load": "marian:Manifest"}},
 }

@@ -10,7 +10,7 @@ import pytest
 from docs.settings import PAGE, all_settings, renew
 from transformer_cli.config.differences import MAY_CHANGE
 from transformer_cli.config.json_schema import schema_text
-from transformer_cli.config.schema import Config
+from transformer_cli.config.schema import Config, NoamSchedule
 from transformer_cli.config.setting_tree import parse, values
 from transformer_cli.config.yaml import dump_config, load_config
 
@@ -183,5 +183,5 @@ def test_the_references_example_is_one(tmp_path: Path) -> None:
     example.write_text("\n".join(line.removeprefix("    ") for line in lines))
     training = load_config(example).training
     assert (training.epochs, training.batch_tokens) == (20, 2560)
-    assert training.schedule.kind == "noam"
+    assert isinstance(training.schedule, NoamSchedule)
     assert training.schedule.factor == 2.0

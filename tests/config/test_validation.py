@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.config import foreign
-from transformer_cli.config.data_schema import FilesData
+from transformer_cli.config.data_schema import FilesData, ToyData
 from transformer_cli.config.schema import Config, ConstantSchedule
 from transformer_cli.config.setting_tree import parse
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsConfig
@@ -49,7 +49,7 @@ def test_norwegian_is_a_language_and_paths_start_here() -> None:
         "tokenizer: {kind: words}\n"
     )
     assert config.data.src_lang == "no"
-    assert config.data.kind == "files"
+    assert isinstance(config.data, FilesData)
     assert config.data.train.tgt == Path.cwd() / "12:30"
 
 
@@ -165,7 +165,7 @@ def test_paths_of_inheritance_and_of_added_pairs_start_here() -> None:
         "tokenizer: {kind: words}\n"
     )
     assert config.init == Path.cwd() / "runs" / "a"
-    assert config.data.kind == "toy"
+    assert isinstance(config.data, ToyData)
     assert [(pair.src, pair.tgt) for pair in config.data.more] == [
         (Path.cwd() / "a", Path.home() / "b"),
         (Path("/c"), Path.cwd() / "d"),
@@ -209,13 +209,13 @@ def test_wrong_added_pairs(data: str, message: str) -> None:
         ),
         (
             "data: {kind: copy}\ntokenizer:\n  kind: [1]\n",
-            "x.yaml:3: tokenizer.kind: expected 'words', 'sentencepiece', 'wordpiece', "
-            "'huggingface' or 'marian', found a list of 1",
+            "x.yaml:3: tokenizer.kind: expected 'words', 'sentencepiece', 'marian', "
+            "'wordpiece' or 'huggingface', found a list of 1",
         ),
         (
             "data: {kind: copy}\ntokenizer:\n  lowercase: true\n",
-            "x.yaml:2: tokenizer.kind: missing; it is 'words', 'sentencepiece', 'wordpiece', "
-            "'huggingface' or 'marian'",
+            "x.yaml:2: tokenizer.kind: missing; it is 'words', 'sentencepiece', 'marian', "
+            "'wordpiece' or 'huggingface'",
         ),
         (
             "tokenizer: {kind: words}\n",

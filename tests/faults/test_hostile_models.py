@@ -13,8 +13,8 @@ import pytest
 import torch
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run
-from export.test_converted import texts
-from export.test_ctranslate2 import subword_run
+from extensions.ctranslate2.test_converted import texts
+from extensions.ctranslate2.test_ctranslate2 import subword_run
 from safetensors.torch import load_file, save_file
 
 from faults.test_hostile import make_sums_match, write_content

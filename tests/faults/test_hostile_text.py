@@ -12,8 +12,8 @@ import pytest
 import sentencex
 from cli.conftest import Training
 from cli.process import assert_refused, run
-from document_formats.fakes import filled
-from report.test_groups_page import compare, make_groups
+from extensions.documents.fakes import filled
+from extensions.report.test_groups_page import compare, make_groups
 
 from transformer_cli.base.encodings import ENCODINGS
 from transformer_cli.base.errors import TransformerCliError, make_visible, shorten_middle

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from extensions.constraints.test_slots import ByBeam, slots_translator
 
-from inference.test_slots import ByBeam, slots_translator
 from inference.translators import random_translator
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.extensions.constraints.terms import TermList, make_term

@@ -22,12 +22,11 @@ from tokenizers import (
 
 from transformer_cli.base.errors import ConfigError, CorpusError, MissingExtraError, TokenizerError
 from transformer_cli.config.tokenizer_schema import (
-    HuggingFaceConfig,
     SentencePieceConfig,
     TokenizerConfig,
-    WordPieceConfig,
 )
 from transformer_cli.extensions.tokenizers import huggingface
+from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig, WordPieceConfig
 from transformer_cli.extensions.tokenizers.wordpiece import learn_wordpiece
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer

@@ -22,6 +22,7 @@ from transformer_cli.config.sections import (
     Count,
     CountOrZero,
     FilePath,
+    Kinds,
     Language,
     Section,
     setting,
@@ -296,6 +297,8 @@ class Replay(Section):
 class DataSection(Section):
     """The settings of the data of a kind."""
 
+    place = "data"
+
     kind: str
     src_lang: Language = Field(description="source language, as in 'de'")
     tgt_lang: Language = Field(description="target language, as in 'en'")
@@ -470,8 +473,8 @@ class ImportedData(DataSection):
 
 
 DataConfig = Annotated[
-    Multi30kData | ToyData | CopyData | FilesData | CorpusData | ImportedData,
-    Field(discriminator="kind"),
+    DataSection,
+    Kinds("corpus", Multi30kData, ToyData, CopyData, FilesData, CorpusData, ImportedData),
 ]
 
 

@@ -4,7 +4,7 @@ Where a default is a number from the literature, its source is "Attention Is All
 (Vaswani et al. 2017) unless the field says otherwise.
 """
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 
@@ -16,6 +16,7 @@ from transformer_cli.config.sections import (
     CountOrZero,
     DropoutRate,
     FilePath,
+    Kinds,
     Layers,
     Probability,
     Section,
@@ -68,49 +69,71 @@ class ModelConfig(Section):
         return self
 
 
-class NoamSchedule(Section):
+_WARMUP = "optimizer steps of linear warm-up"
+_PEAK = "peak learning rate"
+
+
+class Schedule(Section):
+    """The learning rate by optimizer step."""
+
+    kind: str
+    if TYPE_CHECKING:  # a field of each kind, in an order of its own
+        warmup: int
+
+
+class PeakSchedule(Schedule):
+    """A schedule that rises to a peak."""
+
+    if TYPE_CHECKING:
+        peak: float
+
+
+class NoamSchedule(Schedule):
     """factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5), the paper's schedule."""
 
     kind: Literal["noam"]
     factor: PositiveFloat = setting(2.0, "scale of the whole schedule")
-    warmup: Count = setting(4000, "optimizer steps of linear warm-up")
+    warmup: Count = setting(4000, _WARMUP)
 
 
-class ConstantSchedule(Section):
+class ConstantSchedule(PeakSchedule):
     """A linear rise over the warm-up, then constant at ``peak``."""
 
     kind: Literal["constant"]
-    peak: PositiveFloat = Field(description="peak learning rate")
-    warmup: CountOrZero = setting(0, "optimizer steps of linear warm-up")
+    peak: PositiveFloat = Field(description=_PEAK)
+    warmup: CountOrZero = setting(0, _WARMUP)
 
 
-class InverseSqrtSchedule(Section):
+class InverseSqrtSchedule(PeakSchedule):
     """A linear rise to ``peak``, then peak * sqrt(warmup / step): Noam by its highest rate."""
 
     kind: Literal["inverse_sqrt"]
-    peak: PositiveFloat = Field(description="peak learning rate")
-    warmup: Count = Field(description="optimizer steps of linear warm-up")
+    peak: PositiveFloat = Field(description=_PEAK)
+    warmup: Count = Field(description=_WARMUP)
 
 
-class LinearSchedule(Section):
+class LinearSchedule(PeakSchedule):
     """A linear rise to ``peak``, then a straight line to zero at the last step."""
 
     kind: Literal["linear"]
-    peak: PositiveFloat = Field(description="peak learning rate")
-    warmup: CountOrZero = Field(description="optimizer steps of linear warm-up")
+    peak: PositiveFloat = Field(description=_PEAK)
+    warmup: CountOrZero = Field(description=_WARMUP)
 
 
-class CosineSchedule(Section):
+class CosineSchedule(PeakSchedule):
     """A linear rise to ``peak``, then half a cosine to zero at the last step."""
 
     kind: Literal["cosine"]
-    peak: PositiveFloat = Field(description="peak learning rate")
-    warmup: CountOrZero = Field(description="optimizer steps of linear warm-up")
+    peak: PositiveFloat = Field(description=_PEAK)
+    warmup: CountOrZero = Field(description=_WARMUP)
 
 
 ScheduleConfig = Annotated[
-    NoamSchedule | ConstantSchedule | InverseSqrtSchedule | LinearSchedule | CosineSchedule,
-    Field(discriminator="kind"),
+    Schedule,
+    Kinds(
+        "schedule",
+        *(NoamSchedule, ConstantSchedule, InverseSqrtSchedule, LinearSchedule, CosineSchedule),
+    ),
 ]
 
 
@@ -308,4 +331,7 @@ class Config(Section):
                 f"model.max_positions: {positions} must be more than training.max_length {longest} "
                 "(one position is for EOS)"
             )
+        for _, section in self:
+            if isinstance(section, Section):
+                section.check_with(self)
         return self

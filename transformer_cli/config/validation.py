@@ -10,6 +10,7 @@ from types import NoneType
 from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from transformer_cli.base.errors import ConfigError, did_you_mean
@@ -22,7 +23,7 @@ from transformer_cli.config.data_schema import (
 )
 from transformer_cli.config.foreign import our_key, our_kind
 from transformer_cli.config.schema import Config
-from transformer_cli.config.sections import Section
+from transformer_cli.config.sections import Kinds, Section, extend_fully, list_added
 from transformer_cli.config.shipped import iter_settings
 
 S = TypeVar("S", bound=Section)
@@ -67,10 +68,12 @@ def validate_as(schema: type[S], root: tree.Node) -> S:
 
     The message of a ConfigError is the first error in line order, missing keys last.
     """
+    values = tree.values(root)
     try:
-        return schema.model_validate(tree.values(root))
+        return schema.model_validate(values)
     except ValidationError as error:
-        explained = [(each, *_explain(schema, each)) for each in error.errors(include_url=False)]
+        errors = error.errors(include_url=False)
+        explained = [(each, *_explain(schema, each, values)) for each in errors]
         hints = {(*keys[:-1], text.rpartition("did you mean ")[2]) for _, keys, text in explained}
         problems = []
         for details, keys, text in explained:
@@ -85,19 +88,21 @@ def validate_as(schema: type[S], root: tree.Node) -> S:
         raise ConfigError(first, others) from error
 
 
-def _explain(schema: type[Section], error: ErrorDetails) -> tuple[tree.Keys, str]:
+def _explain(schema: type[Section], error: ErrorDetails, values: Any) -> tuple[tree.Keys, str]:
     """Return the path of the setting that an error is about, and the error in our words."""
-    keys, wanted = _resolve_location(schema, error["loc"])
+    keys = error["loc"]
+    wanted = _find_type(schema, keys, values)
     context, found = error.get("ctx", {}), tree.describe_value(error["input"])
     match error["type"]:
         case "extra_forbidden":
-            return keys, _explain_unknown(schema, error["loc"])
+            above = _find_type(schema, keys[:-1], values)
+            return keys, _explain_unknown(above, keys, is_config=schema is Config)
         case "missing":
-            return keys, _explain_missing(schema, error["loc"])
+            return keys, _explain_missing(_find_type(schema, keys[:-1], values), str(keys[-1]))
         case "union_tag_not_found":
-            return (*keys, "kind"), f"missing; it is {_join_with_or(_kinds(wanted))}"
+            return (*keys, "kind"), f"missing; it is {_join_with_or(wanted.names())}"
         case "union_tag_invalid":
-            kinds, kind = _kinds(wanted), error["input"]["kind"]
+            kinds, kind = wanted.names(), error["input"]["kind"]
             text = f"expected {_join_with_or(kinds)}, found {tree.describe_value(kind)}"
             hint = did_you_mean(kind, kinds, our_kind(str(kind), kinds))
             return (*keys, "kind"), f"{text}; {hint}" if hint else text
@@ -123,19 +128,20 @@ def _explain(schema: type[Section], error: ErrorDetails) -> tuple[tree.Keys, str
             return keys, f"{error['msg']}, found {found}"
 
 
-def _explain_unknown(schema: type[Section], loc: tree.Keys) -> str:
-    above, section = _resolve_location(schema, loc[:-1])
-    name = str(loc[-1])
-    allowed = [tree.BASE, *section.model_fields] if section is Config else [*section.model_fields]
-    place = tree.join_keys(above)
-    settings = {key for key, _ in iter_settings()} if schema is Config else set()
+def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -> str:
+    name = str(keys[-1])
+    allowed = [*section.model_fields, *list_added(section)]
+    if section is Config:
+        allowed.insert(0, tree.BASE)
+    place = tree.join_keys(keys[:-1])
+    settings = {key for key, _ in iter_settings()} if is_config else set()
     own = [key for key in settings if key.endswith(f".{name}")]
     # Ours, in another section; those of data are of some of its kinds only.
     is_elsewhere = len(own) == 1 and own[0] != f"{place}.{name}"
     if is_elsewhere and not (place.startswith("data") and own[0].startswith("data.")):
         known: str | None = own[0]
     else:
-        ours = our_key(name) if schema is Config else None
+        ours = our_key(name) if is_config else None
         known = _key_in_other_tools(name, place, allowed, ours)
     text = "unknown key"
     if "kind" in allowed:
@@ -159,13 +165,13 @@ def _key_in_other_tools(
     return None if get_close_matches(name, allowed, cutoff=_TYPO_SIMILARITY) else ours
 
 
-def _explain_missing(schema: type[Section], loc: tree.Keys) -> str:
-    _, section = _resolve_location(schema, loc[:-1])
+def _explain_missing(section: Any, key: str) -> str:
     if not _is_section(section):  # an item of a list
         return "missing"
-    field = section.model_fields[loc[-1]]
-    if kinds := _kinds(field.annotation):
-        return f"missing; give it a kind: {_join_with_or(kinds)}"
+    field = section.model_fields[key]
+    for kinds in field.metadata:
+        if isinstance(kinds, Kinds):
+            return f"missing; give it a kind: {_join_with_or(kinds.names())}"
     return f"missing ({field.description})"
 
 
@@ -191,37 +197,35 @@ def check_paths(config: Config, root: tree.Node) -> None:
             raise tree.setting_error(node.place, keys, problem)
 
 
-def _resolve_location(schema: type[Section], loc: tree.Keys) -> tuple[tree.Keys, Any]:
-    """Return the path of settings that pydantic's ``loc`` means, and the schema's type there.
-
-    The two paths differ below a union of sections: pydantic names the chosen kind as well.
-    """
-    keys: list[str | int] = []
+def _find_type(schema: type[Section], keys: tree.Keys, values: Any) -> Any:
+    """Return the schema's type of the setting at ``keys``; ``Kinds`` where the kind is unknown."""
     wanted: Any = schema
-    for part in loc:
-        kinds = _kinds(wanted)
-        if part in kinds:
-            wanted = kinds[str(part)]
-            continue
-        keys.append(part)
+    for key in keys:
+        values = _find_below(values, key)
         if not _is_section(wanted):  # a mapping's values or a list's items
             wanted = get_args(wanted)[-1]
-            continue
-        field = wanted.model_fields.get(part)
-        wanted = field.annotation if field else None
-        # A section that may be null.
-        sections = [member for member in get_args(wanted) if _is_section(member)]
-        if len(sections) == 1 and NoneType in get_args(wanted):
-            wanted = sections[0]
-    return tuple(keys), wanted
+        elif field := extend_fully(wanted).model_fields.get(str(key)):
+            wanted = _type_of(field, values)
+        else:
+            return None
+    return wanted
 
 
-def _kinds(wanted: Any) -> dict[str, type[Section]]:
-    """Return the sections of a union by their kind; empty for other types."""
-    members = get_args(wanted)
-    if not all(_is_section(member) and "kind" in member.model_fields for member in members):
-        return {}
-    return {get_args(member.model_fields["kind"].annotation)[0]: member for member in members}
+def _find_below(values: Any, key: str | int) -> Any:
+    if isinstance(key, int):
+        return values[key] if isinstance(values, list) and key < len(values) else None
+    return values.get(key) if isinstance(values, dict) else None
+
+
+def _type_of(field: FieldInfo, value: Any) -> Any:
+    for kinds in field.metadata:
+        if isinstance(kinds, Kinds):
+            kind = value.get("kind") if isinstance(value, dict) else None
+            return (kinds.find(kind) if isinstance(kind, str) else None) or kinds
+    # A section that may be null.
+    sections = [member for member in get_args(field.annotation) if _is_section(member)]
+    may_be_null = len(sections) == 1 and NoneType in get_args(field.annotation)
+    return sections[0] if may_be_null else field.annotation
 
 
 def _is_section(wanted: Any) -> bool:

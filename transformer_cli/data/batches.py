@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from transformer_cli.data.token_arrays import EncodedText, SrcTgt, TokenArray, plan_epoch
-from transformer_cli.extensions.corpora.mixing import EpochSampler
+from transformer_cli.data.token_arrays import EncodedText, Sampler, SrcTgt, TokenArray, plan_epoch
 from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
@@ -137,7 +136,7 @@ class ShardedText(Protocol):
     def shard(self, number: int) -> EncodedText:
         """Return the pairs of a shard, counted from 0."""
 
-    def sampler(self, number: int) -> EpochSampler | None:
+    def sampler(self, number: int) -> Sampler | None:
         """Return what draws the pairs of a shard; None: each is trained on once an epoch."""
 
 

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -114,6 +114,36 @@ class EncodedText:
     def count_batches(self, batch_tokens: int) -> list[int]:
         """Return the number of batches."""
         return [count_batches(self.lengths, batch_tokens)]
+
+
+class Sampler(Protocol):
+    """Draws the pairs of a shard for each epoch."""
+
+    @property
+    def lengths(self) -> Lengths:
+        """Most tokens of a pair that each draw may pick."""
+
+    def pick(self, seed: int, epoch: int, shard: int) -> np.ndarray:
+        """Return the place in the shard of each draw's pair, a pure function of the arguments."""
+
+
+class Mix(Protocol):
+    """What sets parts of a training text apart: tokens before sources, and how often pairs count.
+
+    Pairs are given by their places in the whole text. Equal mixes have the same ``repr``.
+    """
+
+    def count_tags(self, pairs: np.ndarray) -> np.ndarray:
+        """Return the number of tokens put before each pair's source."""
+
+    def add_tags(self, text: "EncodedText", pairs: np.ndarray) -> "EncodedText":
+        """Return ``text``, which are these pairs, with those tokens."""
+
+    def build_sampler(self, lengths: Lengths, pairs: np.ndarray) -> Sampler | None:
+        """Return what draws from these pairs of a shard; None: each is drawn once an epoch."""
+
+    def summarize(self) -> Iterable[tuple[str, str]]:
+        """Yield labels and texts for the summary of a training."""
 
 
 def encode_pairs(pairs: Pairs, tokenizers: Tokenizers) -> EncodedText:

@@ -22,13 +22,12 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.base.files import read_json, read_small
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
-from transformer_cli.config.data_schema import PATH_KEYS, DataConfig, Multi30kData
+from transformer_cli.config.data_schema import PATH_KEYS, DataConfig
 from transformer_cli.config.differences import MAY_CHANGE, Difference, as_yaml, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.data import multi30k
-from transformer_cli.extensions.corpora.prepared import RECORD
+from transformer_cli.data.sources import open_kind
 from transformer_cli.extensions.corpora.units import matching_files
 from transformer_cli.extensions.stores.by_name import Fetched, FetchedRecord, list_fetched
 from transformer_cli.extensions.stores.objects import (
@@ -334,13 +333,11 @@ def _split_paths(value: object) -> tuple[list[str], object]:
 
 
 def record_corpus_directory(run: RunDirectory, data: DataConfig) -> None:
-    """Record where Multi30k lies, if a run is trained on that: later without $MULTI30K_DIR."""
-    if not isinstance(data, Multi30kData):
-        return
+    """Record where the text of a run lies, if its kind of data looks for it there later."""
     known = corpus_directory(run)
-    files = multi30k.find("train", data.src_lang, data.tgt_lang, known)
-    if files is not None and (directory := files[0].parent.absolute()) != known:
-        write_text(run.path / CORPUS, json.dumps({"multi30k": directory.as_posix()}) + "\n")
+    place = open_kind(data).find_place(known)
+    if place is not None and place != known:
+        write_text(run.path / CORPUS, json.dumps({data.kind: place.as_posix()}) + "\n")
 
 
 def record_fetched(run: RunDirectory, config: Config) -> None:
@@ -369,11 +366,12 @@ def read_fetched(run: RunDirectory) -> tuple[Fetched, ...]:
 
 
 def corpus_directory(run: RunDirectory) -> Path | None:
-    """Return the run's prepared corpus, or the recorded directory, or None."""
-    if (run.corpus / RECORD).is_file():
+    """Return where a run keeps text of its own, or the recorded directory, or None."""
+    if run.corpus.is_dir():
         return run.corpus
-    match read_json(run.path / CORPUS):
-        # The record is not trusted: files found there are verified.
-        case {"multi30k": str() as directory} if "\0" not in directory:
-            return Path(directory)
+    recorded = read_json(run.path / CORPUS)
+    # The record is not trusted: files found there are verified.
+    found = [*recorded.values()] if isinstance(recorded, dict) else []
+    if len(found) == 1 and isinstance(found[0], str) and "\0" not in found[0]:
+        return Path(found[0])
     return None

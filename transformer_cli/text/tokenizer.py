@@ -21,12 +21,7 @@ from transformer_cli.base.errors import TokenizerError
 from transformer_cli.base.files import read_small, sha256
 from transformer_cli.base.writing import whole_file
 from transformer_cli.config.data_schema import TagName
-from transformer_cli.config.tokenizer_schema import (
-    HuggingFaceConfig,
-    SentencePieceConfig,
-    TokenizerConfig,
-    WordPieceConfig,
-)
+from transformer_cli.config.tokenizer_schema import TokenizerConfig, TokenizerSection
 from transformer_cli.extensions.constraints.protection import (
     GROUPS,
     PlaceholderPattern,
@@ -152,7 +147,7 @@ class SideFilesManifest(TokenizerManifest):
     @classmethod
     def learn_sides(
         cls,
-        config: SentencePieceConfig | WordPieceConfig,
+        config: TokenizerSection,
         text: "TrainingText",
         directory: Path,
         learn_model: Callable[[Any, Lines, str, ProgressBar], bytes],
@@ -160,14 +155,14 @@ class SideFilesManifest(TokenizerManifest):
         """Learn a model of each side, or a joint one, and write it into ``directory``."""
         models = (
             (side, learn_model(config, lines, label, text.progress))
-            for side, lines, label in text.sides(config.joint)
+            for side, lines, label in text.sides(config.one_vocabulary)
         )
         return cls.write(models, directory, config.lowercase, text.sha256)
 
     @classmethod
     def copy_files(
         cls,
-        config: SentencePieceConfig | HuggingFaceConfig,
+        config: TokenizerSection,
         text: "TrainingText",
         directory: Path,
         find_specials: Callable[[bytes, Path], SpecialIds],

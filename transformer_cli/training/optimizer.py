@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer_cli.base.ranks import Ranks
-from transformer_cli.config.schema import NoamSchedule, ScheduleConfig, TrainingConfig
+from transformer_cli.config.schema import NoamSchedule, PeakSchedule, ScheduleConfig, TrainingConfig
 from transformer_cli.model.device import GraphPool, graph_stream
 from transformer_cli.model.transformer import Transformer, load_weights, weights_of
 from transformer_cli.training.execution import Execution
@@ -262,6 +262,7 @@ def learning_rate(schedule: ScheduleConfig, d_model: int, step: int, total_steps
     if isinstance(schedule, NoamSchedule):  # NoamOpt: Vaswani et al. 2017, equation 3
         scale = schedule.factor / math.sqrt(d_model)
         return scale * min(1.0 / math.sqrt(step), step / math.sqrt(schedule.warmup) ** 3)
+    assert isinstance(schedule, PeakSchedule)
     warmup = schedule.warmup
     if step < warmup:
         return schedule.peak * step / warmup

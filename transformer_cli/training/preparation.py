@@ -13,10 +13,10 @@ import torch
 from transformer_cli.base.errors import ConfigError, CorpusError, RunError
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.writing import whole_directory
-from transformer_cli.config.data_schema import CorpusData, tag_names
+from transformer_cli.config.data_schema import tag_names
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
-from transformer_cli.data.sources import open_training_text
+from transformer_cli.data.sources import open_kind, open_training_text
 from transformer_cli.data.store import (
     EncodedStore,
     Load,
@@ -27,12 +27,11 @@ from transformer_cli.data.store import (
     store_artifact,
     write_store,
 )
-from transformer_cli.data.token_arrays import EncodedText, encode_text
+from transformer_cli.data.token_arrays import EncodedText, Mix, encode_text
 from transformer_cli.data.training_text import MIN_PAIRS_FOR_WORKERS, StreamedText
 from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.extensions.constraints.inline_terms import InlineTerms, Lexicon, sample_pairs
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
-from transformer_cli.extensions.corpora.mixing import TrainingMix
 from transformer_cli.model.transformer import build_model, load_weights
 from transformer_cli.runs import initialize
 from transformer_cli.runs.checkpoint import list_checkpoints
@@ -49,8 +48,8 @@ from transformer_cli.training.texts import (
     Warn,
     audit_texts,
     find_mix,
-    has_sources,
-    prepare_sources,
+    has_prepared,
+    prepare_text,
     read_val,
 )
 from transformer_cli.training.trainer import Trainer
@@ -64,7 +63,7 @@ class PreparedData:
     tokenizers: Tokenizers
     train: EncodedStore
     val: EncodedText
-    mix: TrainingMix | None = None  # None: all sources of the training text are alike
+    mix: Mix | None = None  # None: all sources of the training text are alike
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:
@@ -203,7 +202,7 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
 
 
 def select_training_pairs(
-    config: Config, store: EncodedStore, mix: TrainingMix | None = None
+    config: Config, store: EncodedStore, mix: Mix | None = None
 ) -> ShardedStore:
     """Return the pairs that are not longer than ``training.max_length``, in shards."""
     pairs = _shard(config, store, mix)
@@ -215,7 +214,7 @@ def select_training_pairs(
     return pairs
 
 
-def _shard(config: Config, store: EncodedStore, mix: TrainingMix | None) -> ShardedStore:
+def _shard(config: Config, store: EncodedStore, mix: Mix | None) -> ShardedStore:
     return ShardedStore(store, config.training.max_length, config.training.batch_tokens, mix=mix)
 
 
@@ -254,16 +253,15 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterato
         yield open_prepared_data(config, run, report.progress)
         return
     check_init(config, run, overwrite)
-    # Of kind corpus, there is no text before the sources are read into the run.
-    is_of_sources = isinstance(config.data, CorpusData)
+    is_kept = open_kind(config.data).keeps_text
     with ExitStack() as workers:
         executor = workers.enter_context(request.open_executor())
-        texts = None if is_of_sources else audit_texts(request, run, report, executor)
+        texts = None if is_kept else audit_texts(request, run, report, executor)
         beginning = (run, config, overwrite, origins, report.log, request.is_training)
         with initialize.begin_run(*beginning):
             initialize.record_corpus_directory(run, config.data)
             if texts is None:
-                prepare_sources(config.data, run, report.pairs, report.log, executor)
+                prepare_text(config.data, run, report.pairs, report.log, executor)
                 texts = audit_texts(request, run, report, executor)
             data = prepare_data(config, texts, run, report.progress, executor, report.warn)
             initialize.record_fetched(run, config)
@@ -298,10 +296,10 @@ def _prepare_dry(
     if can_reuse:
         initialize.check_resumable(run, config)
         can_reuse = not initialize.is_data_outdated(run, config)
-    is_of_sources = isinstance(config.data, CorpusData)
+    is_kept = open_kind(config.data).keeps_text
     texts = None
     with request.open_executor() as executor:
-        if not is_of_sources or (can_reuse and has_sources(config.data, run)):
+        if not is_kept or (can_reuse and has_prepared(config.data, run)):
             texts = audit_texts(request, run, report, executor)
             text_sha256 = texts.train.stats.text_sha256
             can_reuse = can_reuse and _can_reuse_tokenizers(config, run, text_sha256)
@@ -311,8 +309,8 @@ def _prepare_dry(
                 return None, run
         temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
         trial = RunDirectory(Path(stack.enter_context(temporary)))
-        if texts is None or is_of_sources:
-            prepare_sources(config.data, trial, report.pairs, report.log, executor)
+        if texts is None or is_kept:
+            prepare_text(config.data, trial, report.pairs, report.log, executor)
             texts = audit_texts(request, trial, report, executor)
         return prepare_data(config, texts, trial, report.progress, executor, report.warn), trial
 

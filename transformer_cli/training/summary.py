@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 
 from transformer_cli.base.errors import duration, size
-from transformer_cli.config.data_schema import find_replay
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import (
@@ -26,7 +25,6 @@ from transformer_cli.text.vocabulary import UNK_ID
 from transformer_cli.training import forecast as forecasts
 from transformer_cli.training.optimizer import last_step, rate_jump
 from transformer_cli.training.preparation import PreparedData, select_training_pairs
-from transformer_cli.training.texts import describe_replay
 from transformer_cli.training.trainer import Trainer
 
 _LONG = 3600  # seconds of a training that one may want to shorten
@@ -88,9 +86,8 @@ def _summarize_data(
         f"{len(data.val):,} to validate on (left out: {texts.blank_in_val:,} with a blank side)"
         + too_long,
     )
-    replay = find_replay(config.data)
-    if replay is not None and data.mix is not None:
-        yield "replay", describe_replay(replay, data.mix, data.train, max_length)
+    if data.mix is not None:
+        yield from data.mix.summarize()
     about = "" if sample.is_exact else "about "
     src, tgt = sample.tokens
     padding = (

@@ -2,10 +2,19 @@
 
 api = 1
 provides = {
+    "corpus": {"corpus": {"load": "kind:SourcesKind"}},
+    # What is trained on beside the split train, and how often each part is drawn.
+    "mixing": {
+        "sources": {
+            "load": "mixing:find_mix",
+            "open": "mixing:open_added",
+            "keys": ("sources", "more", "replay"),
+        }
+    },
     "command": {
         "clean": {
             "load": "command:clean",
             "help": "Write what the filters of a corpus keep, and what they reject.",
         }
-    }
+    },
 }

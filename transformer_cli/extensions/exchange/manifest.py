@@ -2,6 +2,7 @@
 
 api = 1
 provides = {
+    "corpus": {"imported": {"load": "imported:ImportedKind"}},
     "command": {
         "export": {
             "load": "command_export:export",
@@ -47,5 +48,5 @@ provides = {
         },
         "hub": {"load": "to_hub:write_hub", "reader": "transformer-cli"},
     },
-    "tokenizer": {"marian": {"load": "marian:Manifest"}},
+    "tokenizer": {"marian": {"settings": "settings:MarianConfig", "load": "marian:Manifest"}},
 }

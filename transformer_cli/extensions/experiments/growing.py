@@ -209,6 +209,7 @@ def _draw_replay(old: PreparedData, wanted: int) -> Mapping[str | None, np.ndarr
     Sources have the same shares as in the old run's epochs.
     """
     mix = old.mix or TrainingMix((len(old.texts.train),), (1.0,), (None,))
+    assert isinstance(mix, TrainingMix)
     names = {old.tokenizers.tag_id(name): name for name in old.tokenizers.tags}
     drawn = np.array(mix.weights) * mix.sizes
     places: dict[str | None, list[np.ndarray]] = {}

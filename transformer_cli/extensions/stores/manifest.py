@@ -1,4 +1,6 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides: dict[str, dict[str, dict[str, str]]] = {}
+provides = {
+    "download": {"https": {"load": "fetching:fetch", "find": "fetching:find"}},
+}

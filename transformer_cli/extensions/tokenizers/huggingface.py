@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.base.packages import import_extra
-from transformer_cli.config.tokenizer_schema import HuggingFaceConfig
+from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig
 from transformer_cli.text.model_check import check_model
 from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText

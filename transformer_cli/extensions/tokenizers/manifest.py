@@ -3,7 +3,7 @@
 api = 1
 provides = {
     "tokenizer": {
-        "wordpiece": {"load": "wordpiece:Manifest"},
-        "huggingface": {"load": "huggingface:Manifest"},
+        "wordpiece": {"settings": "settings:WordPieceConfig", "load": "wordpiece:Manifest"},
+        "huggingface": {"settings": "settings:HuggingFaceConfig", "load": "huggingface:Manifest"},
     }
 }

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from transformer_cli.base.errors import ConfigError, TokenizerError
-from transformer_cli.config.tokenizer_schema import WordPieceConfig
 from transformer_cli.extensions.tokenizers.huggingface import (
     HuggingFaceTokenizer,
     import_tokenizers,
 )
+from transformer_cli.extensions.tokenizers.settings import WordPieceConfig
 from transformer_cli.text.model_check import mark_checked
 from transformer_cli.text.protocol import Lines, ProgressBar, TrainerInput
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText

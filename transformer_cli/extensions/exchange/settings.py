@@ -1,0 +1,23 @@
+"""The settings of the tokenizers of imported models."""
+
+from typing import Literal
+
+from transformer_cli.config.sections import setting
+from transformer_cli.config.tokenizer_schema import TokenizerSection
+
+
+class MarianConfig(TokenizerSection):
+    """A Marian model's tokenizers, as ``import`` found them: SentencePiece over tables of ids."""
+
+    kind: Literal["marian"]
+    joint: bool = setting(True, "one table of ids for both sides")
+
+    @property
+    def lowercase(self) -> bool:
+        """Return False: it is the models themselves that may lowercase."""
+        return False
+
+    @property
+    def may_sample(self) -> bool:
+        """Return True: a model tells when it is opened."""
+        return True

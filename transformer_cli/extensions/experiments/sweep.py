@@ -1,6 +1,6 @@
-"""The jobs of a sweep: prepare data that runs share, train the runs, score them.
+"""The jobs of a sweep: prepare the data that runs share, train the runs, and score them.
 
-A job is named by the path of what it makes in the sweep's directory.
+A job's name is the path of what it makes, in the sweep's directory.
 """
 
 import json
@@ -103,48 +103,48 @@ class Run:
     config: Config
     directory: RunDirectory
     job: Job
-    data: Job  # what makes the data that its training needs
+    data: Job  # prepares the data that the training needs
 
 
 @dataclass
 class SweepPlan(Plan):
-    """The jobs of a sweep, given what has become of those that were begun."""
+    """The jobs of a sweep, depending on how those that have begun went."""
 
     sweep: Sweep
     directory: SweepDirectory
     options: Sequence[str]
-    """Of ``train`` and ``evaluate``: device, precision, threads."""
-    num_jobs: int = 1  # how many run at a time, among which a search's budget is divided
+    """Options of all commands: device, precision and threads."""
+    num_jobs: int = 1  # how many run at a time; a search's budget is divided among them
     training: Sequence[str] = ()
-    """The same of trainings, of which all have one precision; none: as the others."""
-    suspect: Sequence[str] = ()  # the option by which suspect text is trained on
+    """The same options for trainings, which all have one precision; none: ``options``."""
+    suspect: Sequence[str] = ()  # the option that allows suspect text
     _runs: dict[str, Run] = field(default_factory=dict)
     _finished: dict[str, RunResult] = field(default_factory=dict)
     _sums: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @cached_property
     def trials(self) -> Grid:
-        """The source of points; a search is begun in the directory, or opened."""
+        """Where the points come from; a search is opened in the directory, or begun there."""
         if self.sweep.space is None:
             return Grid(self.sweep.points)
         return Search(self.sweep, self.sweep.space, self.metric, self.directory.path)
 
     @property
     def seeds(self) -> range:
-        """The seeds that each point is trained with."""
+        """The seeds with which each point is trained."""
         return range(1, self.sweep.settings.num_seeds + 1)
 
     @property
     def num_runs(self) -> int:
-        """Number of runs that there will be, at most."""
+        """The largest number of runs that there will be."""
         is_known = self.trials.is_over
         return len(self.seeds) * (len(self.trials.points) if is_known else self.sweep.num_points)
 
     @cached_property
     def metric(self) -> str:
-        """The metric of validations that points are judged by.
+        """The metric that ranks points by their validations.
 
-        Of BLEU, only the lowercased one counts where a point's translations are lowercased.
+        If a point lowercases its translations, this is lowercased BLEU instead of BLEU.
         """
         base = self.sweep.config_of(Point(BASE_POINT))
         wanted = self.sweep.settings.metric or metric_for_best(base)
@@ -152,7 +152,7 @@ class SweepPlan(Plan):
         return "bleu_lc" if wanted == "bleu" and "bleu_lc" in bleus else wanted
 
     def jobs(self) -> Iterator[Job]:
-        """Yield what is to be trained, or once nothing is, what is to be scored."""
+        """Yield the trainings that are left, or if there are none, the runs to score."""
         if isinstance(self.trials, Search):
             self._settle_points(self.trials)
         is_training = False
@@ -162,14 +162,14 @@ class SweepPlan(Plan):
                 is_training = True
                 yield run.data
                 yield run.job
-        # Once all are trained, so that no decision can depend on the test splits.
+        # Runs are scored after all trainings, so that no decision depends on the test splits.
         if not is_training and self.trials.is_over:
             for split in self.sweep.settings.evaluate:
                 done = (run for run in self.runs() if self.directory.seems_done(run.job))
                 yield from (self._score_job(run, split) for run in done)
 
     def runs(self) -> list[Run]:
-        """Return all runs so far, every point's first seed first: half a sweep has all points."""
+        """Return all runs so far, by seed: after half of a sweep, every point has some runs."""
         points = self.trials.points
         return [self._run(point, seed) for seed in self.seeds for point in points]
 
@@ -196,7 +196,7 @@ class SweepPlan(Plan):
         return self._runs[name]
 
     def _data_job(self, point: Point, config: Config) -> Job:
-        """Return the job that prepares the data of a point, and of all with the same settings."""
+        """Return the job that prepares data for a point, and for others with the same settings."""
         key = config.fingerprint(include={"data", "tokenizer", "init"})
         name = f"data/{key[:12]}"
         run = RunDirectory(self.directory.path / name)
@@ -224,7 +224,7 @@ class SweepPlan(Plan):
         )
 
     def check_trained_alike(self) -> None:
-        """Check that runs have their points' settings, and that what made them is as it was."""
+        """Check that runs have their points' settings, and that their inputs have not changed."""
         compared: set[str] = set()
         for run in self.runs():
             if not list_checkpoints(run.directory.checkpoints):
@@ -252,15 +252,15 @@ class SweepPlan(Plan):
 
     @cached_property
     def _known_sums(self) -> dict[str, dict[str, str]]:
-        """What ``_sum_inputs`` gave when the sweep began, by the data's job."""
+        """What ``_sum_inputs`` returned when the sweep began, by the data's job."""
         try:
             return read_sweep_plan(self.directory.path).made_of
         except RunError:  # it has not begun, or it is damaged, and written again
             return {}
 
     def _sum_inputs(self, config: Config) -> dict[str, str]:
-        """Return the SHA-256 of what a run is made of: each split that is at hand, and init."""
-        # Of a corpus of sources, a run has a copy.
+        """Return the SHA-256 of a run's inputs: of each split that is on this disk, and of init."""
+        # A run has its own copy of a corpus of sources.
         data = config.data
         splits = {*TRAINED_ON, *self.sweep.settings.evaluate}
         key = data.model_dump_json()
@@ -268,7 +268,7 @@ class SweepPlan(Plan):
             self._sums[key] = {}
             for split in () if isinstance(data, CorpusData) else sorted(splits):
                 with suppress(TransformerCliError, OSError):
-                    # What is added to the training text may have to be fetched.
+                    # Text that is added to the training text may have to be fetched.
                     more = added_sources(data).values() if split == "train" else ()
                     if is_on_disk(data, split) and all(source.is_local for source in more):
                         self._sums[key] |= sum_texts(config, [split])
@@ -279,7 +279,7 @@ class SweepPlan(Plan):
         return sums
 
     def extend(self) -> bool:
-        """Add a point if this is a search that goes on; return whether there are more jobs."""
+        """Add a point if this is an unfinished search; return whether there are more jobs."""
         was_over = self.trials.is_over
         budget = self.sweep.settings.budget_seconds
         if budget is not None and not self.trials.is_over:
@@ -288,11 +288,11 @@ class SweepPlan(Plan):
         is_added = self.trials.extend()
         if is_added:
             self.record()
-        # A search that has just ended leaves its runs to be scored.
+        # When a search has just ended, its runs can be scored.
         return is_added or self.trials.is_over != was_over
 
     def give_up(self, job: Job) -> Literal["pruned", "stopped"] | None:
-        """Return what becomes of a training that is not worth its time; None: it is."""
+        """Return why a running training should be stopped; None: it should go on."""
         run = self._runs.get(job.name)
         if run is None or not isinstance(self.trials, Search):
             return None
@@ -309,7 +309,7 @@ class SweepPlan(Plan):
         return "pruned"
 
     def _settle_points(self, search: Search) -> None:
-        """End the trials whose runs are all done, or of which one has failed."""
+        """End the trials whose runs are all done, and those with a run that has failed."""
         for point in search.points:
             if search.state(point) != "running":
                 continue
@@ -319,7 +319,7 @@ class SweepPlan(Plan):
                 search.fail(point, self.directory.failed[failed[0]])
             elif all(self.directory.seems_done(run.job) for run in runs):
                 results = [self._read_result(run) for run in runs]
-                # By the first seed's validations, later points are pruned.
+                # Later points are compared with the first seed's validations.
                 search.study.report(point.number, results[0].scores)
                 scores = [result.score for result in results if result.score is not None]
                 search.complete(point, scores)
@@ -334,7 +334,7 @@ class SweepPlan(Plan):
         return self._finished[name]
 
     def read_status(self) -> list[PointStatus]:
-        """Return what has become of each point, in their order."""
+        """Return how each point is doing, in their order."""
         status = []
         for point in self.trials.points:
             runs = [self._run(point, seed) for seed in self.seeds]
@@ -350,7 +350,7 @@ class SweepPlan(Plan):
         return status
 
     def describe_rest(self) -> str:
-        """Return how many runs are done, the best point, and the time that the others take."""
+        """Return the number of finished runs, the best point, and the time left."""
         points = self.read_status()
         done = sum(len(point.runs) for point in points)
         text = f"{done} of {self.num_runs} runs"
@@ -364,7 +364,7 @@ class SweepPlan(Plan):
         return f"{text}, {duration(statistics.fmean(seconds) * left)} left"
 
     def count_runs_left(self) -> dict[str, float]:
-        """Return how many runs are left of each point, or of what stands for a search's points."""
+        """Return how many runs of each point are left; in a search, of each sample point."""
         if self.sweep.space is None:
             left = dict.fromkeys((point.name for point in self.trials.points), 0.0)
             for run in self.runs():
@@ -379,7 +379,7 @@ class SweepPlan(Plan):
 
     @property
     def reference(self) -> str:
-        """Name of the point that others are compared with: the base's settings, or the first."""
+        """The point that others are compared with: that with the base's settings, or the first."""
         seed = self.seeds[0]
         base = self.sweep.config_of(Point(BASE_POINT)).model_copy(update={SEED: seed})
         points = self.trials.points
@@ -387,7 +387,7 @@ class SweepPlan(Plan):
         return (same or points or [Point(BASE_POINT)])[0].name
 
     def record(self) -> None:
-        """Record what is planned, for commands that read the directory without the sweep's file."""
+        """Record the plan, for commands that read the directory without the sweep's file."""
         configs = {run.data.name: run.config for run in self.runs()}
         plan = {
             "points": [point.name for point in self.trials.points],
@@ -404,13 +404,13 @@ class SweepPlan(Plan):
 
 
 def share_data(data: Path, run: Path) -> None:
-    """Give a new run prepared data, by hard links where the file system has them."""
+    """Give a new run the prepared data, as hard links if the file system has them."""
     if run.is_dir():
         return
     run.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(run.parent)
     with whole_directory(run) as new:
-        shutil.copyfile(data / MARK, new / MARK)  # so that the directory is known as a run
+        shutil.copyfile(data / MARK, new / MARK)  # it marks the directory as a run
         for name in _SHARED:
             if (data / name).is_dir():
                 shutil.copytree(data / name, new / name, copy_function=_link)

@@ -48,7 +48,7 @@ def import_(
     if is_on_hub:
         directory, commit = forms.fetch_settings(source, revision)
         log(f"{source}: commit {commit}; --revision {commit} gets the same again")
-    files = forms.SourceFiles(directory)
+    files = forms.ModelFiles(directory)
     form = forms.read_form(files)
     path = directory.resolve()
     name = path.name if commit is None else source

@@ -41,7 +41,7 @@ _OPUS_NAME = re.compile(r"opus-mt-(?:.+-)?([a-z]{2,3})-([a-z]{2,3})")
 # --- files ----------------------------------------------------------------------------------------
 
 
-class SourceFiles:
+class ModelFiles:
     """Files of a directory, and the SHA-256 of those that were read."""
 
     def __init__(self, directory: Path) -> None:
@@ -230,7 +230,7 @@ class ModelForm(_Keys):
         return DecodingConfig(beam_size=self.beam_size, length_penalty=alpha)
 
 
-def read_form(files: SourceFiles) -> ModelForm:
+def read_form(files: ModelFiles) -> ModelForm:
     """Read a model's form; an ImportedModelError names the key that our model cannot have."""
     if files.has(MARK):
         raise ImportedModelError(f"{files.directory}: is a run of transformer-cli already; use it")

@@ -28,8 +28,8 @@ from transformer_cli.extensions.exchange.form import (
     CONFIG,
     SAFETENSORS,
     TORCH,
+    ModelFiles,
     ModelForm,
-    SourceFiles,
 )
 from transformer_cli.extensions.exchange.torch_child import TOO_MUCH
 from transformer_cli.model.transformer import build_shapes, sinusoids, weights_of
@@ -163,7 +163,7 @@ def _permute(tensor: Tensor, axes: Axes, order: Tensor) -> Tensor:
 
 
 def read_tensors(
-    files: SourceFiles, form: ModelForm, log: Callable[[str], object]
+    files: ModelFiles, form: ModelForm, log: Callable[[str], object]
 ) -> dict[str, Tensor]:
     """Read a model's tensors, in float32, all of this form; tell ``log`` of a PyTorch file."""
     shapes = _find_shapes(form)
@@ -202,7 +202,7 @@ def _find_shapes(form: ModelForm) -> Shapes:
     return {**shapes, SHARED: (form.src_size, form.d_model)}
 
 
-def _convert(files: SourceFiles, max_size: int) -> bytes:
+def _convert(files: ModelFiles, max_size: int) -> bytes:
     """Return a file of torch.save as safetensors, which a process of its own makes of it."""
     with (
         tempfile.TemporaryFile() as file,
@@ -222,7 +222,7 @@ def _convert(files: SourceFiles, max_size: int) -> bytes:
         return out.read_bytes()
 
 
-def _load(files: SourceFiles, name: str, data: bytes, shapes: Shapes) -> dict[str, Tensor]:
+def _load(files: ModelFiles, name: str, data: bytes, shapes: Shapes) -> dict[str, Tensor]:
     """Return the tensors of a safetensors file, all of names and shapes that the model has."""
     try:
         if int.from_bytes(data[:8], "little") > _MAX_HEADER:

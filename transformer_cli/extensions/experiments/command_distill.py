@@ -80,13 +80,13 @@ def distill(
     if dry_run:
         say("\n".join(preview_distillation(make_plan(threads, is_begun=False))))
         return
-    with job_commands.open_engine(path, settings) as engine:
+    with job_commands.open_workers(path, settings) as workers:
         if settings is not None:
-            threads = threads or engine.threads
-        raise typer.Exit(run_distillation(make_plan(threads, is_begun=True), engine))
+            threads = threads or workers.threads
+        raise typer.Exit(run_distillation(make_plan(threads, is_begun=True), workers))
 
 
-def run_distillation(plan: "plans.DistillPlan", engine: "job_commands.Engine") -> int:
+def run_distillation(plan: "plans.DistillPlan", workers: "job_commands.Workers") -> int:
     """Run the jobs that are left, and say the scores; return the exit code."""
     plan.directory.remove_leftovers()
     failed: list[runner.Event] = []
@@ -97,7 +97,9 @@ def run_distillation(plan: "plans.DistillPlan", engine: "job_commands.Engine") -
             failed.extend([event] if event.kind == "failed" else [])
 
     # On a cluster, what jobs say is in their logs.
-    stop = job_commands.run_jobs(plan, engine, STOPPING, show, shows_output=engine.lock is not None)
+    stop = job_commands.run_jobs(
+        plan, workers, STOPPING, show, shows_output=workers.lock is not None
+    )
     if stop is not None:
         return stop
     for event in failed:

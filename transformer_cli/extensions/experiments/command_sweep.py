@@ -100,19 +100,19 @@ def sweep(
         share = max(1, count_cores() // jobs)
         say("\n".join(preview_sweep(make_plan(share, jobs, is_begun=False))))
         return
-    with job_commands.open_engine(path, settings, device, jobs) as engine:
-        plan = make_plan(engine.threads, len(engine.places()), is_begun=True)
-        raise typer.Exit(run_sweep(plan, engine))
+    with job_commands.open_workers(path, settings, device, jobs) as workers:
+        plan = make_plan(workers.threads, len(workers.places()), is_begun=True)
+        raise typer.Exit(run_sweep(plan, workers))
 
 
-def run_sweep(plan: "plans.SweepPlan", engine: "job_commands.Engine") -> int:
+def run_sweep(plan: "plans.SweepPlan", workers: "job_commands.Workers") -> int:
     """Train and score what is left, and say the results; return the exit code."""
     directory = plan.directory
     directory.remove_leftovers()
     plan.check_trained_alike()
     plan.record()
     with show_jobs(plan) as show:
-        stop = job_commands.run_jobs(plan, engine, STOPPING_RUNS, show)
+        stop = job_commands.run_jobs(plan, workers, STOPPING_RUNS, show)
     if stop is not None:
         return stop
     plan.record()

@@ -1,4 +1,4 @@
-"""Groups of runs that differ in their seeds only, and what a sweep has recorded of them."""
+"""Groups of runs that differ only in their seeds, and a sweep's record of them."""
 
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -14,12 +14,12 @@ from transformer_cli.runs.directory import RunDirectory
 MARK, PLAN, RUNS = "sweep.json", "plan.json", "runs"
 """In the directory of a sweep."""
 
-# They are names of directories below the sweep's.
+# These are names of directories in the sweep's.
 _Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
 
 
 class SweepRecord(BaseModel):
-    """What plan.json says of a sweep, for commands that do not read the sweep's file."""
+    """The content of plan.json: a sweep's plan, for commands that do not read the sweep's file."""
 
     model_config = ConfigDict(strict=True)
 
@@ -32,31 +32,31 @@ class SweepRecord(BaseModel):
 
 
 class JobRecord(Record):
-    """What a job of a sweep or a distillation was begun with, and what has become of it."""
+    """The inputs of a job of a sweep or a distillation, and how it went."""
 
     state: Literal["begun", "done", "failed", "pruned"] = "begun"
-    options: list[str] = Field(default=[])  # those that it resumes with only, if it is not done
-    message: str = ""  # why it has failed
-    seconds: float | None = None  # None: it was stopped meanwhile, or is not done
+    options: list[str] = Field(default=[])  # without which it is not resumed
+    message: str = ""  # why it failed
+    seconds: float | None = None  # None: it was interrupted, or is not done
 
 
 def job_file(directory: Path, name: str, ending: str = ".json") -> Path:
-    """Return the path of a job's record, or of another file of it, in a sweep's directory."""
+    """Return the path of a job's record, or of another of its files."""
     return directory / "jobs" / f"{name}{ending}"
 
 
 def run_name(point: str, seed: int | str) -> str:
-    """Return the name of the job that trains a run, which is its path in the sweep's directory."""
+    """Return the name of the job that trains a run: its path in the sweep's directory."""
     return f"{RUNS}/{point}/seed-{seed}"
 
 
 def scores_name(split: str, point: str, seed: int) -> str:
-    """Return the name of the job that scores a run on a split, which is the path of its files."""
+    """Return the name of the job that scores a run on a split: the path of its files."""
     return f"scores/{split}/{point}/seed-{seed}"
 
 
 def read_run_state(sweep: Path, run: str) -> str | None:
-    """Return what has become of a run, a ``JobRecord.state``; None: it never began."""
+    """Return the ``JobRecord.state`` of a run; None: it never began."""
     record = read_record(job_file(sweep, run), JobRecord)
     return record.state if record is not None and (sweep / run).is_dir() else None
 
@@ -69,7 +69,7 @@ class RunGroup(NamedTuple):
 
 
 def read_sweep_plan(sweep: Path) -> SweepRecord:
-    """Return what a sweep has recorded of its points."""
+    """Return a sweep's record of its points."""
     path = sweep / PLAN
     try:
         return SweepRecord.model_validate_json(read_small(path))

@@ -78,8 +78,8 @@ def mark(
 # --- running --------------------------------------------------------------------------------------
 
 
-class Engine(NamedTuple):
-    """What runs jobs."""
+class Workers(NamedTuple):
+    """Processes here, or workers of a cluster, that run jobs."""
 
     executor: Executor
     places: Callable[[], Sequence[Mapping[str, str]]]  # see ``Runner.places``
@@ -88,10 +88,10 @@ class Engine(NamedTuple):
 
 
 @contextmanager
-def open_engine(
+def open_workers(
     path: Path, cluster: ClusterSettings | None, device: str = "cpu", jobs: int = 1
-) -> Iterator[Engine]:
-    """Lock a directory of jobs; open what runs them: a cluster, or threads that start processes."""
+) -> Iterator[Workers]:
+    """Lock a directory of jobs, and open a cluster or threads that start processes for them."""
     is_remote = cluster is not None
     with lock_directory(path, PATIENCE, is_fenced=is_remote) as lock:
         if cluster is None:
@@ -99,29 +99,29 @@ def open_engine(
             every = cycle([{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [{}])
             places = [*islice(every, jobs)]
             with ThreadPoolExecutor(jobs) as executor:
-                yield Engine(executor, lambda: places, max(1, count_cores() // jobs), lock)
+                yield Workers(executor, lambda: places, max(1, count_cores() // jobs), lock)
             return
         with clusters.open_cluster(cluster, log) as remote:
             remote.check_shared(path)
-            yield Engine(
+            yield Workers(
                 remote.lasting(), lambda: [{}] * max(1, remote.num_workers), remote.threads, None
             )
 
 
 def run_jobs(
     plan: Plan,
-    engine: Engine,
+    workers: Workers,
     stopping: str,
     show: Callable[[Event | None, Sequence[Job]], object],
     shows_output: bool = False,
 ) -> int | None:
-    """Run the jobs of a plan until none is left, or until a signal, whose exit code is returned.
+    """Run the jobs of a plan until none is left, or until a signal; return the signal's exit code.
 
-    ``stopping`` answers a signal. ``show`` takes what happens, or None a few times a second, and
-    the jobs that run.
+    ``stopping`` is what to say after a signal. ``show`` is called with each event, or None a few
+    times a second, and with the running jobs.
     """
     with stop_requests(stopping) as requested:
-        runner = Runner(plan, engine.executor, engine.lock, engine.places, shows_output)
+        runner = Runner(plan, workers.executor, workers.lock, workers.places, shows_output)
         for event in runner.run(lambda: requested.signal is not None):
             show(event, runner.running)
     if requested.signal is None:
@@ -131,8 +131,8 @@ def run_jobs(
 
 
 def list_gpus() -> list[str]:
-    """Return the names that CUDA_VISIBLE_DEVICES has for this process' GPUs."""
-    # In a process of its own, so that this one holds no GPU's memory for hours.
+    """Return the names of this process' GPUs in CUDA_VISIBLE_DEVICES."""
+    # Another process asks, so that this one does not hold a GPU's memory for hours.
     count = "import torch; print(torch.cuda.device_count())"
     counted = subprocess.run(
         [*child.PYTHON, "-c", count], env=child.environment(), stdout=subprocess.PIPE, check=False

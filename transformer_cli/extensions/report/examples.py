@@ -18,7 +18,7 @@ SHOWN = 8  # translations of each kind
 SHOWN_EACH = 6  # sentences that one of two groups translates better
 SEED = 1  # of what is chosen at random
 _WORD = re.compile(rf"[{SPACELESS}][{MARKS}]*+|(?:(?![{SPACELESS}])[\w{MARKS}])+")
-_PIECE = re.compile(rf"{_WORD.pattern}|\s+|.", re.DOTALL)
+_PART = re.compile(rf"{_WORD.pattern}|\s+|.", re.DOTALL)
 
 
 class Span(NamedTuple):
@@ -108,9 +108,9 @@ def choose_differing(
 
 def mark_differences(first: str, second: str) -> tuple[list[Span], list[Span]]:
     """Return both texts as spans of common and different words (a word diff)."""
-    cut = [split_pieces(text) for text in (first, second)]
+    cut = [split_parts(text) for text in (first, second)]
     # White space is no word, or all texts would have much in common.
-    solid = [[n for n, piece in enumerate(side) if not piece.isspace()] for side in cut]
+    solid = [[n for n, part in enumerate(side) if not part.isspace()] for side in cut]
     one, other = ([side[n] for n in of] for side, of in zip(cut, solid, strict=True))
     matcher = SequenceMatcher(None, one, other, autojunk=False)
     common: tuple[set[int], set[int]] = (set(), set())
@@ -139,6 +139,6 @@ def split_words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def split_pieces(text: str) -> list[str]:
-    """Split ``text`` into words, white space and single characters, which make it up again."""
-    return _PIECE.findall(text)
+def split_parts(text: str) -> list[str]:
+    """Split ``text`` into words, white space and single characters; joined, they are the text."""
+    return _PART.findall(text)

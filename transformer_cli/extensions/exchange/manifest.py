@@ -13,6 +13,7 @@ provides = {
             "help": "Make a run of a Marian model of transformers, such as OPUS-MT's.",
         },
     },
+    "exported model": {"hub": {"mark": "config.json", "load": "hub_model:HubModel"}},
     "export format": {
         "ctranslate2": {
             "load": "to_ctranslate2:write_ctranslate2",

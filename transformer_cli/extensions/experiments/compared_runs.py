@@ -14,6 +14,8 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import check_has_splits, default_split, load_split, split_names
 from transformer_cli.extensions.experiments.groups import (
+    MARK,
+    RUNS,
     RunGroup,
     read_run_state,
     read_sweep_plan,
@@ -22,7 +24,7 @@ from transformer_cli.extensions.experiments.groups import (
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.inference.translator import LongLine
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
-from transformer_cli.runs.directory import SWEEP_MARK, SWEEP_RUNS, RunDirectory, is_run
+from transformer_cli.runs.directory import RunDirectory, is_run
 from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.runs.metrics_log import environment_of_training, read_records
 from transformer_cli.text.tokenizer import fingerprint
@@ -99,7 +101,7 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
 
 
 def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> ComparedRun:
-    run.check_not_hub_model()
+    run.check_not_exported()
     config = run.load_config()
     if beam_size is not None:
         decoding = config.decoding.model_copy(update={"beam_size": beam_size})
@@ -147,13 +149,13 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
         if not runs:
             raise UsageError(f"{path}: no directory fits this pattern; name runs that are there")
         yield path.parent if path.name == "*" else path, runs
-    elif (path / SWEEP_MARK).is_file():
+    elif (path / MARK).is_file():
         groups = []
         plan = read_sweep_plan(path)
         for point in sorted(plan.points, key=lambda point: point != plan.reference):
             names = [run_name(point, seed) for seed in plan.seeds]
             finished = [path / name for name in names if read_run_state(path, name) == "done"]
-            groups += [(path / SWEEP_RUNS / point, finished)] if finished else []
+            groups += [(path / RUNS / point, finished)] if finished else []
         if not groups:
             raise RunError(f"{path}: this sweep has no finished run yet; run it first")
         yield from groups

@@ -9,7 +9,10 @@ from transformer_cli.base.artifact import Record, read_record
 from transformer_cli.base.errors import RunError
 from transformer_cli.base.files import read_small
 from transformer_cli.base.metrics import RankName
-from transformer_cli.runs.directory import SWEEP_PLAN, SWEEP_RUNS, RunDirectory
+from transformer_cli.runs.directory import RunDirectory
+
+MARK, PLAN, RUNS = "sweep.json", "plan.json", "runs"
+"""In the directory of a sweep."""
 
 # They are names of directories below the sweep's.
 _Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
@@ -44,7 +47,7 @@ def job_file(directory: Path, name: str, ending: str = ".json") -> Path:
 
 def run_name(point: str, seed: int | str) -> str:
     """Return the name of the job that trains a run, which is its path in the sweep's directory."""
-    return f"{SWEEP_RUNS}/{point}/seed-{seed}"
+    return f"{RUNS}/{point}/seed-{seed}"
 
 
 def scores_name(split: str, point: str, seed: int) -> str:
@@ -67,7 +70,7 @@ class RunGroup(NamedTuple):
 
 def read_sweep_plan(sweep: Path) -> SweepRecord:
     """Return what a sweep has recorded of its points."""
-    path = sweep / SWEEP_PLAN
+    path = sweep / PLAN
     try:
         return SweepRecord.model_validate_json(read_small(path))
     except OSError as error:

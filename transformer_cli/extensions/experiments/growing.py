@@ -30,18 +30,13 @@ from transformer_cli.extensions.corpora.prepared import open_writer
 from transformer_cli.extensions.experiments.job import compose_config
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints
-from transformer_cli.runs.directory import (
-    GROWTH_CONFIG,
-    GROWTH_RECORD,
-    REPLAY,
-    RunDirectory,
-    lock_run,
-    write_mark,
-)
+from transformer_cli.runs.directory import RunDirectory, lock_run, write_mark
 from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.protocol import ProgressBar, draw_places
 from transformer_cli.training.preparation import PreparedData, open_prepared_data
 
+CONFIG, RECORD, REPLAY = "growth.yaml", "growth.json", "replay"
+"""What is written in a run that was grown, besides what each run has."""
 _HELD_OUT = 20  # of so many pairs of the new text, one is held out,
 _FEWEST, _MOST = 50, 500  # and at least and at most so many in all; no more than half
 _TOO_FEW = 20
@@ -91,7 +86,7 @@ class Growth:
             UsageError: a file of the new text has no format, or the new run is of another text.
             ConfigError, CorpusError, RunError: the old run or a text is missing or damaged.
         """
-        self.old.check_not_hub_model()
+        self.old.check_not_exported()
         config = self.old.load_config()
         check_has_text(config.data, self.old.config)
         find_checkpoint(self.old.checkpoints, "best")
@@ -102,7 +97,7 @@ class Growth:
         old = open_prepared_data(config, self.old, lines)
         replayed = _draw_replay(old, math.ceil(_EPOCHS * pairs * _SHARE / (1 - _SHARE)))
         text = self._compose(config, sources, pairs, list(replayed))
-        path = self.new.path / GROWTH_CONFIG
+        path = self.new.path / CONFIG
         with lock_run(self.new):
             if path.is_file() and read_small(path) == text.encode():
                 return path
@@ -150,7 +145,7 @@ class Growth:
             "data": data,
             "training": _TRAINING | {"batch_tokens": batch_tokens},
         }
-        return compose_config("train --from", self.new.path / GROWTH_CONFIG, settings)
+        return compose_config("train --from", self.new.path / CONFIG, settings)
 
     def judge(
         self,
@@ -181,7 +176,7 @@ class Growth:
         record = {"old": self.old.path.absolute().as_posix(), "max_loss": max_loss}
         texts = {"new_text": asdict(gained), "old_text": asdict(lost), "taken_over": is_better}
         path = self.new.path if self.new.path.name.strip(".") else self.new.path.resolve()
-        write_text(path / GROWTH_RECORD, json.dumps(record | texts, indent=1) + "\n")
+        write_text(path / RECORD, json.dumps(record | texts, indent=1) + "\n")
         if is_better:
             return None
         names = (f"{path.name}.rejected{f'-{n}' if n > 1 else ''}" for n in count(1))

@@ -20,7 +20,6 @@ from transformer_cli.data.corpus import PairSource
 from transformer_cli.data.sources import open_split, open_training_text
 from transformer_cli.extensions.cluster import fence
 from transformer_cli.extensions.corpora.preparing import UnpreparedSplit
-from transformer_cli.extensions.exchange.hub_model import CONFIG as HUB_CONFIG
 from transformer_cli.extensions.experiments.groups import JobRecord, job_file
 from transformer_cli.runs.checkpoint import MANIFEST, find_checkpoint
 from transformer_cli.runs.directory import LOCK, RunDirectory, check_unlocked
@@ -255,8 +254,8 @@ def set_aside(run: RunDirectory) -> Path | None:
 
 def weights_record(run: RunDirectory) -> Path:
     """Return the file that has the SHA-256 of a run's best weights."""
-    if run.is_hub_model:
-        return run.path / HUB_CONFIG
+    if run.exported:
+        return run.exported.record
     return find_checkpoint(run.checkpoints, "best") / MANIFEST
 
 

@@ -18,5 +18,7 @@ provides = {
             "differ.",
         },
     },
+    "run collection": {"sweep": {"mark": "sweep.json", "runs": "runs/*/*", "shared": "data"}},
+    "run file": {"growth.yaml": {}, "growth.json": {}, "replay": {}},
     "report page": {"sweep": {"load": "page:open_sweep_page", "mark": "sweep.json"}},
 }

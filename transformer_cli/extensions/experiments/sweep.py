@@ -25,6 +25,7 @@ from transformer_cli.data.sources import is_on_disk
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metric_for_best
 from transformer_cli.extensions.corpora.preparing import has_changed
 from transformer_cli.extensions.experiments.groups import (
+    PLAN,
     read_run_state,
     read_sweep_plan,
     run_name,
@@ -50,7 +51,7 @@ from transformer_cli.extensions.experiments.runner import Plan
 from transformer_cli.extensions.experiments.search import Grid, Search
 from transformer_cli.extensions.experiments.sweep_file import BASE_POINT, SEED, Point, Sweep
 from transformer_cli.runs.checkpoint import list_checkpoints
-from transformer_cli.runs.directory import MARK, REPORT, SWEEP_PLAN, RunDirectory
+from transformer_cli.runs.directory import MARK, REPORT, RunDirectory
 
 _SHARED = ("tokenizer", "encoded", "corpus")
 
@@ -399,7 +400,7 @@ class SweepPlan(Plan):
                 for name, config in configs.items()
             },
         }
-        write_text(self.directory.path / SWEEP_PLAN, json.dumps(plan, ensure_ascii=False) + "\n")
+        write_text(self.directory.path / PLAN, json.dumps(plan, ensure_ascii=False) + "\n")
 
 
 def share_data(data: Path, run: Path) -> None:

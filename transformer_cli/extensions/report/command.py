@@ -52,7 +52,7 @@ def report(
     make_page = _find_page(run)
     if make_page is None:
         directory.load_config()  # or it is no run
-        directory.check_not_hub_model()
+        directory.check_not_exported()
     default = directory.report
     page = output or default
     options.check_output(page, runs=[run], default=default)

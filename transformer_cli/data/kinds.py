@@ -12,6 +12,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.data_schema import (
     CopyData,
@@ -22,8 +23,6 @@ from transformer_cli.config.data_schema import (
 )
 from transformer_cli.config.shipped import TOY, shipped_directory
 from transformer_cli.data.corpus import PairProgress, ParallelFiles, ParallelText
-from transformer_cli.extensions.corpora.opening import open_pair
-from transformer_cli.extensions.stores.fetching import is_fetched
 
 D = TypeVar("D", bound=DataSection)
 
@@ -117,16 +116,32 @@ class FilesKind(CorpusKind[FilesData]):
 
     def open_split(self, split: str, place: Path | None) -> ParallelFiles:
         """Return a pair of files, which are not looked at before they are read."""
-        return open_pair(self._pairs[split])
+        pair = self._pairs[split]
+        src, tgt = map(_find_file, (pair.src, pair.tgt), pair.sums)
+        return ParallelFiles(src, tgt, encoding=pair.encoding)
 
     def is_here(self, split: str, place: Path | None) -> bool:
         """Return whether neither side has to be fetched."""
         pair = self._pairs[split]
-        return all(map(is_fetched, (pair.src, pair.tgt), pair.sums))
+        sides = zip((pair.src, pair.tgt), pair.sums, strict=True)
+        return all(reader.load("is_here")(*side) for side in sides for reader in _readers(side[0]))
 
     @property
     def _pairs(self) -> dict[str, FilePair]:
         return {"train": self.data.train, "val": self.data.val, **self.data.test}
+
+
+def _find_file(path: Path, sha256: str | None) -> Path:
+    """Return the file that a path of the settings means."""
+    for reader in _readers(path):
+        path = reader.load()(path, sha256)
+    return path
+
+
+def _readers(path: Path) -> list[registry.Entry]:
+    """Return the extensions that find a file by a URL, or by a name with the wildcards * and ?."""
+    is_plain = not any(sign in str(path) for sign in ("://", "*", "?"))
+    return [] if is_plain else list(registry.entries("file").values())
 
 
 class ToyKind(CorpusKind[ToyData]):

@@ -20,11 +20,11 @@ from transformer_cli.data.corpus import (
     PairSource,
     ParallelFiles,
     ParallelText,
+    cut_pairs,
     in_batches,
+    is_plain,
 )
-from transformer_cli.data.pieces import cut_pairs, is_plain
 from transformer_cli.data.workers import SerialExecutor
-from transformer_cli.extensions.stores.objects import ObjectPath
 from transformer_cli.text.protocol import StreamedLines, draw_places
 from transformer_cli.text.scripts import has_letters, is_blank
 
@@ -241,7 +241,7 @@ def _as_ranges(shards: Sequence[Shard], work: Path) -> list[PairRange]:
 
 
 def _cut_files(files: ParallelFiles, work: Path) -> list[PairRange]:
-    is_file = not isinstance(files.src, ObjectPath) and files.src.is_file()
+    is_file = is_plain(files.src) and files.src.is_file()
     size = files.src.stat().st_size if is_file else 0
     return cut_pairs(files, BLOCK_PAIRS * (1 + size // _BYTES_FOR_EACH_BLOCK_OF_A_RANGE), work)
 

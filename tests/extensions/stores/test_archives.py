@@ -15,9 +15,9 @@ from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.compression import open_text
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.data_schema import CorpusData, FilePair, FilesData, SourceConfig
-from transformer_cli.data.pieces import cut_lines
+from transformer_cli.data.corpus import ParallelFiles, cut_lines
 from transformer_cli.data.sources import is_on_disk, open_split
-from transformer_cli.extensions.corpora.opening import open_pair, open_source
+from transformer_cli.extensions.corpora.opening import open_source
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
 from transformer_cli.extensions.corpora.units import matching_files
 
@@ -151,7 +151,7 @@ def test_damage_is_called_so_whatever_packed_it(tmp_path: Path, method: int) -> 
 def test_an_archive_of_another_name_is_known(tmp_path: Path) -> None:
     archive = packed(tmp_path / "a.zip", x=b"text").rename(tmp_path / "a.de")
     with pytest.raises(CorpusError, match=r"is compressed; give it a name that ends with \.zip"):
-        list(open_pair(FilePair(src=archive, tgt=archive)).pairs())
+        list(ParallelFiles(archive, archive).pairs())
 
 
 def test_an_encrypted_file_is_an_error(tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.base.writing import whole_file
 from transformer_cli.config.data_schema import CorpusData, FilePair
-from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.data.pieces import cut_lines
+from transformer_cli.data.corpus import ParallelFiles, cut_lines
 from transformer_cli.extensions.corpora.preparing import is_prepared, prepare_corpus
 from transformer_cli.extensions.corpora.units import matching_files
 from transformer_cli.extensions.stores import objects

@@ -8,7 +8,7 @@ from pathlib import Path
 from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.compression import is_compressed
 from transformer_cli.base.errors import CorpusError, UsageError
-from transformer_cli.config.data_schema import FilePair, SourceConfig
+from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
 from transformer_cli.extensions.corpora.po import PoReader
 from transformer_cli.extensions.corpora.tables import SEPARATED_BY_TABS, FieldsReader, TsvReader
@@ -96,16 +96,6 @@ def source_of_file(path: Path) -> SourceConfig:
             return SourceConfig(tsv=path, src_column=1, tgt_column=2)
     hint = f"; {SEPARATED_BY_TABS}" if name.suffix.lower() == ".csv" else ""
     raise UsageError(f"{path}: expected TMX, PO, or TSV of two columns, by the name's ending{hint}")
-
-
-def open_pair(pair: FilePair) -> ParallelFiles:
-    """Return aligned text of one file a side; raise what ``open_source`` does."""
-    files = [matching_files(*side) for side in zip((pair.src, pair.tgt), pair.sums, strict=True)]
-    for path, matching in zip((pair.src, pair.tgt), files, strict=True):
-        if len(matching) > 1:
-            problem = f"matches {len(matching)} files, where one is meant"
-            raise CorpusError(f"{path}: {problem}; name it, or take data.kind corpus")
-    return ParallelFiles(files[0][0], files[1][0], encoding=pair.encoding)
 
 
 def _open_text_files(

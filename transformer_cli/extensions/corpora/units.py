@@ -211,6 +211,15 @@ def matching_files(path: Path, sha256: str | None = None) -> tuple[Path, ...]:
     return files
 
 
+def only_file(path: Path, sha256: str | None = None) -> Path:
+    """Return the one file that matches a path; raise what ``matching_files`` does."""
+    file, *others = matching_files(path, sha256)
+    if others:
+        problem = f"matches {1 + len(others)} files, where one is meant"
+        raise CorpusError(f"{path}: {problem}; name it, or take data.kind corpus")
+    return file
+
+
 def no_such(what: str, name: str, known: Collection[str]) -> str:
     """Return the words for a column or field that is not there, with the ones that are."""
     if hint := did_you_mean(name, known):

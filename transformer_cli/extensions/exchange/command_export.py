@@ -7,8 +7,8 @@ from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError, did_you_mean
 from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.cli import options
+from transformer_cli.cli.declaring import argument, option
 from transformer_cli.cli.display import say
-from transformer_cli.cli.options import argument, option
 from transformer_cli.config.choices import Quantization
 
 with lazy_imports():

@@ -2,26 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from uuid import uuid4
 
-import numpy as np
-
-from transformer_cli.base.compression import (
-    check_room,
-    is_packed,
-    member_bytes,
-    open_text,
-    split_archive,
-)
+from transformer_cli.base.compression import member_bytes, split_archive
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.data.corpus import (
     LineRange,
     PairRange,
     ParallelFiles,
-    without_byte_order_mark,
+    cut_lines,
+    cut_pairs,
+    is_plain,
 )
 from transformer_cli.extensions.corpora.opening import SourceReader, TextReader
 from transformer_cli.extensions.corpora.units import BadUnits, OddFileError, Unit, UnitReader
@@ -29,8 +21,6 @@ from transformer_cli.extensions.stores.objects import ObjectPath, object_sizes
 
 PIECE_BYTES = 1 << 23
 """A file of fewer is read as a whole, and with others."""
-_BLOCK_BYTES = 1 << 20
-_HEAD_BYTES = 512  # what tells a mark, compression or an archive
 
 
 @dataclass(frozen=True)
@@ -150,56 +140,3 @@ def _cut(item: _Whole, size: int, work: Path) -> list[_Item]:
         return [replace(item, lines=lines) for lines in cut_lines(item.file, size, work)]
     except CorpusError:
         return [item]  # told as it is read, after what is before the damage
-
-
-# --- cutting ----------------------------------------------------------------------------------
-
-
-def is_plain(path: Path) -> bool:
-    """Return whether a file can be cut without a copy."""
-    return not is_packed(path) and not isinstance(path, ObjectPath)
-
-
-def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
-    """Cut a text file into ranges of ``size`` lines, of which the last may have fewer.
-
-    Of a packed file and of an object, a plain copy is written into the directory ``work``, for
-    as long as the ranges are read. Raises what ``open_text`` and ``without_byte_order_mark`` do.
-    """
-    # Absolute for workers elsewhere; of a new name, as two of them may do this at once.
-    plain = path.absolute() if is_plain(path) else work / uuid4().hex
-    check_room(path, work)
-    starts, lines, end = [0], 0, 0
-    head = last = b""
-    with ExitStack() as stack:
-        text = stack.enter_context(open_text(path))
-        copy = None if is_plain(path) else stack.enter_context(plain.open("wb"))
-        while block := text.read(_BLOCK_BYTES):
-            head, last = (head + block[:_HEAD_BYTES])[:_HEAD_BYTES], block[-1:]
-            if copy is not None:
-                copy.write(block)
-            ends = block.count(b"\n")
-            if lines + ends >= len(starts) * size:
-                places = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
-                cuts = range(len(starts) * size - lines, ends + 1, size)
-                starts += [end + int(places[cut - 1]) + 1 for cut in cuts]
-            lines += ends
-            end += len(block)
-    # The last line may lack its end; and a byte order mark alone is no line.
-    lines += bool(without_byte_order_mark(head, str(path))) and last != b"\n"
-    return [
-        LineRange(plain, str(path), start, number * size + 1, min(size, lines - number * size))
-        for number, start in enumerate(starts)
-        if number * size < lines
-    ]
-
-
-def cut_pairs(files: ParallelFiles, size: int, work: Path) -> list[PairRange]:
-    """Cut aligned text into ranges of ``size`` pairs; see ``cut_lines``.
-
-    Raises:
-        CorpusError: a side cannot be read, or the line counts differ, or are 0.
-    """
-    src, tgt = (cut_lines(path, size, work) for path in (files.src, files.tgt))
-    files.check_counts(*(sum(part.count for part in side) for side in (src, tgt)))
-    return list(map(PairRange, src, tgt))

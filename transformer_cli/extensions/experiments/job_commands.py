@@ -25,7 +25,7 @@ from transformer_cli.runs.directory import lock_directory
 
 with lazy_imports():
     from transformer_cli.model import device as devices
-    from transformer_cli.training import execution
+    from transformer_cli.training import precision as precisions
 
 PATIENCE = 5.0  # seconds in which the processes that a killed one had started have ended
 
@@ -63,7 +63,7 @@ def choose_training_precision(
         return precision
     devices.use_threads(threads)
     cpu = devices.choose_device("cpu")
-    chosen = execution.choose_training_precision("auto", cpu, SINGLE_PROCESS, say=log)
+    chosen = precisions.choose_training_precision("auto", cpu, SINGLE_PROCESS, say=log)
     return "bfloat16" if str(chosen) == "torch.bfloat16" else "float32"
 
 

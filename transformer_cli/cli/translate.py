@@ -13,11 +13,10 @@ from transformer_cli.cli.declaring import CommandOptions, declared_by, flag, opt
 from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors, EngineName
 
 with lazy_imports():
-    from transformer_cli.base import files
+    from transformer_cli.base import files, locations
     from transformer_cli.cli import translation
     from transformer_cli.extensions.corpora import tables
     from transformer_cli.extensions.documents import command as documents, document, many_files
-    from transformer_cli.extensions.stores import objects
     from transformer_cli.inference import loading, output_directory
     from transformer_cli.runs import directory as run_directories
 
@@ -133,7 +132,7 @@ class TranslateOptions(
     def are_many(self) -> bool:
         """True if ``input_`` is a directory, or a pattern of names: each file is translated."""
         has_wildcards = any(sign in str(self.input_) for sign in "*?")
-        if isinstance(self.input_, objects.ObjectPath):
+        if locations.is_url(self.input_):
             return has_wildcards
         return self.input_.is_dir() or (has_wildcards and not self.input_.exists())
 

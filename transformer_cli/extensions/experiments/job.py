@@ -251,9 +251,7 @@ def compose_config(
 
 def set_aside(run: RunDirectory) -> Path | None:
     """Rename a run that has checkpoints, as ``train --overwrite`` does; return its new path."""
-    check_unlocked(
-        run, fence.PATIENCE
-    )  # a process that has just been ended may still hold the lock
+    check_unlocked(run, fence.FENCE.patience)  # a process that was just ended may hold the lock
     return rename_run(run)
 
 

@@ -93,7 +93,7 @@ def open_workers(
 ) -> Iterator[Workers]:
     """Lock a directory of jobs, and open a cluster or threads that start processes for them."""
     is_remote = cluster is not None
-    with lock_directory(path, PATIENCE, is_fenced=is_remote) as lock:
+    with lock_directory(path, PATIENCE, is_guarded=is_remote) as lock:
         if cluster is None:
             gpus = list_gpus() if device in ("auto", "cuda") and jobs > 1 else []
             every = cycle([{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [{}])

@@ -45,9 +45,9 @@ def export(
     """Write a trained model in a format that other programs read.
 
     ctranslate2 is for fast translation on CPUs and GPUs, onnx for ONNX Runtime, transformers for
-    programs that use Hugging Face's library, argos for Argos Translate and LibreTranslate, hub for
-    sharing with users of this program. DIR gets all that translation needs: tokenizers and
-    settings too. It appears when it is complete.
+    programs that use Hugging Face's library, argos for Argos Translate and LibreTranslate, and hub
+    for sharing with users of this program. DIR contains everything needed for translation, with
+    tokenizers and settings. It appears when it is complete.
 
     \b
     Example:

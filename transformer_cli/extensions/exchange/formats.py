@@ -42,7 +42,7 @@ def check_expressible(entry: registry.Entry, config: Config, tokenizers: Tokeniz
 
 
 def describe_limits(config: Config, tokenizers: Tokenizers) -> str | None:
-    """Return what exports of a model with reserved tokens lack; None: it has none of these."""
+    """Return which formats cannot have a model with reserved tokens; None: it has none."""
     has = {
         "placeholders (protect)": tokenizers.protect,
         "tags": tokenizers.tags,
@@ -63,7 +63,7 @@ def describe_limits(config: Config, tokenizers: Tokenizers) -> str | None:
     )
 
 
-# --- what several writers need --------------------------------------------------------------------
+# --- for several writers --------------------------------------------------------------------------
 
 
 def write_tokenizer(run: RunDirectory, directory: Path) -> Path:
@@ -75,5 +75,5 @@ def write_tokenizer(run: RunDirectory, directory: Path) -> Path:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write an object, which is indented."""
+    """Write an object as indented JSON."""
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")

@@ -2,8 +2,8 @@
 
 The directory holds
 
-- ``config.json``: what kind of model this is, the settings of its run, and the SHA-256 of the
-  weights and of tokenizer.json, which has those of the tokenizers' other files,
+- ``config.json``: the kind of model, the settings of its run, and the SHA-256 of the weights and of
+  tokenizer.json, which has those of the tokenizers' other files,
 - ``model.safetensors``: the weights,
 - ``tokenizer/``: the tokenizers, as in a run,
 - ``README.md``: the model card, for people.
@@ -33,7 +33,7 @@ _POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 class FileHashes(BaseModel):
-    """SHA-256 of the files that vouch for all others."""
+    """SHA-256 of the weights, and of the file that has those of all tokenizer files."""
 
     model_config = ConfigDict(strict=True)
 
@@ -91,10 +91,10 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
     root = parse(text, str(path))
     settings, found = find_node(root, ("settings",)), values(root)
     keys = found if settings is None and isinstance(found, dict) else {}
-    # Both exports have our version, and this one another program's type of model.
+    # Both exports have our version, but the type in this one is another program's.
     if "transformer_cli_version" in keys and keys.get("model_type") != MODEL_TYPE:
         raise RunError(
-            f"{directory}: is exported for transformers; name the run that it was made of"
+            f"{directory}: is exported for transformers; name the run that it was exported from"
         )
     if keys.get("model_type") == "marian":
         raise RunError(

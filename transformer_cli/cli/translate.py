@@ -101,7 +101,6 @@ class DocumentOptions(CommandOptions):
     no_fuzzy: Annotated[bool, flag("PO: do not mark what is filled as fuzzy.", "--no-fuzzy")] = (
         False
     )
-    cluster: options.Cluster = None
 
 
 @dataclass(frozen=True)
@@ -233,6 +232,7 @@ class TranslateOptions(
 
     def check(self, ranks: Ranks) -> None:
         """Make sure, before long work, that the options go together."""
+        self.check_extras()
         for problem in self._find_problems(ranks):
             raise UsageError(f"translate: {problem}")
         inputs = [
@@ -290,8 +290,6 @@ class TranslateOptions(
         elif document.format_of(self.output) is not None:
             advice = "give one of its format with -i, or rename -o"
             yield f"-o {self.output}: a document is made of a document only; {advice}"
-        if self.cluster is not None:
-            yield "--cluster translates many files; name a directory or a pattern with -i"
         if (written := tables.format_of(self.output)) == "parquet":
             yield "writes text, TSV and JSONL, not Parquet; rename -o"
         if written and self.table is None and (written == "tsv" or self.n_best_written is None):

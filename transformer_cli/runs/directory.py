@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from transformer_cli.runs.checkpoint import Checkpoint
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
-CORPUS, FETCHED, IMPORT, REPORT = "corpus.json", "fetched.json", "import.json", "report.html"
+CORPUS, REPORT = "corpus.json", "report.html"
 
 # Data that can be made again, by directory, with the names of its files: nothing else is deleted.
 _DATA = {
@@ -48,7 +48,7 @@ _DATA = {
     "corpus": rf"{SPLIT_NAME}\.(src|tgt)|sources\.json",
 }
 ALL = (
-    *(MARK, LOCK, CONFIG, CORPUS, FETCHED, "origins.json", IMPORT, "metrics.jsonl", "curves.png"),
+    *(MARK, LOCK, CONFIG, CORPUS, "origins.json", "metrics.jsonl", "curves.png"),
     *(REPORT, *_DATA, CHECKPOINTS, "tensorboard", *registry.entries("run file")),
 )
 """Everything that is written; extensions add names of theirs."""
@@ -77,9 +77,6 @@ class RunDirectory:
             raise UsageError(f"{self.path}: is no directory; a run lies on a disk, not in a store")
         self.config = self.path / CONFIG  # resolved, as YAML
         self.origins = self.path / "origins.json"  # of the settings; see config/origins.py
-        self.fetched = (
-            self.path / FETCHED
-        )  # what was fetched of the text; see extensions/stores/by_name.py
         self.tokenizer = self.path / "tokenizer"
         self.encoded = self.path / "encoded"  # the training text as token ids; see data/store.py
         self.corpus = self.path / "corpus"  # the text prepared from sources
@@ -276,17 +273,6 @@ def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> No
         is_marked = isinstance(mark, dict) and mark.get("program") == "transformer-cli"
         if is_marked or parent in models:
             raise UsageError(f"{option} {path}: lies in the run or model {parent}; write elsewhere")
-
-
-def find_import_source(run: RunDirectory) -> str | None:
-    """Return the name of the model that ``run`` was imported from, or began with; None: neither.
-
-    It is the Hub's name with the commit, or a directory's name without its path, which is private.
-    """
-    match read_json(run.path / IMPORT):
-        case {"source": str() as source, "revision": revision}:
-            return f"{source} at commit {revision}" if revision else Path(source).name
-    return None
 
 
 # Longer than a check holds the lock, and shorter than any training.

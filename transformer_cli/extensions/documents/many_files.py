@@ -16,8 +16,10 @@ from transformer_cli.base.errors import CorpusError, InputError, UsageError, Wor
 from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url
 from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.base.writing import claim, expect, find_version
 from transformer_cli.cli.display import bar, log
+from transformer_cli.cli.options import find_executor
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import (
     Translating,
@@ -28,8 +30,6 @@ from transformer_cli.cli.translation import (
     watch,
     write_rows,
 )
-from transformer_cli.data.workers import SerialExecutor
-from transformer_cli.extensions.cluster.cluster import ClusterExecutor, open_cluster, read_cluster
 from transformer_cli.extensions.corpora.opening import open_source, source_of_file
 from transformer_cli.extensions.documents.command import (
     fill_document,
@@ -93,13 +93,14 @@ def translate_files(options: TranslateOptions) -> None:
             of_all[name.removesuffix("_written")] = str(value)
     if memory := _sum_memory(options.memory or ()):
         of_all["memory"] = memory
-    is_shared = options.cluster is not None
+    opening = find_executor(options, options.output)
+    is_shared = opening is not None
     with ExitStack() as stack:
-        executor: Executor = SerialExecutor()
-        if options.cluster is not None:
-            cluster = stack.enter_context(open_cluster(read_cluster(options.cluster), log))
-            executor = cluster
-            options = replace(options, threads=options.threads or cluster.threads)
+        executor: Executor = stack.enter_context(opening()) if opening else SerialExecutor()
+        if is_shared:
+            options = replace(
+                options, threads=options.threads or getattr(executor, "threads", None)
+            )
         settings = executor.submit(describe_translator, options).result()
         # Either engine writes the same text here, and adding a document may change the choice.
         of_all |= settings
@@ -107,8 +108,6 @@ def translate_files(options: TranslateOptions) -> None:
             of_all |= describe_versions("ctranslate2", "torch")
             of_all.pop("engine", None)
         directory = stack.enter_context(open_directory(options.output, of_all))
-        if isinstance(executor, ClusterExecutor) and not is_url(options.output):
-            executor.check_shared(options.output)
         of_files = [options.of_file(path.absolute()) for path in inputs]
         whole = directory.find_whole([(each.input_, each.output) for each in of_files])
         directory.begin([each.output for each in of_files if each.output not in whole])

@@ -130,8 +130,10 @@ class RunDirectory:
             for run in path.parents[:2]:
                 if (run / MARK).is_file() and (run / CONFIG).is_file():
                     return f"it lies in a run; name that: {run}"
-        if path.suffix == ".argosmodel" and path.is_file():
-            return "it is exported for Argos Translate; name the run that it was made of"
+        for entry in registry.entries("export format").values():
+            if path.is_file() and path.suffix == entry.facts.get("suffix"):
+                reader = entry.facts["reader"]
+                return f"it is exported for {reader}; name the run that it was made of"
         place = path if path.is_dir() else parent
         if path.is_dir():
             for pattern in ("*", "*/*", *_patterns_of_collections()):

@@ -24,7 +24,10 @@ from transformer_cli.extensions.experiments.distill import (
 )
 from transformer_cli.extensions.experiments.distill_file import load_distillation
 from transformer_cli.extensions.experiments.job import describe_training, set_aside
-from transformer_cli.extensions.experiments.job_commands import choose_training_precision, mark
+from transformer_cli.extensions.experiments.job_commands import (
+    choose_training_precision,
+    record_precisions,
+)
 from transformer_cli.runs.directory import RunDirectory, write_mark
 
 CONFIG = """\
@@ -80,7 +83,7 @@ def test_the_precision_is_measured_once(directory: Path, monkeypatch: pytest.Mon
         out = DistillDirectory(directory / "out")
         distillation = load_distillation(path)
         training = choose_training_precision(out, "cpu", "auto", None)
-        mark(out, "auto", training)
+        record_precisions(out, "auto", training)
         compute = ["--device", "cpu", "--precision"]
         plan = DistillPlan(distillation, out, [*compute, "auto"], [*compute, training])
         commands = {job.name: job.command for job in plan.jobs()}

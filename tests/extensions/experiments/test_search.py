@@ -16,7 +16,7 @@ from transformer_cli.extensions.experiments.job import Job
 from transformer_cli.extensions.experiments.job_commands import (
     check_precision,
     choose_training_precision,
-    mark,
+    record_precisions,
 )
 from transformer_cli.extensions.experiments.search import Search, Trial
 from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
@@ -228,7 +228,7 @@ def test_all_trainings_have_the_precision_of_the_first(directory: Path) -> None:
     out = SweepDirectory(directory / "float32")
     assert check_precision(out, "float32") == "float32"
     assert choose_training_precision(out, "cpu", "float32", None) == "float32"
-    mark(out, "float32", "float32")
+    record_precisions(out, "float32", "float32")
     assert check_precision(out, "auto") == "float32"
     with pytest.raises(
         UsageError, match=r"begun with --precision float32; resume it so, or .*-dir"

@@ -66,7 +66,7 @@ def distill(
         train = job_commands.choose_training_precision(directory, device, precision, threads)
         if is_begun:
             teachers = sorted({each.run.path.as_posix() for each in distillation.teachers})
-            job_commands.mark(directory, precision, train, teachers=teachers)
+            job_commands.record_precisions(directory, precision, train, teachers=teachers)
         plan = plans.DistillPlan(
             distillation,
             directory,

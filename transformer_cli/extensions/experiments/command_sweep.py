@@ -82,7 +82,7 @@ def sweep(
         share = threads or share
         train = job_commands.choose_training_precision(directory, device, precision, share)
         if is_begun:
-            job_commands.mark(directory, precision, train)
+            job_commands.record_precisions(directory, precision, train)
         options_of = [
             ("--device", device, "--precision", each, "--threads", str(share))
             for each in (precision, train)

@@ -35,16 +35,17 @@ def explain(
 
     In a full grid, where each combination of values is one group, these are the main effects of an
     analysis of variance of the group means (eta squared), which add up to 1 with the interactions.
-    What a setting without effect gets is its degrees of freedom's part of the variance that the
-    runs of a group have among each other.
+    A setting without effect gets, by chance, the variance among the runs of a group, in proportion
+    to its degrees of freedom.
 
-    Else it is, for each setting alone, the R squared of the ranks of the group means: on the means
-    of its values or, for numbers of four values or more, on a parabola of the setting's rank, which
-    an optimum within the range fits as well as one at its end. Ranks, because a few diverged or
-    pruned points would have nearly all of the variance.
+    Otherwise it is, for each setting alone, the R squared of the ranks of the group means: by the
+    means of its values or, for four or more different numbers, by a parabola of the setting's rank,
+    which fits an optimum within the range as well as at its end. Ranks are used because a few
+    diverged or pruned points would have nearly all of the variance.
 
-    Settings have one value a group, and groups one score a run; groups without any are left out.
-    None: there are fewer than two settings or ``MIN_GROUPS`` groups, or all are equally good.
+    Settings have a value for each group, and groups a score for each run; groups without a score
+    are left out. None: there are fewer than two settings or ``MIN_GROUPS`` groups, or all groups
+    are equally good.
     """
     scored = [index for index, of_group in enumerate(scores) if of_group]
     levels = {}  # numbers of the different values, by setting with more than one

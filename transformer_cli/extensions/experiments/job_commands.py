@@ -67,7 +67,7 @@ def choose_training_precision(
     return "bfloat16" if str(chosen) == "torch.bfloat16" else "float32"
 
 
-def mark(
+def record_precisions(
     directory: JobDirectory, precision: PrecisionName, training: PrecisionName, **values: object
 ) -> None:
     """Make a directory of jobs, and record its precisions and other values in its mark."""

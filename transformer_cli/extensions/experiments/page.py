@@ -36,7 +36,7 @@ _LONGEST_TICK = 18
 
 
 def open_sweep_page(directory: Path, say: Callable[[str], object]) -> Callable[[], str] | None:
-    """Return what makes the page of a sweep's directory; None: it is no sweep."""
+    """Return a function that makes the page of a sweep's directory; None: it is no sweep."""
     if SweepDirectory(directory).read_mark() is None:
         return None
     return lambda: render_results(read_results(directory, say))
@@ -94,7 +94,7 @@ def _read_group(group: RunGroup, metric: str, unfinished: Mapping[Path, str]) ->
 
 
 def _columns(split: EvaluatedSplit, groups: Sequence[GroupResult]) -> Iterator[dict[str, Any]]:
-    """Yield each metric's columns of the table, one score a row; None: not evaluated."""
+    """Yield each metric's columns of the table, with a score a row, or None if not evaluated."""
     for name, comparison in split.comparisons.items():
         scores = dict(zip(split.groups, comparison.groups, strict=True))
         yield {
@@ -109,7 +109,7 @@ def _columns(split: EvaluatedSplit, groups: Sequence[GroupResult]) -> Iterator[d
 def _find_differing(
     split: EvaluatedSplit, groups: Sequence[GroupResult], order: Sequence[int], reference: int
 ) -> dict[str, Any] | None:
-    """Compare the best group with the reference, or the reference with the next best."""
+    """Compare the best group with the reference, or the reference with the second best."""
     translations = dict(zip(split.groups, split.translations, strict=True))
     ranked = [groups[index].name for index in order if groups[index].name in translations]
     reference_name = groups[reference].name
@@ -126,7 +126,7 @@ def _find_differing(
 
 
 def render_groups(report: Mapping[str, Any], plotly: str) -> str:
-    """Return the page of what ``describe_groups`` gave, with plotly.js in it."""
+    """Return the page of a report by ``describe_groups``, with plotly.js in it."""
     charts = {chart.name: chart for chart in (*report["curves"], *report["setting_charts"])}
     config = report["begun"].load_config() if report["begun"] else None
     return render_page(
@@ -149,9 +149,9 @@ def render_groups(report: Mapping[str, Any], plotly: str) -> str:
 def make_group_curves(
     groups: Sequence[GroupResult], order: Sequence[int], metric: str
 ) -> list[Chart]:
-    """Return charts of validation score and loss by step, where there is data.
+    """Return charts of validation score and loss by step, if there is data.
 
-    Each group is a line, the mean over its runs, in a band from the lowest to the highest.
+    Each group is a line, the mean of its runs, in a band from the lowest to the highest.
     """
     charts = []
     for key in dict.fromkeys((metric, "loss")):
@@ -171,10 +171,10 @@ def make_group_curves(
 
 
 def _curve(group: GroupResult, role: str, key: str) -> list[Series]:
-    """Return a group's mean and band; apart, what not all of its validated runs have reached.
+    """Return a group's mean and band, separately for steps that not all of its runs have reached.
 
-    The runs' first validations make the first point, and so on: a validation at the end of an
-    epoch is not at the same step with each seed, whose batches differ.
+    The runs' first validations are the first point, and so on: at the end of an epoch, the step
+    depends on the seed, because batches differ.
     """
     curves = [
         [(record["step"], record[key]) for record in run.validations if record[key] is not None]
@@ -216,7 +216,7 @@ def make_setting_charts(
     """Return a chart for each setting: the runs' best validation scores by its values."""
     charts = []
     label = METRICS[metric].label
-    # Where colours would repeat they say nothing.
+    # With more groups, colours would repeat.
     roles = {index: str(place if len(groups) <= DRAWN else 0) for place, index in enumerate(order)}
     for place, (key, values) in enumerate(settings.items()):
         scored = [value for value, group in zip(values, groups, strict=True) if group.scores]
@@ -225,7 +225,7 @@ def make_setting_charts(
         scale, ticks = _scale(scored)
         dots = [_dots(groups[index], roles[index], values[index], scale) for index in order]
         says = f"Best validation {label} by {key}; the table has the numbers."
-        # The title says what the x axis is.
+        # The title names the x axis.
         chart = Chart(
             f"setting-{place}", key, "", label, [*chain.from_iterable(dots)], says, "dots"
         )
@@ -235,7 +235,7 @@ def make_setting_charts(
 
 
 def _dots(group: GroupResult, role: str, value: object, scale: str) -> list[Series]:
-    """Return a group's runs as small dots, unfinished ones hollow, and its mean as a large one."""
+    """Return a group's runs as small dots, unfinished ones hollow, and its mean as a large dot."""
     x = as_yaml(value) if scale == "category" else value
     series = []
     for is_faint in (False, True):
@@ -255,7 +255,7 @@ def _dots(group: GroupResult, role: str, value: object, scale: str) -> list[Seri
 
 
 def _scale(values: Sequence[Any]) -> tuple[str, list[Any] | None]:
-    """Return an axis' scale, and its ticks: the values, in order, where there is room for them."""
+    """Return an axis' scale and its ticks: the sorted values, if there is room for them."""
     if not are_numbers(values):
         numbers = sorted({value for value in values if are_numbers([value])})
         return "category", list(dict.fromkeys(as_yaml(value) for value in [*numbers, *values]))
@@ -270,7 +270,7 @@ def _scale(values: Sequence[Any]) -> tuple[str, list[Any] | None]:
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
-    """Return round numbers between two, at most three for a power of ten."""
+    """Return round numbers between two, at most three for each power of ten."""
     factors = (1, 2, 5) if high / low < 20 else (1, 3) if high / low < 3000 else (1,)
     powers = range(floor(log10(low)), floor(log10(high)) + 1)
     numbers = [float(f"{factor}e{power}") for power in powers for factor in factors]

@@ -41,7 +41,7 @@ def report(
     """Report on a trained model as one HTML page: curves, scores, translations, attention.
 
     The page is one self-contained file: it works offline and opens in any browser. During training
-    it shows the best model so far. Of a sweep's directory it shows all runs side by side, and the
+    it shows the best model so far. For a sweep's directory, it shows all runs side by side, and the
     other options have no effect.
 
     \b
@@ -69,7 +69,7 @@ def report(
 
 
 def _find_page(directory: Path) -> Callable[[], str] | None:
-    """Return what makes an extension's page of a directory that is no run."""
+    """Return what makes another extension's page of this directory; None: it has none."""
     for entry in registry.entries("report page").values():
         if (directory / entry.facts["mark"]).is_file():
             return entry.load()(directory, log)  # type: ignore[no-any-return]
@@ -83,13 +83,13 @@ def _render_run(
     compute: "loading.ComputeOptions",
     texts: Sequence[str],
 ) -> str:
-    """Return the page about a run, with the attention of these sentences."""
+    """Return the page of a run, with the attention of these sentences."""
     for text in texts:
         options.check_sentence(text, "--sentence")
     plotly = rendering.plotly_script()  # before long work
     advice = f"score it on yours with: transformer-cli evaluate {run.path} --src FILE --ref FILE"
     name, pairs = options.load_split(run, split, advice)
-    # One checkpoint throughout, whatever training makes the best one meanwhile.
+    # The same checkpoint throughout, even if a training replaces the best one meanwhile.
     weights = checkpoints.find_checkpoint(run.checkpoints, checkpoint)
     translator, searcher = options.load_models(run, str(weights), compute)
     opened = checkpoints.Checkpoint.open(weights, tokenizer.fingerprint(run.tokenizer))

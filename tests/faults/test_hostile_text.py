@@ -16,8 +16,8 @@ from extensions.documents.fakes import filled
 from transformer_cli.base.encodings import ENCODINGS
 from transformer_cli.base.errors import TransformerCliError, make_visible, shorten_middle
 from transformer_cli.cli.display import log, print_error, say, warn
-from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.extensions.corpora.opening import open_source
+from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.documents.sentences import cut_sentences
 
 STEERING = "a\x1b]0;owned\x07\x9b2J\u202etxt.exe\u2066\u200f\u061cb"

@@ -18,12 +18,12 @@ from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import ConfigError, RunError, TransformerCliError, duration
 from transformer_cli.base.files import sha256
 from transformer_cli.base.writing import remove_leftovers, whole_directory
-from transformer_cli.config.data_schema import CorpusData, added_sources
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.data.sources import is_on_disk
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metric_for_best
 from transformer_cli.extensions.corpora.preparing import has_changed
+from transformer_cli.extensions.corpora.settings import CorpusData, added_sources
 from transformer_cli.extensions.experiments.groups import (
     PLAN,
     read_run_state,

@@ -29,8 +29,6 @@ from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.runs.metrics_log import environment_of_training, read_records
 from transformer_cli.text.tokenizer import fingerprint
 
-"""In a group. Except for the seed, weights do not depend on them; and test texts are compared."""
-
 
 @dataclass(frozen=True)
 class ComparedRun:

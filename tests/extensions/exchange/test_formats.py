@@ -24,15 +24,12 @@ def test_the_page_has_a_row_for_each_format() -> None:
     extras = {name: extra for name, extra, _ in rows}
     assert extras == {name: entry.facts.get("extra", "") for name, entry in entries.items()}
     for name, _, text in rows:
-        limited = "norm_kind" in entries[name].facts.get("values", {})
+        limited = "norm_kind" in entries[name].facts.get("values", "")
         assert ("rmsnorm" in text) == limited, name
 
 
 def test_what_a_reader_cannot_compute_is_refused() -> None:
-    facts = {
-        "reader": "A reader",
-        "values": {"norm": ("pre", "post"), "activation": ("relu", "gelu")},
-    }
+    facts = {"reader": "A reader", "values": "norm: pre, post; activation: relu, gelu"}
     entry = registry.Entry("fake", "fakes", facts, "fakes")
     tokenizers = cast(Tokenizers, None)  # only a format's own check looks at them
     config = Config(data=CopyData(kind="copy"), tokenizer=WordsConfig(kind="words"))

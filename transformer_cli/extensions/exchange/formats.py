@@ -8,7 +8,8 @@ A format is an entry of the interface "export format" in an extension's manifest
 - ``suffix``: the ending of its one file; without it, the format is a directory,
 - ``quantization``: the default type of the weights, which the writer also takes; without it, there
   is no choice,
-- ``values``: by key of ``model``, the settings that the reader can compute with, if not all,
+- ``values``: the settings of ``model`` that the reader can compute with, if not all, as in
+  ``norm: pre, post; tying: all``,
 - ``check``: a function (config, tokenizers) that raises a UsageError for anything else that the
   reader lacks.
 """
@@ -31,10 +32,11 @@ INTERFACE = "export format"
 
 def check_expressible(entry: registry.Entry, config: Config, tokenizers: Tokenizers) -> None:
     """Raise a UsageError, which says what to change, if a format's reader has no such model."""
-    for key, values in entry.facts.get("values", {}).items():
+    for part in filter(None, entry.facts.get("values", "").split("; ")):
+        key, _, values = part.partition(": ")
         value = getattr(config.model, key)
-        if value not in values:
-            known = " or ".join(", ".join(values).rsplit(", ", 1))
+        if value not in values.split(", "):
+            known = " or ".join(values.rsplit(", ", 1))
             problem = f"{entry.facts['reader']} has no such model; train with {known}"
             raise UsageError(f"--format {entry.name}: model.{key}: {value}: {problem}")
     if "check" in entry.facts:

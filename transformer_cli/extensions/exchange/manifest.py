@@ -22,18 +22,14 @@ provides = {
             "reader": "ONNX Runtime",
             "package": "onnx",
             "extra": "export",
-            "values": {"norm_kind": ("layernorm",)},  # torch's exporter knows no other
+            "values": "norm_kind: layernorm",  # torch's exporter knows no other
         },
         "transformers": {
             "load": "to_transformers:write_transformers",
             "check": "to_transformers:check_transformers",
             "reader": "transformers",
             # Marian and Pegasus have neither gates nor learned positions.
-            "values": {
-                "norm_kind": ("layernorm",),
-                "positions": ("sinusoidal",),
-                "activation": ("relu", "gelu", "swish"),
-            },
+            "values": "norm_kind: layernorm; positions: sinusoidal; activation: relu, gelu, swish",
         },
         "argos": {
             "load": "to_ctranslate2:write_argos",

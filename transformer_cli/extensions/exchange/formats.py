@@ -45,12 +45,7 @@ def check_expressible(entry: registry.Entry, config: Config, tokenizers: Tokeniz
 
 def describe_limits(config: Config, tokenizers: Tokenizers) -> str | None:
     """Return which formats cannot have a model with reserved tokens; None: it has none."""
-    has = {
-        "placeholders (protect)": tokenizers.protect,
-        "tags": tokenizers.tags,
-        "terms": tokenizers.has_terms,
-    }
-    if not any(has.values()):
+    if not tokenizers.reserved:
         return None
     refused = []
     for name, entry in registry.entries(INTERFACE).items():
@@ -59,7 +54,7 @@ def describe_limits(config: Config, tokenizers: Tokenizers) -> str | None:
         except UsageError:
             refused.append(name)
     return (
-        f"{' and '.join(name for name, those in has.items() if those)}: no export to "
+        f"{' and '.join(tokenizers.reserved)}: no export to "
         f"{' or '.join(refused)}; programs that search ctranslate2 or onnx themselves need this "
         "package's tokenizers"
     )

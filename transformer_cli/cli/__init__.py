@@ -24,6 +24,7 @@ from transformer_cli.base.errors import (
 from transformer_cli.base.packages import __version__, lazy_imports, no_collection
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli.completion import joined_bash_words, list_settings, name_shell
+from transformer_cli.cli.declaring import GroupedCommand
 from transformer_cli.cli.display import align_columns, print_error
 from transformer_cli.cli.process import (
     exit_code,
@@ -57,6 +58,8 @@ _CORE_COMMANDS = {
     "translate": "Translate text, one sentence a line; line N in is line N out.",
     "average": "Average the weights of a run's newest checkpoints.",
 }
+_EXTENDED = ("train", "evaluate", "translate")
+"""The commands to which extensions add options."""
 
 
 def list_commands() -> dict[str, str]:
@@ -136,7 +139,7 @@ def load_command(name: str) -> Any:
         command = entry.load()
     if not isinstance(command, typer.Typer):
         function, command = command, typer.Typer(add_completion=False, rich_markup_mode=None)
-        command.command(name)(function)
+        command.command(name, cls=GroupedCommand)(function)
     made = typer.main.get_command(command)
     (version,) = typer.main.get_command(_app).params[:1]
     for one in (made, *getattr(made, "commands", {}).values()):
@@ -206,8 +209,8 @@ def _run() -> int:
         context = getattr(error, "ctx", None)
         command = f" {arguments[0]}" if arguments[0] in list_commands() else ""
         name = context.command_path if context else f"transformer-cli{command}"
-        said = _name_setting(error) or _say(error)
-        print_error(f"{said}{_advise(error)} (see: {name} --help)")
+        said = _name_setting(error) or f"{_say(error)}{_advise(error)}"
+        print_error(f"{said} (see: {name} --help)")
         return error.exit_code
     except Exception as error:
         if (message := _describe(error)) is None:
@@ -257,9 +260,12 @@ def _name_setting(error: typer.TyperException) -> str | None:
 
 
 def _advise(error: typer.TyperException) -> str:
-    """Return what to do about text or a file that follows the run to translate with."""
+    """Return what to do about an unknown option, or about text that follows the run's name."""
     context, message = getattr(error, "ctx", None), error.format_message()
-    if context is None or context.info_name != "translate" or "unexpected extra" not in message:
+    name = context and context.info_name
+    if hasattr(error, "possibilities") and name in _EXTENDED:
+        return f"; extensions here: {', '.join(registry.installed())}"
+    if name != "translate" or "unexpected extra" not in message:
         return ""
     return "; name a file with -i, or pipe text: echo 'Guten Tag.' | transformer-cli translate RUN"
 

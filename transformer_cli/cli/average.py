@@ -6,8 +6,8 @@ from typing import Annotated
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.completion import complete_run
+from transformer_cli.cli.declaring import argument, option
 from transformer_cli.cli.display import log, say
-from transformer_cli.cli.options import argument, option
 
 with lazy_imports():
     from transformer_cli.runs import directory, trained_model

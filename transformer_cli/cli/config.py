@@ -9,8 +9,8 @@ from transformer_cli.base.errors import ConfigError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_config, complete_config_or_run
+from transformer_cli.cli.declaring import argument
 from transformer_cli.cli.display import log, print_error, say
-from transformer_cli.cli.options import argument
 
 with lazy_imports():
     from transformer_cli.config import json_schema, origins, yaml

@@ -12,6 +12,7 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.base.metrics import METRICS, Metrics
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
+from transformer_cli.cli.declaring import CommandOptions, declared_by, flag, option
 from transformer_cli.cli.display import (
     align_columns,
     log,
@@ -21,7 +22,6 @@ from transformer_cli.cli.display import (
     scoring_bar,
     warn,
 )
-from transformer_cli.cli.options import flag, option
 
 with lazy_imports():
     from transformer_cli.base import compression, writing
@@ -38,9 +38,10 @@ _ScoreSome = Callable[[Sequence[int]], dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class EvaluateOptions:
-    """What ``evaluate`` is given."""
+class TextOptions(CommandOptions):
+    """The text that is translated and scored."""
 
+    heading = "Input and output"
     run: options.Run
     split: options.Split = None
     src: Annotated[Path | None, option("FILE", "Source text or table, instead of a split.")] = None
@@ -52,6 +53,17 @@ class EvaluateOptions:
         None
     )
     encoding: options.Encoding = None
+    output: Annotated[
+        Path | None, option("FILE", "Save the translations, line by line.", "--output", "-o")
+    ] = None
+    json: options.Json = False
+
+
+@dataclass(frozen=True)
+class EvaluateOptions(options.HardwareOptions, TextOptions):
+    """What ``evaluate`` is given."""
+
+    heading = "Search and scores"
     tag: options.Tag = None
     terms: options.Terms = None
     checkpoint: options.Checkpoint = "best"
@@ -61,13 +73,6 @@ class EvaluateOptions:
     near: Annotated[
         bool, flag("Scores by nearness to the training text, which is read.", "--near")
     ] = False
-    json: options.Json = False
-    output: Annotated[
-        Path | None, option("FILE", "Save the translations, line by line.", "--output", "-o")
-    ] = None
-    device: options.Device = "auto"
-    precision: options.SearchPrecision = "auto"
-    threads: options.Threads = None
 
     def check(self) -> None:
         """Make sure, before long work, that the options go together."""
@@ -87,7 +92,7 @@ class EvaluateOptions:
             )
 
 
-@options.declared_by(EvaluateOptions)
+@declared_by(EvaluateOptions, "evaluate")
 def evaluate(given: EvaluateOptions) -> None:
     """Score a trained model: BLEU, chrF, TER and perplexity.
 

@@ -13,8 +13,8 @@ from typing import Annotated
 from transformer_cli.base.errors import UsageError, did_you_mean, size
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
+from transformer_cli.cli.declaring import CommandOptions, argument, declared_by, option
 from transformer_cli.cli.display import align_columns, log, say
-from transformer_cli.cli.options import argument, option
 
 with lazy_imports():
     from transformer_cli.base import writing
@@ -36,7 +36,7 @@ TargetSide = Annotated[Path | None, option("FILE", "own: its target side.")]
 
 
 @dataclass(frozen=True)
-class InitOptions:
+class InitOptions(CommandOptions):
     """What ``init`` is given."""
 
     directory: Annotated[
@@ -128,7 +128,7 @@ class InitOptions:
         return language
 
 
-@options.declared_by(InitOptions)
+@declared_by(InitOptions)
 def init(given: InitOptions) -> None:
     """Write a configuration to start from, and what it needs.
 

@@ -1,15 +1,13 @@
 """Options that several commands share."""
 
-import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial, wraps
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from transformer_cli.base.encodings import find_encoding
 from transformer_cli.base.errors import (
@@ -28,6 +26,7 @@ from transformer_cli.cli.completion import (
     complete_setting,
     complete_split,
 )
+from transformer_cli.cli.declaring import CommandOptions, argument, flag, option
 from transformer_cli.cli.display import log
 from transformer_cli.config.choices import (
     MOST_THREADS,
@@ -49,40 +48,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     import torch
-
-
-Given = TypeVar("Given")
-
-
-def argument(metavar: str, about: str, show_default: bool = False, **others: Any) -> Any:
-    """Describe an argument, for ``Annotated``."""
-    return typer.Argument(metavar=metavar, help=about, show_default=show_default, **others)
-
-
-def option(metavar: str | None, about: str, *names: str, **others: Any) -> Any:
-    """Describe an option, for ``Annotated``; its name is the parameter's if none is given."""
-    return typer.Option(*names, metavar=metavar, help=about, **others)
-
-
-def flag(about: str, name: str) -> Any:
-    """Describe a flag, for ``Annotated``; typer would add one that negates it."""
-    return typer.Option(name, help=about)
-
-
-def declared_by(given: type[Given]) -> Callable[[Callable[[Given], None]], Callable[..., None]]:
-    """Make a function of a dataclass a command, whose options are the fields."""
-
-    def decorate(function: Callable[[Given], None]) -> Callable[..., None]:
-        @wraps(function)
-        def command(**values: Any) -> None:
-            function(given(**values))
-
-        # What typer reads.
-        command.__signature__ = inspect.signature(given)  # type: ignore[attr-defined]
-        command.__annotations__ = inspect.get_annotations(given)
-        return command
-
-    return decorate
 
 
 Config = Annotated[
@@ -173,6 +138,16 @@ SearchPrecision = Annotated[
 Threads = Annotated[
     int | None, option("N", "CPU threads.  [default: one per core]", min=1, max=MOST_THREADS)
 ]
+
+
+@dataclass(frozen=True)
+class HardwareOptions(CommandOptions):
+    """Where a command that searches computes."""
+
+    heading = "Hardware"
+    device: Device = "auto"
+    precision: SearchPrecision = "auto"
+    threads: Threads = None
 
 
 @contextmanager

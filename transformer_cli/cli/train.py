@@ -16,8 +16,8 @@ from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_config, complete_run
+from transformer_cli.cli.declaring import argument, flag, option
 from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
-from transformer_cli.cli.options import argument, flag, option
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
 

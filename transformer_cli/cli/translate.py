@@ -9,7 +9,7 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli import options
-from transformer_cli.cli.options import flag, option
+from transformer_cli.cli.declaring import CommandOptions, declared_by, flag, option
 from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors, EngineName
 
 with lazy_imports():
@@ -25,9 +25,10 @@ _STREAM = Path("-")
 
 
 @dataclass(frozen=True)
-class TranslateOptions:
-    """What ``translate`` is given; '-' is standard input or output."""
+class FileOptions(CommandOptions):
+    """What is translated, and where it goes; '-' is standard input or output."""
 
+    heading = "Input and output"
     run: options.Run
     input_: Annotated[
         Path,
@@ -45,8 +46,24 @@ class TranslateOptions:
             "FILE|DIR", "Translations, line by line.", "--output", "-o", parser=options.read_path
         ),
     ] = _STREAM
-    src_column: options.SourceColumn = None
-    src_field: options.SourceField = None
+    errors: Annotated[DecodingErrors, option(None, "What is not UTF-8: an error, or U+FFFD.")] = (
+        "strict"
+    )
+    encoding: options.Encoding = None
+    prefix_file: Annotated[Path | None, option("FILE", "Forced target prefixes, one a line.")] = (
+        None
+    )
+    alignments: Annotated[Path | None, option("FILE", "Write word alignments, as in 0-0 1-2.")] = (
+        None
+    )
+    scores: Annotated[bool, flag("Write its score too, as JSON.", "--scores")] = False
+
+
+@dataclass(frozen=True)
+class DecodingOptions(CommandOptions):
+    """How the model searches."""
+
+    heading = "Search"
     checkpoint: options.Checkpoint = "best"
     ensemble: options.Ensemble = None
     beam_size: options.BeamSize = None
@@ -60,46 +77,57 @@ class TranslateOptions:
         float | None,
         option("A", "Higher favours length.  [default: the run's]", min=0.0, max=HIGHEST_PENALTY),
     ] = None
-    errors: Annotated[DecodingErrors, option(None, "What is not UTF-8: an error, or U+FFFD.")] = (
-        "strict"
-    )
-    encoding: options.Encoding = None
     n_best: Annotated[
         int | None, option("N", "Write the N best with scores, as JSON; widens the beam.", min=1)
     ] = None
-    scores: Annotated[bool, flag("Write its score too, as JSON.", "--scores")] = False
-    prefix_file: Annotated[Path | None, option("FILE", "Forced target prefixes, one a line.")] = (
-        None
-    )
-    alignments: Annotated[Path | None, option("FILE", "Write word alignments, as in 0-0 1-2.")] = (
-        None
-    )
+    sample: Annotated[int | None, option("SEED", "Sample tokens, with this seed.", min=0)] = None
     replace_unk: Annotated[bool, flag("Copy source words for unknown ones.", "--replace-unk")] = (
         False
     )
-    memory: Annotated[
-        list[Path] | None,
-        option("FILE", "Translation memory: TMX, PO or TSV; repeatable."),
+    fallback: Annotated[
+        Literal["source"] | None, option(None, "What is written for a doubtful translation.")
     ] = None
+
+
+@dataclass(frozen=True)
+class DocumentOptions(CommandOptions):
+    """How documents and tables are read."""
+
+    heading = "Documents"
+    src_column: options.SourceColumn = None
+    src_field: options.SourceField = None
     report: Annotated[
         Path | None, option("FILE", "Write a page of all translations, by doubt.")
     ] = None
     no_fuzzy: Annotated[bool, flag("PO: do not mark what is filled as fuzzy.", "--no-fuzzy")] = (
         False
     )
-    fallback: Annotated[
-        Literal["source"] | None, option(None, "What is written for a doubtful translation.")
+    cluster: options.Cluster = None
+
+
+@dataclass(frozen=True)
+class TermOptions(CommandOptions):
+    """What translations keep to."""
+
+    heading = "Terms and memory"
+    memory: Annotated[
+        list[Path] | None,
+        option("FILE", "Translation memory: TMX, PO or TSV; repeatable."),
     ] = None
-    sample: Annotated[int | None, option("SEED", "Sample tokens, with this seed.", min=0)] = None
     tag: options.Tag = None
     terms: options.Terms = None
+
+
+@dataclass(frozen=True)
+class TranslateOptions(
+    options.HardwareOptions, TermOptions, DocumentOptions, DecodingOptions, FileOptions
+):
+    """What ``translate`` is given."""
+
+    heading = "Hardware"
     engine: Annotated[
         EngineName, option(None, "auto is CTranslate2 where its text is torch's.")
     ] = "auto"
-    device: options.Device = "auto"
-    precision: options.SearchPrecision = "auto"
-    threads: options.Threads = None
-    cluster: options.Cluster = None
 
     @property
     def are_many(self) -> bool:
@@ -330,7 +358,7 @@ def _is_stream(path: Path) -> bool:
     return str(path) == "-" or files.is_stream(path)
 
 
-@options.declared_by(TranslateOptions)
+@declared_by(TranslateOptions, "translate")
 def translate(given: TranslateOptions) -> None:
     """Translate text, one sentence a line; line N in is line N out.
 

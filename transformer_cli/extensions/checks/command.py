@@ -12,8 +12,8 @@ from transformer_cli.base.errors import MissingRunError, UsageError, did_you_mea
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
+from transformer_cli.cli.declaring import flag, option
 from transformer_cli.cli.display import align_columns, pair_bar, say
-from transformer_cli.cli.options import flag, option
 
 with lazy_imports():
     from transformer_cli.config import data_schema, schema, yaml

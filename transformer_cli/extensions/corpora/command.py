@@ -7,8 +7,8 @@ from typing import Annotated
 from transformer_cli.base.errors import ConfigError, UsageError
 from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.cli import options
+from transformer_cli.cli.declaring import option
 from transformer_cli.cli.display import align_columns, pair_bar, say
-from transformer_cli.cli.options import option
 
 with lazy_imports():
     from transformer_cli.base import compression, writing

@@ -6,8 +6,8 @@ from typing import Annotated
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import import_extra
 from transformer_cli.cli import options
+from transformer_cli.cli.declaring import argument, option
 from transformer_cli.cli.display import say
-from transformer_cli.cli.options import argument, option
 from transformer_cli.config.choices import ExportFormat, Quantization
 
 

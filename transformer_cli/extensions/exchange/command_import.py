@@ -7,8 +7,8 @@ from typing import Annotated
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
+from transformer_cli.cli.declaring import argument, option
 from transformer_cli.cli.display import log, say
-from transformer_cli.cli.options import argument, option
 
 with lazy_imports():
     from transformer_cli.extensions.exchange import form as forms, run_writer

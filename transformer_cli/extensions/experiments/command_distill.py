@@ -11,9 +11,9 @@ import typer
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
+from transformer_cli.cli.declaring import argument, flag, option
 from transformer_cli.cli.display import align_columns, log, print_error, say
 from transformer_cli.cli.evaluate import format_score, format_search
-from transformer_cli.cli.options import argument, flag, option
 
 with lazy_imports():
     from transformer_cli.base import errors, files

@@ -19,8 +19,8 @@ from transformer_cli.base.metrics import METRICS, TRAIN_LONGER
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import SINGLE_PROCESS, count_cores
 from transformer_cli.cli import options
+from transformer_cli.cli.declaring import argument, flag, option
 from transformer_cli.cli.display import align_columns, bar, log, say
-from transformer_cli.cli.options import argument, flag, option
 from transformer_cli.cli.process import exit_code, stop_requests
 
 with lazy_imports():

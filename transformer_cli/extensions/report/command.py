@@ -7,8 +7,8 @@ from typing import Annotated
 
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
+from transformer_cli.cli.declaring import option
 from transformer_cli.cli.display import line_bar, log, say, scoring_bar, warn
-from transformer_cli.cli.options import option
 
 with lazy_imports():
     from transformer_cli.base import compression, files, writing

@@ -8,8 +8,8 @@ import typer
 
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
+from transformer_cli.cli.declaring import argument, option
 from transformer_cli.cli.display import warn
-from transformer_cli.cli.options import argument, option
 
 with lazy_imports():
     from transformer_cli.base import writing

@@ -87,8 +87,6 @@ class RunDirectory:
         self.checkpoints = self.path / CHECKPOINTS
         self.lock = self.path / LOCK
         self.metrics = self.path / "metrics.jsonl"
-        self.tensorboard = self.path / "tensorboard"
-        self.curves = self.path / "curves.png"
         self.report = self.path / REPORT
 
     @property

@@ -3,6 +3,7 @@
 api = 1
 provides = {
     "corpus": {"imported": {"load": "imported:ImportedKind"}},
+    "preview": {"export": {"load": "preview:ExportPreview"}},
     "command": {
         "export": {
             "load": "command_export:export",

@@ -1,7 +1,8 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides = {
+provides: dict[str, dict[str, dict[str, str]]] = {
+    "train options": {"growing": {"load": "train_options:GrowingOptions"}},
     "command": {
         "sweep": {
             "load": "command_sweep:sweep",
@@ -17,5 +18,5 @@ provides = {
             "help": "Compare trained models: scores on the same text, costs, and the settings that "
             "differ.",
         },
-    }
+    },
 }

@@ -5,6 +5,7 @@ provides = {
     "provenance": {"imported": {"load": "provenance:record_import"}},
     "run file": {"import.json": {}},
     "corpus": {"imported": {"load": "imported:ImportedKind"}},
+    "preview": {"export": {"load": "preview:ExportPreview"}},
     "command": {
         "export": {"load": "command_export:export"},
         "import": {"load": "command_import:import_"},

@@ -74,7 +74,7 @@ $(TORCHTEXT)/.installed:
 	touch $@
 
 test-argos: setup $(ARGOS)/.installed
-	ARGOS_PYTHON=$(CURDIR)/$(ARGOS)/bin/python $(BIN)/python -m pytest tests/export/test_argos.py
+	ARGOS_PYTHON=$(CURDIR)/$(ARGOS)/bin/python $(BIN)/python -m pytest tests/extensions/exchange/test_argos.py
 
 $(ARGOS)/.installed:
 	$(PYTHON) -m venv --clear $(ARGOS)

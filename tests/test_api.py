@@ -11,7 +11,7 @@ import pytest
 import torch
 from cli.conftest import Training, own_run, training
 from cli.process import assert_refused, run
-from export.test_ctranslate2 import TEXT, subword_run
+from extensions.ctranslate2.test_ctranslate2 import TEXT, subword_run
 
 import transformer_cli
 from transformer_cli import TransformerCliError, Translation, Translator

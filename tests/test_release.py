@@ -29,9 +29,10 @@ def test_a_version_that_the_changelog_has_not_is_refused() -> None:
 
 def test_the_release_reads_the_version_where_it_is() -> None:
     workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
-    (expression,) = re.findall(r"sed -n 's/(.+)/\\1/p' (?=transformer_cli/packages\.py)", workflow)
+    file = "transformer_cli/base/packages.py"
+    (expression,) = re.findall(rf"sed -n 's/(.+)/\\1/p' (?={re.escape(file)})", workflow)
     pattern = expression.replace(r"\(", "(").replace(r"\)", ")")
-    source = (ROOT / "transformer_cli" / "packages.py").read_text(encoding="utf-8")
+    source = (ROOT / file).read_text(encoding="utf-8")
     assert re.findall(pattern, source, re.M) == [__version__]
 
 

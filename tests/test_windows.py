@@ -19,13 +19,11 @@ import stand_in_windows
 from cli import process
 from cli.conftest import TINY, config
 
-from transformer_cli.base import child
+from transformer_cli.base import child, workers
 from transformer_cli.base.errors import TokenizerError, UsageError
 from transformer_cli.base.files import find_unusable_on_windows
 from transformer_cli.cli import options, process as processes
 from transformer_cli.config.data_schema import FilePair
-from transformer_cli.data import workers
-from transformer_cli.extensions.observers.curves import EventLog
 from transformer_cli.text import model_check, model_check_script
 
 __all__ = ["config"]
@@ -185,7 +183,7 @@ def test_ctrl_c_is_left_to_the_main_process(windows: None, monkeypatch: pytest.M
 
 def test_a_model_is_tried_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "resource", None)
-    monkeypatch.setattr(sys, "argv", ["script", "sentencepiece"])
+    monkeypatch.setattr(sys, "argv", ["script"])
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"no model")))
     with pytest.raises(RuntimeError, match="sentencepiece"):
         model_check_script.main()
@@ -195,20 +193,9 @@ def test_a_crash_is_known_by_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = subprocess.CompletedProcess([], 0xC0000005, stderr=b"")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
     with pytest.raises(TokenizerError, match=r"SentencePiece crashes on .* \(code 0xc0000005\)"):
-        model_check.check_model("sentencepiece", b"crashes", Path("src.model"), "get it anew")
-
-
-@pytest.mark.long
-def test_a_running_tensorboard_keeps_its_file(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def refuse(path: Path) -> None:
-        raise PermissionError(13, "in use", str(path))
-
-    EventLog.open(tmp_path / "tensorboard", tmp_path / "metrics.jsonl", 1000.0)
-    monkeypatch.setattr(Path, "unlink", refuse)
-    EventLog.open(tmp_path / "tensorboard", tmp_path / "metrics.jsonl", 2000.0)
-    assert len(list((tmp_path / "tensorboard").iterdir())) == 2
+        model_check.check_model(
+            model_check.SENTENCEPIECE, b"crashes", Path("src.model"), "get it anew"
+        )
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from importing.marian_files import write_model
+from extensions.exchange.marian_files import write_model
 
 from cli.conftest import Training
 from cli.process import assert_refused, run, signal_at, start

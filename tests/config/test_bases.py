@@ -6,7 +6,7 @@ import pytest
 
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.config import yaml
-from transformer_cli.config.schema import Config
+from transformer_cli.config.schema import Config, NoamSchedule
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 
@@ -92,7 +92,7 @@ def test_overrides_come_last_and_merge_as_without_a_base(tmp_path: Path) -> None
     over = over_base(tmp_path, "training: {epochs: 3}\n")
     config = load_config(over, ["training.epochs=4", "training.schedule={kind: noam}"])
     assert config.training.epochs == 4
-    assert config.training.schedule.kind == "noam"
+    assert isinstance(config.training.schedule, NoamSchedule)
     assert config.training.schedule.factor == 2.0
     assert refusal(over, "training.schedule.kind=linear") == (
         f"{tmp_path}/base.yaml:8: training.schedule.factor: unknown key for kind 'linear'; "

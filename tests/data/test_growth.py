@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transformer_cli.data import pieces, training_text
+from transformer_cli.data import corpus, training_text
 from transformer_cli.data.batches import EpochBatches
 from transformer_cli.data.store import ShardedStore, open_store, write_store
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
@@ -83,7 +83,7 @@ def peaks(directory: Path) -> tuple[int, int]:
     """Peaks of a small and of a large corpus."""
     # Both corpora have many of each.
     training_text.BLOCK_PAIRS = 256
-    vars(pieces)["_BLOCK_BYTES"] = 1 << 12
+    vars(corpus)["_BLOCK_BYTES"] = 1 << 12
     peak_of_an_epoch(directory / "first", 600)  # what is made once a process
     small = peak_of_an_epoch(directory / "small", 2_000)
     return small, peak_of_an_epoch(directory / "large", 20_000)

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.data import pieces
-from transformer_cli.data.corpus import PairRange, ParallelFiles, stream_lines
-from transformer_cli.data.pieces import cut_lines, cut_pairs
+from transformer_cli.data import corpus
+from transformer_cli.data.corpus import PairRange, ParallelFiles, cut_lines, cut_pairs, stream_lines
 
 texts = st.text(st.sampled_from("ab\n\n\r\ufeffé\u2028"), max_size=30)
 
@@ -25,7 +24,7 @@ def test_the_ranges_of_a_file_are_its_lines(
     text: str, size: int, block: int, is_packed: bool
 ) -> None:
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "_BLOCK_BYTES", block)
+        patch.setattr(corpus, "_BLOCK_BYTES", block)
         path = Path(name) / ("a.gz" if is_packed else "a")
         path.write_bytes(gzip.compress(text.encode()) if is_packed else text.encode())
         expected = list(stream_lines(path))

@@ -13,8 +13,8 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data.batches import Batch, BpeDropout, EpochBatches
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
-from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
 from transformer_cli.training.preparation import build_augmentation
 
@@ -145,7 +145,7 @@ DRAW = """
 import sys
 from pathlib import Path
 
-from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer
+from transformer_cli.text.sentencepiece import SentencePieceTokenizer
 
 tokenizer = SentencePieceTokenizer(Path(sys.argv[1]).read_bytes(), True, Path("joint.model"))
 print(tokenizer.sample([tokenizer.encode("Straßenbahnhofhund hutlos")] * 20, 0.3, 7))

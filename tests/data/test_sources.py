@@ -2,25 +2,28 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.base.errors import CorpusError
+from transformer_cli.base import registry
+from transformer_cli.base.errors import ConfigError, CorpusError
 from transformer_cli.config.data_schema import (
     CopyData,
     DataConfig,
+    DataSection,
     FilePair,
     FilesData,
     Multi30kData,
-    SourceConfig,
     ToyData,
 )
 from transformer_cli.config.shipped import shipped_directory
-from transformer_cli.data import multi30k, sources
+from transformer_cli.data import kinds, multi30k
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.kinds import CorpusKind
 from transformer_cli.data.sources import (
     default_split,
     load_split,
     open_training_text,
     split_names,
 )
+from transformer_cli.extensions.corpora.settings import SourceConfig
 
 
 @pytest.fixture(autouse=True)
@@ -110,7 +113,7 @@ def test_each_split_has_its_own_files() -> None:
 
 def test_added_pairs_follow_the_training_text_and_are_no_part_of_its_split() -> None:
     added = [added_pair("e", "cinq\n\n", "cinco\n\n"), added_pair("f", "six\n", "seis\n")]
-    data = files_data().model_copy(update={"more": added})
+    data = files_data().with_added(more=added)
     assert list(open_training_text(data).pairs()) == [
         *(("un", "um"), ("", "")),
         *(("cinq", "cinco"), ("", "")),
@@ -124,7 +127,7 @@ def test_the_sum_is_another_one_whenever_any_pair_is() -> None:
     own = files_data()
 
     def sum_of(*added: SourceConfig) -> str:
-        return open_training_text(own.model_copy(update={"more": list(added)})).source_sha256()
+        return open_training_text(own.with_added(more=list(added))).source_sha256()
 
     one, other = added_pair("e", "cinq\n", "cinco\n"), added_pair("f", "six\n", "seis\n")
     sums = [sum_of(), sum_of(one), sum_of(other), sum_of(one, other), sum_of(other, one)]
@@ -142,8 +145,9 @@ def test_corpora_of_captions_take_added_pairs_too(
 ) -> None:
     own, added = pair("train", "eins\n", "one\n"), added_pair("e", "zwei\n", "two\n")
     monkeypatch.setattr(multi30k, "fetch", lambda *_: (own.src, own.tgt))
-    monkeypatch.setattr(sources, "_find_toy", lambda *_: ParallelFiles(own.src, own.tgt))
-    more = data.model_copy(update={"more": [added]})
+    files = ParallelFiles(own.src, own.tgt)
+    monkeypatch.setattr(kinds.ToyKind, "open_split", lambda *_: files)
+    more = data.with_added(more=[added])
     assert list(open_training_text(more).pairs()) == [("eins", "one"), ("zwei", "two")]
 
 
@@ -179,7 +183,7 @@ def test_toy_files_here_come_before_those_of_the_program(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toy_files(here / "program" / "data" / "toy", "program")
-    monkeypatch.setattr(sources, "shipped_directory", lambda: here / "program")
+    monkeypatch.setattr(kinds, "shipped_directory", lambda: here / "program")
     back = ToyData(kind="toy", src_lang="en", tgt_lang="de")
     assert load_split(ToyData(kind="toy"), "val") == ParallelText(["program de"], ["program en"])
     assert load_split(back, "val") == ParallelText(["program en"], ["program de"])
@@ -194,7 +198,7 @@ def test_a_checkout_has_the_toy_files() -> None:
 def test_where_there_are_no_toy_files_the_error_says_who_writes_them(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sources, "shipped_directory", lambda: here / "program")
+    monkeypatch.setattr(kinds, "shipped_directory", lambda: here / "program")
     with pytest.raises(CorpusError) as error:
         load_split(ToyData(kind="toy"), "val")
     assert str(error.value) == (
@@ -244,3 +248,31 @@ def test_no_tested_copy_line_was_trained_on() -> None:
 def test_a_tiny_copy_task_still_has_its_lines() -> None:
     data = CopyData(kind="copy", symbols=2, length=1, train_lines=30, test_lines=5)
     assert [len(load_split(data, split)) for split in ("train", "val", "test")] == [30, 5, 5]
+
+
+# --- kinds of extensions --------------------------------------------------------------------------
+
+
+class FakeKind(CorpusKind[DataSection]):
+    def split_names(self) -> list[str]:
+        return ["train", "val"]
+
+    def open_split(self, split: str, place: Path | None) -> ParallelText:
+        return ParallelText([f"{split} src"], [f"{split} tgt"])
+
+
+def test_an_extension_can_add_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = registry.Entry("fake", "test", {"load": f"{__name__}:FakeKind"}, "")
+    monkeypatch.setattr(registry.Entry, "load", lambda _: FakeKind)
+    monkeypatch.setattr(
+        registry, "find", lambda what, name: {("corpus", "fake"): entry}[what, name]
+    )
+    data = DataSection(kind="fake", src_lang="de", tgt_lang="en")
+    assert default_split(data) == "val"
+    assert list(open_training_text(data).pairs()) == [("train src", "train tgt")]
+
+
+def test_a_kind_that_is_not_installed_is_named() -> None:
+    data = DataSection(kind="nowhere", src_lang="de", tgt_lang="en")
+    with pytest.raises(ConfigError, match=r"^nowhere: no such data\.kind is installed; extensions"):
+        split_names(data)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.data import pieces, training_text
+from transformer_cli.base.workers import SerialExecutor
+from transformer_cli.data import corpus, training_text
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
     PairSource,
@@ -17,7 +18,6 @@ from transformer_cli.data.corpus import (
     ParallelText,
 )
 from transformer_cli.data.training_text import StreamedText, TextStats, keep_full
-from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.extensions.corpora.tables import TsvReader
 from transformer_cli.text.protocol import draw_places
 
@@ -149,7 +149,7 @@ def test_a_text_is_the_same_however_it_is_read(
     """A source of each kind has the same blocks, and a range any number of them."""
     monkeypatch.setattr(training_text, "BLOCK_PAIRS", 16)
     expected = StreamedText.of(plain(tmp_path))
-    cut = pieces.cut_pairs
+    cut = corpus.cut_pairs
     monkeypatch.setattr(
         training_text, "cut_pairs", lambda files, size, work: cut(files, size * blocks, work)
     )

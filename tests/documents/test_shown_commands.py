@@ -43,9 +43,9 @@ TOKENIZERS = {
     "words": "{kind: words, min_freq: 2}",
     "subwords": "{kind: sentencepiece, vocab_size: 400}",
 }
-# What ``sweep`` does with real trainings is in tests/cli/test_sweep.py.
+# What ``sweep`` does with real trainings is in tests/extensions/experiments/test_sweep.py.
 SWEEP = "base: small.yaml\nseeds: 1\n"
-# And that of ``distill`` is in tests/cli/test_distill.py.
+# And that of ``distill`` is in tests/extensions/experiments/test_distill.py.
 DISTILL = "teachers: [small.yaml]\nstudent: small.yaml\n"
 CORPUS = """\
 data:
@@ -115,13 +115,13 @@ def test_command_has_options_that_there_are(command: Command) -> None:
 @EACH_COMMAND
 def test_command_works(command: Command, trained: Path, tmp_path: Path) -> None:
     if "--from opus" in command.line:
-        pytest.skip("OPUS is not asked; tests/data/test_by_name.py has a server instead")
+        pytest.skip("does not ask OPUS; tests/extensions/stores/test_by_name.py has a server")
     if command.arguments[0] == "bench":
-        pytest.skip("measures for a minute; tests/jobs/test_bench.py has a small one")
+        pytest.skip("measures for a minute; tests/extensions/bench/test_bench.py has a small one")
     if "://" in command.line:
-        pytest.skip("no store and no cluster is asked; tests/cli and tests/cluster have their own")
+        pytest.skip("no store and no cluster is asked; tests/extensions has its own")
     if "--add" in command.line:
-        pytest.skip("grows by text that is not there; tests/cli/test_growing.py has some")
+        pytest.skip("the text is not there; tests/extensions/experiments/test_growing.py has some")
     directory = tmp_path / "here"
     directory.mkdir()
     arguments = list(command.arguments)

@@ -113,17 +113,17 @@ def run_a_stage() -> None:
 
 
 def find_gpus() -> None:
-    from transformer_cli.extensions.experiments.command_sweep import list_gpus
+    from transformer_cli.extensions.experiments.job_commands import list_gpus
 
     assert list_gpus() == []
 
 
 def check_a_model() -> None:
     from transformer_cli.base.errors import TokenizerError
-    from transformer_cli.text.model_check import check_model
+    from transformer_cli.text.model_check import SENTENCEPIECE, check_model
 
     with pytest.raises(TokenizerError, match="not a SentencePiece model"):
-        check_model("sentencepiece", b"no model", Path("joint.model"), "")
+        check_model(SENTENCEPIECE, b"no model", Path("joint.model"), "")
 
 
 @pytest.mark.long_cases

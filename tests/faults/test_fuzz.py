@@ -25,10 +25,10 @@ from transformer_cli.data.corpus import decode_lines
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translator import LongLine, TextTranslator
 from transformer_cli.model.transformer import build_model
-from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer, learn_model
-from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.vocabulary import PAD_ID, Vocabulary
+from transformer_cli.text.words import SpacyWords, WordsTokenizer
 
 CONFIGS = sorted(Path(__file__).parents[2].glob("configs/*.yaml"))
 

@@ -13,8 +13,8 @@ from cli.process import Finished, assert_refused, run
 
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data.corpus import decode_lines
-from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer, learn_model
-from transformer_cli.text.kinds.words import SpacyWords
+from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
+from transformer_cli.text.words import SpacyWords
 
 SUBWORDS = """\
 data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}

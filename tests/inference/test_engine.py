@@ -15,13 +15,12 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
 from transformer_cli.config.tokenizer_schema import (
-    HuggingFaceConfig,
     SentencePieceConfig,
     TokenizerConfig,
-    WordPieceConfig,
     WordsConfig,
 )
 from transformer_cli.config.yaml import dump_config
+from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig, WordPieceConfig
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.loading import ComputeOptions, choose_engine, load_translator
 from transformer_cli.inference.translator import ignore, never

@@ -22,15 +22,14 @@ from tokenizers import (
 
 from transformer_cli.base.errors import ConfigError, CorpusError, MissingExtraError, TokenizerError
 from transformer_cli.config.tokenizer_schema import (
-    HuggingFaceConfig,
     SentencePieceConfig,
     TokenizerConfig,
-    WordPieceConfig,
 )
-from transformer_cli.text.kinds import huggingface
-from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer
-from transformer_cli.text.kinds.wordpiece import learn_wordpiece
+from transformer_cli.extensions.tokenizers import huggingface
+from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig, WordPieceConfig
+from transformer_cli.extensions.tokenizers.wordpiece import learn_wordpiece
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import (
     TrainingText,
     copy_tokenizers,
@@ -406,7 +405,7 @@ def test_known_characters_in_any_order_come_back(parts: list[str]) -> None:
 
 
 def _known() -> Tokenizer:
-    from transformer_cli.text.kinds.huggingface import HuggingFaceTokenizer
+    from transformer_cli.extensions.tokenizers.huggingface import HuggingFaceTokenizer
 
     data = learn_wordpiece(wordpiece(), LINES, "text", lambda lines, _: lines)
     return HuggingFaceTokenizer(

@@ -1,4 +1,4 @@
-"""A tokenizer kind that somebody adds: one module, and one settings class in the union."""
+"""A tokenizer kind that somebody adds: an extension with its settings and its tokenizer."""
 
 import os
 import shutil
@@ -11,19 +11,23 @@ import pytest
 import transformer_cli
 
 SETTINGS = '''
+from typing import Literal
+
+from transformer_cli.config.sections import setting
+from transformer_cli.config.tokenizer_schema import TokenizerSection
+
+
 class CharactersConfig(TokenizerSection):
     """Characters, one vocabulary for both sides."""
 
     kind: Literal["characters"]
-    lowercase: bool = Field(False, description="lowercase text on both sides, output too")
+    lowercase: bool = setting(False, "lowercase text on both sides, output too")
 
     @property
     def one_vocabulary(self) -> bool:
         """Return True."""
         return True
-
-
-TokenizerConfig = Annotated['''
+'''
 MODULE = """
 from typing import Literal
 
@@ -58,13 +62,19 @@ class Manifest(SideFilesManifest):
     def open(self, data: bytes, path, side: Side):
         return CharactersTokenizer(data.decode())
 
-
-def learn(config, text, directory):
-    models = (
-        (side, "".join(sorted(set("".join(lines)))).encode())
-        for side, lines, _ in text.sides(joint=True)
-    )
-    return Manifest.write(models, directory, config.lowercase, text.sha256)
+    @classmethod
+    def learn(cls, config, text, directory):
+        models = (
+            (side, "".join(sorted(set("".join(lines)))).encode())
+            for side, lines, _ in text.sides(joint=True)
+        )
+        return cls.write(models, directory, config.lowercase, text.sha256)
+"""
+EXTENSION = """
+api = 1
+provides = {
+    "tokenizer": {"characters": {"settings": "settings:CharactersConfig", "load": "kind:Manifest"}}
+}
 """
 EXPERIMENT = """\
 data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}
@@ -89,18 +99,18 @@ def checkout(tmp_path: Path) -> Path:
     (source,) = transformer_cli.__path__
     package = tmp_path / "transformer_cli"
     shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
-    (package / "text" / "kinds" / "characters.py").write_text(MODULE)
-    schema = package / "config" / "tokenizer_schema.py"
-    new = schema.read_text().replace("\nTokenizerConfig = Annotated[", SETTINGS, 1)
-    new = new.replace("    WordsConfig |", "    CharactersConfig | WordsConfig |", 1)
-    assert new.count("CharactersConfig") == 2
-    schema.write_text(new)
+    extension = package / "extensions" / "characters"
+    extension.mkdir()
+    (extension / "__init__.py").touch()
+    (extension / "manifest.py").write_text(EXTENSION)
+    (extension / "kind.py").write_text(MODULE)
+    (extension / "settings.py").write_text(SETTINGS)
     (tmp_path / "new.yaml").write_text(EXPERIMENT)
     return tmp_path
 
 
 @pytest.mark.long
-def test_a_kind_is_added_by_one_module_and_one_settings_class(checkout: Path) -> None:
+def test_a_kind_is_added_by_an_extension(checkout: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", COMMANDS],
         cwd=checkout,

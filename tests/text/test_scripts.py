@@ -1,6 +1,5 @@
 import pytest
 
-from transformer_cli.text.kinds.words import SpacyWords
 from transformer_cli.text.scripts import (
     are_close,
     has_case,
@@ -10,6 +9,7 @@ from transformer_cli.text.scripts import (
     script_of,
     scripts_of,
 )
+from transformer_cli.text.words import SpacyWords
 
 
 @pytest.mark.parametrize(

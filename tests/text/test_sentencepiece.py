@@ -11,8 +11,8 @@ from hypothesis import given, strategies as st
 
 from transformer_cli.base.errors import ConfigError, CorpusError, TokenizerError
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.text.kinds.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.protocol import sample_lines
+from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 NOUNS = ["dog", "man", "boy", "girl", "ball", "woman", "horse", "street", "Hund", "Straße", "Bär"]

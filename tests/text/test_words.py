@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from transformer_cli.base.errors import ConfigError
-from transformer_cli.text.kinds.words import SpacyWords, WordsTokenizer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID, Vocabulary
+from transformer_cli.text.words import SpacyWords, WordsTokenizer
 
 ENGLISH = [
     "A man in a T-shirt doesn't look at the dog's ball.",
@@ -168,7 +168,7 @@ def test_memory_does_not_grow_with_the_text(monkeypatch: pytest.MonkeyPatch) -> 
     words = SpacyWords("de", "de", lowercase=False)
     strings = words._pipeline.vocab.strings
     fresh = len(strings)
-    monkeypatch.setattr("transformer_cli.text.kinds.words._MAX_STRINGS", fresh + 50)
+    monkeypatch.setattr("transformer_cli.text.words._MAX_STRINGS", fresh + 50)
     most = 0
     for number in range(300):
         line = f"Wort{number:x}a und Wort{number:x}b"

@@ -6,8 +6,8 @@ from typing import Annotated
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.completion import complete_run
+from transformer_cli.cli.declaring import argument, option
 from transformer_cli.cli.display import log, say
-from transformer_cli.cli.options import argument, option
 
 with lazy_imports():
     from transformer_cli.runs import directory, trained_model
@@ -37,7 +37,7 @@ def average(
         raise UsageError("average: a run is named twice; name each once")
     directories = [directory.RunDirectory(run) for run in runs]
     directories[0].load_config()
-    directories[0].check_not_hub_model()
+    directories[0].check_not_exported()
     with directory.lock_run(directories[0]):
         path, averaged = trained_model.average_runs(directories, last)
     for run in directories:

@@ -1,46 +1,60 @@
 """``transformer-cli evaluate``."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.metrics import METRICS, Metrics
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
+from transformer_cli.cli.declaring import CommandOptions, declared_by, flag, option
 from transformer_cli.cli.display import (
     align_columns,
     log,
-    pair_bar,
     plus_minus,
     say,
     scoring_bar,
     warn,
 )
-from transformer_cli.cli.options import flag, option
 
 with lazy_imports():
     from transformer_cli.base import compression, writing
     from transformer_cli.data import corpus
     from transformer_cli.evaluation import best_checkpoint, scores, scoring
-    from transformer_cli.extensions.checks import near_copies, seen_pairs
-    from transformer_cli.extensions.constraints import terms_file as readers
     from transformer_cli.extensions.corpora import tables
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.runs import directory as directories, metrics_log, trained_model
+    from transformer_cli.text import protocol
 
-_TERMS = ("found", "kept")
-_ScoreSome = Callable[[Sequence[int]], dict[str, Any]]
+ScoreSome = Callable[[Sequence[int]], dict[str, Any]]
+"""Returns the number and the scores of the pairs at some places, for JSON."""
+
+
+class EvaluationNote(Protocol):
+    """What an extension says of a text that is scored.
+
+    The ``load`` of an entry of the interface ``evaluation_note`` is called before the text is
+    translated, with the options, the runs, the text's name and the text.
+    """
+
+    def report(self, score_some: ScoreSome) -> dict[str, Any]:
+        """Return entries for the report."""
+
+    def format(self, report: Mapping[str, Any]) -> Iterable[str]:
+        """Yield the lines that people read of these entries."""
 
 
 @dataclass(frozen=True)
-class EvaluateOptions:
-    """What ``evaluate`` is given."""
+class TextOptions(CommandOptions):
+    """The text that is translated and scored."""
 
+    heading = "Input and output"
     run: options.Run
     split: options.Split = None
     src: Annotated[Path | None, option("FILE", "Source text or table, instead of a split.")] = None
@@ -52,22 +66,21 @@ class EvaluateOptions:
         None
     )
     encoding: options.Encoding = None
-    tag: options.Tag = None
-    terms: options.Terms = None
+    output: Annotated[
+        Path | None, option("FILE", "Save the translations, line by line.", "--output", "-o")
+    ] = None
+    json: options.Json = False
+
+
+@dataclass(frozen=True)
+class EvaluateOptions(options.HardwareOptions, TextOptions):
+    """What ``evaluate`` is given."""
+
+    heading = "Search and scores"
     checkpoint: options.Checkpoint = "best"
     ensemble: options.Ensemble = None
     beam_size: options.BeamSize = None
     comet: Annotated[bool, flag("COMET too, if its package is installed.", "--comet")] = False
-    near: Annotated[
-        bool, flag("Scores by nearness to the training text, which is read.", "--near")
-    ] = False
-    json: options.Json = False
-    output: Annotated[
-        Path | None, option("FILE", "Save the translations, line by line.", "--output", "-o")
-    ] = None
-    device: options.Device = "auto"
-    precision: options.SearchPrecision = "auto"
-    threads: options.Threads = None
 
     def check(self) -> None:
         """Make sure, before long work, that the options go together."""
@@ -77,17 +90,15 @@ class EvaluateOptions:
                     f"evaluate: -o {self.output}: lines are written, not a table; give another "
                     "name, or use translate"
                 )
-            inputs = [("--src", self.src), ("--ref", self.ref), ("--terms", self.terms)]
+            inputs = [("--src", self.src), ("--ref", self.ref), *self.extra_inputs()]
             options.check_output(self.output, "-o", inputs, [self.run, *(self.ensemble or ())])
         if self.encoding is not None and self.src is None:
             raise UsageError("evaluate: --encoding is for --src and --ref; leave it out")
-        if self.tag is not None and self.src is None:
-            raise UsageError(
-                "evaluate: --tag is for --src and --ref; the lines of a split have theirs"
-            )
+        with options.prefix_errors("evaluate: "):
+            self.check_extras()
 
 
-@options.declared_by(EvaluateOptions)
+@declared_by(EvaluateOptions, "evaluate")
 def evaluate(given: EvaluateOptions) -> None:
     """Score a trained model: BLEU, chrF, TER and perplexity.
 
@@ -104,11 +115,12 @@ def evaluate(given: EvaluateOptions) -> None:
     run = directories.RunDirectory(given.run)
     run.load_config()  # or it is no run
     with writing.claim(given.output):
-        report, hypotheses = _evaluate(run, given, *_read_text(run, given))
-        say(json.dumps(report) if given.json else "\n".join(_format(report)))
+        report, result, notes = _evaluate(run, given, *_read_text(run, given))
+        lines = chain(_format(report, result.notes), *(note.format(report) for note in notes))
+        say(json.dumps(report) if given.json else "\n".join(lines))
         if given.output is not None:
-            lines = "".join(f"{line}\n" for line in hypotheses)
-            compression.write_text(given.output, lines, is_named=True)
+            text = "".join(f"{line}\n" for line in result.hypotheses)
+            compression.write_text(given.output, text, is_named=True)
 
 
 def _read_text(
@@ -132,7 +144,7 @@ def _read_text(
         text = tables.read_parallel_tables(*sides, given.encoding)
     else:
         text = corpus.ParallelFiles(src, ref, once=True, encoding=given.encoding).read()
-    return str(src), text if given.tag is None else replace(text, tags=[given.tag] * len(text))
+    return str(src), text
 
 
 def _find_column(
@@ -149,37 +161,32 @@ def _find_column(
 
 def _evaluate(
     run: "directories.RunDirectory", given: EvaluateOptions, name: str, text: "corpus.ParallelText"
-) -> tuple[dict[str, Any], list[str]]:
-    """Translate and score a text; return the report and the translations."""
+) -> "tuple[dict[str, Any], scoring.Evaluation, list[EvaluationNote]]":
+    """Translate and score a text; return the report, the evaluation, and what it is noted by."""
     metrics = best_checkpoint.metrics_of_runs(run.load_config(), [run], log)
     opened = trained_model.open_checkpoint(run, given.checkpoint)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
-    weights = given.checkpoint if run.is_hub_model or given.ensemble else str(opened.path)
+    weights = given.checkpoint if run.exported or given.ensemble else str(opened.path)
     others = [directories.RunDirectory(other) for other in given.ensemble or ()]
     compute = loading.ComputeOptions(
         "auto", given.device, given.precision, given.threads, given.beam_size
     )
     translator, searcher = options.load_models(run, weights, compute, others)
     # Before the long work, so that what is missing is told at once.
-    if given.tag is not None:
-        with options.prefix_errors("evaluate: --tag: "):
-            translator.tokenizers.tag_id(given.tag)
-    if given.terms is not None:
-        data = translator.config.data
-        listed = readers.read_terms(given.terms, data.src_lang, data.tgt_lang)
-        with options.prefix_errors("evaluate: --terms: "):
-            translator = translator.with_terms(listed)
-        searcher = searcher and searcher.with_terms(listed)
+    with options.prefix_errors("evaluate: "):
+        translator = given.prepare(translator)
+    searcher = searcher and replace(searcher, tokenizers=translator.tokenizers)
     if given.comet:
         with options.prefix_errors("evaluate: --comet: ", ", or leave out --comet"):
             comet_score = scores.open_comet(translator.engine.device)
-    seen = seen_pairs.find_seen([run, *others], text, pair_bar)
-    nearest = seen_pairs.find_nearest([run, *others], text, pair_bar) if given.near else None
+    entries = registry.entries("evaluation_note").values()
+    notes: list[EvaluationNote] = [
+        entry.load()(given, [run, *others], name, text) for entry in entries
+    ]
     result = _translate(translator, searcher, name, text, metrics)
     score_some = partial(_score_some, result.hypotheses, text, metrics)
     engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint
     environment = metrics_log.describe_environment(engine.device, engine.precision)
-    differing = result.differing
     report = {
         "split": name,
         "sentences": len(text),
@@ -189,10 +196,8 @@ def _evaluate(
         "beam_size": translator.decoding.beam_size,
         "scores": {name: score._asdict() for name, score in result.scores.items()},
         "perplexity": metrics_log.perplexity(result.loss),
-        **({} if differing is None else {"placeholders_differ": differing}),
-        **({} if result.terms is None else {"terms": dict(zip(_TERMS, result.terms, strict=True))}),
-        "seen": _report_seen(seen, name, score_some),
-        **({} if nearest is None else {"near": _report_near(*nearest, score_some)}),
+        **result.notes.facts,
+        **dict(chain.from_iterable(note.report(score_some).items() for note in notes)),
         "engine": fingerprint.get("engine", "torch"),
         "environment": {**environment, "precision": fingerprint["precision"]},
         "trained_with": metrics_log.environment_of_training(
@@ -202,7 +207,7 @@ def _evaluate(
     if given.comet:
         report["comet"] = comet_score(text.src, result.hypotheses, text.tgt)
         report["comet_model"] = scores.COMET_MODEL
-    return report, result.hypotheses
+    return report, result, notes
 
 
 def _translate(
@@ -232,26 +237,6 @@ def _translate(
     return result
 
 
-def _report_seen(seen: "seen_pairs.SeenPairs", name: str, score_some: _ScoreSome) -> dict[str, Any]:
-    """Return how many pairs are trained on, and the scores of the rest if both kinds are there."""
-    rest = seen.rest
-    if not rest:
-        warn(name, "all its pairs were seen in training; scores on it say nothing of other text")
-    is_part = 0 < len(rest) < len(seen.by_src)
-    return {**seen.report(), "rest": score_some(rest) if is_part else None}
-
-
-def _report_near(
-    bands: Sequence[int], unknown: Sequence[Path], score_some: _ScoreSome
-) -> dict[str, Any]:
-    """Return the scores by similarity to the nearest training pair."""
-    scored = [
-        {"from": least, "to": most, **score_some([n for n, own in enumerate(bands) if own == band])}
-        for band, (least, most) in enumerate(pairwise((0.0, *near_copies.BANDS, 1.0)))
-    ]
-    return {"bands": scored, "unknown": [path.as_posix() for path in unknown]}
-
-
 def _score_some(
     hypotheses: Sequence[str],
     text: "corpus.ParallelText",
@@ -268,7 +253,7 @@ def _score_some(
     return {"sentences": len(numbers), "scores": found}
 
 
-def _format(report: dict[str, Any]) -> Iterator[str]:
+def _format(report: dict[str, Any], notes: "protocol.Notes") -> Iterator[str]:
     """Yield the lines that people read."""
     step, weights = report["step"], Path(report["checkpoint"]).absolute().name
     described = [format_search(report["beam_size"]), weights if step is None else f"step {step:,}"]
@@ -280,30 +265,14 @@ def _format(report: dict[str, Any]) -> Iterator[str]:
         value = f"{score['value']:6.2f}{plus_minus(score['half_width'])}"
         rows.append((METRICS[name].label, value, score["signature"]))
     rows.append(("perplexity", f"{report['perplexity']:6.2f}", "of target tokens, not smoothed"))
-    if "placeholders_differ" in report:
-        differing = f"{report['placeholders_differ']:6,}"
-        rows.append(("placeholders", differing, "lines whose translation has other ones"))
-    if "terms" in report:
-        found, kept = (report["terms"][key] for key in _TERMS)
-        rows.append(("terms", f"{kept / max(1, found):6.1%}", f"kept, of {found:,} in the sources"))
+    rows += notes.rows()
     if "comet" in report:
         rows.append(("COMET", f"{report['comet']:8.4f}", report["comet_model"]))
     yield from align_columns(rows, left=3)
-    seen = report["seen"]
-    yield from seen_pairs.describe_seen(seen, report["sentences"], "the model")
-    if (rest := seen["rest"]) is not None:
-        yield f"of the other {rest['sentences']:,}: {_format_scores(rest)}"
-    if (near := report.get("near")) is not None:
-        yield "by similarity to the nearest training pair:"
-        yield from align_columns(
-            (f"{band['from']} to {band['to']}", f"{band['sentences']:,}", _format_scores(band))
-            for band in near["bands"]
-        )
-        if near["unknown"]:
-            yield f"not compared: the training text of {', '.join(near['unknown'])} is not here"
 
 
-def _format_scores(some: dict[str, Any]) -> str:
+def format_scores(some: Mapping[str, Any]) -> str:
+    """Return the scores of some pairs, as ``ScoreSome`` has them, on one line."""
     return ", ".join(
         f"{METRICS[name].short or METRICS[name].label} {format_score(score)}"
         for name, score in some["scores"].items()

@@ -1,15 +1,13 @@
 """Options that several commands share."""
 
-import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial, wraps
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Any
 
 from transformer_cli.base.encodings import find_encoding
 from transformer_cli.base.errors import (
@@ -28,6 +26,7 @@ from transformer_cli.cli.completion import (
     complete_setting,
     complete_split,
 )
+from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, argument, flag, option
 from transformer_cli.cli.display import log
 from transformer_cli.config.choices import (
     MOST_THREADS,
@@ -37,10 +36,8 @@ from transformer_cli.config.choices import (
 )
 
 with lazy_imports():
-    from transformer_cli.base import compression, files
-    from transformer_cli.data import corpus, sources, workers
-    from transformer_cli.extensions.cluster import cluster as clusters, settings as cluster_schema
-    from transformer_cli.extensions.stores import objects
+    from transformer_cli.base import compression, files, locations, workers
+    from transformer_cli.data import corpus, sources
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.model import device as devices
     from transformer_cli.runs import directory, initialize
@@ -50,39 +47,7 @@ if TYPE_CHECKING:
 
     import torch
 
-
-Given = TypeVar("Given")
-
-
-def argument(metavar: str, about: str, show_default: bool = False, **others: Any) -> Any:
-    """Describe an argument, for ``Annotated``."""
-    return typer.Argument(metavar=metavar, help=about, show_default=show_default, **others)
-
-
-def option(metavar: str | None, about: str, *names: str, **others: Any) -> Any:
-    """Describe an option, for ``Annotated``; its name is the parameter's if none is given."""
-    return typer.Option(*names, metavar=metavar, help=about, **others)
-
-
-def flag(about: str, name: str) -> Any:
-    """Describe a flag, for ``Annotated``; typer would add one that negates it."""
-    return typer.Option(name, help=about)
-
-
-def declared_by(given: type[Given]) -> Callable[[Callable[[Given], None]], Callable[..., None]]:
-    """Make a function of a dataclass a command, whose options are the fields."""
-
-    def decorate(function: Callable[[Given], None]) -> Callable[..., None]:
-        @wraps(function)
-        def command(**values: Any) -> None:
-            function(given(**values))
-
-        # What typer reads.
-        command.__signature__ = inspect.signature(given)  # type: ignore[attr-defined]
-        command.__annotations__ = inspect.get_annotations(given)
-        return command
-
-    return decorate
+    OpenExecutor = Callable[[], AbstractContextManager[Executor]]
 
 
 Config = Annotated[
@@ -113,15 +78,9 @@ AllowSuspectData = Annotated[
         "--allow-suspect-data",
     ),
 ]
-Cluster = Annotated[
-    str | None,
-    option("ADDRESS|FILE", "Dask cluster: tcp://HOST:8786, or a YAML file that names one."),
-]
 Checkpoint = Annotated[
     str, option("best|last|average|PATH", "Checkpoint to load.", autocompletion=complete_checkpoint)
 ]
-Tag = Annotated[str | None, option("NAME", "Put this tag of the training data before lines.")]
-Terms = Annotated[Path | None, option("FILE", "Terms to keep to: TSV, or TBX.")]
 BeamSize = Annotated[
     int | None, option("N", "Beam size; 1 is greedy search.  [default: the run's]", min=1)
 ]
@@ -175,6 +134,16 @@ Threads = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class HardwareOptions(CommandOptions):
+    """Where a command that searches computes."""
+
+    heading = "Hardware"
+    device: Device = "auto"
+    precision: SearchPrecision = "auto"
+    threads: Threads = None
+
+
 @contextmanager
 def prefix_errors(prefix: str, suffix: str = "") -> Iterator[None]:
     """Add the option that an error is about before its message, and what to do behind it."""
@@ -195,21 +164,28 @@ def open_device(name: DeviceName, ranks: Ranks = SINGLE_PROCESS) -> "torch.devic
     return device
 
 
-def choose_executor(
-    cluster: str | None, run: Path
-) -> "Callable[[], AbstractContextManager[Executor]]":
-    """Return what opens the executor of ``--cluster``, or one of this machine's cores."""
-    if cluster is None:
-        return partial(workers.open_pool, count_cores())
-    return partial(_open_cluster, clusters.read_cluster(cluster), run)
+@dataclass(frozen=True)
+class ExecutorOptions(ExtraOptions):
+    """Options of an extension that say where the work of a command is done."""
+
+    def find_executor(self, place: Path) -> "OpenExecutor | None":
+        """Return what opens an executor whose workers see ``place``; None: none is asked for.
+
+        The place need not be there yet, and may be a URL. What is wrong with the options is an
+        error at once.
+        """
+        raise NotImplementedError
 
 
-@contextmanager
-def _open_cluster(settings: "cluster_schema.ClusterSettings", run: Path) -> Iterator["Executor"]:
-    with clusters.open_cluster(settings, log) as executor:
-        place = run.absolute()
-        executor.check_shared(next(each for each in (place, *place.parents) if each.is_dir()))
-        yield executor
+def find_executor(given: CommandOptions, place: Path) -> "OpenExecutor | None":
+    """Return what opens the executor that an extension's options ask for; None: they do not."""
+    asked = (each for each in given.extras if isinstance(each, ExecutorOptions))
+    return next(filter(None, (each.find_executor(place) for each in asked)), None)
+
+
+def choose_executor(given: CommandOptions, place: Path) -> "OpenExecutor":
+    """Return what opens the executor that is asked for, or one of this machine's cores."""
+    return find_executor(given, place) or partial(workers.open_pool, count_cores())
 
 
 def load_split(
@@ -251,7 +227,7 @@ def load_models(
 def read_path(given: object) -> Path:
     """Return the path of a file or of an object that is named on the command line."""
     try:
-        return objects.text_path(str(given))
+        return locations.text_path(str(given))
     except ValueError as error:
         raise UsageError(str(error)) from None
 
@@ -277,9 +253,9 @@ def check_output(
     for name, other in inputs:
         if other is not None and files.is_same_file(path, other):
             raise UsageError(f"{option} {path}: is the file that {name} reads; name another one")
-    if isinstance(path, objects.ObjectPath):
+    if locations.is_url(path):
         compression.compressor(path)
-        objects.check_store(path)
+        locations.locate(path).check_writable(path)
         return
     if path.is_dir():
         raise UsageError(f"{option} {path}: is a directory; give the name of a file")

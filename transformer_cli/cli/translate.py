@@ -9,15 +9,14 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli import options
-from transformer_cli.cli.options import flag, option
+from transformer_cli.cli.declaring import CommandOptions, declared_by, flag, option
 from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors, EngineName
 
 with lazy_imports():
-    from transformer_cli.base import files
+    from transformer_cli.base import files, locations
     from transformer_cli.cli import translation
     from transformer_cli.extensions.corpora import tables
     from transformer_cli.extensions.documents import command as documents, document, many_files
-    from transformer_cli.extensions.stores import objects
     from transformer_cli.inference import loading, output_directory
     from transformer_cli.runs import directory as run_directories
 
@@ -25,9 +24,10 @@ _STREAM = Path("-")
 
 
 @dataclass(frozen=True)
-class TranslateOptions:
-    """What ``translate`` is given; '-' is standard input or output."""
+class FileOptions(CommandOptions):
+    """What is translated, and where it goes; '-' is standard input or output."""
 
+    heading = "Input and output"
     run: options.Run
     input_: Annotated[
         Path,
@@ -45,8 +45,24 @@ class TranslateOptions:
             "FILE|DIR", "Translations, line by line.", "--output", "-o", parser=options.read_path
         ),
     ] = _STREAM
-    src_column: options.SourceColumn = None
-    src_field: options.SourceField = None
+    errors: Annotated[DecodingErrors, option(None, "What is not UTF-8: an error, or U+FFFD.")] = (
+        "strict"
+    )
+    encoding: options.Encoding = None
+    prefix_file: Annotated[Path | None, option("FILE", "Forced target prefixes, one a line.")] = (
+        None
+    )
+    alignments: Annotated[Path | None, option("FILE", "Write word alignments, as in 0-0 1-2.")] = (
+        None
+    )
+    scores: Annotated[bool, flag("Write its score too, as JSON.", "--scores")] = False
+
+
+@dataclass(frozen=True)
+class DecodingOptions(CommandOptions):
+    """How the model searches."""
+
+    heading = "Search"
     checkpoint: options.Checkpoint = "best"
     ensemble: options.Ensemble = None
     beam_size: options.BeamSize = None
@@ -60,52 +76,60 @@ class TranslateOptions:
         float | None,
         option("A", "Higher favours length.  [default: the run's]", min=0.0, max=HIGHEST_PENALTY),
     ] = None
-    errors: Annotated[DecodingErrors, option(None, "What is not UTF-8: an error, or U+FFFD.")] = (
-        "strict"
-    )
-    encoding: options.Encoding = None
     n_best: Annotated[
         int | None, option("N", "Write the N best with scores, as JSON; widens the beam.", min=1)
     ] = None
-    scores: Annotated[bool, flag("Write its score too, as JSON.", "--scores")] = False
-    prefix_file: Annotated[Path | None, option("FILE", "Forced target prefixes, one a line.")] = (
-        None
-    )
-    alignments: Annotated[Path | None, option("FILE", "Write word alignments, as in 0-0 1-2.")] = (
-        None
-    )
+    sample: Annotated[int | None, option("SEED", "Sample tokens, with this seed.", min=0)] = None
     replace_unk: Annotated[bool, flag("Copy source words for unknown ones.", "--replace-unk")] = (
         False
     )
-    memory: Annotated[
-        list[Path] | None,
-        option("FILE", "Translation memory: TMX, PO or TSV; repeatable."),
+    fallback: Annotated[
+        Literal["source"] | None, option(None, "What is written for a doubtful translation.")
     ] = None
+
+
+@dataclass(frozen=True)
+class DocumentOptions(CommandOptions):
+    """How documents and tables are read."""
+
+    heading = "Documents"
+    src_column: options.SourceColumn = None
+    src_field: options.SourceField = None
     report: Annotated[
         Path | None, option("FILE", "Write a page of all translations, by doubt.")
     ] = None
     no_fuzzy: Annotated[bool, flag("PO: do not mark what is filled as fuzzy.", "--no-fuzzy")] = (
         False
     )
-    fallback: Annotated[
-        Literal["source"] | None, option(None, "What is written for a doubtful translation.")
+
+
+@dataclass(frozen=True)
+class TermOptions(CommandOptions):
+    """What translations keep to."""
+
+    heading = "Terms and memory"
+    memory: Annotated[
+        list[Path] | None,
+        option("FILE", "Translation memory: TMX, PO or TSV; repeatable."),
     ] = None
-    sample: Annotated[int | None, option("SEED", "Sample tokens, with this seed.", min=0)] = None
-    tag: options.Tag = None
-    terms: options.Terms = None
+
+
+@dataclass(frozen=True)
+class TranslateOptions(
+    options.HardwareOptions, TermOptions, DocumentOptions, DecodingOptions, FileOptions
+):
+    """What ``translate`` is given."""
+
+    heading = "Hardware"
     engine: Annotated[
         EngineName, option(None, "auto is CTranslate2 where its text is torch's.")
     ] = "auto"
-    device: options.Device = "auto"
-    precision: options.SearchPrecision = "auto"
-    threads: options.Threads = None
-    cluster: options.Cluster = None
 
     @property
     def are_many(self) -> bool:
         """True if ``input_`` is a directory, or a pattern of names: each file is translated."""
         has_wildcards = any(sign in str(self.input_) for sign in "*?")
-        if isinstance(self.input_, objects.ObjectPath):
+        if locations.is_url(self.input_):
             return has_wildcards
         return self.input_.is_dir() or (has_wildcards and not self.input_.exists())
 
@@ -206,12 +230,13 @@ class TranslateOptions:
 
     def check(self, ranks: Ranks) -> None:
         """Make sure, before long work, that the options go together."""
+        self.check_extras()
         for problem in self._find_problems(ranks):
             raise UsageError(f"translate: {problem}")
         inputs = [
             ("-i", self.input_),
             ("--prefix-file", self.prefix_file),
-            ("--terms", self.terms),
+            *self.extra_inputs(),
             *(("--memory", path) for path in self.memory or ()),
         ]
         if str(self.output) != "-":
@@ -227,6 +252,7 @@ class TranslateOptions:
         """Make sure, before long work, that the options go with these files."""
         for problem in self._find_problems_of_many(ranks):
             raise UsageError(f"translate: {problem}")
+        self.check_extras()
         run_directories.check_outside_runs(self.output / "file", "-o", self._models)
         output_directory.check_directory(self.output, inputs)
         for path in inputs:
@@ -263,8 +289,6 @@ class TranslateOptions:
         elif document.format_of(self.output) is not None:
             advice = "give one of its format with -i, or rename -o"
             yield f"-o {self.output}: a document is made of a document only; {advice}"
-        if self.cluster is not None:
-            yield "--cluster translates many files; name a directory or a pattern with -i"
         if (written := tables.format_of(self.output)) == "parquet":
             yield "writes text, TSV and JSONL, not Parquet; rename -o"
         if written and self.table is None and (written == "tsv" or self.n_best_written is None):
@@ -330,7 +354,7 @@ def _is_stream(path: Path) -> bool:
     return str(path) == "-" or files.is_stream(path)
 
 
-@options.declared_by(TranslateOptions)
+@declared_by(TranslateOptions, "translate")
 def translate(given: TranslateOptions) -> None:
     """Translate text, one sentence a line; line N in is line N out.
 

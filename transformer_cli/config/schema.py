@@ -4,18 +4,19 @@ Where a default is a number from the literature, its source is "Attention Is All
 (Vaswani et al. 2017) unless the field says otherwise.
 """
 
-from typing import Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 
 from transformer_cli.base.metrics import SelectName, TokenizerName
 from transformer_cli.config.choices import HIGHEST_PENALTY, LARGEST_BEAM, MOST_BATCH_TOKENS
-from transformer_cli.config.data_schema import DataConfig, tag_names
+from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.sections import (
     Count,
     CountOrZero,
     DropoutRate,
     FilePath,
+    Kinds,
     Layers,
     Probability,
     Section,
@@ -68,62 +69,84 @@ class ModelConfig(Section):
         return self
 
 
-class NoamSchedule(Section):
+_WARMUP = "optimizer steps of linear warm-up"
+_PEAK = "peak learning rate"
+
+
+class Schedule(Section):
+    """The learning rate by optimizer step."""
+
+    kind: str
+    if TYPE_CHECKING:  # a field of each kind, in an order of its own
+        warmup: int
+
+
+class PeakSchedule(Schedule):
+    """A schedule that rises to a peak."""
+
+    if TYPE_CHECKING:
+        peak: float
+
+
+class NoamSchedule(Schedule):
     """factor * d_model^-0.5 * min(step^-0.5, step * warmup^-1.5), the paper's schedule."""
 
     kind: Literal["noam"]
     factor: PositiveFloat = setting(2.0, "scale of the whole schedule")
-    warmup: Count = setting(4000, "optimizer steps of linear warm-up")
+    warmup: Count = setting(4000, _WARMUP)
 
 
-class ConstantSchedule(Section):
+class ConstantSchedule(PeakSchedule):
     """A linear rise over the warm-up, then constant at ``peak``."""
 
     kind: Literal["constant"]
-    peak: PositiveFloat = Field(description="peak learning rate")
-    warmup: CountOrZero = setting(0, "optimizer steps of linear warm-up")
+    peak: PositiveFloat = Field(description=_PEAK)
+    warmup: CountOrZero = setting(0, _WARMUP)
 
 
-class InverseSqrtSchedule(Section):
+class InverseSqrtSchedule(PeakSchedule):
     """A linear rise to ``peak``, then peak * sqrt(warmup / step): Noam by its highest rate."""
 
     kind: Literal["inverse_sqrt"]
-    peak: PositiveFloat = Field(description="peak learning rate")
-    warmup: Count = Field(description="optimizer steps of linear warm-up")
+    peak: PositiveFloat = Field(description=_PEAK)
+    warmup: Count = Field(description=_WARMUP)
 
 
-class LinearSchedule(Section):
+class LinearSchedule(PeakSchedule):
     """A linear rise to ``peak``, then a straight line to zero at the last step."""
 
     kind: Literal["linear"]
-    peak: PositiveFloat = Field(description="peak learning rate")
-    warmup: CountOrZero = Field(description="optimizer steps of linear warm-up")
+    peak: PositiveFloat = Field(description=_PEAK)
+    warmup: CountOrZero = Field(description=_WARMUP)
 
 
-class CosineSchedule(Section):
+class CosineSchedule(PeakSchedule):
     """A linear rise to ``peak``, then half a cosine to zero at the last step."""
 
     kind: Literal["cosine"]
-    peak: PositiveFloat = Field(description="peak learning rate")
-    warmup: CountOrZero = Field(description="optimizer steps of linear warm-up")
+    peak: PositiveFloat = Field(description=_PEAK)
+    warmup: CountOrZero = Field(description=_WARMUP)
 
 
 ScheduleConfig = Annotated[
-    NoamSchedule | ConstantSchedule | InverseSqrtSchedule | LinearSchedule | CosineSchedule,
-    Field(discriminator="kind"),
+    Schedule,
+    Kinds(
+        "schedule",
+        *(NoamSchedule, ConstantSchedule, InverseSqrtSchedule, LinearSchedule, CosineSchedule),
+    ),
 ]
 
 
 class TrainingConfig(Section):
     """Optimization, validation and checkpoints."""
 
-    epochs: Count = setting(10, "passes over the training text")
+    epochs: Count = setting(10, "passes over the training text", may_change=True)
     max_steps: Count | None = setting(
-        None, "maximum optimizer steps, if the epochs do not end first"
+        None, "maximum optimizer steps, if the epochs do not end first", may_change=True
     )
     batch_tokens: Count = setting(4096, "maximum tokens per side in a batch, padding included")
     accumulate: Count = setting(
-        1, "batches per optimizer step, on each process (gradient accumulation)"
+        1, "batches per optimizer step, on each process (gradient accumulation)", may_change=True
     )
     max_length: Count = setting(256, "maximum tokens per side; longer training pairs are left out")
     freeze: Annotated[
@@ -183,14 +206,20 @@ class TrainingConfig(Section):
         0,
         "maximum steps that may be skipped in a whole training because the loss or "
         "gradient is not finite; one more is an error",
+        may_change=True,
     )
     validate_every: Count | None = setting(
         None, "optimizer steps between validations; null: once an epoch"
     )
     save_every: Count | None = setting(
-        None, "optimizer steps between checkpoints; null: at validations only"
+        None,
+        "optimizer steps between checkpoints; null: at validations only",
+        may_change=True,
+        may_differ=True,
     )
-    keep_last: Count = setting(2, "newest checkpoints to keep, beside the best one")
+    keep_last: Count = setting(
+        2, "newest checkpoints to keep, beside the best one", may_change=True, may_differ=True
+    )
     select: SelectName | None = setting(
         None,
         "what the best checkpoint is chosen by, and patience counts: validation BLEU "
@@ -198,7 +227,9 @@ class TrainingConfig(Section):
         "no spaces between words, else bleu",
     )
     patience: Count | None = setting(
-        None, "stop after this many validations without a better score (select); null: never"
+        None,
+        "stop after this many validations without a better score (select); null: never",
+        may_change=True,
     )
 
     @property
@@ -241,7 +272,7 @@ class Config(Section):
     """A whole experiment."""
 
     seed: Annotated[int, Field(ge=0, lt=2**31)] = setting(
-        1, "seed of weights, batches, dropout and sampled subwords"
+        1, "seed of weights, batches, dropout and sampled subwords", may_differ=True
     )
     init: FilePath | None = setting(
         None,
@@ -252,7 +283,7 @@ class Config(Section):
     tokenizer: TokenizerConfig
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
-    decoding: DecodingConfig = DecodingConfig()
+    decoding: DecodingConfig = setting(DecodingConfig(), None, may_change=True)
     evaluation: EvaluationConfig = EvaluationConfig()
 
     @model_validator(mode="after")
@@ -286,26 +317,19 @@ class Config(Section):
                 "model.tying: 'all' needs one vocabulary for both sides "
                 "(subwords with joint: true, or one file for both); use 'output'"
             )
-        if self.data.terms and not self.tokenizer.one_vocabulary:
-            raise ValueError(
-                "data.terms: sources with target words need one vocabulary for both sides "
-                "(subwords with joint: true, or one file for both); leave it at 0"
-            )
         for key in ("src_bpe_dropout", "tgt_bpe_dropout"):
             if getattr(self.training, key) and not self.tokenizer.may_sample:
                 raise ValueError(
                     f"training.{key}: needs merges to leave out (tokenizer.kind sentencepiece "
                     "with model_type: bpe); leave it at 0"
                 )
-        if self.training.concatenate and (self.tokenizer.protect or tag_names(self.data)):
-            raise ValueError(
-                "training.concatenate: tags (tag) and placeholders (protect) belong to one line, "
-                "not to several, one behind another; leave it at 0, or leave them out"
-            )
         longest, positions = self.training.max_length, self.model.max_positions
         if self.model.positions == "learned" and longest >= positions:
             raise ValueError(
                 f"model.max_positions: {positions} must be more than training.max_length {longest} "
                 "(one position is for EOS)"
             )
+        for _, section in self:
+            if isinstance(section, Section):
+                section.check_with(self)
         return self

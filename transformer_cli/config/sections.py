@@ -1,16 +1,47 @@
-"""What all sections of the settings share: their base class, and the types of their values."""
+"""What all sections of the settings share: their base class, kinds, and the types of their values.
+
+Extensions add to the settings in two ways. A section with a ``kind`` has further kinds, each with a
+class of its own; and a section of the core has further keys, which are the fields of a mixin::
+
+    provides = {
+        "corpus": {"mine": {"settings": "settings:MineConfig", ...}},
+        "setting": {"tokenizer.shout": {"load": "settings:ShoutSettings"}},
+    }
+
+    class ShoutSettings(Section):
+        shout: int = setting(0, "exclamation marks behind each line")
+
+Both are imported when a configuration uses them. A section whose ``shout`` differs from the
+default is an instance of the mixin as well as of its own class; any other is not, and its records
+do not have the key.
+"""
 
 import os.path
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, WrapValidator
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    ModelWrapValidatorHandler,
+    PlainSerializer,
+    WrapValidator,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
+from transformer_cli.base import registry
 from transformer_cli.base.artifact import sum_json
+from transformer_cli.base.locations import is_url, text_path
 from transformer_cli.config import languages
-from transformer_cli.extensions.stores.objects import ObjectPath, text_path
 
 # Bounds far beyond what can be computed with, below those of the numbers that libraries take.
 Count = Annotated[int, Field(gt=0, lt=2**31)]
@@ -26,9 +57,22 @@ Language = Annotated[
 ]
 
 
-def setting(default: Any, description: str) -> Any:
-    """Return the field of a setting that need not be given."""
-    return Field(default, description=description)
+def setting(
+    default: Any, description: str | None, *, may_change: bool = False, may_differ: bool = False
+) -> Any:
+    """Return the field of a setting that need not be given.
+
+    Args:
+        default: its value then.
+        description: what it is and its unit; a section has its docstring instead.
+        may_change: weights do not depend on it, apart from how long training goes on, so a
+            training can be resumed with another value. docs/configuration.md says what it does.
+        may_differ: runs that differ in nothing else are of one group, of which ``compare`` gives
+            a mean.
+    """
+    facts = {"may_change": may_change, "may_differ": may_differ}
+    given: Any = {name: True for name, value in facts.items() if value} or None
+    return Field(default, description=description, json_schema_extra=given)
 
 
 class Section(BaseModel):
@@ -37,6 +81,45 @@ class Section(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, validate_default=True, strict=True, allow_inf_nan=False
     )
+    place: ClassVar[str | None] = None
+    """What the names of keys that extensions add begin with, "tokenizer" say; None: none can be."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_added_keys(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        added = _find_added(cls, values.keys()) if isinstance(values, dict) else {}
+        if not added:
+            return validate(values)
+        made: Self = _extend(cls, added.values()).model_validate(values)
+        # Equal settings have equal classes and records, whether or not a default is written out.
+        fields = type(made).model_fields
+        unused = {key for key in added if getattr(made, key) == fields[key].get_default()}
+        rest = {key: value for key, value in values.items() if key not in unused}
+        return cls.model_validate(rest) if unused else made
+
+    def with_added(self, **values: Any) -> Self:
+        """Return the section with other values of keys that extensions add."""
+        given = {key: getattr(self, key) for key in self.model_fields_set}
+        return type(self).model_validate({**given, **values})
+
+    def dump_fully(self) -> dict[str, Any]:
+        """Return all settings as YAML has them, with the keys that installed extensions add."""
+        given = {key: getattr(self, key) for key in self.model_fields_set}
+        whole = extend_fully(type(self)).model_validate(given)
+        dumped = whole.model_dump(mode="json")
+        below = {key: value for key, value in whole if isinstance(value, Section)}
+        return dumped | {key: section.dump_fully() for key, section in below.items()}
+
+    @classmethod
+    def advise(cls, value: object) -> str:
+        """Return what an error adds about a value that is no section, as in '; write …'."""
+        return ""
+
+    def check_with(self, config: Any) -> None:
+        """Raise ValueError, which begins with a dotted key, if ``config`` does not fit the section.
+
+        Subclasses and mixins that have something to check call ``super().check_with(config)``.
+        """
 
     def fingerprint(self, **which: Any) -> str:
         """Return the SHA-256 of the settings, by ``model_dump``'s ``include`` and ``exclude``.
@@ -47,16 +130,139 @@ class Section(BaseModel):
         return sum_json(self.model_dump(mode="json", exclude_defaults=True, **which))
 
 
+def _extend(section: type[Section], entries: Collection[registry.Entry]) -> Any:
+    """Return a section's class with the fields of the extensions' mixins."""
+    return _mix(section, *sorted({entry.load() for entry in entries}, key=repr))
+
+
+@cache  # so that equal settings are of one class
+def _mix(section: type[Section], *mixins: type[Section]) -> type[Section]:
+    # A mixin's fields come last, so that those of the core are in one order in all records.
+    return type(section.__name__, (*mixins, section), {"__doc__": section.__doc__})
+
+
+def _find_added(section: type[Section], keys: Collection[str]) -> dict[str, registry.Entry]:
+    """Return the entries of those of ``keys`` that extensions add to a section."""
+    if section.place is None:
+        return {}
+    unknown = {key: f"{section.place}.{key}" for key in keys if key not in section.model_fields}
+    found = {key: registry.find("setting", name) for key, name in unknown.items()}
+    return {key: entry for key, entry in found.items() if entry and _fits(entry, section)}
+
+
+def _fits(entry: registry.Entry, section: type[Section]) -> bool:
+    kinds = entry.facts.get("kinds")
+    return kinds is None or kind_of(section) in kinds
+
+
+def list_added(section: type[Section]) -> list[str]:
+    """Return the keys that extensions add to a section."""
+    names = [name.rpartition(".") for name in registry.entries("setting")]
+    return list(_find_added(section, [key for place, _, key in names if place == section.place]))
+
+
+def extend_fully(section: type[Section]) -> type[Section]:
+    """Return a section's class with all keys that extensions add."""
+    extended: type[Section] = _extend(section, _find_added(section, list_added(section)).values())
+    return extended
+
+
+def kind_of(section: type[Section]) -> str:
+    """Return the kind that a section's class is for."""
+    (kind,) = get_args(section.model_fields["kind"].annotation)
+    return str(kind)
+
+
+class Kinds:
+    """Annotates a section that is of one of several kinds, the core's or an extension's."""
+
+    def __init__(self, interface: str, *core: type[Section]) -> None:
+        """Take what extensions provide kinds as, and the classes of the core's kinds."""
+        self._interface = interface
+        self._core = {kind_of(section): section for section in core}
+
+    def names(self) -> list[str]:
+        """Return the kinds that are installed."""
+        added = registry.entries(self._interface).items()
+        return [*self._core, *(name for name, entry in added if "settings" in entry.facts)]
+
+    def find(self, kind: str) -> type[Section] | None:
+        """Return the class of a kind."""
+        if kind in self._core:
+            return self._core[kind]
+        entry = registry.find(self._interface, kind)
+        return entry.load("settings") if entry and "settings" in entry.facts else None
+
+    def _read(self, value: object) -> Section:
+        if isinstance(value, Section):
+            section = self.find(str(getattr(value, "kind", None)))
+            if section is not None and isinstance(value, section):
+                return value
+        if not isinstance(value, Mapping):
+            raise PydanticKnownError("dict_type")
+        if "kind" not in value:
+            raise PydanticKnownError("union_tag_not_found", {"discriminator": "'kind'"})
+        kind = value["kind"]
+        section = self.find(kind) if isinstance(kind, str) else None
+        if section is None:
+            about = {"discriminator": "'kind'", "tag": str(kind), "expected_tags": ""}
+            raise PydanticKnownError("union_tag_invalid", about)
+        return section.model_validate(value)
+
+    def __get_pydantic_core_schema__(self, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
+        """Look the class up when a section is read, and write its own fields."""
+        own_fields = core_schema.simple_ser_schema("any")
+        return core_schema.no_info_plain_validator_function(self._read, serialization=own_fields)
+
+    def __get_pydantic_json_schema__(
+        self, _: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Return the union of what is installed, with all keys that extensions add."""
+        sections = (self.find(name) for name in self.names())
+        schemas = [extend_fully(each).__pydantic_core_schema__ for each in sections if each]
+        return {"oneOf": [handler(schema) for schema in schemas]}
+
+
+def expected(what: str) -> PydanticCustomError:
+    """Return the error that a value is not ``what`` a setting takes."""
+    return PydanticCustomError("expected", "expected {what}", {"what": what})
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Annotates text that a regular expression matches, and says in words what that is."""
+
+    pattern: str
+    words: str
+
+    def _check(self, value: str) -> str:
+        if re.fullmatch(self.pattern, value):
+            return value
+        raise expected(self.words)
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Check text by the whole pattern."""
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Add the pattern."""
+        return {**handler(schema), "pattern": self.pattern}
+
+
 def _read_path(value: object, as_path: Callable[[object], Path]) -> Path:
     if isinstance(value, str):
         try:
-            if isinstance(path := text_path(value), ObjectPath):
+            if is_url(path := text_path(value)):
                 return path
         except ValueError as error:
             # Not a ValueError, beside which the value would be shown, with its credentials.
-            raise PydanticCustomError("url", "{problem}", {"problem": str(error)}) from None
+            raise PydanticCustomError("refused", "{problem}", {"problem": str(error)}) from None
     path = as_path(value)
-    if isinstance(path, ObjectPath):
+    if is_url(path):
         return path
     # Not Path.expanduser, which raises where there is no such user.
     return Path(os.path.expanduser(path)).absolute()  # noqa: PTH111

@@ -1,27 +1,26 @@
 """The settings of the tokenizers, one class for each kind."""
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from transformer_cli.config.sections import Count, FilePath, Language, Section, setting
-from transformer_cli.extensions.constraints.protection import ProtectedParts
+from transformer_cli.config.sections import Count, FilePath, Kinds, Language, Section, setting
 
 
 class TokenizerSection(Section):
-    """The settings of a tokenizer kind, whose module is ``text/kinds/<kind>.py``."""
+    """The settings of a tokenizer kind, whose class is found by ``text.tokenizer.find_kind``."""
 
+    place = "tokenizer"
     file_key: ClassVar[str | None] = None
     """The key of existing files, which ``src_`` and ``tgt_`` before it are for one side of."""
 
     kind: str
-    protect: ProtectedParts = setting(
-        [],
-        "parts of a line that are translated as they are, a token each: printf ('%s'), "
-        "braces ('{name}'), tags ('<b>'), urls, and what fits a pattern of your own, as in "
-        "{pattern: '%[A-Z]+%'}",
-    )
+    if TYPE_CHECKING:  # a field of each kind, or a property
+
+        @property
+        def lowercase(self) -> bool:
+            """Return whether both sides are lowercased, output included."""
 
     @property
     def files(self) -> dict[Literal["src", "tgt", "joint"], Path]:
@@ -136,62 +135,4 @@ MODEL_KEYS = {"model", "src_model", "tgt_model"}
 """Of ``SentencePieceConfig``: what settles what those say."""
 
 
-class WordPieceConfig(TokenizerSection):
-    """WordPiece, BERT's kind of subwords, learned from the training text; keeps spaces."""
-
-    kind: Literal["wordpiece"]
-    vocab_size: Annotated[int, Field(ge=8, lt=2**31)] = setting(
-        8000, "maximum vocabulary size, the four special tokens included"
-    )
-    joint: bool = setting(True, "one vocabulary for both sides")
-    normalization: Literal["nfc", "nfkc", "identity"] = setting(
-        "nfc",
-        "how characters are unified; nfc: equal spellings and white space; nfkc also turns ⁶ into "
-        "6 and ½ into 1⁄2; identity: not at all",
-    )
-    min_frequency: Count = setting(2, "minimum frequency of characters and merges")
-    lowercase: bool = setting(False, "lowercase both sides, output included")
-    strip_accents: bool = setting(False, "strip accents on both sides, output included")
-
-
-class HuggingFaceConfig(TokenizerSection):
-    """A Hugging Face tokenizer.json made elsewhere: WordPiece, BPE or unigrams, say."""
-
-    file_key = "file"
-
-    kind: Literal["huggingface"]
-    file: FilePath | None = setting(None, "path of a tokenizer.json for both sides")
-    src_file: FilePath | None = setting(None, "the same for the source side only")
-    tgt_file: FilePath | None = setting(None, "the same for the target side only")
-    lowercase: bool = setting(
-        False, "lowercase text before the file's own rules; validation uses lowercased BLEU"
-    )
-
-    @model_validator(mode="after")
-    def _has_files(self) -> Self:
-        if not self.files:
-            raise ValueError("file: missing (path of a tokenizer.json for both sides)")
-        return self
-
-
-class MarianConfig(TokenizerSection):
-    """A Marian model's tokenizers, as ``import`` found them: SentencePiece over tables of ids."""
-
-    kind: Literal["marian"]
-    joint: bool = setting(True, "one table of ids for both sides")
-
-    @property
-    def lowercase(self) -> bool:
-        """Return False: it is the models themselves that may lowercase."""
-        return False
-
-    @property
-    def may_sample(self) -> bool:
-        """Return True: a model tells when it is opened."""
-        return True
-
-
-TokenizerConfig = Annotated[
-    WordsConfig | SentencePieceConfig | WordPieceConfig | HuggingFaceConfig | MarianConfig,
-    Field(discriminator="kind"),
-]
+TokenizerConfig = Annotated[TokenizerSection, Kinds("tokenizer", WordsConfig, SentencePieceConfig)]

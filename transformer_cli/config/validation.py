@@ -1,28 +1,19 @@
 """A tree of values as a Config, and pydantic's errors as one line that names key and place."""
 
-import os.path
 import re
 from collections.abc import Collection
-from difflib import get_close_matches
 from operator import itemgetter
-from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from transformer_cli.base.errors import ConfigError, did_you_mean
 from transformer_cli.config import setting_tree as tree
-from transformer_cli.config.data_schema import (
-    TAG_PATTERN,
-    TWO_NAMES,
-    SourceConfig,
-    describe_source,
-)
-from transformer_cli.config.foreign import our_key, our_kind
 from transformer_cli.config.schema import Config
-from transformer_cli.config.sections import Section
+from transformer_cli.config.sections import Kinds, Section, extend_fully, list_added
 from transformer_cli.config.shipped import iter_settings
 
 S = TypeVar("S", bound=Section)
@@ -30,8 +21,8 @@ S = TypeVar("S", bound=Section)
 _MAX_KEYS_LISTED = 9
 _MAX_OTHER_ERRORS = 20
 
-# What the schema expects, by the type of the error, pydantic's or ours. Only language codes and
-# tags have patterns.
+# What the schema expects, by the type of the error, pydantic's or ours. Only language codes have
+# patterns.
 _EXPECTED = {
     "int_type": "a whole number",
     "float_type": "a number",
@@ -45,8 +36,7 @@ _EXPECTED = {
     "less_than": "less than {lt}",
     "less_than_equal": "at most {le}",
     "literal_error": "{expected}",
-    "column": "the number of a column, from 1, or its name",
-    "encoding": "an encoding such as cp1252 or utf-16",
+    "expected": "{what}",
     "too_long": "a list of {max_length}",
     "too_short": "a list of at least {min_length}",
     **dict.fromkeys(("list_type", "tuple_type"), "a list"),
@@ -58,8 +48,6 @@ _EXPECTED = {
 }
 # What the schema's own validators say: a key, and what is wrong with it.
 _VALIDATORS_MESSAGE = re.compile(r"([a-z_[].*?): (.*)", re.DOTALL)
-# Similarity, from 0 to 1, from which a key counts as a typo of another.
-_TYPO_SIMILARITY = 0.8
 
 
 def validate_as(schema: type[S], root: tree.Node) -> S:
@@ -67,10 +55,12 @@ def validate_as(schema: type[S], root: tree.Node) -> S:
 
     The message of a ConfigError is the first error in line order, missing keys last.
     """
+    values = tree.values(root)
     try:
-        return schema.model_validate(tree.values(root))
+        return schema.model_validate(values)
     except ValidationError as error:
-        explained = [(each, *_explain(schema, each)) for each in error.errors(include_url=False)]
+        errors = error.errors(include_url=False)
+        explained = [(each, *_explain(schema, each, values)) for each in errors]
         hints = {(*keys[:-1], text.rpartition("did you mean ")[2]) for _, keys, text in explained}
         problems = []
         for details, keys, text in explained:
@@ -85,21 +75,23 @@ def validate_as(schema: type[S], root: tree.Node) -> S:
         raise ConfigError(first, others) from error
 
 
-def _explain(schema: type[Section], error: ErrorDetails) -> tuple[tree.Keys, str]:
+def _explain(schema: type[Section], error: ErrorDetails, values: Any) -> tuple[tree.Keys, str]:
     """Return the path of the setting that an error is about, and the error in our words."""
-    keys, wanted = _resolve_location(schema, error["loc"])
+    keys = error["loc"]
+    wanted = _find_type(schema, keys, values)
     context, found = error.get("ctx", {}), tree.describe_value(error["input"])
     match error["type"]:
         case "extra_forbidden":
-            return keys, _explain_unknown(schema, error["loc"])
+            above = _find_type(schema, keys[:-1], values)
+            return keys, _explain_unknown(above, keys, is_config=schema is Config)
         case "missing":
-            return keys, _explain_missing(schema, error["loc"])
+            return keys, _explain_missing(_find_type(schema, keys[:-1], values), str(keys[-1]))
         case "union_tag_not_found":
-            return (*keys, "kind"), f"missing; it is {_join_with_or(_kinds(wanted))}"
+            return (*keys, "kind"), f"missing; it is {_join_with_or(wanted.names())}"
         case "union_tag_invalid":
-            kinds, kind = _kinds(wanted), error["input"]["kind"]
+            kinds, kind = wanted.names(), error["input"]["kind"]
             text = f"expected {_join_with_or(kinds)}, found {tree.describe_value(kind)}"
-            hint = did_you_mean(kind, kinds, our_kind(str(kind), kinds))
+            hint = did_you_mean(kind, kinds)
             return (*keys, "kind"), f"{text}; {hint}" if hint else text
         case "value_error":
             message = _VALIDATORS_MESSAGE.fullmatch(str(context["error"]))
@@ -107,36 +99,27 @@ def _explain(schema: type[Section], error: ErrorDetails) -> tuple[tree.Keys, str
             below = re.findall(r"\[\d+\]|[^.[\]]+", message[1])
             steps = (int(key[1:-1]) if key.startswith("[") else key for key in below)
             return (*keys, *steps), message[2]
-        case "url":
+        case "refused":
             return keys, error["msg"]
-        case "string_pattern_mismatch" if context["pattern"] == TAG_PATTERN:
-            return keys, f"expected at most 32 letters, digits, - and _, found {found}"
-        case "string_pattern_mismatch" if context["pattern"] == TWO_NAMES:
-            known = {"opus": "CORPUS/VERSION, as transformer-cli init --from opus lists them"}
-            return keys, f"expected {known.get(str(keys[-1]), 'OWNER/NAME')}, found {found}"
         case name if name in _EXPECTED:
             text = f"expected {_EXPECTED[name].format(**context)}, found {found}"
-            if wanted is SourceConfig and isinstance(error["input"], str):
-                text += f"; write {describe_source(error['input'])}"
-            return keys, text
+            return keys, text + (wanted.advise(error["input"]) if _is_section(wanted) else "")
         case _:
             return keys, f"{error['msg']}, found {found}"
 
 
-def _explain_unknown(schema: type[Section], loc: tree.Keys) -> str:
-    above, section = _resolve_location(schema, loc[:-1])
-    name = str(loc[-1])
-    allowed = [tree.BASE, *section.model_fields] if section is Config else [*section.model_fields]
-    place = tree.join_keys(above)
-    settings = {key for key, _ in iter_settings()} if schema is Config else set()
+def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -> str:
+    name = str(keys[-1])
+    allowed = [*section.model_fields, *list_added(section)]
+    if section is Config:
+        allowed.insert(0, tree.BASE)
+    place = tree.join_keys(keys[:-1])
+    settings = {key for key, _ in iter_settings()} if is_config else set()
     own = [key for key in settings if key.endswith(f".{name}")]
-    # Ours, in another section; those of data are of some of its kinds only.
+    # A key of another section; those of data are of some of its kinds only.
     is_elsewhere = len(own) == 1 and own[0] != f"{place}.{name}"
-    if is_elsewhere and not (place.startswith("data") and own[0].startswith("data.")):
-        known: str | None = own[0]
-    else:
-        ours = our_key(name) if schema is Config else None
-        known = _key_in_other_tools(name, place, allowed, ours)
+    is_other_kinds = place.startswith("data") and is_elsewhere and own[0].startswith("data.")
+    known = own[0] if is_elsewhere and not is_other_kinds else None
     text = "unknown key"
     if "kind" in allowed:
         text += f" for kind {_join_with_or(get_args(section.model_fields['kind'].annotation))}"
@@ -145,27 +128,13 @@ def _explain_unknown(schema: type[Section], loc: tree.Keys) -> str:
     return f"{text}; {hint}" if hint else text
 
 
-def _key_in_other_tools(
-    name: str, section: str, allowed: Collection[str], ours: str | None
-) -> str | None:
-    """Return our key if others call it ``name``: bare in its section, else in full."""
-    for other, key in (("type", "kind"), ("mo", "po")):
-        if name == other and key in allowed:
-            return key
-    above, _, key = (ours or "").rpartition(".")
-    if above == section:
-        return key if key in allowed else None
-    # A typo of a key of this section is likelier than a key of another section.
-    return None if get_close_matches(name, allowed, cutoff=_TYPO_SIMILARITY) else ours
-
-
-def _explain_missing(schema: type[Section], loc: tree.Keys) -> str:
-    _, section = _resolve_location(schema, loc[:-1])
+def _explain_missing(section: Any, key: str) -> str:
     if not _is_section(section):  # an item of a list
         return "missing"
-    field = section.model_fields[loc[-1]]
-    if kinds := _kinds(field.annotation):
-        return f"missing; give it a kind: {_join_with_or(kinds)}"
+    field = section.model_fields[key]
+    for kinds in field.metadata:
+        if isinstance(kinds, Kinds):
+            return f"missing; give it a kind: {_join_with_or(kinds.names())}"
     return f"missing ({field.description})"
 
 
@@ -174,54 +143,35 @@ def _join_with_or(choices: Collection[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def check_paths(config: Config, root: tree.Node) -> None:
-    """Make sure that no path was meant to start from the directory of the file it is written in.
-
-    ``base`` starts there, and all others where the command is run.
-    """
-    for keys, path in tree.iter_leaves(config.model_dump(), into_lists=True):
-        node = tree.find_node(root, keys) if isinstance(path, Path) else None
-        if node is None or not node.place.line or not isinstance(node.value, str):
-            continue
-        beside = Path(node.place.source).parent / node.value
-        # Not Path.exists, which raises where a name is too long.
-        if not os.path.exists(str(path)) and os.path.exists(beside):  # noqa: PTH110
-            start = "as paths start from the directory that the command is run in"
-            problem = f"there is no {path}, {start}; did you mean {beside}?"
-            raise tree.setting_error(node.place, keys, problem)
-
-
-def _resolve_location(schema: type[Section], loc: tree.Keys) -> tuple[tree.Keys, Any]:
-    """Return the path of settings that pydantic's ``loc`` means, and the schema's type there.
-
-    The two paths differ below a union of sections: pydantic names the chosen kind as well.
-    """
-    keys: list[str | int] = []
+def _find_type(schema: type[Section], keys: tree.Keys, values: Any) -> Any:
+    """Return the schema's type of the setting at ``keys``; ``Kinds`` where the kind is unknown."""
     wanted: Any = schema
-    for part in loc:
-        kinds = _kinds(wanted)
-        if part in kinds:
-            wanted = kinds[str(part)]
-            continue
-        keys.append(part)
+    for key in keys:
+        values = _find_below(values, key)
         if not _is_section(wanted):  # a mapping's values or a list's items
             wanted = get_args(wanted)[-1]
-            continue
-        field = wanted.model_fields.get(part)
-        wanted = field.annotation if field else None
-        # A section that may be null.
-        sections = [member for member in get_args(wanted) if _is_section(member)]
-        if len(sections) == 1 and NoneType in get_args(wanted):
-            wanted = sections[0]
-    return tuple(keys), wanted
+        elif field := extend_fully(wanted).model_fields.get(str(key)):
+            wanted = _type_of(field, values)
+        else:
+            return None
+    return wanted
 
 
-def _kinds(wanted: Any) -> dict[str, type[Section]]:
-    """Return the sections of a union by their kind; empty for other types."""
-    members = get_args(wanted)
-    if not all(_is_section(member) and "kind" in member.model_fields for member in members):
-        return {}
-    return {get_args(member.model_fields["kind"].annotation)[0]: member for member in members}
+def _find_below(values: Any, key: str | int) -> Any:
+    if isinstance(key, int):
+        return values[key] if isinstance(values, list) and key < len(values) else None
+    return values.get(key) if isinstance(values, dict) else None
+
+
+def _type_of(field: FieldInfo, value: Any) -> Any:
+    for kinds in field.metadata:
+        if isinstance(kinds, Kinds):
+            kind = value.get("kind") if isinstance(value, dict) else None
+            return (kinds.find(kind) if isinstance(kind, str) else None) or kinds
+    # A section that may be null.
+    sections = [member for member in get_args(field.annotation) if _is_section(member)]
+    may_be_null = len(sections) == 1 and NoneType in get_args(field.annotation)
+    return sections[0] if may_be_null else field.annotation
 
 
 def _is_section(wanted: Any) -> bool:

@@ -12,8 +12,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from transformer_cli.data.token_arrays import EncodedText, SrcTgt, TokenArray, plan_epoch
-from transformer_cli.extensions.corpora.mixing import EpochSampler
+from transformer_cli.data.token_arrays import EncodedText, Sampler, SrcTgt, TokenArray, plan_epoch
 from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
@@ -66,22 +65,6 @@ class Batch:
         ids = torch.cat([side.flatten() for side in (src, tgt_in, tgt_out)])
         tgt_tokens = int((tgt_out != PAD_ID).sum())
         return Batch(ids, (len(src), src.size(1), tgt_out.size(1)), tgt_tokens)
-
-    def round_up(self) -> "Batch":
-        """Return the batch padded to multiples of 8 rows and 4 tokens, so that shapes recur.
-
-        Loss and gradients stay the same. Rows are filled up with pairs that have nothing to
-        predict; their source holds EOS, since attention needs a token.
-        """
-        rows, src_length, tgt_length = self.shape
-        shape = (-(-rows // 8) * 8, -(-src_length // 4) * 4, -(-tgt_length // 4) * 4)
-        ids = torch.full((_count_ids(shape),), PAD_ID, device=self.ids.device)
-        src, tgt_in, tgt_out = _split_sides(ids, shape)
-        src[:, 0], tgt_in[:, 0] = EOS_ID, BOS_ID
-        src[:rows, :src_length] = self.src
-        tgt_in[:rows, :tgt_length] = self.tgt_in
-        tgt_out[:rows, :tgt_length] = self.tgt_out
-        return Batch(ids, shape, self.tgt_tokens)
 
 
 def _count_ids(shape: tuple[int, int, int]) -> int:
@@ -137,7 +120,7 @@ class ShardedText(Protocol):
     def shard(self, number: int) -> EncodedText:
         """Return the pairs of a shard, counted from 0."""
 
-    def sampler(self, number: int) -> EpochSampler | None:
+    def sampler(self, number: int) -> Sampler | None:
         """Return what draws the pairs of a shard; None: each is trained on once an epoch."""
 
 

@@ -2,20 +2,23 @@
 
 import codecs
 import hashlib
+import shutil
 import unicodedata
-from array import array
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Protocol
+from uuid import uuid4
 
 import numpy as np
 
 from transformer_cli.base.artifact import combine_hashes, hash_files, mtime_key_of
-from transformer_cli.base.compression import compressed_ending, open_text
-from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.compression import compressed_ending, is_plain, open_text
+from transformer_cli.base.errors import CorpusError, size as in_words
+from transformer_cli.base.locations import locate
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.text.scripts import is_blank
 
@@ -24,8 +27,8 @@ MAX_LINE_BYTES = 1 << 22
 BATCH_PAIRS = 512
 """Pairs that are looked at together; a power of two."""
 
-NO_DIGEST = 0
-_DIGESTS_AT_ONCE = 1 << 16
+_BLOCK_BYTES = 1 << 20
+_HEAD_BYTES = 512  # what tells a mark, compression or an archive
 _BATCH_CHARACTERS = 1 << 22
 _ENCODING_KEYS = " (translate, evaluate, init: --encoding NAME; in a configuration: encoding: NAME)"
 _TAR_MAGICS = b"ustar\x0000", b"ustar  \x00"  # POSIX' and GNU's
@@ -154,6 +157,11 @@ class ConcatenatedSources:
         """Return all sources' keys, if each has one."""
         keys = [source.mtime_key() for source in self.sources]
         return None if None in keys else "; ".join(map(str, keys))
+
+
+def concatenate(first: PairSource, *more: PairSource) -> PairSource:
+    """Return the pairs of all these sources, one after another."""
+    return ConcatenatedSources((first, *more)) if more else first
 
 
 # --- lines ---------------------------------------------------------------------------------------
@@ -294,6 +302,59 @@ class PairRange:
         return zip(self.src.lines(), self.tgt.lines(), strict=True)
 
 
+def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
+    """Cut a text file into ranges of ``size`` lines, of which the last may have fewer.
+
+    Of a packed file and of an object, a plain copy is written into the directory ``work``, for
+    as long as the ranges are read. Raises what ``open_text`` and ``without_byte_order_mark`` do.
+    """
+    # Absolute for workers elsewhere; of a new name, as two of them may do this at once.
+    plain = path.absolute() if is_plain(path) else work / uuid4().hex
+    _check_room(path, work)
+    starts, lines, end = [0], 0, 0
+    head = last = b""
+    with ExitStack() as stack:
+        text = stack.enter_context(open_text(path))
+        copy = None if is_plain(path) else stack.enter_context(plain.open("wb"))
+        while block := text.read(_BLOCK_BYTES):
+            head, last = (head + block[:_HEAD_BYTES])[:_HEAD_BYTES], block[-1:]
+            if copy is not None:
+                copy.write(block)
+            ends = block.count(b"\n")
+            if lines + ends >= len(starts) * size:
+                places = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
+                cuts = range(len(starts) * size - lines, ends + 1, size)
+                starts += [end + int(places[cut - 1]) + 1 for cut in cuts]
+            lines += ends
+            end += len(block)
+    # The last line may lack its end; and a byte order mark alone is no line.
+    lines += bool(without_byte_order_mark(head, str(path))) and last != b"\n"
+    return [
+        LineRange(plain, str(path), start, number * size + 1, min(size, lines - number * size))
+        for number, start in enumerate(starts)
+        if number * size < lines
+    ]
+
+
+def _check_room(path: Path, directory: Path) -> None:
+    needed, free = locate(path).copy_size(path), shutil.disk_usage(directory).free
+    if needed > free:
+        disk = f"where the disk of {directory} has {in_words(free)}"
+        problem = f"unpacks to {in_words(needed)}, {disk}"
+        raise CorpusError(f"{path}: {problem} free; free some, or write elsewhere")
+
+
+def cut_pairs(files: ParallelFiles, size: int, work: Path) -> list[PairRange]:
+    """Cut aligned text into ranges of ``size`` pairs; see ``cut_lines``.
+
+    Raises:
+        CorpusError: a side cannot be read, or the line counts differ, or are 0.
+    """
+    src, tgt = (cut_lines(path, size, work) for path in (files.src, files.tgt))
+    files.check_counts(*(sum(part.count for part in side) for side in (src, tgt)))
+    return list(map(PairRange, src, tgt))
+
+
 # --- pairs with text on both sides ---------------------------------------------------------------
 
 
@@ -320,55 +381,20 @@ def in_batches(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str
         yield batch
 
 
-# --- equal lines ---------------------------------------------------------------------------------
+# --- lines that are alike ------------------------------------------------------------------------
 
 
 def digest_lines(lines: Iterable[str]) -> np.ndarray:
-    """Return the numbers that ``Digests`` has of these lines, as little-endian uint64."""
-    return np.frombuffer(b"".join(map(_digest, lines)), dtype="<u8")
-
-
-def _digest(line: str) -> bytes:
-    return hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-
-class Digests:
-    """A number for each line in turn, the same for equal lines.
+    """Return a number for each line, as little-endian uint64; the same for equal lines.
 
     Of a hundred million different lines, two have the same one by chance in one of 3,700 corpora.
     """
-
-    def __init__(self) -> None:
-        self._numbers = array("Q")
-
-    def extend(self, lines: Iterable[str | None]) -> None:
-        """Append the next lines; None is one that is like no other."""
-        nothing = NO_DIGEST.to_bytes(8)
-        digests = [nothing if line is None else _digest(line) for line in lines]
-        self._numbers.frombytes(b"".join(digests))
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """Digests of all lines, uint64; ``NO_DIGEST`` for those that are like no other."""
-        return np.frombuffer(self._numbers, dtype=np.uint64)
+    return np.frombuffer(b"".join(map(digest_line, lines)), dtype="<u8")
 
 
-def find_repeated(digests: np.ndarray) -> np.ndarray:
-    """Return the digests that occur more than once, sorted."""
-    ordered = np.sort(digests)
-    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-
-
-def is_among(digests: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return a mask of the digests that are among ``values``, which are sorted and unique."""
-    mask = np.zeros(len(digests), bool)
-    if not len(values):
-        return mask
-    for first in range(0, len(digests), _DIGESTS_AT_ONCE):  # np.isin sorts a copy of both together
-        part = digests[first : first + _DIGESTS_AT_ONCE]
-        places = np.minimum(np.searchsorted(values, part), len(values) - 1)
-        mask[first : first + _DIGESTS_AT_ONCE] = values[places] == part
-    return mask
+def digest_line(line: str) -> bytes:
+    """Return the bytes of a line's number; see ``digest_lines``."""
+    return hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def fold_side(side: str) -> str:

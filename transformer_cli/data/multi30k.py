@@ -1,11 +1,14 @@
-"""Multi30k, task 1 (Elliott et al. 2016): found on disk or downloaded, and verified either way."""
+"""Multi30k, task 1 (Elliott et al. 2016): found on disk, where an extension may download it to."""
 
 import os
 from pathlib import Path
 
-from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.errors import CorpusError, MissingExtraError
 from transformer_cli.base.files import sha256
-from transformer_cli.extensions.stores import fetching
+from transformer_cli.base.locations import UrlPath, fetch as fetch_file, is_here
+from transformer_cli.config.data_schema import Multi30kData
+from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.kinds import CorpusKind
 
 SPLITS = (
     "train",
@@ -39,45 +42,64 @@ _WEB_PAGE = f"https://github.com/multi30k/dataset/tree/{_COMMIT}/data/task1/raw"
 BASE_URL = f"https://raw.githubusercontent.com/multi30k/dataset/{_COMMIT}/data/task1/raw/"
 
 
-def fetch(
-    split: str, src_lang: str, tgt_lang: str, earlier: Path | None = None
-) -> tuple[Path, Path]:
-    """Find a split's two files on disk, or download them into the user's cache.
+class Multi30kKind(CorpusKind[Multi30kData]):
+    """The Multi30k captions."""
+
+    def split_names(self) -> list[str]:
+        """Return the names of the published splits."""
+        return list(SPLITS)
+
+    def open_split(self, split: str, place: Path | None) -> ParallelFiles:
+        """Return a split's two files; see ``fetch``."""
+        return ParallelFiles(*fetch(split, self.data.src_lang, self.data.tgt_lang, place))
+
+    def is_here(self, split: str, place: Path | None) -> bool:
+        """Return whether both files are on disk; raise what ``fetch`` does."""
+        return find(split, self.data.src_lang, self.data.tgt_lang, place) is not None
+
+    def find_place(self, place: Path | None) -> Path | None:
+        """Return the directory of the training text, to find it without $MULTI30K_DIR later."""
+        found = find("train", self.data.src_lang, self.data.tgt_lang, place)
+        return found and found[0].parent.absolute()
+
+
+def fetch(split: str, src_lang: str, tgt_lang: str, place: Path | None = None) -> tuple[Path, Path]:
+    """Find a split's two files on disk, or let an extension download them.
 
     A file is looked for in ``./data/multi30k``, in the directory that ``$MULTI30K_DIR`` names, in
-    ``earlier`` and in the cache. Both are returned packed, and of the published SHA-256.
+    ``place`` and among downloaded ones. Both are packed, and of the published SHA-256.
 
     Raises:
-        CorpusError: a file on disk is not the published one, or a download failed.
+        CorpusError: a file on disk is not the published one, or it cannot be downloaded.
     """
     src, tgt = (
-        _find(f"{split}.{lang}.gz", earlier) or _download(split, lang, earlier)
+        _find(f"{split}.{lang}.gz", place) or _download(split, lang, place)
         for lang in (src_lang, tgt_lang)
     )
     return src, tgt
 
 
 def find(
-    split: str, src_lang: str, tgt_lang: str, earlier: Path | None = None
+    split: str, src_lang: str, tgt_lang: str, place: Path | None = None
 ) -> tuple[Path, Path] | None:
     """Return what ``fetch`` finds on disk; None if it would have to download a side."""
-    src, tgt = (_find(f"{split}.{lang}.gz", earlier) for lang in (src_lang, tgt_lang))
+    src, tgt = (_find(f"{split}.{lang}.gz", place) for lang in (src_lang, tgt_lang))
     return None if src is None or tgt is None else (src, tgt)
 
 
-def _directories(earlier: Path | None) -> dict[Path, str]:
+def _directories(place: Path | None) -> dict[Path, str]:
     """Return the directories to search, each with its description for messages."""
     places = {DIRECTORY: f"{DIRECTORY}"}
     if from_user := os.environ.get("MULTI30K_DIR"):
         is_there = "" if Path(from_user).is_dir() else ", which is no directory"
         places[Path(from_user)] = f"$MULTI30K_DIR ({from_user}{is_there})"
-    if earlier is not None:
-        places.setdefault(earlier, f"{earlier}, where the run found it when it was trained")
+    if place is not None:
+        places.setdefault(place, f"{place}, where the run found it when it was trained")
     return places
 
 
-def _find(name: str, earlier: Path | None) -> Path | None:
-    for path in (directory / name for directory in _directories(earlier)):
+def _find(name: str, place: Path | None) -> Path | None:
+    for path in (directory / name for directory in _directories(place)):
         try:
             found = sha256(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -93,16 +115,17 @@ def _find(name: str, earlier: Path | None) -> Path | None:
                 f"{SHA256[name][:12]}); delete it and it is downloaded anew"
             )
         return path
-    return fetching.find(BASE_URL + name, SHA256[name])
+    url = UrlPath(BASE_URL + name)
+    return fetch_file(url, SHA256[name]) if is_here(url, SHA256[name]) else None
 
 
-def _download(split: str, lang: str, earlier: Path | None) -> Path:
+def _download(split: str, lang: str, place: Path | None) -> Path:
     name = f"{split}.{lang}.gz"
     try:
-        return fetching.fetch(BASE_URL + name, SHA256[name])
-    except CorpusError as error:
+        return fetch_file(UrlPath(BASE_URL + name), SHA256[name])
+    except (CorpusError, MissingExtraError) as error:
         raise CorpusError(
-            f"{error}; it is not in {'; nor in '.join(_directories(earlier).values())}: put "
+            f"{error}; it is not in {'; nor in '.join(_directories(place).values())}: put "
             f"{split}.de.gz and {split}.en.gz from {_WEB_PAGE} into {DIRECTORY} by hand, or into "
             "the directory that $MULTI30K_DIR names"
         ) from error

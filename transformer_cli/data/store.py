@@ -30,11 +30,14 @@ import numpy as np
 
 from transformer_cli.base.artifact import Artifact, Record
 from transformer_cli.base.errors import CorpusError, RunError, TokenizerError, TransformerCliError
-from transformer_cli.base.files import open_regular
+from transformer_cli.base.locations import open_regular
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.data.corpus import PairRange, digest_lines, fold_side
 from transformer_cli.data.token_arrays import (
     EncodedText,
     Lengths,
+    Mix,
+    Sampler,
     SrcTgt,
     TokenArray,
     count_batches,
@@ -46,8 +49,6 @@ from transformer_cli.data.training_text import (
     TextStats,
     keep_full,
 )
-from transformer_cli.data.workers import SerialExecutor
-from transformer_cli.extensions.corpora.mixing import EpochSampler, TrainingMix
 from transformer_cli.text.protocol import ProgressBar, StreamedLines, Tokenizers
 from transformer_cli.text.tokenizer import load_tokenizers
 
@@ -183,18 +184,6 @@ class EncodedStore:
                 added[: len(counts[side])] += counts[side]
                 counts[side] = added
         return SrcTgt(*counts)
-
-    def count_short_pairs(self, max_length: int, mix: TrainingMix) -> np.ndarray:
-        """Return how many pairs of each source are at most ``max_length`` long, tags included."""
-        counts = np.zeros(len(mix.sizes), np.int64)
-        first = 0
-        for lengths in self.read_lengths():
-            pairs = np.arange(first, first + len(lengths.src))
-            first += len(pairs)
-            longest = np.maximum(lengths.src + mix.count_tags(pairs), lengths.tgt)
-            short = mix.sources_of(pairs[longest <= max_length])
-            counts += np.bincount(short, minlength=len(counts))
-        return counts
 
     @contextmanager
     def _open(self, name: str) -> Iterator[BinaryIO]:
@@ -431,7 +420,7 @@ class ShardedStore:
         max_length: int,
         batch_tokens: int,
         shard_pairs: int = SHARD_PAIRS,
-        mix: TrainingMix | None = None,
+        mix: Mix | None = None,
     ) -> None:
         self._store = store
         self._mix = mix
@@ -477,7 +466,7 @@ class ShardedStore:
             TokenArray.concatenate([page.tgt for page in pages]),
         )
 
-    def sampler(self, number: int) -> EpochSampler | None:
+    def sampler(self, number: int) -> Sampler | None:
         """Return what draws the pairs of a shard; see ``ShardedText``."""
         return None if self._mix is None else self._mix.build_sampler(*self._short_pairs(number))
 

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -116,6 +116,36 @@ class EncodedText:
         return [count_batches(self.lengths, batch_tokens)]
 
 
+class Sampler(Protocol):
+    """Draws the pairs of a shard for each epoch."""
+
+    @property
+    def lengths(self) -> Lengths:
+        """Most tokens of a pair that each draw may pick."""
+
+    def pick(self, seed: int, epoch: int, shard: int) -> np.ndarray:
+        """Return the place in the shard of each draw's pair, a pure function of the arguments."""
+
+
+class Mix(Protocol):
+    """What sets parts of a training text apart: tokens before sources, and how often pairs count.
+
+    Pairs are given by their places in the whole text. Equal mixes have the same ``repr``.
+    """
+
+    def count_tags(self, pairs: np.ndarray) -> np.ndarray:
+        """Return the number of tokens put before each pair's source."""
+
+    def add_tags(self, text: "EncodedText", pairs: np.ndarray) -> "EncodedText":
+        """Return ``text``, which are these pairs, with those tokens."""
+
+    def build_sampler(self, lengths: Lengths, pairs: np.ndarray) -> Sampler | None:
+        """Return what draws from these pairs of a shard; None: each is drawn once an epoch."""
+
+    def summarize(self) -> Iterable[tuple[str, str]]:
+        """Yield labels and texts for the summary of a training."""
+
+
 def encode_pairs(pairs: Pairs, tokenizers: Tokenizers) -> EncodedText:
     """Return pairs as token ids."""
     encoded = [tokenizers.encode_pair(src, tgt) for src, tgt in pairs]
@@ -124,13 +154,12 @@ def encode_pairs(pairs: Pairs, tokenizers: Tokenizers) -> EncodedText:
 
 
 def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: ProgressBar) -> EncodedText:
-    """Return both sides of ``text`` as token ids, a source's tag before them."""
+    """Return both sides of ``text`` as token ids, a source's tag before it."""
     src_rows, tgt_rows = [], []
     src_lines = progress(text.src, "encoding")
     for src, tgt, tag in zip(src_lines, text.tgt, text.tags or repeat(None), strict=False):
         src_ids, tgt_ids = tokenizers.encode_pair(src, tgt)
-        if tag is not None:
-            src_ids = [tokenizers.tag_id(tag), *src_ids]
+        src_ids = [*tokenizers.start(tag), *src_ids]
         src_rows.append(array("i", src_ids))  # a list would take seven times as much memory
         tgt_rows.append(array("i", tgt_ids))
     return EncodedText(TokenArray.from_sentences(src_rows), TokenArray.from_sentences(tgt_rows))

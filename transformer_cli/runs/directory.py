@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from filelock import lock_descriptor
 
+from transformer_cli.base import registry
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import (
     ConfigError,
@@ -25,22 +26,21 @@ from transformer_cli.base.errors import (
     UsageError,
     find_similar,
 )
-from transformer_cli.base.files import check_no_links, is_at, is_stream, open_regular, read_json
+from transformer_cli.base.files import check_no_links, is_at, is_stream, read_json
+from transformer_cli.base.guard import find_guard
+from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.writing import TEMPORARY_END, name_path_in_error, remove_directory
 from transformer_cli.config.data_schema import SPLIT_NAME
 from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import Section
 from transformer_cli.config.yaml import is_resolved, load_config
-from transformer_cli.extensions.cluster import fence
-from transformer_cli.extensions.exchange import hub_model
-from transformer_cli.extensions.stores.objects import ObjectPath
+
+if TYPE_CHECKING:
+    from transformer_cli.runs.checkpoint import Checkpoint
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
-CORPUS, FETCHED, IMPORT, REPORT = "corpus.json", "fetched.json", "import.json", "report.html"
-GROWTH_CONFIG, GROWTH_RECORD, REPLAY = "growth.yaml", "growth.json", "replay"
-"""Of a run that was grown; see extensions/experiments/growing.py."""
-SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS = "sweep.json", "plan.json", "runs"
-"""In the directory of a sweep."""
+CORPUS, REPORT = "corpus.json", "report.html"
 
 # Data that can be made again, by directory, with the names of its files: nothing else is deleted.
 _DATA = {
@@ -49,10 +49,10 @@ _DATA = {
     "corpus": rf"{SPLIT_NAME}\.(src|tgt)|sources\.json",
 }
 ALL = (
-    *(MARK, LOCK, CONFIG, CORPUS, FETCHED, "origins.json", IMPORT, "metrics.jsonl", "curves.png"),
-    *(REPORT, *_DATA, CHECKPOINTS, "tensorboard", GROWTH_CONFIG, GROWTH_RECORD, REPLAY),
+    *(MARK, LOCK, CONFIG, CORPUS, "origins.json", "metrics.jsonl"),
+    *(REPORT, *_DATA, CHECKPOINTS, *registry.entries("run file")),
 )
-"""Everything that is written."""
+"""Everything that is written; extensions add names of theirs."""
 WRITTEN_WHOLE = {
     CHECKPOINTS: ("step-*", "average", "trial"),
     "encoded": ("store.json",),
@@ -78,48 +78,52 @@ class RunDirectory:
             raise UsageError(f"{self.path}: is no directory; a run lies on a disk, not in a store")
         self.config = self.path / CONFIG  # resolved, as YAML
         self.origins = self.path / "origins.json"  # of the settings; see config/origins.py
-        self.fetched = (
-            self.path / FETCHED
-        )  # what was fetched of the text; see extensions/stores/by_name.py
         self.tokenizer = self.path / "tokenizer"
         self.encoded = self.path / "encoded"  # the training text as token ids; see data/store.py
         self.corpus = self.path / "corpus"  # the text prepared from sources
         self.checkpoints = self.path / CHECKPOINTS
         self.lock = self.path / LOCK
         self.metrics = self.path / "metrics.jsonl"
-        self.tensorboard = self.path / "tensorboard"
-        self.curves = self.path / "curves.png"
         self.report = self.path / REPORT
 
     @property
-    def is_hub_model(self) -> bool:
-        """True if this is an exported Hugging Face Hub model; see hub_model.py."""
-        return not self.config.is_file() and (self.path / hub_model.CONFIG).is_file()
+    def exported(self) -> "ExportedModel | None":
+        """The exported model that lies here; None: this is a run, or neither."""
+        if self.config.is_file():
+            return None
+        for entry in registry.entries("exported model").values():
+            if (self.path / entry.facts["mark"]).is_file():
+                return entry.load()(self.path)  # type: ignore[no-any-return]
+        return None
 
     @property
     def is_for_ctranslate2(self) -> bool:
         """True if this is a model exported for CTranslate2."""
         return (self.path / "model.bin").is_file()
 
-    def check_not_hub_model(self) -> None:
-        """Raise a ``RunError`` if this is an exported Hub model, which has no checkpoints."""
-        if self.is_hub_model:
+    def check_not_exported(self) -> None:
+        """Raise a ``RunError`` if this is an exported model, which has no checkpoints."""
+        if self.exported:
             raise RunError(
                 f"{self.path}: is an exported model, which has no checkpoints and is not trained "
                 "on; name a run, or begin one from this model with init"
             )
 
     def load_config(self) -> Config:
-        """Return the settings of the run or the Hub model; raise ``RunError`` if it is neither."""
+        """Return the settings of the run or exported model; raise ``RunError`` if it is neither."""
         if self.is_for_ctranslate2:
             raise RunError(
                 f"{self.path}: is exported for CTranslate2, and only translate can use it, with "
                 "--engine ctranslate2; name the run that it was made of"
             )
-        if self.is_hub_model:
-            return hub_model.read_hub_config(self.path)[1]
+        if exported := self.exported:
+            return exported.load_config()
         if not self.config.is_file():
             raise MissingRunError(f"{self.path}: not a run directory, {self._why_no_run()}")
+        for name in _read_needed(self.path):
+            if not registry.is_installed(name):
+                problem = registry.describe_missing("extension", name)
+                raise RunError(f"{self.path}: was made with an extension; {problem}")
         return load_config(self.config)
 
     def _why_no_run(self) -> str:
@@ -129,12 +133,13 @@ class RunDirectory:
             for run in path.parents[:2]:
                 if (run / MARK).is_file() and (run / CONFIG).is_file():
                     return f"it lies in a run; name that: {run}"
-        if path.suffix == ".argosmodel" and path.is_file():
-            return "it is exported for Argos Translate; name the run that it was made of"
+        for entry in registry.entries("export format").values():
+            if path.is_file() and path.suffix == entry.facts.get("suffix"):
+                reader = entry.facts["reader"]
+                return f"it is exported for {reader}; name the run that it was made of"
         place = path if path.is_dir() else parent
         if path.is_dir():
-            # A sweep's runs are at runs/POINT/seed-N, and the text that they share in its data.
-            for pattern in ("*", "*/*", f"{SWEEP_RUNS}/*/*", f"*/{SWEEP_RUNS}/*/*"):
+            for pattern in ("*", "*/*", *_patterns_of_collections()):
                 found = sorted(_find_runs(path, pattern))
                 if found:
                     named = ", ".join(map(str, found[:_MOST_NAMED]))
@@ -148,7 +153,7 @@ class RunDirectory:
 
     def check_is_run_or_empty(self) -> None:
         """Check that the directory holds a run or nothing."""
-        self.check_not_hub_model()
+        self.check_not_exported()
         # A stranger's links could make us change any file. ``report`` takes no lock, and replaces
         # its page whatever it is.
         check_no_links(self.path, set(ALL) - {REPORT})
@@ -179,19 +184,60 @@ class RunDirectory:
             remove_directory(directory)
 
 
+class ExportedModel(Protocol):
+    """A directory that is no run, but holds the weights and settings of one."""
+
+    record: Path
+    """The file that has the SHA-256 of the weights."""
+
+    def load_config(self) -> Config:
+        """Return the settings of the run that was exported."""
+
+    def open_weights(self) -> "Checkpoint":
+        """Return the weights as a checkpoint; check that they belong to the tokenizer here."""
+
+
+def _patterns_of_collections() -> Iterator[str]:
+    """Yield where runs lie in the directories that extensions fill with runs, and around those."""
+    for entry in registry.entries("run collection").values():
+        yield from (entry.facts["runs"], f"*/{entry.facts['runs']}")
+
+
 def _find_runs(directory: Path, pattern: str) -> Iterator[Path]:
-    """Yield runs whose paths in a directory match a pattern, but for the shared data of sweeps."""
+    """Yield runs whose paths in a directory match a pattern, without what they share."""
+    collections = [entry.facts for entry in registry.entries("run collection").values()]
     for config in islice(directory.glob(f"{pattern}/{CONFIG}"), _MAX_RUNS):
         run = config.parent
-        if not (run.parent.name == "data" and (run.parents[1] / SWEEP_MARK).is_file()):
+        if not any(
+            run.parent.name == facts["shared"] and (run.parents[1] / facts["mark"]).is_file()
+            for facts in collections
+        ):
             yield run
 
 
-def write_mark(run: Path) -> None:
-    """Mark a directory as a run unless it is marked."""
-    if not is_run(run):
+def write_mark(run: Path, config: Config | None = None) -> None:
+    """Mark a directory as a run, with the extensions that its settings belong to, unless it is."""
+    needed = [] if config is None else sorted(_find_owners(config))
+    if not is_run(run) or _read_needed(run) != needed:
         mark = {"format": _FORMAT, "program": "transformer-cli", "version": __version__}
-        write_text(run / MARK, json.dumps(mark) + "\n")
+        write_text(run / MARK, json.dumps(mark | ({"extensions": needed} if needed else {})) + "\n")
+
+
+def _find_owners(section: Section) -> set[str]:
+    """Return the extensions that a section of settings, or one in it, belongs to."""
+    owners = set(filter(None, map(registry.owner_of, type(section).__mro__)))
+    for value in dict(section).values():
+        if isinstance(value, Section):
+            owners |= _find_owners(value)
+    return owners
+
+
+def _read_needed(run: Path) -> list[str]:
+    """Return the extensions that a run needs, as its mark has them."""
+    match read_json(run / MARK):
+        case {"extensions": [*names]}:
+            return [str(name) for name in names]
+    return []
 
 
 def is_run(run: Path) -> bool:
@@ -220,6 +266,8 @@ def check_config_files(run: Path, files: Sequence[Path]) -> None:
         path, directory = file.resolve(), run.resolve()
         if not any(path.is_relative_to(directory / name) for name in ALL):
             continue
+        if path.parent == directory and path.name in registry.entries("run file"):
+            continue  # an extension wrote it there, and no training writes it
         if path != directory / CONFIG or file != files[0]:
             raise ConfigError(
                 f"{file}: settings are read from it, and it lies where this run is written; "
@@ -239,7 +287,7 @@ def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> No
     """
     runs = map(RunDirectory, read)  # what is none is an error of its own, later
     models = {run.path.resolve() for run in runs if run.config.is_file() or run.is_for_ctranslate2}
-    if isinstance(path, ObjectPath) or (is_stream(path) and not path.is_dir()):
+    if is_url(path) or (is_stream(path) and not path.is_dir()):
         return
     named = Path(
         os.path.normpath(path.absolute())
@@ -250,17 +298,6 @@ def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> No
         is_marked = isinstance(mark, dict) and mark.get("program") == "transformer-cli"
         if is_marked or parent in models:
             raise UsageError(f"{option} {path}: lies in the run or model {parent}; write elsewhere")
-
-
-def find_import_source(run: RunDirectory) -> str | None:
-    """Return the name of the model that ``run`` was imported from, or began with; None: neither.
-
-    It is the Hub's name with the commit, or a directory's name without its path, which is private.
-    """
-    match read_json(run.path / IMPORT):
-        case {"source": str() as source, "revision": revision}:
-            return f"{source} at commit {revision}" if revision else Path(source).name
-    return None
 
 
 # Longer than a check holds the lock, and shorter than any training.
@@ -291,17 +328,17 @@ def lock_run(run: RunDirectory) -> Iterator[None]:
 
 @contextmanager
 def lock_directory(
-    path: Path, patience: float = _RETRY_SECONDS, is_fenced: bool = False
+    path: Path, patience: float = _RETRY_SECONDS, is_guarded: bool = False
 ) -> Iterator[int]:
     """Lock a directory, made if it is not there, while the block runs; wait ``patience`` seconds.
 
     Yielded is the lock's descriptor: a process that has it open holds the lock, too. The operating
     system releases it however the process ends; the file stays, and names the last holder. A
-    process that this one has replaced loses its lock. ``is_fenced``: all that is written there is a
-    job's, and a disk without locks will do.
+    process that this one has replaced loses its lock. ``is_guarded``: a guard watches over all that
+    is written there, so a disk without locks will do.
     """
-    job = fence.job_file()
-    whose = "" if job is None else f" ({job})"
+    guard = find_guard()
+    whose = f" ({guard.job()})" if guard else ""
     lock = path / LOCK
     while True:
         try:
@@ -311,7 +348,7 @@ def lock_directory(
             where = lock if error.errno == errno.EMLINK else path
             raise RunError(f"{where}: cannot be written: {error.strerror}") from error
         with file:
-            if not _lock(path, file, patience, is_fenced):
+            if not _lock(path, file, patience, is_guarded):
                 lock.unlink(missing_ok=True)  # so that the next try makes another file
             if not is_at(file, lock):
                 continue  # or its holder has renamed the directory meanwhile
@@ -324,19 +361,19 @@ def lock_directory(
             return
 
 
-def _lock(path: Path, file: BinaryIO, patience: float, is_fenced: bool = False) -> bool:
+def _lock(path: Path, file: BinaryIO, patience: float, is_guarded: bool = False) -> bool:
     """Lock a file; return False if its holder is one that this job's process has replaced."""
-    job = fence.job_file()
+    guard = find_guard()
     # It may be held by a check, or by what a killed process had started.
-    deadline = time.monotonic() + (patience if job is None else fence.PATIENCE)
+    deadline = time.monotonic() + (guard.patience if guard else patience)
     try:
         while not (is_ours := lock_descriptor(file.fileno(), blocking=False)):
             if time.monotonic() >= deadline:
                 break
             time.sleep(_RETRY_SECONDS)
     except OSError as error:
-        if is_fenced or job is not None:
-            return True  # the fence will do
+        if is_guarded or guard:
+            return True  # the guard will do
         raise RunError(
             f"{path}: cannot be locked: {error.strerror}; choose a directory on a local disk"
         ) from error
@@ -345,7 +382,7 @@ def _lock(path: Path, file: BinaryIO, patience: float, is_fenced: bool = False) 
     # Windows lets nobody else read the first byte, which is locked.
     file.seek(1 if sys.platform == "win32" else 0)
     holder = file.read(10_000).decode(errors="replace").strip() or "another process"
-    if job is not None and holder.endswith(f" ({job})"):
-        fence.check()
+    if guard and holder.endswith(f" ({guard.job()})"):
+        guard.check()
         return False
     raise RunInUseError(f"{path}: in use by {holder}; wait for it, or use another directory")

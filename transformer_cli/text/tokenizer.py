@@ -1,41 +1,40 @@
 """A directory of tokenizers: its manifest, tokenizer.json; how it is learned, copied and loaded.
 
-Each kind is a module in ``text/kinds`` with a manifest of its own, which inherits from these.
+A kind of tokenizer is a subclass of ``TokenizerManifest``: words and SentencePiece here, and those
+that extensions provide as ``tokenizer``.
 """
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from transformer_cli.base import registry
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.base.files import read_small, sha256
 from transformer_cli.base.writing import whole_file
-from transformer_cli.config.data_schema import TagName
-from transformer_cli.config.tokenizer_schema import (
-    HuggingFaceConfig,
-    SentencePieceConfig,
-    TokenizerConfig,
-    WordPieceConfig,
+from transformer_cli.config.schema import Config
+from transformer_cli.config.tokenizer_schema import TokenizerConfig, TokenizerSection
+from transformer_cli.text.protocol import (
+    CodecKind,
+    Lines,
+    ProgressBar,
+    StreamedLines,
+    Tokenizer,
+    Tokenizers,
 )
-from transformer_cli.extensions.constraints.protection import (
-    GROUPS,
-    PlaceholderPattern,
-    ProtectedParts,
-)
-from transformer_cli.extensions.constraints.reserved import ReservedTokenizers, without_slots
-from transformer_cli.text.kinds import import_kind
-from transformer_cli.text.normalization import describe_lost_characters
-from transformer_cli.text.protocol import Lines, ProgressBar, StreamedLines, Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import SpecialIds
 
 MANIFEST_NAME = "tokenizer.json"
+_KINDS = ("words", "sentencepiece")
 _TRAITS = ("letterless", "copied")
 MAX_TOKENIZER_BYTES = 1 << 28  # of a vocabulary or a model, many times the largest ones in use
 
@@ -44,8 +43,34 @@ Side = Literal["src", "tgt", "joint"]
 FileName = Annotated[str, Field(pattern=r"^(src|tgt|joint)(\.[a-z]+)+$")]
 
 
+def find_codec(name: str) -> CodecKind:
+    """Return the codec of a name; raise ValueError if nothing provides it."""
+    entry = registry.find("codec", name)
+    if entry is None:
+        raise ValueError(registry.describe_missing("codec", name))
+    codec: CodecKind = entry.load()
+    return codec
+
+
+def describe_codecs(config: Config) -> dict[str, Any]:
+    """Return the records of the codecs that a configuration asks for, by their names."""
+    found = {name: find_codec(name).describe(config) for name in sorted(registry.entries("codec"))}
+    return {name: record for name, record in found.items() if record}
+
+
+def searches_again(config: Config) -> bool:
+    """Return whether a codec may have lines searched again, with a beam."""
+    return any(find_codec(name).searches_again(config) for name in registry.entries("codec"))
+
+
+def _check_codecs(records: dict[str, Any]) -> dict[str, Any]:
+    for name, record in records.items():
+        find_codec(name).check(record)
+    return records
+
+
 class TokenizerManifest(BaseModel):
-    """The keys of tokenizer.json that all kinds have; a kind's own ones follow."""
+    """The keys of tokenizer.json that all kinds have; a kind adds its own, and ``kind``."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -57,19 +82,26 @@ class TokenizerManifest(BaseModel):
     learned_from: str
     """SHA-256 of the training text that the tokenizers were learned from or are used with."""
     sha256: dict[FileName, str]
-    protect: ProtectedParts = []  # placeholders that reserved tokens stand for
-    tags: list[TagName] = []  # reserved tokens, in the order of their ids
-    terms: bool = False  # whether marks of terms follow them
+    codecs: Annotated[dict[str, Any], AfterValidator(_check_codecs)] = {}
+    """The records of what ids behind those of text stand for; see ``CodecKind``."""
     letterless: bool = False  # this and the next are of the training text; see ``TextStats``
     copied: bool = False
 
+    @classmethod
+    @abstractmethod
+    def learn(cls, config: Any, text: "TrainingText", directory: Path) -> Self:
+        """Learn tokenizers, or copy the files that ``config`` names; return the manifest, unsaved.
+
+        ``config`` are the settings of this kind; the files go into ``directory``, which exists.
+        """
+
     @abstractmethod
     def load(self, directory: Path) -> Tokenizers:
-        """Load the tokenizers of a directory, without reserved tokens, checking its files."""
+        """Load the tokenizers of a directory, without codecs, checking its files."""
 
     def save(self, directory: Path) -> None:
         """Write tokenizer.json: the last file, so that a directory with it is complete."""
-        optional = ("protect", "tags", "terms", "letterless", "copied", "specials")
+        optional = ("codecs", "letterless", "copied", "specials")
         empty = {key for key in optional if not getattr(self, key, None)}
         text = self.model_dump_json(indent=2, exclude=empty)
         write_text(directory / MANIFEST_NAME, f"{text}\n")
@@ -105,7 +137,7 @@ class SideFilesManifest(TokenizerManifest):
         """Return the tokenizer of a model file's bytes."""
 
     def load(self, directory: Path) -> Tokenizers:
-        """Load the tokenizers of a directory, without reserved tokens, checking its files."""
+        """Load the tokenizers of a directory, without codecs, checking its files."""
         is_joint = self.file_name("joint") in self.sha256
         sides: list[Side] = ["joint"] if is_joint else ["src", "tgt"]
         paths = [directory / self.file_name(side) for side in sides]
@@ -139,9 +171,9 @@ class SideFilesManifest(TokenizerManifest):
         return cls(lowercase=lowercase, learned_from=text_sha256, specials=specials, sha256=sums)
 
     @classmethod
-    def learn(
+    def learn_sides(
         cls,
-        config: SentencePieceConfig | WordPieceConfig,
+        config: TokenizerSection,
         text: "TrainingText",
         directory: Path,
         learn_model: Callable[[Any, Lines, str, ProgressBar], bytes],
@@ -149,14 +181,14 @@ class SideFilesManifest(TokenizerManifest):
         """Learn a model of each side, or a joint one, and write it into ``directory``."""
         models = (
             (side, learn_model(config, lines, label, text.progress))
-            for side, lines, label in text.sides(config.joint)
+            for side, lines, label in text.sides(config.one_vocabulary)
         )
         return cls.write(models, directory, config.lowercase, text.sha256)
 
     @classmethod
     def copy_files(
         cls,
-        config: SentencePieceConfig | HuggingFaceConfig,
+        config: TokenizerSection,
         text: "TrainingText",
         directory: Path,
         find_specials: Callable[[bytes, Path], SpecialIds],
@@ -192,7 +224,7 @@ class TrainingText:
     sha256: str
     progress: ProgressBar
     warn: Callable[[str, str], None] | None = None
-    """Shows a warning about a setting; None: nobody asks whether characters survive."""
+    """Shows a warning about a setting; None: nobody asks what is odd about the tokenizers."""
     traits: Mapping[str, bool] = field(default_factory=dict)
 
     def sides(self, joint: bool) -> list[tuple[Side, Lines, str]]:
@@ -207,59 +239,49 @@ def learn_tokenizers(
     config: TokenizerConfig,
     text: TrainingText,
     directory: Path,
-    tags: Sequence[str] = (),
-    has_terms: bool = False,
+    codecs: Mapping[str, Any] = MappingProxyType({}),
 ) -> Tokenizers:
     """Learn both sides' tokenizers and write their files into a directory that exists.
 
-    ``tags`` are names of reserved tokens, sorted, which sources begin with; with ``has_terms``,
-    there are marks of terms.
+    ``codecs`` are records by name, as ``describe_codecs`` returns them.
     """
-    own = [each for each in config.protect if isinstance(each, PlaceholderPattern)]
-    protect = [*(group for group in GROUPS if group in config.protect), *dict.fromkeys(own)]
-    if protect:
-        src, tgt = (without_slots(text.src, text.tgt, protect, side) for side in (0, 1))
+    for name, record in codecs.items():
+        src, tgt = find_codec(name).text_to_learn(record, text.src, text.tgt)
         text = replace(text, src=src, tgt=tgt)
-    manifest: TokenizerManifest = import_kind(config.kind).learn(config, text, directory)
-    reserved = {"protect": protect, "tags": list(tags), "terms": has_terms, **text.traits}
-    manifest.model_copy(update=reserved).save(directory)
+    manifest: TokenizerManifest = find_kind(config.kind).learn(config, text, directory)
+    manifest.model_copy(update={"codecs": dict(codecs), **text.traits}).save(directory)
     if text.warn is not None and config.kind != "words":
         made = manifest.load(directory)
-        sides = zip((made.src, made.tgt), (text.src, text.tgt), strict=True)
-        if lost := describe_lost_characters(config, sides):
-            text.warn("tokenizer", lost)
+        sides = [(made.src, text.src), (made.tgt, text.tgt)]
+        for check in registry.entries("tokenizer check").values():
+            if found := check.load()(config, sides):
+                text.warn("tokenizer", found)
     return load_tokenizers(directory)
 
 
 def learns_from_sample(config: TokenizerConfig) -> bool:
     """Return whether such tokenizers are learned from ``MOST_LINES`` of a larger text."""
-    return not config.files and bool(import_kind(config.kind).Manifest.learns_from_sample)
+    return not config.files and find_kind(config.kind).learns_from_sample
 
 
 def copy_tokenizers(
     source: Path,
     text_sha256: str,
     directory: Path,
-    tags: Sequence[str] = (),
-    has_terms: bool = False,
+    codecs: Mapping[str, Any] = MappingProxyType({}),
     traits: Mapping[str, bool] | None = None,
 ) -> Tokenizers:
-    """Copy the tokenizers in ``source`` to use them with another training text, and these tags.
+    """Copy the tokenizers in ``source`` to use them with another training text.
 
+    ``codecs`` are the records of what the copy must have; see ``describe_codecs``.
     ``traits`` are those of the other text; see ``TrainingText``. None: the text is the same.
     """
     manifest = _load_manifest(source)
-    if has_terms and not manifest.terms:
-        raise TokenizerError(
-            f"{source}: has no marks of terms, and a vocabulary cannot grow; leave out data.terms, "
-            "or train without init"
-        )
-    if missing := [tag for tag in tags if tag not in manifest.tags]:
-        known = f"only {', '.join(manifest.tags)}" if manifest.tags else "none"
-        raise TokenizerError(
-            f"{source}: has no tag '{missing[0]}', but {known}; a vocabulary cannot grow, so leave "
-            "the tag out of the sources, or train without init"
-        )
+    for name, wanted in codecs.items():
+        try:
+            find_codec(name).check_reuse(manifest.codecs.get(name, {}), wanted)
+        except ValueError as error:
+            raise TokenizerError(f"{source}: {error}, or train without init") from error
     for name in manifest.sha256:
         data = manifest.read_checked(source / name)
         with whole_file(directory / name) as temporary:
@@ -268,16 +290,27 @@ def copy_tokenizers(
     return load_tokenizers(directory)
 
 
+def find_kind(kind: str) -> type[TokenizerManifest]:
+    """Return a kind's class; raise ValueError if nothing provides it."""
+    if kind in _KINDS:
+        found: type[TokenizerManifest] = import_module(f"transformer_cli.text.{kind}").Manifest
+        return found
+    if entry := registry.find("tokenizer", kind):
+        extended: type[TokenizerManifest] = entry.load()
+        return extended
+    raise ValueError(registry.describe_missing("kind of tokenizer", kind))
+
+
 class _AnyManifest(BaseModel):
-    kind: Annotated[Any, AfterValidator(import_kind)]
+    kind: Annotated[Any, AfterValidator(find_kind)]
 
 
 def _load_manifest(directory: Path) -> TokenizerManifest:
     path = directory / MANIFEST_NAME
     data = _read_file(path)
     try:
-        module = _AnyManifest.model_validate_json(data).kind
-        manifest: TokenizerManifest = module.Manifest.model_validate_json(data)
+        kind: type[TokenizerManifest] = _AnyManifest.model_validate_json(data).kind
+        manifest = kind.model_validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
@@ -293,8 +326,9 @@ def load_tokenizers(directory: Path) -> Tokenizers:
     manifest = _load_manifest(directory)
     traits = {key: getattr(manifest, key) for key in _TRAITS}
     tokenizers = replace(manifest.load(directory), **traits)
-    reserved = manifest.protect, manifest.tags, manifest.terms
-    return ReservedTokenizers.of(tokenizers, *reserved) if any(reserved) else tokenizers
+    for name, record in sorted(manifest.codecs.items()):
+        tokenizers = find_codec(name).open(tokenizers, record)
+    return tokenizers
 
 
 def have_same_tokenizers(first: Path, second: Path) -> bool:

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import torch
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, CorpusError, RunError
 from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.base.writing import whole_directory
-from transformer_cli.config.data_schema import CorpusData, tag_names
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
-from transformer_cli.data.sources import open_training_text
+from transformer_cli.data.sources import open_kind, open_training_text
 from transformer_cli.data.store import (
     EncodedStore,
     Load,
@@ -27,12 +28,8 @@ from transformer_cli.data.store import (
     store_artifact,
     write_store,
 )
-from transformer_cli.data.token_arrays import EncodedText, encode_text
+from transformer_cli.data.token_arrays import EncodedText, Mix, encode_text
 from transformer_cli.data.training_text import MIN_PAIRS_FOR_WORKERS, StreamedText
-from transformer_cli.data.workers import SerialExecutor
-from transformer_cli.extensions.constraints.inline_terms import InlineTerms, Lexicon, sample_pairs
-from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
-from transformer_cli.extensions.corpora.mixing import TrainingMix
 from transformer_cli.model.transformer import build_model, load_weights
 from transformer_cli.runs import initialize
 from transformer_cli.runs.checkpoint import list_checkpoints
@@ -41,7 +38,7 @@ from transformer_cli.runs.trained_model import check_init, open_checkpoint
 from transformer_cli.text import tokenizer
 from transformer_cli.text.protocol import MOST_LINES, ProgressBar, Tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.forecast import check_memory
+from transformer_cli.training.memory import check_memory
 from transformer_cli.training.texts import (
     Callbacks,
     Texts,
@@ -49,8 +46,8 @@ from transformer_cli.training.texts import (
     Warn,
     audit_texts,
     find_mix,
-    has_sources,
-    prepare_sources,
+    has_prepared,
+    prepare_text,
     read_val,
 )
 from transformer_cli.training.trainer import Trainer
@@ -64,7 +61,7 @@ class PreparedData:
     tokenizers: Tokenizers
     train: EncodedStore
     val: EncodedText
-    mix: TrainingMix | None = None  # None: all sources of the training text are alike
+    mix: Mix | None = None  # None: all sources of the training text are alike
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:
@@ -162,20 +159,18 @@ def _prepare_tokenizers(
         return tokenizer.load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
         run.remove_data(run.tokenizer, run.encoded)
-    tags, has_terms = tag_names(config.data), config.data.terms > 0
+    codecs = tokenizer.describe_codecs(config)
     with whole_directory(run.tokenizer) as directory:
         if config.init is not None:
             source = RunDirectory(config.init).tokenizer
-            of_copy = directory, tags, has_terms, traits
-            return tokenizer.copy_tokenizers(source, text_sha256, *of_copy)
+            return tokenizer.copy_tokenizers(source, text_sha256, directory, codecs, traits)
         is_sampled = len(text) > MOST_LINES and tokenizer.learns_from_sample(config.tokenizer)
         lines = text.sample(MOST_LINES, executor) if is_sampled else text
         languages = config.data.src_lang, config.data.tgt_lang
         learned_from = tokenizer.TrainingText(
             *languages, lines.src, lines.tgt, text_sha256, progress, warn, traits
         )
-        of_text = learned_from, directory, tags, has_terms
-        return tokenizer.learn_tokenizers(config.tokenizer, *of_text)
+        return tokenizer.learn_tokenizers(config.tokenizer, learned_from, directory, codecs)
 
 
 def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -> bool:
@@ -203,7 +198,7 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
 
 
 def select_training_pairs(
-    config: Config, store: EncodedStore, mix: TrainingMix | None = None
+    config: Config, store: EncodedStore, mix: Mix | None = None
 ) -> ShardedStore:
     """Return the pairs that are not longer than ``training.max_length``, in shards."""
     pairs = _shard(config, store, mix)
@@ -215,22 +210,20 @@ def select_training_pairs(
     return pairs
 
 
-def _shard(config: Config, store: EncodedStore, mix: TrainingMix | None) -> ShardedStore:
+def _shard(config: Config, store: EncodedStore, mix: Mix | None) -> ShardedStore:
     return ShardedStore(store, config.training.max_length, config.training.batch_tokens, mix=mix)
 
 
 def build_augmentation(
     config: Config, tokenizers: Tokenizers, store: EncodedStore
 ) -> Augmentation | None:
-    """Return what terms, BPE-dropout and concatenation do to a batch; None: it stays as it is."""
+    """Return what is done to each batch, anew in each epoch; None: it stays as it is."""
     settings = config.training
     rates = (settings.src_bpe_dropout, settings.tgt_bpe_dropout)
-    steps: list[Augmentation] = []
-    if config.data.terms:
-        assert isinstance(tokenizers, ReservedTokenizers)
-        lexicon = Lexicon.learn(sample_pairs(store), tokenizers.src.size)
-        terms = config.data.terms, settings.max_length
-        steps.append(InlineTerms(tokenizers.src, lexicon, *terms))
+    # Those of extensions return None if the configuration does not ask for them.
+    added = (entry.load() for entry in registry.entries("augmentation").values())
+    found = (build(config, tokenizers, store) for build in added)
+    steps: list[Augmentation] = [step for step in found if step is not None]
     if any(rates):
         steps.append(BpeDropout(tokenizers.src, tokenizers.tgt, *rates, settings.max_length))
     if settings.concatenate:
@@ -254,19 +247,18 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterato
         yield open_prepared_data(config, run, report.progress)
         return
     check_init(config, run, overwrite)
-    # Of kind corpus, there is no text before the sources are read into the run.
-    is_of_sources = isinstance(config.data, CorpusData)
+    is_kept = open_kind(config.data).keeps_text
     with ExitStack() as workers:
         executor = workers.enter_context(request.open_executor())
-        texts = None if is_of_sources else audit_texts(request, run, report, executor)
+        texts = None if is_kept else audit_texts(request, run, report, executor)
         beginning = (run, config, overwrite, origins, report.log, request.is_training)
         with initialize.begin_run(*beginning):
             initialize.record_corpus_directory(run, config.data)
             if texts is None:
-                prepare_sources(config.data, run, report.pairs, report.log, executor)
+                prepare_text(config.data, run, report.pairs, report.log, executor)
                 texts = audit_texts(request, run, report, executor)
             data = prepare_data(config, texts, run, report.progress, executor, report.warn)
-            initialize.record_fetched(run, config)
+            initialize.record_provenance(run, config)
             workers.close()  # before the model needs their memory
             ranks.barrier()
             yield data
@@ -298,10 +290,10 @@ def _prepare_dry(
     if can_reuse:
         initialize.check_resumable(run, config)
         can_reuse = not initialize.is_data_outdated(run, config)
-    is_of_sources = isinstance(config.data, CorpusData)
+    is_kept = open_kind(config.data).keeps_text
     texts = None
     with request.open_executor() as executor:
-        if not is_of_sources or (can_reuse and has_sources(config.data, run)):
+        if not is_kept or (can_reuse and has_prepared(config.data, run)):
             texts = audit_texts(request, run, report, executor)
             text_sha256 = texts.train.stats.text_sha256
             can_reuse = can_reuse and _can_reuse_tokenizers(config, run, text_sha256)
@@ -311,8 +303,8 @@ def _prepare_dry(
                 return None, run
         temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
         trial = RunDirectory(Path(stack.enter_context(temporary)))
-        if texts is None or is_of_sources:
-            prepare_sources(config.data, trial, report.pairs, report.log, executor)
+        if texts is None or is_kept:
+            prepare_text(config.data, trial, report.pairs, report.log, executor)
             texts = audit_texts(request, trial, report, executor)
         return prepare_data(config, texts, trial, report.progress, executor, report.warn), trial
 

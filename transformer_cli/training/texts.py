@@ -1,33 +1,30 @@
 """The texts of an experiment: prepared from sources, audited, and how they are mixed."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Executor
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-import numpy as np
-
+from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, RunError
-from transformer_cli.config.data_schema import (
-    MAX_WEIGHT,
-    CorpusData,
-    DataConfig,
-    Replay,
-    added_sources,
-    find_replay,
-)
+from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import PairProgress, ParallelText, without_blank_pairs
-from transformer_cli.data.sources import load_split, open_training_text
+from transformer_cli.data.corpus import PairProgress, ParallelText, concatenate, without_blank_pairs
+from transformer_cli.data.kinds import Preparation
+from transformer_cli.data.sources import (
+    find_mixing,
+    load_split,
+    open_kind,
+    open_training_parts,
+    open_training_text,
+)
 from transformer_cli.data.store import EncodedStore, read_stats
-from transformer_cli.data.training_text import StreamedText, TextStats
-from transformer_cli.extensions.checks.text_audit import TextAudit
-from transformer_cli.extensions.corpora import prepared
-from transformer_cli.extensions.corpora.mixing import TrainingMix
-from transformer_cli.extensions.corpora.preparing import has_changed, is_prepared, prepare_corpus
+from transformer_cli.data.token_arrays import Mix
+from transformer_cli.data.training_text import StreamedText, TextCheck, TextStats
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
@@ -73,29 +70,57 @@ class Callbacks(NamedTuple):
     log: Callable[[str], object]
 
 
+class ExperimentCheck(TextCheck, Protocol):
+    """Checks the text of an experiment, the training text in the pass that reads it anyway.
+
+    Any method may refuse it by a CorpusError.
+    """
+
+    notes: list[str]
+    """Warnings, a line each, which begin with a split's name and a colon."""
+    details: list[str]
+    """Lines to be logged."""
+
+    def check_scored(self) -> None:
+        """Check the texts that are not trained on."""
+
+    def conclude(self, text_sha256: str, is_known: bool) -> None:
+        """Conclude from what was seen of the training text, which ``is_known`` from before."""
+
+
 def audit_texts(
     request: TrainRequest, run: RunDirectory, report: Callbacks, executor: Executor
 ) -> Texts:
-    """Check and audit an experiment's texts, which are in ``run`` if they are of sources."""
-    data = request.config.data
+    """Read an experiment's texts, some of which ``run`` may keep, and have them checked.
+
+    An extension checks them by an entry of the interface ``text_check``, whose ``load`` returns an
+    ``ExperimentCheck`` given the data, the place of its text, the training texts by name,
+    ``allow``, which is whether the user insists on them, and ``is_begun``, whether there are
+    checkpoints.
+    """
+    data, place = request.config.data, corpus_directory(run)
     is_begun = not request.overwrite and bool(list_checkpoints(run.checkpoints))
-    audit = TextAudit(data, request.allow_suspect_data, is_begun, corpus_directory(run))
-    if is_begun and isinstance(data, CorpusData) and has_changed(data, run.corpus):
-        report.warn(
-            "data.sources",
-            "the text has changed since the run began, and the run goes on with what it was; "
-            "for the new text, choose another --run-dir, or start anew with --overwrite",
-        )
+    about = {"allow": request.allow_suspect_data, "is_begun": is_begun}
+    parts = open_training_parts(data, place)
+    entries = registry.entries("text_check").values()
+    checks: list[ExperimentCheck] = [entry.load()(data, place, parts, **about) for entry in entries]
+    notes = [open_kind(data).find_change(run.corpus)] if is_begun else []
     try:
-        audit.look_at_scored()
-        train = audit.read_training_text(read_stats(run.encoded), executor)
-        return read_val(data, train, audit.earlier)
+        for check in checks:
+            check.check_scored()
+        known = read_stats(run.encoded)
+        train = StreamedText.of(concatenate(*parts.values()), known, executor, checks)
+        text_sha256 = train.stats.text_sha256
+        for check in checks:
+            check.conclude(text_sha256, known is not None and known.text_sha256 == text_sha256)
+        return read_val(data, train, place)
     finally:
-        for note in audit.notes:
+        notes += [note for check in checks for note in check.notes]
+        for note in filter(None, notes):
             where, _, finding = note.partition(": ")
             report.warn(where, finding)
-        for each in audit.near:
-            report.log(f"{each.name}: {each.describe()}")
+        for detail in (detail for check in checks for detail in check.details):
+            report.log(detail)
 
 
 def read_texts(data: DataConfig, known: TextStats | None = None) -> Texts:
@@ -112,132 +137,35 @@ def read_val(data: DataConfig, train: StreamedText, directory: Path | None = Non
     return Texts(train, val, blank_in_val)
 
 
-def prepare_sources(
+def prepare_text(
     data: DataConfig,
     run: RunDirectory,
     progress: PairProgress,
     log: Callable[[str], object],
     executor: Executor | None = None,
 ) -> None:
-    """Read, filter and split the sources, if the data has any, into the locked run.
-
-    A run that has checkpoints goes on with its own corpus, whatever became of the sources.
-    """
-    if not isinstance(data, CorpusData):
-        return
+    """Write the text that the locked run keeps of its own, if the data's kind needs that."""
+    is_begun = bool(list_checkpoints(run.checkpoints))
+    clear = partial(run.remove_data, run.corpus)
     try:
-        if has_sources(data, run):
-            is_begun = bool(list_checkpoints(run.checkpoints))
-            for split in prepared.update_given_splits(data, run.corpus, is_begun):
-                log(_describe_split(split))
-            return
-        run.remove_data(run.corpus)
-        record = prepare_corpus(data, run.corpus, progress, executor)
+        open_kind(data).prepare(Preparation(run.corpus, is_begun, clear, progress, log, executor))
     except OSError as error:
         raise RunError(f"{run.corpus}: cannot be written: {error.strerror or error}") from error
-    for line in describe_record(record):
-        log(line)
 
 
-def has_sources(data: DataConfig, run: RunDirectory) -> bool:
-    """Return whether the run's corpus is of the sources as they are, or is trained on already."""
-    record = prepared.read_corpus_record(run.corpus)
-    if not isinstance(data, CorpusData):
-        return False
-    if record is None:
-        if run.corpus.is_dir() and list_checkpoints(run.checkpoints):
-            raise RunError(
-                f"{run.corpus / prepared.RECORD}: missing, damaged or of another version, and what "
-                "it tells of the run's text is needed; restore it, or start anew with --overwrite"
-            )
-        return False
-    damage = prepared.find_damage(run.corpus, record, record.drawn)
-    if not list_checkpoints(run.checkpoints):
-        return damage is None and is_prepared(data, run.corpus)
-    if damage is None:
-        return True
-    with suppress(CorpusError):  # a source is gone
-        if is_prepared(data, run.corpus):
-            return False  # it can be made again
-    raise prepared.lost_text_error(damage)
-
-
-def describe_record(record: prepared.CorpusRecord) -> Iterable[str]:
-    """Yield a line about each source: how many pairs it has, and how many are kept."""
-    for source in record.sources:
-        kept = ", ".join(f"{count:,} {split}" for split, count in source.kept.items()) or "none"
-        left_out = [f"{count:,} {name}" for name, count in source.removed.items()]
-        reasons = ", ".join(filter(None, [*left_out, _describe_bad(source)])) or "none"
-        yield f"{source.name}: {source.pairs:,} pairs; kept: {kept}; left out: {reasons}"
-    yield from map(_describe_split, record.given.values())
-
-
-def _describe_split(split: prepared.ExplicitSplit) -> str:
-    return f"{split.name}: {split.pairs:,} pairs; left out: {_describe_bad(split) or 'none'}"
-
-
-def _describe_bad(source: prepared.SourceRecord | prepared.ExplicitSplit) -> str:
-    why = f" ({source.first_bad})" if source.first_bad else ""
-    return f"{source.bad:,} that cannot be read{why}" if source.bad else ""
+def has_prepared(data: DataConfig, run: RunDirectory) -> bool:
+    """Return whether ``prepare_text`` would leave the run's text as it is."""
+    return open_kind(data).has_prepared(run.corpus, bool(list_checkpoints(run.checkpoints)))
 
 
 def find_mix(
     config: Config,
-    corpus: Path | None,
+    place: Path | None,
     stats: TextStats,
     tokenizers: Tokenizers,
     store: EncodedStore,
-) -> TrainingMix | None:
-    """Return weights and tags of the sources of the training text; None: they are all alike."""
-    data = config.data
-    added = [(source.weight, source.tag) for source in added_sources(data).values()]
-    if isinstance(data, CorpusData):
-        record = None if corpus is None else prepared.read_corpus_record(corpus)
-        if record is None:
-            raise CorpusError(f"{corpus}: the record of the sources is missing or damaged")
-        sizes = [source.kept.get("train", 0) for source in record.sources] + stats.parts[1:]
-        settings = [*((source.weight, source.tag) for source in data.sources), *added]
-    else:
-        sizes = stats.parts
-        settings = [(1.0, None), *added]
-    replay = find_replay(data)
-    if replay is None and all(setting == (1.0, None) for setting in settings):
-        return None
-    weights, tags = zip(*settings, strict=True)
-    ids = tuple(None if tag is None else tokenizers.tag_id(tag) for tag in tags)
-    mix = TrainingMix(tuple(sizes), weights, ids)
-    return mix if replay is None else _weigh_replay(replay, mix, store, config.training.max_length)
-
-
-def _weigh_replay(
-    replay: Replay, mix: TrainingMix, store: EncodedStore, max_length: int
-) -> TrainingMix:
-    """Return the mix in which the replayed pairs have their share of each epoch."""
-    drawn = np.array(mix.weights) * store.count_short_pairs(max_length, mix)
-    own, replayed = np.split(drawn, [-len(replay.sources)])
-    for name, pairs in (("split 'train'", own), ("data.replay", replayed)):
-        if not pairs.any():
-            raise CorpusError(
-                f"{name}: every pair has a blank side or is longer than training.max_length "
-                f"{max_length} tokens; raise it, or give other text"
-            )
-    factor = replay.share / (1 - replay.share) * own.sum() / replayed.sum()
-    scaled = mix.scale_last(len(replayed), float(factor))
-    weight = max(scaled.weights[-len(replayed) :])
-    if weight > MAX_WEIGHT:
-        raise CorpusError(
-            f"data.replay: at share {replay.share:g}, a pair would be drawn {weight:,.0f} times an "
-            f"epoch, and at most {MAX_WEIGHT:,.0f} are possible; lower share, or give more text"
-        )
-    return scaled
-
-
-def describe_replay(replay: Replay, mix: TrainingMix, store: EncodedStore, max_length: int) -> str:
-    """Return how many pairs of an epoch are replayed, and from how many they are drawn."""
-    pairs = store.count_short_pairs(max_length, mix)
-    drawn = np.array(mix.weights) * pairs
-    first = len(pairs) - len(replay.sources)
-    return (
-        f"{drawn[first:].sum():,.0f} of {drawn.sum():,.0f} pairs an epoch, drawn from "
-        f"{pairs[first:].sum():,}"
-    )
+) -> Mix | None:
+    """Return what sets parts of the training text apart, if an extension has that to say."""
+    found = (entry.load() for entry in find_mixing(config.data))
+    mixes = (find(config, place, stats, tokenizers, store) for find in found)
+    return next((mix for mix in mixes if mix is not None), None)

@@ -20,17 +20,14 @@ import numpy as np
 
 from transformer_cli.base.errors import CorpusError, MissingExtraError, shorten_middle
 from transformer_cli.config.choices import LONGEST_SOURCE
-from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, FilterName
+from transformer_cli.config.data_schema import CopyData, DataConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import (
-    NO_DIGEST,
     ConcatenatedSources,
-    Digests,
     PairProgress,
     PairSource,
     ParallelFiles,
     in_batches,
-    is_among,
 )
 from transformer_cli.data.sources import open_added, open_split, split_names
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
@@ -43,6 +40,7 @@ from transformer_cli.extensions.checks.text_audit import (
     TRAINED_TEXT,
     find_mistaken_files,
 )
+from transformer_cli.extensions.corpora.digests import NO_DIGEST, Digests, is_among
 from transformer_cli.extensions.corpora.opening import open_source
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
 from transformer_cli.extensions.corpora.rules import (
@@ -55,6 +53,7 @@ from transformer_cli.extensions.corpora.rules import (
     RepeatFilter,
     build_filters,
 )
+from transformer_cli.extensions.corpora.settings import CorpusData, FilterName
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.scripts import are_close, has_letters, has_spaces, scripts_of
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID

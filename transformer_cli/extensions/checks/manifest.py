@@ -2,10 +2,9 @@
 
 api = 1
 provides = {
-    "command": {
-        "check": {
-            "load": "command:check",
-            "help": "Check an experiment's text before training on it.",
-        }
-    }
+    "command": {"check": {"load": "command:check"}},
+    "evaluate options": {"near": {"load": "options:NearOptions"}},
+    "evaluation_note": {"seen": {"load": "evaluation_note:SeenNote"}},
+    "text_check": {"audit": {"load": "text_audit:TextAudit"}},
+    "tokenizer check": {"characters": {"load": "lost_characters:describe_lost_characters"}},
 }

@@ -18,6 +18,7 @@ from transformer_cli.data.sources import is_on_disk, open_training_text
 from transformer_cli.data.store import read_lines, read_stats
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.extensions.checks.near_copies import HeldOutPairs, cut_held_out, find_bands
+from transformer_cli.extensions.corpora.digests import NO_DIGEST, is_among
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.tokenizer import load_text_sha256
@@ -91,9 +92,9 @@ def find_seen(
                     for language, digests, mask in sides:
                         if language == trained_language:
                             # Few of many lines are ours, so sorting those alone is faster.
-                            ours = trained[corpus.is_among(trained, np.unique(digests))]
-                            is_seen = corpus.is_among(digests, np.unique(ours))
-                            mask |= is_seen & (digests != corpus.NO_DIGEST)
+                            ours = trained[is_among(trained, np.unique(digests))]
+                            is_seen = is_among(digests, np.unique(ours))
+                            mask |= is_seen & (digests != NO_DIGEST)
         except (TransformerCliError, OSError):
             seen.unknown.append(run.path)
     return seen
@@ -135,7 +136,7 @@ def _languages(run: RunDirectory) -> tuple[str, str]:
 def _digest(lines: Iterable[str]) -> np.ndarray:
     """Return the digest of each line; ``NO_DIGEST`` for blank ones."""
     folded = [fold_side(line) for line in lines]
-    return np.where([line != "" for line in folded], corpus.digest_lines(folded), corpus.NO_DIGEST)
+    return np.where([line != "" for line in folded], corpus.digest_lines(folded), NO_DIGEST)
 
 
 def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:

@@ -2,10 +2,41 @@
 
 api = 1
 provides = {
-    "command": {
-        "clean": {
-            "load": "command:clean",
-            "help": "Write what the filters of a corpus keep, and what they reject.",
+    "corpus": {"corpus": {"settings": "settings:CorpusData", "load": "kind:SourcesKind"}},
+    "setting": {
+        "data.more": {
+            "load": "settings:MoreSettings",
+            "kinds": ("files", "multi30k", "toy"),
+        },
+        "data.replay": {"load": "settings:ReplaySettings", "kinds": ("files",)},
+    },
+    "provenance": {"fetched": {"load": "provenance:record_fetched"}},
+    "run file": {"fetched.json": {}},
+    # What is trained on beside the split train, and how often each part is drawn.
+    "mixing": {
+        "sources": {
+            "load": "mixing:find_mix",
+            "open": "mixing:open_added",
+            "keys": ("sources", "more", "replay"),
+            "tags": "settings:tag_names",
         }
-    }
+    },
+    "init": {
+        "own": {
+            "load": "init:configure_own",
+            "help": "Your own text: two files, line n of one translates line n of the other.",
+        },
+        "opus": {
+            "load": "init:configure_opus",
+            "help": "Corpora by name: lists those of OPUS in two languages; opus:NAME starts "
+            "from one.",
+        },
+        "tatoeba": {
+            "load": "init:configure_tatoeba",
+            "help": "Everyday sentences in English and another language, a zip of "
+            "manythings.org/anki.",
+        },
+    },
+    "init options": {"text": {"load": "init:TextOptions"}},
+    "command": {"clean": {"load": "command:clean"}},
 }

@@ -1,11 +1,28 @@
 """Weights and tags of the sources of a training text, and which pairs an epoch draws from them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
+from transformer_cli.base.errors import CorpusError
+from transformer_cli.config.data_schema import DataConfig
+from transformer_cli.config.schema import Config
+from transformer_cli.data.corpus import PairSource
+from transformer_cli.data.store import EncodedStore
 from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray
+from transformer_cli.data.training_text import TextStats
+from transformer_cli.extensions.corpora import prepared
+from transformer_cli.extensions.corpora.opening import MAX_BAD_UNITS, open_source
+from transformer_cli.extensions.corpora.settings import (
+    MAX_WEIGHT,
+    CorpusData,
+    Replay,
+    added_sources,
+    find_replay,
+)
+from transformer_cli.text.protocol import Tokenizers
 
 
 @dataclass(frozen=True)
@@ -18,6 +35,12 @@ class TrainingMix:
     """How often each of its pairs is drawn in an epoch."""
     tags: tuple[int | None, ...]
     """Id of the token before each of its sources; None: no such token."""
+    rows: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
+    """Of the summary of a training."""
+
+    def summarize(self) -> Iterable[tuple[str, str]]:
+        """Return the rows of a summary."""
+        return self.rows
 
     def scale_last(self, count: int, factor: float) -> "TrainingMix":
         """Return the mix with the weights of the last ``count`` sources times ``factor``."""
@@ -118,3 +141,84 @@ class EpochSampler:
         shifts = (random.integers(0, _STEPS, len(self._shares)) + epoch * _STRIDE) % _STEPS
         picked = (share.pick(int(shift)) for share, shift in zip(self._shares, shifts, strict=True))
         return np.concatenate([self._every, *picked])
+
+
+# --- from the settings ----------------------------------------------------------------------------
+
+
+def open_added(data: DataConfig) -> dict[str, PairSource]:
+    """Return the sources in ``data.more`` and ``data.replay``, by name."""
+    max_bad_units = data.max_bad_units if isinstance(data, CorpusData) else MAX_BAD_UNITS
+    return {
+        name: open_source(source, data.src_lang, data.tgt_lang, max_bad_units)
+        for name, source in added_sources(data).items()
+    }
+
+
+def find_mix(
+    config: Config,
+    place: Path | None,
+    stats: TextStats,
+    tokenizers: Tokenizers,
+    store: EncodedStore,
+) -> TrainingMix | None:
+    """Return weights and tags of the sources of the training text; None: they are all alike."""
+    data = config.data
+    added = [(source.weight, source.tag) for source in added_sources(data).values()]
+    if isinstance(data, CorpusData):
+        record = None if place is None else prepared.read_corpus_record(place)
+        if record is None:
+            raise CorpusError(f"{place}: the record of the sources is missing or damaged")
+        sizes = [source.kept.get("train", 0) for source in record.sources] + stats.parts[1:]
+        settings = [*((source.weight, source.tag) for source in data.sources), *added]
+    else:
+        sizes = stats.parts
+        settings = [(1.0, None), *added]
+    replay = find_replay(data)
+    if replay is None and all(setting == (1.0, None) for setting in settings):
+        return None
+    weights, tags = zip(*settings, strict=True)
+    ids = tuple(None if tag is None else tokenizers.tag_id(tag) for tag in tags)
+    mix = TrainingMix(tuple(sizes), weights, ids)
+    return mix if replay is None else _weigh_replay(replay, mix, store, config.training.max_length)
+
+
+def _weigh_replay(
+    replay: Replay, mix: TrainingMix, store: EncodedStore, max_length: int
+) -> TrainingMix:
+    """Return the mix in which the replayed pairs have their share of each epoch."""
+    short = _count_short_pairs(mix, store, max_length)
+    count = len(replay.sources)
+    own, replayed = np.split(np.array(mix.weights) * short, [-count])
+    for name, pairs in (("split 'train'", own), ("data.replay", replayed)):
+        if not pairs.any():
+            raise CorpusError(
+                f"{name}: every pair has a blank side or is longer than training.max_length "
+                f"{max_length} tokens; raise it, or give other text"
+            )
+    factor = replay.share / (1 - replay.share) * own.sum() / replayed.sum()
+    scaled = mix.scale_last(count, float(factor))
+    weight = max(scaled.weights[-count:])
+    if weight > MAX_WEIGHT:
+        raise CorpusError(
+            f"data.replay: at share {replay.share:g}, a pair would be drawn {weight:,.0f} times an "
+            f"epoch, and at most {MAX_WEIGHT:,.0f} are possible; lower share, or give more text"
+        )
+    drawn = np.array(scaled.weights) * short
+    described = (
+        f"{drawn[-count:].sum():,.0f} of {drawn.sum():,.0f} pairs an epoch, drawn from "
+        f"{short[-count:].sum():,}"
+    )
+    return replace(scaled, rows=(("replay", described),))
+
+
+def _count_short_pairs(mix: TrainingMix, store: EncodedStore, max_length: int) -> np.ndarray:
+    """Return how many pairs of each source are at most ``max_length`` long, tags included."""
+    counts = np.zeros(len(mix.sizes), np.int64)
+    first = 0
+    for lengths in store.read_lengths():
+        pairs = np.arange(first, first + len(lengths.src))
+        first += len(pairs)
+        longest = np.maximum(lengths.src + mix.count_tags(pairs), lengths.tgt)
+        counts += np.bincount(mix.sources_of(pairs[longest <= max_length]), minlength=len(counts))
+    return counts

@@ -5,18 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from transformer_cli.base import registry
 from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.compression import is_compressed
-from transformer_cli.base.errors import CorpusError, UsageError
-from transformer_cli.config.data_schema import FilePair, SourceConfig
+from transformer_cli.base.errors import CorpusError, MissingExtraError, UsageError
+from transformer_cli.base.locations import compile_wildcards, fetch, find_files
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
 from transformer_cli.extensions.corpora.po import PoReader
+from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.corpora.tables import SEPARATED_BY_TABS, FieldsReader, TsvReader
 from transformer_cli.extensions.corpora.tmx import TmxReader
-from transformer_cli.extensions.corpora.units import BadUnits, UnitReader, matching_files
-from transformer_cli.extensions.stores.by_name import fetch_corpus, fetch_data_set
-from transformer_cli.extensions.stores.fetching import local_path
-from transformer_cli.extensions.stores.objects import ObjectPath, compile_wildcards
+from transformer_cli.extensions.corpora.units import BadUnits, UnitReader
 
 MAX_BAD_UNITS = 0.01
 """Share of a source's units that may be damaged, where no setting says otherwise."""
@@ -57,6 +56,11 @@ def open_source(
         CorpusError: no file matches a path with wildcards, it is a directory's, or one of the web
             that cannot be fetched.
     """
+    if source.opus is not None or source.hf is not None:
+        if not registry.is_installed("stores"):
+            missing = registry.describe_missing("extension", "stores")
+            raise MissingExtraError(f"{source.opus or source.hf}: cannot be fetched; {missing}")
+        from transformer_cli.extensions.corpora.by_name import fetch_corpus, fetch_data_set
     if source.opus is not None:
         return _open_text_files(*fetch_corpus(source.opus, src_lang, tgt_lang), (None, None))
     if source.hf is not None:
@@ -66,11 +70,11 @@ def open_source(
         return FieldsReader(*of_hub, (src_field, tgt_field), is_parquet=True)
     if source.src is not None and source.tgt is not None:
         return _open_text_files(source.src, source.tgt, source.sums, source.encoding)
-    if not isinstance(source.path, ObjectPath) and source.path.is_dir():
+    if source.path.is_dir():
         endings = ["mo", "po"] if source.format == "po" else [source.format]
         names = " or ".join(str(source.path / f"*.{ending}") for ending in endings)
         raise CorpusError(f"{source.path}: this is a directory; name its files, as in {names}")
-    files = (source.path, matching_files(source.path, source.sums[0]), max_bad_units)
+    files = (source.path, find_files(source.path, source.sums[0]), max_bad_units)
     match source:
         case SourceConfig(src_column=int() | str() as src, tgt_column=int() | str() as tgt):
             return TsvReader(*files, (src, tgt), encoding=source.encoding)
@@ -98,16 +102,6 @@ def source_of_file(path: Path) -> SourceConfig:
     raise UsageError(f"{path}: expected TMX, PO, or TSV of two columns, by the name's ending{hint}")
 
 
-def open_pair(pair: FilePair) -> ParallelFiles:
-    """Return aligned text of one file a side; raise what ``open_source`` does."""
-    files = [matching_files(*side) for side in zip((pair.src, pair.tgt), pair.sums, strict=True)]
-    for path, matching in zip((pair.src, pair.tgt), files, strict=True):
-        if len(matching) > 1:
-            problem = f"matches {len(matching)} files, where one is meant"
-            raise CorpusError(f"{path}: {problem}; name it, or take data.kind corpus")
-    return ParallelFiles(files[0][0], files[1][0], encoding=pair.encoding)
-
-
 def _open_text_files(
     src: Path, tgt: Path, sums: tuple[str | None, str | None], encoding: str | None = None
 ) -> TextReader | TextFilesReader:
@@ -115,8 +109,8 @@ def _open_text_files(
 
     Where no two files are alike in that, as of 'de/*' and 'en/*', they are in sorted order.
     """
-    src, tgt = map(local_path, (src, tgt), sums)
-    src_files, tgt_files = matching_files(src), matching_files(tgt)
+    src, tgt = map(fetch, (src, tgt), sums)
+    src_files, tgt_files = find_files(src), find_files(tgt)
     src_wildcards, tgt_wildcards = (compile_wildcards(path.as_posix()) for path in (src, tgt))
     of_src, of_tgt = _by_parts(src_wildcards, src_files), _by_parts(tgt_wildcards, tgt_files)
     if of_src.keys() & of_tgt.keys():

@@ -14,9 +14,12 @@ from threading import Lock
 from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.errors import CorpusError, InputError, UsageError, WorkerError
 from transformer_cli.base.files import sha256
+from transformer_cli.base.locations import is_url
 from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.base.writing import claim, expect, find_version
 from transformer_cli.cli.display import bar, log
+from transformer_cli.cli.options import find_executor
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import (
     Translating,
@@ -27,8 +30,6 @@ from transformer_cli.cli.translation import (
     watch,
     write_rows,
 )
-from transformer_cli.data.workers import SerialExecutor
-from transformer_cli.extensions.cluster.cluster import ClusterExecutor, open_cluster, read_cluster
 from transformer_cli.extensions.corpora.opening import open_source, source_of_file
 from transformer_cli.extensions.documents.command import (
     fill_document,
@@ -38,7 +39,6 @@ from transformer_cli.extensions.documents.command import (
     write_document,
 )
 from transformer_cli.extensions.documents.document import format_of
-from transformer_cli.extensions.stores.objects import ObjectPath
 from transformer_cli.inference.engine import SearchEngine, describe_versions
 from transformer_cli.inference.output_directory import (
     FileState,
@@ -93,13 +93,14 @@ def translate_files(options: TranslateOptions) -> None:
             of_all[name.removesuffix("_written")] = str(value)
     if memory := _sum_memory(options.memory or ()):
         of_all["memory"] = memory
-    is_shared = options.cluster is not None
+    opening = find_executor(options, options.output)
+    is_shared = opening is not None
     with ExitStack() as stack:
-        executor: Executor = SerialExecutor()
-        if options.cluster is not None:
-            cluster = stack.enter_context(open_cluster(read_cluster(options.cluster), log))
-            executor = cluster
-            options = replace(options, threads=options.threads or cluster.threads)
+        executor: Executor = stack.enter_context(opening()) if opening else SerialExecutor()
+        if is_shared:
+            options = replace(
+                options, threads=options.threads or getattr(executor, "threads", None)
+            )
         settings = executor.submit(describe_translator, options).result()
         # Either engine writes the same text here, and adding a document may change the choice.
         of_all |= settings
@@ -107,8 +108,6 @@ def translate_files(options: TranslateOptions) -> None:
             of_all |= describe_versions("ctranslate2", "torch")
             of_all.pop("engine", None)
         directory = stack.enter_context(open_directory(options.output, of_all))
-        if isinstance(executor, ClusterExecutor) and not isinstance(options.output, ObjectPath):
-            executor.check_shared(options.output)
         of_files = [options.of_file(path.absolute()) for path in inputs]
         whole = directory.find_whole([(each.input_, each.output) for each in of_files])
         directory.begin([each.output for each in of_files if each.output not in whole])
@@ -117,7 +116,7 @@ def translate_files(options: TranslateOptions) -> None:
             for each in of_files
             if each.output not in whole
         ]
-        if is_shared and not isinstance(options.output, ObjectPath):
+        if is_shared and not is_url(options.output):
             tasks = [replace(task, expected=_find_expected(task)) for task in tasks]
         if count := _count_directories(options):
             what = "subdirectories are" if count > 1 else "subdirectory is"
@@ -134,7 +133,7 @@ def _find_expected(task: Task) -> str | None:
 
 def _count_directories(options: TranslateOptions) -> int:
     """Return how many directories with files are in that of the input, the output aside."""
-    if isinstance(options.input_, ObjectPath) or not options.input_.is_dir():
+    if not options.input_.is_dir():
         return 0
     output = options.output.resolve()
     return sum(
@@ -154,7 +153,7 @@ def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
         run=options.run.absolute(),
         output=options.output.absolute(),
         checkpoint=checkpoint,
-        terms=options.terms and options.terms.absolute(),
+        extras=tuple(each.absolute() for each in options.extras),
         ensemble=[path.absolute() for path in options.ensemble or ()],
         memory=[path.absolute() for path in options.memory or ()],
     )
@@ -334,7 +333,7 @@ def _guard(task: Task) -> AbstractContextManager[None]:
     output = task.options.output
     if not task.is_shared:
         return claim(output)
-    if isinstance(output, ObjectPath):  # the same bytes are another version there
+    if is_url(output):  # the same bytes are another version there
         return nullcontext()
     return expect(output.resolve(), task.expected)
 

@@ -13,8 +13,8 @@ from transformer_cli.base.metrics import METRICS, TRAIN_LONGER, Metrics
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run, complete_run_split
+from transformer_cli.cli.declaring import argument, option
 from transformer_cli.cli.display import align_columns, bar, log, pair_bar, plus_minus, say, warn
-from transformer_cli.cli.options import argument, option
 
 with lazy_imports():
     from transformer_cli.config import differences

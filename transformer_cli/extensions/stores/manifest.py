@@ -1,4 +1,11 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides: dict[str, dict[str, dict[str, str]]] = {}
+provides = {
+    "location": {
+        "http": {"load": "fetching:WEB"},
+        "https": {"load": "fetching:WEB"},
+        "*": {"load": "objects:OBJECTS"},  # whatever stores fsspec knows: s3, gs, hf
+        "zip": {"load": "archives:ZIP", "inside": ".zip"},
+    }
+}

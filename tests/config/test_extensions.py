@@ -1,0 +1,138 @@
+"""Kinds of sections and keys that extensions add to the settings."""
+
+import sys
+from types import ModuleType
+from typing import Any, Literal
+
+import pytest
+
+from transformer_cli.base import registry
+from transformer_cli.base.errors import ConfigError
+from transformer_cli.config.data_schema import DataSection
+from transformer_cli.config.differences import differences
+from transformer_cli.config.json_schema import inline_schema
+from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import Section, setting
+from transformer_cli.config.setting_tree import parse
+from transformer_cli.config.tokenizer_schema import TokenizerSection, WordsConfig
+from transformer_cli.config.validation import validate_as
+from transformer_cli.config.yaml import dump_config
+
+
+class Riddles(DataSection):
+    """Riddles and their answers."""
+
+    kind: Literal["riddles"]
+    depth: int = setting(3, "how deep")
+
+
+class Shouting(Section):
+    """Adds a key to tokenizers."""
+
+    shout: int = setting(0, "exclamation marks behind each line")
+
+    def check_with(self, config: Any) -> None:
+        """Make sure that short lines do not shout."""
+        super().check_with(config)
+        if config.training.max_length < self.shout:
+            raise ValueError("tokenizer.shout: louder than lines are long")
+
+
+def shout(tokenizer: TokenizerSection) -> int:
+    """Read the key as an extension does."""
+    return tokenizer.shout if isinstance(tokenizer, Shouting) else 0
+
+
+@pytest.fixture
+def loud(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install an extension with a kind of data, and a key of words tokenizers."""
+    manifest, settings = ModuleType("loud.manifest"), ModuleType("loud.settings")
+    vars(settings).update(Riddles=Riddles, Shouting=Shouting)
+    manifest.provides = {  # type: ignore[attr-defined]
+        "corpus": {"riddles": {"settings": "settings:Riddles"}},
+        "setting": {"tokenizer.shout": {"load": "settings:Shouting", "kinds": ("words",)}},
+    }
+    monkeypatch.setitem(sys.modules, "loud", ModuleType("loud"))
+    monkeypatch.setitem(sys.modules, "loud.settings", settings)
+    monkeypatch.setattr(registry, "_shipped", lambda: {"loud": manifest})
+
+
+RIDDLES = "data: {kind: riddles, src_lang: de, tgt_lang: en, depth: 5}\n"
+COPY = "data: {kind: copy}\n"
+
+
+def validate(text: str) -> Config:
+    return validate_as(Config, parse(text, "x.yaml"))
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(ConfigError) as refused:
+        validate(text)
+    return str(refused.value)
+
+
+@pytest.mark.usefixtures("loud")
+def test_a_section_of_an_added_kind_is_read_and_written() -> None:
+    config = validate(RIDDLES + "tokenizer: {kind: words}\n")
+    assert config.data == Riddles(kind="riddles", src_lang="de", tgt_lang="en", depth=5)
+    assert validate(dump_config(config)) == config
+
+
+@pytest.mark.usefixtures("loud")
+def test_an_added_key_is_read_and_written() -> None:
+    config = validate(COPY + "tokenizer: {kind: words, shout: 2}\n")
+    assert isinstance(config.tokenizer, WordsConfig)
+    assert shout(config.tokenizer) == 2
+    assert "shout: 2" in dump_config(config)
+    assert validate(dump_config(config)) == config
+
+
+@pytest.mark.usefixtures("loud")
+def test_a_default_is_not_recorded_whether_or_not_it_is_written() -> None:
+    written = validate(COPY + "tokenizer: {kind: words, shout: 0}\n")
+    left_out = validate(COPY + "tokenizer: {kind: words}\n")
+    assert written == left_out
+    assert "shout" not in dump_config(written)
+    assert not isinstance(written.tokenizer, Shouting)
+    loud = validate(COPY + "tokenizer: {kind: words, shout: 1}\n")
+    assert [str(each) for each in differences(written, loud)] == ["tokenizer.shout was null, now 1"]
+    assert loud.fingerprint() != written.fingerprint() == left_out.fingerprint()
+
+
+@pytest.mark.usefixtures("loud")
+def test_mistakes_in_added_sections_and_keys_name_their_place() -> None:
+    assert refusal("data: {kind: riddles, src_lang: de, tgt_lang: en,\n  dept: 1}\n") == (
+        "x.yaml:2: data.dept: unknown key for kind 'riddles'; did you mean 'depth'?"
+    )
+    words = COPY + "tokenizer:\n  kind: words\n"
+    assert refusal(words + "  shout: much\n").startswith(
+        "x.yaml:4: tokenizer.shout: expected a whole number, found the text 'much'"
+    )
+    assert "did you mean 'shout'?" in refusal(words + "  shoud: 2\n")
+    assert refusal(words + "  shout: 300\n") == (
+        "x.yaml:4: tokenizer.shout: louder than lines are long"
+    )
+    other = COPY + "tokenizer:\n  kind: sentencepiece\n  shout: 2\n"
+    assert refusal(other).startswith("x.yaml:4: tokenizer.shout: unknown key for kind")
+
+
+@pytest.mark.usefixtures("loud")
+def test_the_json_schema_has_what_is_installed() -> None:
+    properties = inline_schema()["properties"]
+    kinds = {part["properties"]["kind"]["const"]: part for part in properties["data"]["anyOf"]}
+    assert kinds["riddles"]["properties"]["depth"]["title"] == "data.depth"
+    with_key = [
+        part["properties"]["kind"]["const"]
+        for part in properties["tokenizer"]["anyOf"]
+        if "shout" in part["properties"]
+    ]
+    assert with_key == ["words"]
+
+
+def test_what_is_not_installed_is_named_in_one_line() -> None:
+    assert refusal(RIDDLES + "tokenizer: {kind: words}\n").startswith(
+        "x.yaml:1: data.kind: expected 'multi30k', 'toy', 'copy'"
+    )
+    assert refusal(COPY + "tokenizer: {kind: words, shout: 2}\n").startswith(
+        "x.yaml:2: tokenizer.shout: unknown key for kind 'words'"
+    )

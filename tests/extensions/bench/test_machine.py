@@ -1,0 +1,88 @@
+import getpass
+from email.message import Message
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from cli import process
+
+from transformer_cli.base import packages
+from transformer_cli.extensions.bench import machine
+from transformer_cli.training import precision as precisions
+
+
+@pytest.fixture(autouse=True)
+def _measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precisions, "measure_gain", lambda: 1.1)
+
+
+def test_facts_have_versions_and_the_probe() -> None:
+    facts = machine.describe_machine("cpu")
+    assert facts["torch"] == version("torch")
+    assert facts["precision"] == "float32, as bfloat16 is only 1.10 times as fast"
+    assert facts["device"] == "cpu"
+    assert all(facts.values())
+
+
+def test_caches_are_measured_and_home_is_not_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / getpass.getuser() / "cache"
+    monkeypatch.setenv("TRANSFORMER_CLI_CACHE", str(cache))
+    monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path / "elsewhere"))
+    assert machine.describe_machine("cpu")["caches"] == "none"
+    (cache / "fetched" / "a").mkdir(parents=True)
+    (cache / "fetched" / "a" / "b").write_bytes(b"x" * 3_000_000)
+    assert machine.describe_machine("cpu")["caches"] == "fetched 3 MB"
+    monkeypatch.setenv("HOME", str(cache.parent))
+    monkeypatch.setenv("USERPROFILE", str(cache.parent))
+    assert machine.describe_machine("cpu")["caches"] == "fetched 3 MB in ~/cache"
+
+
+def test_an_extra_is_there_if_all_its_packages_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    brought = {"good": ["torch>=2"], "bad": ["torch", "no-such-package>=1"], "deep": ["numpy[bad]"]}
+    about = Message()
+    for extra in brought:
+        about["Provides-Extra"] = extra
+    monkeypatch.setattr(machine, "metadata", lambda package: about)
+    monkeypatch.setattr(machine, "requirements", lambda extra, package="": brought[extra])
+    assert machine.describe_machine("cpu")["extras"] == "good"
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        (
+            "processor\t: 0\nmodel name\t: Some CPU\nflags\t\t: fpu avx512f avx2\n",
+            ("Some CPU", "avx2, avx512f"),
+        ),
+        ("processor\t: 0\nFeatures\t: fp asimd bf16\n", (None, "asimd, bf16")),
+        (None, (None, None)),
+    ],
+)
+def test_processors(
+    listed: str | None, expected: tuple[str | None, str | None], tmp_path: Path
+) -> None:
+    if listed is not None:
+        (tmp_path / "cpuinfo").write_text(listed)
+    found = machine.describe_processor(tmp_path / "cpuinfo")
+    assert all(found)
+    assert all(one in (None, two) for one, two in zip(expected, found, strict=True))
+
+
+def _find_no_bfloat16() -> None:
+    precisions.measure_gain = lambda: 0.0
+
+
+@pytest.mark.parametrize("words", [("--version", "--verbose"), ("--verbose", "--version")])
+def test_it_is_printed_for_an_issue(words: tuple[str, ...]) -> None:
+    finished = process.run(*words, before=_find_no_bfloat16)
+    assert (finished.code, finished.err) == (0, "")
+    lines = dict(line.split(None, 1) for line in finished.out.splitlines())
+    assert lines["transformer-cli"] == packages.__version__
+    assert lines["precision"] == "float32, as the processor has no bfloat16"
+
+
+def test_verbose_is_for_the_version() -> None:
+    process.assert_refused(process.run("--verbose", "init"), 2, "--verbose: is for --version")

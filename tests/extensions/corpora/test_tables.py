@@ -1,0 +1,167 @@
+"""``translate`` and ``evaluate`` of tables."""
+
+import gzip
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli.conftest import Training
+from cli.process import assert_refused, run, run_ranks
+from cli.test_translate_forms import in_small_chunks, killed_at_the_last_line
+
+TEXTS = ["1 2 3 4", "", "4 3 2 1", "5 5"]
+NOTES = ['"a', "b\u2028", " ", "ü"]
+TSV = "text\tnote\n" + "".join(f"{text}\t{note}\n" for text, note in zip(TEXTS, NOTES, strict=True))
+RECORDS = [{"note": note, "text": text} for text, note in zip(TEXTS, NOTES, strict=True)]
+JSONL = "".join(json.dumps(record) + "\n" for record in RECORDS)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "in.txt").write_text("".join(f"{text}\n" for text in TEXTS))
+    (tmp_path / "in.tsv").write_text(TSV, encoding="utf-8")
+    (tmp_path / "in.jsonl.gz").write_bytes(gzip.compress(JSONL.encode()))
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def expected(training: Training) -> list[str]:
+    """The translations of the texts as lines."""
+    stdin = "".join(f"{text}\n" for text in TEXTS).encode()
+    return run("translate", training.run, stdin=stdin).out.splitlines()
+
+
+def translate(training: Training, here: Path, *options: str | Path, stdin: bytes = b"") -> str:
+    finished = run("translate", training.run, *options, cwd=here, stdin=stdin)
+    assert finished.err == ""
+    assert finished.code == 0
+    return finished.out
+
+
+def as_tsv(expected: list[str]) -> str:
+    translations = ["translation", *expected]
+    lines = zip(TSV.split("\n")[:-1], translations, strict=True)
+    return "".join(f"{line}\t{translation}\n" for line, translation in lines)
+
+
+def parse(lines: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in lines.split("\n")[:-1]]
+
+
+def test_a_table_gets_a_column(training: Training, here: Path, expected: list[str]) -> None:
+    translate(training, here, "-i", "in.tsv", "--src-column", "text", "-o", "out.tsv.gz")
+    found = gzip.decompress((here / "out.tsv.gz").read_bytes()).decode()
+    assert found == as_tsv(expected)
+    streamed = translate(training, here, "--src-column", "text", stdin=TSV.encode())
+    assert streamed == found
+    translate(training, here, "-i", "in.tsv", "--src-column", "text", "-o", "out.jsonl")
+    records = parse((here / "out.jsonl").read_text(encoding="utf-8"))
+    assert [record["translation"] for record in records] == expected
+    assert [record["note"] for record in records] == NOTES
+
+
+def test_records_get_a_field(training: Training, here: Path, expected: list[str]) -> None:
+    rows = zip(RECORDS, expected, strict=True)
+    whole = [{**record, "translation": translation} for record, translation in rows]
+    found = translate(training, here, "-i", "in.jsonl.gz", "--src-field", "text")
+    assert parse(found) == whole
+    assert translate(training, here, "--src-field", "text", stdin=JSONL.encode()) == found
+    scored = translate(training, here, "-i", "in.jsonl.gz", "--src-field", "text", "--scores")
+    assert [record["translation"][0]["text"] for record in parse(scored)] == expected
+
+
+def test_rows_of_parquet_become_records(
+    training: Training, here: Path, expected: list[str]
+) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist(RECORDS), here / "in.parquet")
+    found = translate(training, here, "-i", "in.parquet", "--src-field", "text")
+    records = parse(found)
+    assert [record.pop("translation") for record in records] == expected
+    assert records == RECORDS
+
+
+def test_an_interrupted_table_goes_on(training: Training, here: Path, expected: list[str]) -> None:
+    options = ["-i", "in.tsv", "--src-column", "text", "-o", "out.tsv"]
+    go_on = partial(run, "translate", training.run, cwd=here)
+    assert go_on(*options, before=killed_at_the_last_line).code == -9
+    (here / "in.tsv").write_text(TSV.replace('"a', "a"), encoding="utf-8")
+    assert "lines are not what they were" in go_on(*options, before=killed_at_the_last_line).err
+    (here / "in.tsv").write_text(TSV, encoding="utf-8")
+    other = go_on(*options[:3], "1", *options[4:], before=killed_at_the_last_line)
+    assert "table was tsv 'text'" in other.err
+    assert go_on(*options, before=killed_at_the_last_line).code == -9
+    finished = go_on(*options)
+    assert (finished.code, finished.err) == (0, "")
+    assert (here / "out.tsv").read_text(encoding="utf-8") == as_tsv(expected)
+
+
+def test_ranks_write_what_one_process_does(
+    training: Training, here: Path, expected: list[str]
+) -> None:
+    options = ["-i", "in.tsv", "--src-column", "text", "-o", "out.tsv"]
+    finished = run_ranks(2, "translate", training.run, *options, cwd=here, before=in_small_chunks)
+    assert [(each.code, each.err) for each in finished] == [(0, ""), (0, "")]
+    assert (here / "out.tsv").read_text(encoding="utf-8") == as_tsv(expected)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["-i", "in.tsv"], 2, "in.tsv: is a table; say where its text is with --src-column N|NAME"),
+        (["-i", "IN.TSV"], 2, "IN.TSV: is a table; say where its text is with --src-column N|NAME"),
+        (["-i", "in.tsv", "--src-column", "3"], 1, "there is no column 3; mend or remove"),
+        (["-i", "in.tsv", "--src-column", "1", "-o", "o.parquet"], 2, "not Parquet; rename -o"),
+        (["-i", "in.tsv", "--src-column", "1", "--scores"], 2, "ends with .jsonl"),
+        (["-i", "in.txt", "--src-field", "x"], 1, "in.txt:1: invalid JSON"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    training: Training, here: Path, options: list[str], code: int, message: str
+) -> None:
+    assert_refused(run("translate", training.run, *options, cwd=here), code, message)
+    assert not list(here.glob("o.*"))
+
+
+def test_evaluate_scores_columns_as_it_does_lines(training: Training, here: Path) -> None:
+    (here / "refs.txt").write_text("4 3 2 1\n\n1 2 3 4\n5 5\n")
+    refs = (here / "refs.txt").read_text().splitlines()
+    table = "".join(f"{text}\t{ref}\n" for text, ref in zip(TEXTS, refs, strict=True))
+    (here / "both.tsv").write_text(table)
+    score = partial(run, "evaluate", training.run, "--json", cwd=here)
+    lines = json.loads(score("--src", "in.txt", "--ref", "refs.txt").out)
+    both = ["--src", "both.tsv", "--src-column", "1", "--ref", "both.tsv", "--ref-column", "2"]
+    columns = json.loads(score(*both).out)
+    assert columns.pop("split") == "both.tsv"
+    assert lines.pop("split") == "in.txt"
+    assert columns == lines
+    mixed = json.loads(
+        score("--src", "in.jsonl.gz", "--src-field", "text", "--ref", "refs.txt").out
+    )
+    assert mixed["scores"] == lines["scores"]
+    uneven = score(*both[:4], "--ref", "in.tsv", "--ref-column", "2")
+    assert_refused(uneven, 1, "both.tsv has 4 texts but in.tsv has 5; text n")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--src", "in.tsv", "--ref", "in.txt"], "in.tsv: is a table; say where its text is"),
+        (["--src", "in.txt", "--ref", "in.tsv"], "its text is with --ref-column N|NAME"),
+        (["--src-column", "1"], "--src-column needs a file; add --src"),
+    ],
+)
+def test_columns_that_are_missing(
+    training: Training, here: Path, options: list[str], message: str
+) -> None:
+    assert_refused(run("evaluate", training.run, *options, cwd=here), 2, message)
+
+
+@pytest.mark.parametrize("name", ["out.tsv", "out.jsonl.gz", "out.parquet"])
+def test_evaluate_writes_no_table(training: Training, here: Path, name: str) -> None:
+    refused = run("evaluate", training.run, "-o", name, cwd=here)
+    assert_refused(refused, 2, f"evaluate: -o {name}: lines are written, not a table")
+    assert not (here / name).exists()

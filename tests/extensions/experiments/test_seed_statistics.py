@@ -1,0 +1,241 @@
+"""Statistics over seeds and sentences: against scipy and statsmodels, and in simulations."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from extensions.experiments.null_effects import VARIANCES, World, significant_bleu
+from transformer_cli.evaluation.scores import score
+from transformer_cli.extensions.experiments.seed_statistics import (
+    MAX_SEEDS,
+    compare_groups,
+    compare_means,
+    needed_seeds,
+    score_sentences,
+    summarize,
+)
+
+REFERENCES = [
+    f"a {color} {animal} {verb} through the tall grass of the old garden"
+    for color in ("black", "white", "brown")
+    for animal in ("dog", "cat", "horse", "cow")
+    for verb in ("runs", "jumps")
+]
+
+
+def translations_of(groups: Sequence[int], good: float = 0.5) -> list[list[list[str]]]:
+    """Draw translations: each word is right, or in capitals, or another."""
+    rng = np.random.default_rng(3)
+
+    def translate(reference: str) -> str:
+        words = [(word, word.upper(), "thing") for word in reference.split()]
+        chances = (good, (1 - good) / 2, (1 - good) / 2)
+        return " ".join(word[rng.choice(3, p=chances)] for word in words)
+
+    return [[[translate(each) for each in REFERENCES] for _ in range(seeds)] for seeds in groups]
+
+
+# --- by independent computation -------------------------------------------------------------------
+
+
+def test_scores_and_signatures_are_those_of_evaluate() -> None:
+    translations = translations_of((3, 2))
+    compared = compare_groups(translations, REFERENCES)
+    expected = [[score(each, REFERENCES) for each in group] for group in translations]
+    assert list(compared) == ["bleu", "bleu_lc", "chrf"]
+    for name, metric in compared.items():
+        scores = [[run[name].value for run in group] for group in expected]
+        assert [each.scores for each in metric.groups] == scores
+        assert metric.signature == expected[0][0][name].signature
+
+
+def test_mean_and_interval_are_students() -> None:
+    from scipy import stats
+
+    scores = [37.7, 38.1, 37.2, 37.9]
+    found = summarize(scores)
+    low, high = stats.t.interval(0.95, 3, np.mean(scores), stats.sem(scores))
+    assert found.mean - (found.half_width or 0) == pytest.approx(low)
+    assert found.mean + (found.half_width or 0) == pytest.approx(high)
+    assert found.deviation == pytest.approx(stats.tstd(scores))
+
+
+def test_shares_of_sentences_are_the_jackknifes() -> None:
+    from scipy import stats
+
+    hypotheses = translations_of((1,))[0][0]
+    whole, shares = score_sentences(BLEU(references=[REFERENCES]), hypotheses)
+    assert shares.mean() == pytest.approx(whole)
+    without = [
+        BLEU()
+        .corpus_score(
+            hypotheses[:number] + hypotheses[number + 1 :],
+            [REFERENCES[:number] + REFERENCES[number + 1 :]],
+        )
+        .score
+        for number in range(len(REFERENCES))
+    ]
+    # The jackknife's standard error (Efron and Tibshirani 1993, chapter 11).
+    expected = ((len(without) - 1) * np.var(without)) ** 0.5
+    assert stats.sem(shares) == pytest.approx(expected)
+
+
+def test_where_sentences_do_not_matter_it_is_welchs_test() -> None:
+    from scipy import stats
+
+    # Each seed has the same points in all sentences, so seeds are all that varies.
+    rng = np.random.default_rng(5)
+    seeds = rng.normal(size=(2, 50, 1)) + np.array([0.0, 0.4]).reshape(2, 1, 1)
+    found = compare_means(*(np.repeat(each, 10, 1) for each in seeds))
+    expected = stats.ttest_ind(*seeds[..., 0], equal_var=False)
+    interval = expected.confidence_interval()
+    assert found.p_value == pytest.approx(expected.pvalue, rel=0.01)
+    assert found.half_width == pytest.approx((interval.high - interval.low) / 2, rel=0.01)
+
+
+def test_where_seeds_do_not_matter_it_is_the_paired_test_over_sentences() -> None:
+    from scipy import stats
+
+    rng = np.random.default_rng(5)
+    first, second = rng.normal(size=(2, 1, 200)) + 10 * rng.normal(size=200)
+    second += first.mean() - second.mean() + 0.2
+    found = compare_means(np.repeat(first, 3, 0), np.repeat(second, 3, 0))
+    expected = stats.ttest_rel(first[0], second[0])
+    assert found.difference == pytest.approx(-0.2)
+    assert found.p_value == pytest.approx(expected.pvalue, rel=0.02)
+
+
+@pytest.mark.long
+def test_holms_correction_is_statsmodels() -> None:
+    from statsmodels.stats.multitest import multipletests  # takes a second
+
+    for metric in compare_groups(translations_of((3, 4, 3, 3, 1, 3)), REFERENCES, 1).values():
+        differences = [group.difference for group in metric.groups]
+        assert differences[1] is None
+        tested = [each for each in differences if each and each.p_value is not None]
+        assert len(tested) == 4
+        expected = multipletests([each.p_value for each in tested], method="holm")[1]
+        assert [each.p_holm for each in tested] == pytest.approx(list(expected))
+
+
+@pytest.mark.parametrize("effect", [0.2, 0.5, 0.8, 1.0, 1.3, 2.0, 3.0])
+def test_needed_seeds_are_statsmodels(effect: float) -> None:
+    from statsmodels.stats.power import TTestIndPower
+
+    found = needed_seeds(effect, one_seed=1.0)
+    assert found is not None
+    power = TTestIndPower().power
+    assert power(effect, found, 0.05) >= 0.8
+    assert power(effect, found - 1, 0.05) < 0.8
+    # The test has no direction, and points no unit.
+    assert needed_seeds(-7 * effect, one_seed=49.0) == found
+
+
+def test_no_number_of_seeds_makes_up_for_too_few_sentences() -> None:
+    assert needed_seeds(1.0, one_seed=0.01, sentences=1 / 7, sentences_error=0.02) is None
+    assert needed_seeds(1.0, one_seed=0.01, sentences=1 / 9, sentences_error=0.01) == 2
+    assert needed_seeds(0.01, one_seed=1.0) is None
+    assert needed_seeds(1.0, one_seed=0.0, sentences=1e-9, sentences_error=1e-10) == 2
+    assert MAX_SEEDS == 1000
+
+
+# --- by simulation --------------------------------------------------------------------------------
+
+# The 10,000 experiments per cell of docs/evaluation.md take minutes; these bounds are 4 % and 6 %,
+# and what 2,000 may miss them by. Fewer sentences are faster, and make it conservative.
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [pytest.param(each, marks=pytest.mark.long) for each in ((3, 5), (3, 3), (5, 5))],
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "seeds, large, and sentences",
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("none", "sentences", "seeds")),
+    ],
+)
+def test_null_effects_are_significant_in_five_percent(seeds: tuple[int, int], name: str) -> None:
+    assert 3.2 < World(seeds, 200, *VARIANCES[name]).significant(2000) < 6.9
+
+
+@pytest.mark.long
+def test_null_effects_of_bleu_are_significant_in_five_percent() -> None:
+    assert 2.0 < significant_bleu(400, (3, 3), 60, (0.1, 0.5)) < 8.5
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("seed_variance", "group_variance"), [(5.0, 0.0), (5.0, 4.0)])
+def test_a_true_effect_is_found_as_often_as_needed_seeds_promises(
+    seed_variance: float, group_variance: float
+) -> None:
+    sentences = 100
+    one_seed, own = (1 + seed_variance) / sentences, group_variance / sentences
+    error = own * (2 / (sentences - 1)) ** 0.5
+    effect = 0.8
+    seeds = needed_seeds(effect, one_seed, own, error)
+    assert seeds is not None
+    found = World((seeds, seeds), sentences, seed_variance, group_variance).significant(
+        1000, effect
+    )
+    fewer = World((seeds - 1,) * 2, sentences, seed_variance, group_variance).significant(
+        1000, effect
+    )
+    assert fewer - 3 < 80 < found + 3
+
+
+# --- what cannot be tested ------------------------------------------------------------------------
+
+
+def test_single_runs_have_scores_and_differences_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nor do they need scipy.
+    monkeypatch.setattr("transformer_cli.extensions.experiments.seed_statistics.import_extra", None)
+    for metric in compare_groups(translations_of((1, 1)), REFERENCES).values():
+        first, second = metric.groups
+        assert (first.mean, first.deviation, first.half_width) == (first.scores[0], None, None)
+        found = second.difference
+        assert found is not None
+        assert found.difference == pytest.approx(second.mean - first.mean)
+        assert (found.half_width, found.p_value, found.p_holm) == (None, None, None)
+        assert found.needed_seeds is None
+
+
+def test_a_single_run_beside_groups_leaves_their_test_as_it_is() -> None:
+    groups = translations_of((3, 1, 3))
+    _, single, beside = compare_groups(groups, REFERENCES)["bleu"].groups
+    _, alone = compare_groups([groups[0], groups[2]], REFERENCES)["bleu"].groups
+    assert beside == alone
+    assert single.difference is not None
+    assert single.difference.p_value is None
+
+
+def test_equal_outputs_do_not_differ() -> None:
+    one = translations_of((1,))[0] * 3
+    for metric in compare_groups([one, one], REFERENCES).values():
+        found = metric.groups[1].difference
+        assert found is not None
+        assert (found.difference, found.p_value, found.needed_seeds) == (0.0, 1.0, None)
+
+
+def test_one_sentence_that_all_seeds_translate_otherwise_proves_little() -> None:
+    one = translations_of((1,))[0][0]
+    other = [REFERENCES[0], *one[1:]]
+    found = compare_groups([[one] * 3, [other] * 3], REFERENCES)["bleu"].groups[1].difference
+    assert found is not None
+    assert found.p_value is not None
+    assert found.p_value > 0.05
+
+
+def test_one_sentence_is_no_text() -> None:
+    groups = [[["a b c d"], ["a b c"]], [["a b"], ["a"]]]
+    found = compare_groups(groups, ["a b c d"])["bleu"].groups[1].difference
+    assert found is not None
+    assert found.p_value is None
+
+
+def test_needed_seeds_where_more_would_show_less() -> None:
+    # The variance over sentences is hardly known, so that its degrees of freedom take over.
+    assert needed_seeds(1.0, 0.3, 0.05, 0.049) == 15

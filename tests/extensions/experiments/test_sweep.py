@@ -1,0 +1,402 @@
+"""``sweep``: many runs of one experiment, with real trainings."""
+
+import hashlib
+import json
+import os
+import random
+import re
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import children
+import pytest
+import sacrebleu
+from cli import process
+from cli.conftest import TINY
+
+from extensions.experiments.forked_commands import do_not_wait, fork_commands
+from transformer_cli.config.schema import Config
+from transformer_cli.data.corpus import PairSource
+from transformer_cli.extensions.experiments import forecast, job
+from transformer_cli.extensions.experiments.command_sweep import preview_sweep
+from transformer_cli.extensions.experiments.groups import read_run_state
+from transformer_cli.extensions.experiments.job import FORMAT
+from transformer_cli.extensions.experiments.runner import Command, Ended
+from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
+from transformer_cli.extensions.experiments.sweep_file import load_sweep
+from transformer_cli.runs.directory import lock_directory
+
+GRID = """\
+base: tiny.yaml
+seeds: {seeds}
+grid: {{model.dropout: {dropouts}, training.schedule.peak: [3e-3, 1e-2]}}
+evaluate: [test]
+"""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A sweep to be."""
+
+    dropouts: list[float]
+    num_seeds: int
+
+    @property
+    def text(self) -> str:
+        return GRID.format(seeds=self.num_seeds, dropouts=self.dropouts)
+
+    @property
+    def points(self) -> list[str]:
+        return [f"dropout={each:g},peak={peak}" for each in self.dropouts for peak in (0.003, 0.01)]
+
+    @property
+    def seeds(self) -> range:
+        return range(1, self.num_seeds + 1)
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A sweep that was left alone, and what it said: look at it, and change nothing."""
+
+    grid: Grid
+    path: Path
+    out: str
+
+    def validation_bleus(self) -> dict[str, list[float]]:
+        """Best validation BLEU of each run by point, read by other means than ours."""
+        found: dict[str, list[float]] = {}
+        for point in self.grid.points:
+            found[point] = []
+            for seed in self.grid.seeds:
+                path = self.path / f"runs/{point}/seed-{seed}/metrics.jsonl"
+                records = [json.loads(line) for line in path.read_text().splitlines()]
+                found[point].append(max(each["bleu"] for each in records if "bleu" in each))
+        return found
+
+
+SMALL = Grid([0.2], 2)
+"""Its processes are forks, one at a time: another takes 5 seconds to begin."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(SMALL, id="small"),
+        pytest.param(Grid([0.0, 0.2], 3), marks=pytest.mark.long),
+    ],
+)
+def swept(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Swept:
+    directory = tmp_path_factory.mktemp("sweep")
+    _write(directory, request.param.text)
+    jobs, before = ("1", fork_commands) if request.param is SMALL else ("2", None)
+    command = ("sweep", "grid.yaml", "--jobs", jobs, "--threads", "1")
+    finished = process.run(*command, cwd=directory, before=before)
+    assert finished.code == 0, finished.err
+    return Swept(request.param, directory / "sweeps/grid", finished.out)
+
+
+def _write(directory: Path, text: str) -> None:
+    (directory / "tiny.yaml").write_text(TINY.replace("epochs: 12", "epochs: 8"))
+    (directory / "grid.yaml").write_text(text)
+
+
+def test_every_point_is_trained_with_every_seed(swept: Swept) -> None:
+    runs = [f"{point}/seed-{seed}" for point in swept.grid.points for seed in swept.grid.seeds]
+    sums = _sums(swept.path)
+    assert sorted(sums) == sorted(runs)
+    assert len(set(sums.values())) == len(runs)
+
+
+def test_the_table_has_mean_and_deviation_over_seeds(swept: Swept) -> None:
+    for point, bleus in swept.validation_bleus().items():
+        mean, deviation = statistics.fmean(bleus), statistics.stdev(bleus)
+        line = next(line for line in swept.out.splitlines() if line.startswith(f"{point} "))
+        assert line.split() == [point, str(len(bleus)), f"{mean:.2f}", "±", f"{deviation:.2f}"]
+
+
+def test_the_test_split_is_scored_as_sacrebleu_does(swept: Swept) -> None:
+    table = swept.out[swept.out.index("test: 20 sentences") :].splitlines()
+    references = _references()
+    for point in swept.grid.points:
+        scores = []
+        for seed in swept.grid.seeds:
+            text = (swept.path / f"scores/test/{point}/seed-{seed}/translations.txt").read_text()
+            scores.append(sacrebleu.corpus_bleu(text.splitlines(), [references]).score)
+        line = next(line for line in table if line.startswith(point))
+        mean, deviation = statistics.fmean(scores), statistics.stdev(scores)
+        assert f" {mean:.2f} ± {deviation:.2f} " in " ".join(line.split()) + " "
+
+
+def _references() -> list[str]:
+    from transformer_cli.config.data_schema import CopyData
+    from transformer_cli.data.kinds import copy_lines
+
+    data = CopyData(kind="copy", symbols=6, length=4, train_lines=200, test_lines=20)
+    return list(copy_lines(data, "test").tgt)
+
+
+def test_the_page_has_the_same_numbers(swept: Swept) -> None:
+    page = (swept.path / "report.html").read_text()
+    for point, bleus in swept.validation_bleus().items():
+        assert point in page
+        assert f"{statistics.fmean(bleus):.2f}" in page
+
+
+def test_a_run_is_what_train_makes_of_the_same_settings(swept: Swept, tmp_path: Path) -> None:
+    _write(tmp_path, swept.grid.text)
+    settings = ("model.dropout=0.2", "training.schedule.peak=0.01", "seed=2")
+    options = [part for each in settings for part in ("--set", each)]
+    finished = process.run("train", "tiny.yaml", *options, "--threads", "1", cwd=tmp_path)
+    assert finished.code == 0, finished.err
+    run = swept.path / "runs/dropout=0.2,peak=0.01/seed-2"
+    assert _sum(run) == _sum(tmp_path / "runs/tiny")
+
+
+def test_run_again_it_says_the_same_and_trains_nothing(swept: Swept) -> None:
+    before = _sums(swept.path)
+    again = process.run("sweep", "grid.yaml", cwd=swept.path.parents[1])
+    assert again.out == swept.out
+    assert not re.search("started|resumed", again.err)
+    assert _sums(swept.path) == before
+
+
+def test_report_takes_the_directory(swept: Swept, tmp_path: Path) -> None:
+    page = process.run("report", swept.path, "-o", tmp_path / "page.html")
+    assert page.code == 0, page.err
+    assert swept.grid.points[0] in (tmp_path / "page.html").read_text()
+
+
+def test_report_of_a_sweep_without_a_plan_says_what_to_do(tmp_path: Path) -> None:
+    _write(tmp_path, SMALL.text)
+    mark = {"format": FORMAT, "program": "transformer-cli sweep"}
+    (tmp_path / "sweep.json").write_text(json.dumps(mark))
+    refused = process.run("report", tmp_path)
+    assert refused.code == 1
+    assert "plan.json: missing; run the sweep's command again" in refused.err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kills", [2, 10])
+def test_killed_at_random_moments_it_ends_in_the_same_bits(
+    swept: Swept, tmp_path: Path, kills: int
+) -> None:
+    _write(
+        tmp_path, swept.grid.text.replace("evaluate: [test]", "") if kills < 10 else swept.grid.text
+    )
+    _kill_and_finish(tmp_path, kills)
+    assert _sums(tmp_path / "sweeps/grid") == _sums(swept.path)
+    if kills == 10:
+        assert _translations(tmp_path / "sweeps/grid") == _translations(swept.path)
+
+
+def _kill_and_finish(directory: Path, kills: int) -> None:
+    command = [sys.executable, "-m", "transformer_cli", "sweep", "grid.yaml"]
+    command += ["--jobs", "2", "--threads", "1", "--precision", "float32"]
+    generator = random.Random(5)
+    for _ in range(kills):
+        worker = children.start(
+            command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(generator.uniform(2.0, 9.0))
+        worker.kill()
+        worker.wait()
+    finished = process.run("sweep", "grid.yaml", *command[5:], cwd=directory)
+    assert finished.code == 0, finished.err
+
+
+@pytest.mark.long
+def test_a_failed_run_is_told_and_tried_again(tmp_path: Path) -> None:
+    grid = "grid: {training.max_length: [1, 64]}\nseeds: 1\n"
+    _write(tmp_path, f"base: tiny.yaml\n{grid}")
+    finished = process.run("sweep", "grid.yaml", "--jobs", "2", cwd=tmp_path)
+    assert finished.code == 1
+    message = "every pair is longer than training.max_length 1 tokens; raise it"
+    assert f"runs/max_length=1/seed-1: failed: split 'train': {message}" in finished.err
+    assert read_run_state(tmp_path / "sweeps/grid", "runs/max_length=64/seed-1") == "done"
+    assert "max_length=1   0, 1 failed" in finished.out
+    again = process.run("sweep", "grid.yaml", cwd=tmp_path)
+    assert again.code == 1
+    assert "runs/max_length=1/seed-1: resumed from step 0" in again.err
+    assert "runs/max_length=64/seed-1:" not in again.err
+
+
+def test_other_settings_are_refused(swept: Swept, tmp_path: Path) -> None:
+    _write(tmp_path, swept.grid.text)
+    text = (tmp_path / "tiny.yaml").read_text()
+    (tmp_path / "tiny.yaml").write_text(text.replace("epochs: 8", "epochs: 9"))
+    refused = process.run("sweep", "grid.yaml", "--sweep-dir", swept.path, cwd=tmp_path)
+    assert refused.code == 2
+    assert "trained with other settings (training.epochs was 8, now 9)" in refused.err
+    dry = process.run("sweep", "grid.yaml", "--sweep-dir", swept.path, "--dry-run", cwd=tmp_path)
+    assert (dry.code, dry.err) == (2, refused.err)
+
+
+@pytest.mark.long
+def test_a_search_is_run_and_scored(tmp_path: Path) -> None:
+    search = "search: {model.d_ff: {int: [16, 64]}, training.schedule.peak: {log: [1e-3, 1e-2]}}"
+    _write(tmp_path, f"base: tiny.yaml\n{search}\ntrials: 2\nevaluate: [test]\n")
+    dry = process.run("sweep", "grid.yaml", "--dry-run", cwd=tmp_path)
+    assert dry.out.startswith("0 of 2 runs have ended\n"), dry.err
+    assert not (tmp_path / "sweeps").exists()
+    finished = process.run("sweep", "grid.yaml", "--jobs", "1", cwd=tmp_path)
+    assert finished.code == 0, finished.err
+    lines = [line for line in finished.out.splitlines() if line.startswith("trial")]
+    assert re.match(r"trial-001 \(d_ff=\d+,peak=[\d.]+\) +1 ", lines[0])
+    plan = json.loads((tmp_path / "sweeps/grid/plan.json").read_text())
+    assert plan["points"] == ["trial-001", "trial-002"]
+    assert len(list((tmp_path / "sweeps/grid/scores/test").iterdir())) == 2
+    assert "trial-002" in (tmp_path / "sweeps/grid/report.html").read_text()
+
+
+@pytest.mark.long
+def test_points_with_other_test_text_are_not_compared_and_forecast_by_what_is_left(
+    tmp_path: Path,
+) -> None:
+    lines = (f"das {number} wort\t{number} word the\n" for number in range(100))
+    (tmp_path / "text.tsv").write_text("".join(lines))
+    (tmp_path / "tiny.yaml").write_text(
+        "data: {kind: corpus, src_lang: de, tgt_lang: en, filters: [], split: {val: 9, test: 9}, "
+        "sources: [{tsv: text.tsv, src_column: 1, tgt_column: 2}]}\n"
+        "tokenizer: {kind: words}\nmodel: {d_model: 8, num_heads: 2, d_ff: 8}\n"
+        "training: {max_steps: 2, batch_tokens: 100}\n"
+    )
+    file = "base: tiny.yaml\ngrid: {data.split.seed: [1, 2]}\nevaluate: [test]\nseeds: "
+    (tmp_path / "grid.yaml").write_text(f"{file}1\n")
+    finished = process.run("sweep", "grid.yaml", cwd=tmp_path)
+    assert finished.code == 0, finished.err
+    assert "test: not compared, as seed=2 has other text in it than seed=1" in finished.err
+    assert "sentences" not in finished.out
+    (tmp_path / "grid.yaml").write_text(f"{file}2\n")
+    dry = process.run("sweep", "grid.yaml", "--dry-run", cwd=tmp_path)
+    assert dry.out.startswith("2 of 4 runs have ended\n"), dry.err
+    assert "no forecast" not in dry.out
+    assert re.search(r"2 runs, .* at least \d\d+ MB of memory", dry.out)
+
+
+def test_a_dry_run_tells_runs_time_and_disk_and_writes_nothing(tmp_path: Path) -> None:
+    _write(tmp_path, SMALL.text)
+    command = ("sweep", "grid.yaml", "--jobs", "2", "--dry-run")
+    finished = process.run(*command, cwd=tmp_path, before=fork_commands)
+    assert finished.code == 0, finished.err
+    assert finished.out.startswith("0 of 4 runs have ended\n")
+    assert "4 runs, 2 at a time: about " in finished.out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["grid.yaml", "tiny.yaml"]
+
+
+def test_a_forecast_has_validations_and_scoring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(tmp_path, SMALL.text)
+    monkeypatch.chdir(tmp_path)
+    plan = SweepPlan(load_sweep(Path("grid.yaml")), SweepDirectory(Path("out")), [])
+    report = {"steps": 40, "steps_done": 0, "steps_per_epoch": 5, "seconds": 60.0, "memory": 1}
+    report |= {"disk": 1, "start_seconds": 4.0, "pair_seconds": 0.5}
+
+    def run_command(command: Command) -> Ended:
+        assert command.stdout is not None
+        command.stdout.write_text(json.dumps(report))
+        assert command.log is not None
+        command.log.touch()
+        return Ended(0)
+
+    opened: list[str] = []
+
+    def open_text(config: Config, split: str, corpus: Path | None) -> PairSource:
+        opened.append(split)
+        return job.open_text(config, split, corpus)
+
+    monkeypatch.setattr(forecast, "run_command", run_command)
+    monkeypatch.setattr(forecast, "open_text", open_text)
+    *_, total = preview_sweep(plan)
+    assert opened == ["test"], "the points share their text"
+    # Four runs of 64 s, and four times 20 sentences of the split test.
+    assert total.startswith("4 runs, 1 at a time: about 5 min, including 56 s for scoring; ")
+
+
+def _count_measurements() -> None:
+    """Append a character to a file each time that this process or a fork measures precisions."""
+    from transformer_cli.training import precision as precisions
+
+    def measure() -> float:
+        with Path("count").open("a") as file:
+            file.write(".")
+        return 1.0
+
+    vars(precisions)["measure_gain"] = measure
+    fork_commands()
+
+
+@pytest.mark.posix
+def test_a_dry_run_measures_the_precision_once(tmp_path: Path) -> None:
+    _write(tmp_path, SMALL.text)
+    command = ("sweep", "grid.yaml", "--precision", "auto", "--dry-run")
+    finished = process.run(*command, cwd=tmp_path, before=_count_measurements)
+    assert finished.code == 0, finished.err
+    assert (tmp_path / "count").read_text() == "."
+
+
+@pytest.mark.long
+@pytest.mark.posix
+def test_ctrl_c_stops_it_with_its_code(tmp_path: Path) -> None:
+    _write(tmp_path, SMALL.text)
+    worker = children.start(
+        [sys.executable, "-m", "transformer_cli", "sweep", "grid.yaml"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    while not list((tmp_path / "sweeps/grid").glob("data/*/config.yaml")):
+        assert worker.poll() is None
+        time.sleep(0.05)
+    worker.send_signal(2)
+    out, err = worker.communicate()
+    assert worker.returncode == 130
+    assert out == b""
+    assert b"run it again to resume" in err
+
+
+@pytest.mark.posix
+def test_a_second_process_is_refused(tmp_path: Path) -> None:
+    _write(tmp_path, SMALL.text)
+    (tmp_path / "sweeps/grid").mkdir(parents=True)
+    with lock_directory(tmp_path / "sweeps/grid"):
+        refused = process.run("sweep", "grid.yaml", cwd=tmp_path, before=do_not_wait)
+    process.assert_refused(refused, 1, "sweeps/grid: in use by process")
+
+
+def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
+    _write(tmp_path, SMALL.text)
+    (tmp_path / "sweeps/grid").mkdir(parents=True)
+    (tmp_path / "sweeps/grid/thesis.tex").write_text("")
+    refused = process.run("sweep", "grid.yaml", cwd=tmp_path)
+    assert refused.code == 2
+    assert "holds files but no sweep" in refused.err
+    refused = process.run("sweep", "grid.yaml", "--sweep-dir", "tiny.yaml", cwd=tmp_path)
+    assert refused.code == 2
+    assert "tiny.yaml: cannot be made (File exists); choose another directory" in refused.err
+
+
+def _sums(sweep: Path) -> dict[str, str]:
+    """The last checkpoint's weights of each run, by the run's name."""
+    return {
+        str(run.relative_to(sweep / "runs")): _sum(run) for run in sorted(sweep.glob("runs/*/*"))
+    }
+
+
+def _sum(run: Path) -> str:
+    last = sorted((run / "checkpoints").glob("step-*"))[-1]
+    names = ("model.safetensors", "optimizer.safetensors")
+    content = b"".join((last / name).read_bytes() for name in names)
+    return hashlib.sha256(content).hexdigest()
+
+
+def _translations(sweep: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(sweep)): path.read_text()
+        for path in sweep.glob("scores/*/*/*/translations.txt")
+    }

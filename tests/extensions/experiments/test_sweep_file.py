@@ -1,0 +1,166 @@
+"""A sweep's file: what it says, and each mistake as one line with its place."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from transformer_cli.base.errors import ConfigError
+from transformer_cli.config.setting_tree import values
+from transformer_cli.extensions.experiments.sweep_file import Sweep, load_sweep
+
+BASE = """\
+data: {kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}
+tokenizer: {kind: words, min_freq: 1}
+"""
+
+
+def _load(directory: Path, text: str) -> list[dict[str, object]]:
+    points = _sweep(directory, text).points
+    return [{key: values(node) for key, node in point.nodes.items()} for point in points]
+
+
+def _sweep(directory: Path, text: str) -> Sweep:
+    (directory / "base.yaml").write_text(BASE)
+    (directory / "sweep.yaml").write_text(text)
+    return load_sweep(directory / "sweep.yaml")
+
+
+def test_a_grid_has_every_combination(tmp_path: Path) -> None:
+    points = _load(
+        tmp_path, "base: base.yaml\ngrid: {model.dropout: [0.1, 0.2], training.epochs: [3, 4, 5]}\n"
+    )
+    assert points == [
+        {"model.dropout": dropout, "training.epochs": epochs}
+        for dropout in (0.1, 0.2)
+        for epochs in (3, 4, 5)
+    ]
+
+
+def test_names_are_values_by_the_shortest_keys_that_differ(tmp_path: Path) -> None:
+    sweep = _sweep(
+        tmp_path,
+        "base: base.yaml\n"
+        "grid:\n"
+        "  training.schedule: [{kind: noam, warmup: 10}]\n"
+        "  model.dropout: [0.25, 1e-3]\n",
+    )
+    assert [point.name for point in sweep.points] == [
+        "schedule=kind-noam-warmup-10,dropout=0.25",
+        "schedule=kind-noam-warmup-10,dropout=0.001",
+    ]
+
+
+def test_keys_with_one_last_part_are_named_in_full(tmp_path: Path) -> None:
+    sweep = _sweep(
+        tmp_path, "base: base.yaml\ngrid: {decoding.batch_tokens: [9], training.batch_tokens: [7]}"
+    )
+    assert [point.name for point in sweep.points] == [
+        "decoding.batch_tokens=9,training.batch_tokens=7"
+    ]
+
+
+def test_points_without_names_of_their_own_keep_them_in_a_larger_grid(tmp_path: Path) -> None:
+    sections = [
+        f"{{epochs: {epochs}, batch_tokens: 1000, label_smoothing: 0.25, max_length: 100, "
+        "accumulate: 2, clip_norm: 0.5, keep_last: 3}"
+        for epochs in (3, 4, 5)
+    ]
+    text = "base: base.yaml\ngrid: {training: [%s]}\n"
+    few = _sweep(tmp_path, text % ", ".join(sections[1:])).points
+    more = _sweep(tmp_path, text % ", ".join(sections)).points
+    assert [point.name for point in few] == [point.name for point in more[1:]]
+    assert all(re.fullmatch("point-[0-9a-f]{8}", point.name) for point in more)
+
+
+def test_without_a_grid_the_base_is_the_only_point(tmp_path: Path) -> None:
+    sweep = _sweep(tmp_path, "base: base.yaml\nseeds: 5\n")
+    assert [point.name for point in sweep.points] == ["base"]
+    assert sweep.settings.seeds == 5
+
+
+def test_a_point_changes_the_base(tmp_path: Path) -> None:
+    sweep = _sweep(tmp_path, "base: base.yaml\ngrid: {model.dropout: [0.3]}\n")
+    assert sweep.config_of(sweep.points[0]).model.dropout == 0.3
+    assert sweep.points[0].options == ["--set", "model.dropout=0.3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "base: base.yaml\nseeds: 2\ngrid:\n  model.dropot: [0.1]\n",
+            "sweep.yaml:4: model.dropot: unknown key; did you mean 'dropout'?",
+        ),
+        (
+            "base: base.yaml\ngrid:\n  model.dropout: [0.1,\n    1.5]\n",
+            "sweep.yaml:4: model.dropout: expected at most 0.9, found 1.5",
+        ),
+        ("base: base.yaml\nsedes: 2\n", "sweep.yaml:2: sedes: unknown key; did you mean 'seeds'?"),
+        ("base: base.yaml\nseeds: 0\n", "sweep.yaml:2: seeds: expected more than 0, found 0"),
+        (
+            "base: base.yaml\ngrid: {model.dropout: 0.1}\n",
+            "sweep.yaml:2: grid.'model.dropout': expected a list, found 0.1",
+        ),
+        ("base: no.yaml\n", "sweep.yaml:1: base: there is no file "),
+        ("seeds: 2\n", "sweep.yaml: base: missing"),
+        (
+            "base: base.yaml\ngrid: {seed: [1, 2]}\n",
+            "sweep.yaml:2: seed: every point has the same seeds; say how many with seeds",
+        ),
+        (
+            "base: base.yaml\nevaluate: [test, tset]\n",
+            "sweep.yaml:2: evaluate[1]: data.kind copy has no split 'tset'; did you mean 'test'?",
+        ),
+        (
+            "base: base.yaml\ntrials: 3\n",
+            "sweep.yaml:2: trials: belongs to a search, and there is none; leave it out",
+        ),
+        (
+            "base: base.yaml\ngrid: {model.dropout: [0.1]}\nsearch: {model.d_ff: [1, 2]}\n",
+            "sweep.yaml:3: search: a sweep has a grid or a search; leave one of them out",
+        ),
+        (
+            "base: base.yaml\ngrid: {training.epochs: [3, 3.0]}\n",
+            "sweep.yaml:2: 'training.epochs': 3 is there twice; leave one out",
+        ),
+        (
+            "base: base.yaml\ngrid: {model: [{d_ff: 8}], model.d_ff: [8]}\n",
+            "sweep.yaml:2: model.d_ff: is part of model, which is varied too; leave one out",
+        ),
+        (
+            "base: base.yaml\nsearch: {model.d_ff: [8, 9]}\nbudget: 6 hours\n",
+            "sweep.yaml:3: budget: expected a time such as 90min, 6h or 2d, found '6 hours'",
+        ),
+        ("base: ''\n", "sweep.yaml:1: base: expected the path of a YAML file"),
+        (
+            "base: base.yaml\nsearch: {model.d_ff: {uniform: [8, 16]}}\n",
+            "sweep.yaml:2: model.d_ff: ",
+        ),
+        (
+            "base: base.yaml\ngrid: {model.d_ff: []}\n",
+            "sweep.yaml:2: grid.'model.d_ff': expected a list of at least 1, found a list of 0",
+        ),
+        (
+            "base: base.yaml\nmodel: {dropout: 0.1}\n",
+            "sweep.yaml: is a configuration; write a file with base: sweep.yaml, and grid",
+        ),
+        ("", "sweep.yaml: the file is empty; it needs at least base"),
+    ],
+)
+def test_a_mistake_is_one_line_with_its_place(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _load(tmp_path, text)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_score_that_the_language_has_not_is_no_metric(tmp_path: Path) -> None:
+    files = "src_lang: en, tgt_lang: ja, train: {src: a, tgt: b}, val: {src: c, tgt: d}"
+    text = "base: base.yaml\nmetric: bleu_lc\nsearch: {model.dropout: [0.1, 0.2]}\ntrials: 2\n"
+    (tmp_path / "base.yaml").write_text(
+        f"data: {{kind: files, {files}}}\ntokenizer: {{kind: words}}\n"
+    )
+    (tmp_path / "sweep.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"sweep.yaml:2: metric: bleu_lc is not scored in 'ja'"):
+        load_sweep(tmp_path / "sweep.yaml")

@@ -1,0 +1,114 @@
+"""Event files that cannot be written, and records that are not ours."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from transformer_cli.base.errors import RunError
+from transformer_cli.extensions.observers.events import EventLog
+
+RECORD = {"kind": "train", "step": 50, "epoch": 1, "loss": 2.5, "seconds": 4.0}
+
+
+@pytest.fixture
+def metrics(tmp_path: Path) -> Path:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(json.dumps(RECORD) + "\n")
+    return path
+
+
+def test_samples_are_text_that_nothing_in_them_can_change(metrics: Path, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorboard.plugin_util import markdown_to_safe_html
+
+    hostile = "```\n\n# x <script>y</script> [a](http://b) *c*\x1b[2J\u2028~~~"
+    sample = {"source": hostile, "reference": "| a | b |", "translation": "<b>z\u200c</b>"}
+    with metrics.open("a") as file:
+        record = {"kind": "validation", "step": 50, "loss": 1.0, "seconds": 5.0}
+        file.write(json.dumps({**record, "samples": [sample] * 3}) + "\n")
+    EventLog.open(tmp_path / "tensorboard", metrics, start_time=1000.0)
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    (event,) = events.Tensors("validation/samples")
+    assert event.step == 50
+    assert events.PluginTagToContent("text").keys() == {"validation/samples"}
+    (text,) = event.tensor_proto.string_val
+    shown = markdown_to_safe_html(text)
+    assert set(re.findall(r"<[^>]*>", shown)) == {"<pre>", "</pre>", "<code>", "</code>"}
+    assert shown.count("<pre>") == 1
+    lines = shown.splitlines()
+    assert lines[0].endswith(
+        r"source  ``` # x &lt;script&gt;y&lt;/script&gt; [a](http://b) *c*\x1b[2J ~~~"
+    )
+    assert lines[2] == "translation  &lt;b&gt;z\u200c&lt;/b&gt;"
+
+
+def points(directory: Path) -> list[tuple[int, float, float]]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(directory)).Reload()
+    return [(each.step, each.value, each.wall_time) for each in events.Scalars("train/loss")]
+
+
+def test_points_stand_where_they_would_without_pauses(metrics: Path, tmp_path: Path) -> None:
+    log = EventLog.open(tmp_path / "tensorboard", metrics, start_time=1000.0)
+    log.append({**RECORD, "step": 100, "loss": 1.5, "seconds": 7.5})
+    expected = [(50, 2.5, 1004.0), (100, 1.5, 1007.5)]
+    assert points(tmp_path / "tensorboard") == expected
+
+
+@pytest.mark.posix
+def test_a_full_disk_is_one_line(
+    metrics: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = EventLog.open(tmp_path / "tensorboard", metrics, start_time=1000.0)
+    log = replace(log, path=Path("/dev/full"))
+    # Which would be refused, as every device is.
+    monkeypatch.setattr("transformer_cli.runs.metrics_log.open_regular", Path.open)
+    with pytest.raises(RunError, match=r"^/dev/full: cannot be written: No space left on device; "):
+        log.append(RECORD)
+
+
+def test_others_files_are_kept(metrics: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "tensorboard"
+    directory.mkdir()
+    (directory / "notes.txt").write_text("mine")
+    (directory / "events.out.tfevents.0000000007").write_text("older")
+    (directory / "events.out.tfevents.1.mine").write_text("mine")
+    log = EventLog.open(directory, metrics, start_time=1000.0)
+    names = {path.name for path in directory.iterdir()}
+    assert names == {"notes.txt", "events.out.tfevents.1.mine", log.path.name}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"kind": "train", "step": 50}',
+        '{"kind": "train", "step": 1.5, "seconds": 1.0, "loss": 1.0}',
+        '{"kind": "train", "step": 50, "seconds": "long", "loss": 1.0}',
+        '{"kind": "train", "step": 50, "seconds": 1.0, "loss": [1.0]}',
+        f'{{"kind": "train", "step": {10**30}, "seconds": 1.0, "loss": 1.0}}',
+        f'{{"kind": "train", "step": 50, "seconds": 1.0, "loss": {10**400}}}',
+        '{"kind": "\\ud800", "step": 50, "seconds": 1.0, "loss": 1.0}',
+        "[]",
+    ],
+)
+def test_records_that_are_none_are_left_out(metrics: Path, tmp_path: Path, line: str) -> None:
+    metrics.write_text(f"{line}\n{json.dumps(RECORD)}\n")
+    EventLog.open(tmp_path / "tensorboard", metrics, start_time=1000.0)
+    assert points(tmp_path / "tensorboard") == [(50, 2.5, 1004.0)]
+
+
+@pytest.mark.long
+def test_a_running_tensorboard_keeps_its_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "in use", str(path))
+
+    EventLog.open(tmp_path / "tensorboard", tmp_path / "metrics.jsonl", 1000.0)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    EventLog.open(tmp_path / "tensorboard", tmp_path / "metrics.jsonl", 2000.0)
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 2

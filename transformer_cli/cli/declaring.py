@@ -1,0 +1,155 @@
+"""How a command declares its options, and how extensions add options of their own to it.
+
+A command's options are the fields of a dataclass, and of its bases, each of which has a
+heading in ``--help``. An extension adds another dataclass, a subclass
+of ``ExtraOptions``, and names it in its manifest under the name of the command::
+
+    provides = {"translate options": {"tag": {"load": "options:TagOptions"}}}
+"""
+
+import inspect
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass, field, fields
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
+
+import typer
+from typer.core import TyperCommand
+
+from transformer_cli.base import registry
+
+if TYPE_CHECKING:
+    from transformer_cli.inference.translator import TextTranslator
+
+Given = TypeVar("Given", bound="CommandOptions")
+Extra = TypeVar("Extra", bound="ExtraOptions")
+AnyTranslator = TypeVar("AnyTranslator", bound="TextTranslator[Any]")
+
+OTHERS = "Options"
+_LAST = ("Hardware", OTHERS)
+"""Headings that follow all others in a command's help."""
+
+
+def argument(metavar: str, about: str, show_default: bool = False, **others: Any) -> Any:
+    """Describe an argument, for ``Annotated``."""
+    return typer.Argument(metavar=metavar, help=about, show_default=show_default, **others)
+
+
+def option(metavar: str | None, about: str, *names: str, **others: Any) -> Any:
+    """Describe an option, for ``Annotated``; without names, the field's name is its name."""
+    return typer.Option(*names, metavar=metavar, help=about, **others)
+
+
+def flag(about: str, name: str) -> Any:
+    """Describe a flag, for ``Annotated``; typer would add one that negates it."""
+    return typer.Option(name, help=about)
+
+
+@dataclass(frozen=True)
+class ExtraOptions:
+    """Options that an extension adds to a command; they change what the command does.
+
+    The fields of a subclass are annotated like those of the command's own options, and each has a
+    default. ``--help`` lists them under ``heading``.
+    """
+
+    heading: ClassVar[str]
+
+    def check(self, given: Any) -> None:
+        """Raise a UsageError unless they can be used with the command's other options."""
+
+    def inputs(self) -> list[tuple[str, Path]]:
+        """Return the files that they name, each with the name of its option."""
+        return []
+
+    def absolute(self) -> Self:
+        """Return the same for a process with another working directory."""
+        return self
+
+    def prepare(self, translator: AnyTranslator) -> AnyTranslator:
+        """Return a translator that does what they say; UsageError: it cannot."""
+        return translator
+
+
+@dataclass(frozen=True)
+class CommandOptions:
+    """Options of a command to which extensions can add some; see ``declared_by``."""
+
+    extras: tuple[ExtraOptions, ...] = field(default=(), kw_only=True)
+    """One for each class that an extension adds, in the order of their entries."""
+
+    def extra(self, kind: type[Extra]) -> Extra:
+        """Return the options of a class, with their defaults if the command was not given them."""
+        return next((each for each in self.extras if isinstance(each, kind)), kind())
+
+    def extra_inputs(self) -> list[tuple[str, Path]]:
+        """Return the files that options of extensions name, each with the name of its option."""
+        return [each for extra in self.extras for each in extra.inputs()]
+
+    def prepare(self, translator: AnyTranslator) -> AnyTranslator:
+        """Return a translator that does what options of extensions say."""
+        for each in self.extras:
+            translator = each.prepare(translator)
+        return translator
+
+    def check_extras(self) -> None:
+        """Raise a UsageError unless the options of extensions can be used together with these."""
+        for each in self.extras:
+            each.check(self)
+
+
+def declared_by(
+    given: type[Given], command: str = ""
+) -> Callable[[Callable[[Given], None]], Callable[..., None]]:
+    """Make a command of a function that takes a dataclass, whose fields become the options.
+
+    Extensions add options to those of the ``command`` that is named.
+    """
+
+    def decorate(function: Callable[[Given], None]) -> Callable[..., None]:
+        kinds = [entry.load() for entry in registry.entries(f"{command} options").values()]
+
+        @wraps(function)
+        def run(**values: Any) -> None:
+            taken = [{each.name: values.pop(each.name) for each in fields(kind)} for kind in kinds]
+            extras = tuple(kind(**own) for kind, own in zip(kinds, taken, strict=True))
+            function(given(**values, extras=extras))
+
+        # Typer reads these.
+        declared = [parameter for kind in (given, *kinds) for parameter in _parameters(kind)]
+        run.__signature__ = inspect.Signature(declared)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in declared}
+        return run
+
+    return decorate
+
+
+def _parameters(kind: type) -> Iterator[inspect.Parameter]:
+    """Yield the parameters of a dataclass, with the heading of the class that declares each."""
+    for each in inspect.signature(kind).parameters.values():
+        if each.name == "extras":
+            continue
+        declaring = next(one for one in kind.__mro__ if each.name in inspect.get_annotations(one))
+        (metadata,) = each.annotation.__metadata__
+        described = copy(metadata)
+        described.rich_help_panel = vars(declaring).get("heading", OTHERS)
+        yield each.replace(annotation=Annotated[each.annotation.__origin__, described])
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help lists its options under the headings of their classes."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options of each heading."""
+        listed: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        for parameter in self.get_params(ctx):
+            is_argument = parameter.param_type_name == "argument"
+            panel = getattr(parameter, "rich_help_panel", None) or OTHERS
+            if (record := parameter.get_help_record(ctx)) is not None:
+                listed.setdefault("Arguments" if is_argument else panel, []).append(record)
+        for heading in sorted(listed, key=_LAST.__contains__):
+            if listed[heading]:
+                with formatter.section(heading):
+                    formatter.write_dl(listed[heading])

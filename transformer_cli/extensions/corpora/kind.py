@@ -1,0 +1,112 @@
+"""The kind of data ``corpus``: sources of several formats, filtered and split into a run."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from transformer_cli.base.errors import CorpusError, RunError
+from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.kinds import CorpusKind, Preparation
+from transformer_cli.extensions.corpora import prepared
+from transformer_cli.extensions.corpora.settings import CorpusData
+
+
+class SourcesKind(CorpusKind[CorpusData]):
+    """Splits that were drawn from sources, or have a source of their own.
+
+    A run that has checkpoints goes on with its own text, whatever became of the sources.
+    """
+
+    keeps_text = True
+
+    def split_names(self) -> list[str]:
+        """Return the names of the splits, of which the drawn test split comes first."""
+        split = self.data.split
+        drawn = ["test"] if split is not None and split.test else []
+        return ["train", "val", *drawn, *self.data.test]
+
+    def open_split(self, split: str, place: Path | None) -> ParallelFiles:
+        """Return the files of a split; CorpusError: they are missing or damaged."""
+        record = None if place is None else prepared.read_corpus_record(place)
+        if place is None or record is None:
+            raise CorpusError(
+                f"split '{split}': the sources are not read yet, or the run's copy of them is "
+                "gone, as in a shared model; transformer-cli vocab CONFIG and train CONFIG read "
+                "them, and evaluate --src FILE --ref FILE needs none"
+            )
+        if damage := prepared.find_damage(place, record, {split}):
+            raise CorpusError(
+                f"{damage}; restore it, or have transformer-cli train CONFIG write it again, which "
+                "it does while the sources are as they were"
+            )
+        return prepared.split_path(place, split)
+
+    def read_split(self, split: str, place: Path | None) -> ParallelText:
+        """Read a split with the tags of its sources."""
+        return prepared.read_split(self.open_split(split, place).src.parent, split, self.data)
+
+    def has_prepared(self, directory: Path, is_begun: bool) -> bool:
+        """Return whether the text is of the sources as they are, or is trained on already."""
+        from transformer_cli.extensions.corpora.preparing import is_prepared
+
+        record = prepared.read_corpus_record(directory)
+        if record is None:
+            if directory.is_dir() and is_begun:
+                raise RunError(
+                    f"{directory / prepared.RECORD}: missing, damaged or of another version, and "
+                    "what it tells of the run's text is needed; restore it, or start anew with "
+                    "--overwrite"
+                )
+            return False
+        damage = prepared.find_damage(directory, record, record.drawn)
+        if not is_begun:
+            return damage is None and is_prepared(self.data, directory)
+        if damage is None:
+            return True
+        with suppress(CorpusError):  # a source is gone
+            if is_prepared(self.data, directory):
+                return False  # it can be made again
+        raise prepared.lost_text_error(damage)
+
+    def prepare(self, preparation: Preparation) -> None:
+        """Read, filter and split the sources; or the splits alone that have a new source."""
+        from transformer_cli.extensions.corpora.preparing import prepare_corpus
+
+        directory, is_begun, clear, progress, log, executor = preparation
+        if self.has_prepared(directory, is_begun):
+            for split in prepared.update_given_splits(self.data, directory, is_begun):
+                log(_describe_split(split))
+            return
+        clear()
+        for line in describe_record(prepare_corpus(self.data, directory, progress, executor)):
+            log(line)
+
+    def find_change(self, directory: Path) -> str | None:
+        """Return a warning if the sources are here, and are not what a begun run was made of."""
+        from transformer_cli.extensions.corpora.preparing import has_changed
+
+        if not has_changed(self.data, directory):
+            return None
+        return (
+            "data.sources: the text has changed since the run began, and the run goes on with what "
+            "it was; for the new text, choose another --run-dir, or start anew with --overwrite"
+        )
+
+
+def describe_record(record: prepared.CorpusRecord) -> Iterator[str]:
+    """Yield a line about each source: how many pairs it has, and how many are kept."""
+    for source in record.sources:
+        kept = ", ".join(f"{count:,} {split}" for split, count in source.kept.items()) or "none"
+        left_out = [f"{count:,} {name}" for name, count in source.removed.items()]
+        reasons = ", ".join(filter(None, [*left_out, _describe_bad(source)])) or "none"
+        yield f"{source.name}: {source.pairs:,} pairs; kept: {kept}; left out: {reasons}"
+    yield from map(_describe_split, record.given.values())
+
+
+def _describe_split(split: prepared.ExplicitSplit) -> str:
+    return f"{split.name}: {split.pairs:,} pairs; left out: {_describe_bad(split) or 'none'}"
+
+
+def _describe_bad(source: prepared.SourceRecord | prepared.ExplicitSplit) -> str:
+    why = f" ({source.first_bad})" if source.first_bad else ""
+    return f"{source.bad:,} that cannot be read{why}" if source.bad else ""

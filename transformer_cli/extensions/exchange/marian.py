@@ -1,0 +1,97 @@
+"""Marian models' tokenizers: two SentencePiece models over tables of ids.
+
+SentencePiece splits text into pieces, and a table of its own, which may be both sides', has their
+ids. transformers' MarianTokenizer gives the same pieces, but takes text with spaces between '>>'
+and '<<' for a language code, too.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NoReturn
+
+from transformer_cli.base.errors import ConfigError
+from transformer_cli.base.files import sha256
+from transformer_cli.extensions.exchange.settings import MarianConfig
+from transformer_cli.text.sentencepiece import SentencePieceTokenizer
+from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SpecialIds, Vocabulary
+
+_CODE = re.compile(r">>\S+?<<")
+_UNUSED = SpecialIds(unk=None, bos=None, eos=None, pad=None)
+
+
+class MarianTokenizer(SentencePieceTokenizer):
+    """Lines as ids of subwords; a language code such as '>>fra<<' before a line is one.
+
+    Pieces of the model that ``vocabulary`` lacks are unknown.
+    """
+
+    def __init__(self, model: bytes, vocabulary: Vocabulary, source: Path) -> None:
+        # The model's own ids are not used.
+        super().__init__(model, lowercase=False, source=source, specials=_UNUSED)
+        self.vocabulary = vocabulary
+        self.size = len(vocabulary)
+
+    def token(self, number: int) -> str:
+        return self.vocabulary.tokens[number]
+
+    def _encode(self, text: str, **options: object) -> list[int]:
+        found = _CODE.match(text)
+        code, text = (found[0], text[found.end() :]) if found else ("", text)
+        # By their text, not their ids: a character that this side's model does not know may be a
+        # piece of the other's.
+        pieces = self._processor.encode(text, out_type=str, **options)
+        return [self.vocabulary.id(piece) for piece in ([code] if code else []) + pieces]
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        shown = [self.token(n) for n in ids if n not in (BOS_ID, EOS_ID, PAD_ID)]
+        # Pieces of the other side's model keep their sign for a space.
+        return str(self._processor.decode_pieces(shown)).replace("▁", " ").strip()
+
+
+class Manifest(SideFilesManifest):
+    """The manifest of SentencePiece models and tables of ids, one a side or one for both.
+
+    Line n, from 0, of a table is the piece of id n in the run.
+    """
+
+    kind: Literal["marian"] = "marian"
+    suffix = "model"
+
+    def open(self, data: bytes, path: Path, side: Side) -> MarianTokenizer:
+        """Return the tokenizer of a model's bytes, with the table beside it."""
+        joint = vocabulary_name("joint")
+        table = path.with_name(joint if joint in self.sha256 else vocabulary_name(side))
+        return MarianTokenizer(data, Vocabulary.parse(self.read_checked(table), table), path)
+
+    @classmethod
+    def learn(cls, config: MarianConfig, text: TrainingText, directory: Path) -> NoReturn:
+        """Raise ConfigError: tokenizers of this kind are not learned."""
+        raise ConfigError(
+            "tokenizer.kind marian: such tokenizers are not learned, they come with the run of an "
+            "imported model; name it with init, or choose another kind"
+        )
+
+
+def vocabulary_name(side: Side) -> str:
+    """Return the name of a side's table of ids in a tokenizer's directory."""
+    return f"{side}.vocab.txt"
+
+
+def write_tokenizers(
+    models: Mapping[Side, bytes],
+    vocabularies: Mapping[Side, Vocabulary],
+    source_sha256: str,
+    directory: Path,
+) -> None:
+    """Write models and tables, of both sides or joint ones, and their manifest.
+
+    ``source_sha256`` is recorded in the place of the training text's, which nobody knows.
+    """
+    manifest = Manifest.write(models.items(), directory, False, source_sha256)
+    for side, vocabulary in vocabularies.items():
+        path = directory / vocabulary_name(side)
+        vocabulary.save(path)
+        manifest.sha256[path.name] = sha256(path)
+    manifest.save(directory)

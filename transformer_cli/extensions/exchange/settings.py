@@ -1,0 +1,30 @@
+"""The settings of the data and the tokenizers of imported models."""
+
+from typing import Literal
+
+from transformer_cli.config.data_schema import DataSection
+from transformer_cli.config.sections import setting
+from transformer_cli.config.tokenizer_schema import TokenizerSection
+
+
+class ImportedData(DataSection):
+    """No text: the languages of a model that ``import`` has made a run of."""
+
+    kind: Literal["imported"]
+
+
+class MarianConfig(TokenizerSection):
+    """A Marian model's tokenizers, as ``import`` found them: SentencePiece over tables of ids."""
+
+    kind: Literal["marian"]
+    joint: bool = setting(True, "one table of ids for both sides")
+
+    @property
+    def lowercase(self) -> bool:
+        """Return False: it is the models themselves that may lowercase."""
+        return False
+
+    @property
+    def may_sample(self) -> bool:
+        """Return True: a model tells when it is opened."""
+        return True

@@ -1,0 +1,226 @@
+"""Hugging Face's tokenizer.json: files made elsewhere, and the tokenizer of any such file."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from types import ModuleType
+from typing import Any, Literal, Self
+
+from transformer_cli.base.errors import TokenizerError
+from transformer_cli.base.packages import import_extra
+from transformer_cli.extensions.tokenizers import trial
+from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig
+from transformer_cli.text.model_check import Library, check_model
+from transformer_cli.text.protocol import Tokenizer
+from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
+from transformer_cli.text.vocabulary import SPECIALS, IdMap, SpecialIds
+
+_LIBRARY = Library(
+    "tokenizers", "the tokenizers library", "tokenizer.json of Hugging Face", trial.__file__
+)
+# Common names of special tokens, the most likely first.
+_NAMES = {
+    "unk": ("<unk>", "[UNK]", "<UNK>"),
+    "bos": ("<s>", "[CLS]", "<bos>", "[BOS]", "<BOS>"),
+    "eos": ("</s>", "[SEP]", "<eos>", "[EOS]", "<EOS>", "<|endoftext|>"),
+    "pad": ("<pad>", "[PAD]", "<PAD>"),
+}
+# Seconds that the library may take for a line. Its regular expressions give up after ten million
+# steps, but at each character anew, and only text tells how many it takes.
+_LONGEST_CALL = 60.0
+# Characters, or ids, of a line that is quick to do whatever the file says, but for expressions with
+# more than one choice.
+_QUICK = 10_000
+_CHOICES = "*+?{|"
+
+
+class HuggingFaceTokenizer(Tokenizer):
+    """Lines as ids of subwords, by the bytes of a tokenizer.json, tried in a child process first.
+
+    Its templates ([CLS], [SEP]), padding and truncation are ignored. Its own normalizer may
+    lowercase, too. Raises TokenizerError if the library cannot read or use the file.
+    """
+
+    def __init__(self, data: bytes, lowercase: bool, source: Path, specials: SpecialIds) -> None:
+        self._tokenizer = _open(data, source, "restore the file, or make the tokenizer again")
+        ids = self._tokenizer.get_vocab(with_added_tokens=True).values()
+        try:
+            self._id_map = IdMap(specials, ids)
+        except ValueError as error:
+            raise TokenizerError(f"{source}: {error}; restore the tokenizer.json") from error
+        self.size = len(self._id_map)
+        self._lowercase = lowercase
+        self._source = source
+        # Text that spells a special token stays text.
+        self._tokenizer.encode_special_tokens = True
+        parts = json.loads(self._tokenizer.to_str())
+        self._spelling = _Spelling(parts)
+        self._may_backtrack = any(
+            sum(map(expression.count, _CHOICES)) > 1 for expression in _expressions(parts)
+        )
+        # A file without a decoder gets the usual one of its subwords.
+        if self._tokenizer.decoder is None:
+            self._tokenizer.decoder = self._spelling.make_decoder()
+
+    def encode(self, line: str) -> list[int]:
+        text = line.lower() if self._lowercase else line
+        encode = partial(self._tokenizer.encode_batch, [text], add_special_tokens=False)
+        return self._id_map.to_run(self._call(encode, len(text)).ids)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        decode = partial(self._tokenizer.decode_batch, [self._id_map.to_model(ids)])
+        return str(self._call(decode, len(ids))).replace("\n", " ")
+
+    def token(self, number: int) -> str:
+        if number < len(SPECIALS):
+            return SPECIALS[number]
+        return self._spelling.display(self._model_token(number))
+
+    def _call(self, call: Callable[[], Any], length: int) -> Any:
+        """Return what a call of the library returns of a batch of one."""
+        is_quick = length <= _QUICK and not self._may_backtrack
+        with _naming_source(self._source):
+            (result,) = call() if is_quick else _call_within_time(call)
+        return result
+
+    def _model_token(self, number: int) -> str:
+        model_id = self._id_map.model_id(number)
+        # A file may leave out ids.
+        return "" if model_id is None else self._tokenizer.id_to_token(model_id) or ""
+
+
+def find_specials(data: bytes, source: Path) -> SpecialIds:
+    """Return the ids of a tokenizer.json's special tokens: those that it declares or names so."""
+    tokenizer = _open(data, source, "give a tokenizer.json as the tokenizers library writes it")
+    model = json.loads(tokenizer.to_str())["model"]
+    unknown = model.get("unk_token")
+    if unknown is None and model.get("unk_id") is not None:
+        unknown = model["vocab"][model["unk_id"]][0]
+    ids = tokenizer.get_vocab(with_added_tokens=True)
+    specials: dict[str, int | None] = {}
+    for special, names in _NAMES.items():
+        candidates = (unknown, *names) if special == "unk" else names
+        number = next((ids[name] for name in candidates if name in ids), None)
+        specials[special] = None if number in specials.values() else number
+    return SpecialIds(**specials)
+
+
+def import_tokenizers(what: str = "tokenizer.kind wordpiece") -> ModuleType:
+    """Import Hugging Face's tokenizers library for ``what``; MissingExtraError: there is none."""
+    # Lines are encoded one by one, and the library warns processes that fork after using threads.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    return import_extra("tokenizers", "tokenizers", what)
+
+
+def _open(data: bytes, source: Path, advice: str) -> Any:
+    library = import_tokenizers(str(source))
+    check_model(_LIBRARY, data, source, advice)
+    with _naming_source(source):
+        tokenizer: Any = library.Tokenizer.from_buffer(data)
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def _call_within_time(call: Callable[[], Any]) -> Any:
+    """Return what ``call`` returns; raise TimeoutError after ``_LONGEST_CALL``."""
+    # The library cannot be interrupted, but runs its batches without the interpreter's lock. A
+    # thread that has not come back ends with the process.
+    future: Future[Any] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(call())
+        except BaseException as error:  # a panic, too
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    try:
+        return future.result(_LONGEST_CALL)
+    except TimeoutError:
+        raise TimeoutError(f"not done with a line after {_LONGEST_CALL:.0f} s") from None
+
+
+def _expressions(part: Any) -> Iterator[str]:
+    """Yield the regular expressions of a tokenizer.json, or of a part of it."""
+    if isinstance(part, list):
+        part = dict(enumerate(part))
+    for key, value in part.items() if isinstance(part, dict) else ():
+        if key == "Regex":
+            yield str(value)
+        elif key not in ("model", "added_tokens"):
+            yield from _expressions(value)
+
+
+@contextmanager
+def _naming_source(source: Path) -> Iterator[None]:
+    """Turn whatever the library raises into one line that names the file."""
+    try:
+        yield
+    except BaseException as error:
+        # A panic in Rust is a BaseException.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        reason = " ".join(str(error).split())[:200]
+        raise TokenizerError(f"{source}: the tokenizers library fails with it ({reason})") from None
+
+
+class _Spelling:
+    """The spelling of a file's subwords."""
+
+    def __init__(self, parts: dict[str, Any]) -> None:
+        model = parts["model"]
+        kind = model.get("type")
+        rules = [parts.get(part) for part in ("normalizer", "pre_tokenizer", "decoder")]
+        written = json.dumps(rules, ensure_ascii=False)
+        # Whether subwords have a '▁' for a space.
+        self.marked = "▁" in written or kind == "Unigram"
+        # Whether they are bytes written as characters, 'Ġ' being a space.
+        self.in_bytes = '"ByteLevel"' in written
+        # Of subwords that continue a word, as in '##', and that end one, as in '</w>'; or empty.
+        self.prefix: str = model.get("continuing_subword_prefix") or ""
+        self.suffix: str = model.get("end_of_word_suffix") or ""
+
+    def display(self, token: str) -> str:
+        """Return a token with a '▁' for a space before it."""
+        if self.in_bytes:
+            text = str(import_tokenizers().decoders.ByteLevel().decode([token]))
+            return token if "\ufffd" in text else text.replace(" ", "▁")
+        if self.prefix and token.startswith(self.prefix):
+            return token[len(self.prefix) :]
+        if self.marked or self.suffix:
+            return token.removesuffix(self.suffix)
+        return f"▁{token}"
+
+    def make_decoder(self) -> Any:
+        """Return a decoder for a file that has none; None: tokens are joined by spaces."""
+        decoders = import_tokenizers().decoders
+        if self.in_bytes:
+            return decoders.ByteLevel()
+        if self.marked:
+            return decoders.Metaspace()
+        if self.suffix:
+            return decoders.BPEDecoder(suffix=self.suffix)
+        if self.prefix:
+            return decoders.WordPiece(prefix=self.prefix)
+        return None
+
+
+class Manifest(SideFilesManifest):
+    """The manifest of tokenizer.json files made elsewhere."""
+
+    kind: Literal["huggingface"] = "huggingface"
+    suffix = "tokenizer.json"
+    specials: dict[Side, SpecialIds]
+
+    def open(self, data: bytes, path: Path, side: Side) -> HuggingFaceTokenizer:
+        return HuggingFaceTokenizer(data, self.lowercase, path, self.specials[side])
+
+    @classmethod
+    def learn(cls, config: HuggingFaceConfig, text: TrainingText, directory: Path) -> Self:
+        return cls.copy_files(config, text, directory, find_specials)

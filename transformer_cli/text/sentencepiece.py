@@ -1,0 +1,264 @@
+"""Subwords by SentencePiece: models learned from the training text, and models made elsewhere."""
+
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
+from typing import Any, Literal, Self
+
+from transformer_cli.base.errors import ConfigError, TokenizerError
+from transformer_cli.config.tokenizer_schema import SentencePieceConfig
+from transformer_cli.text.model_check import SENTENCEPIECE, check_model, mark_checked
+from transformer_cli.text.normalization import nfc_rules
+from transformer_cli.text.protocol import Lines, ProgressBar, Tokenizer, TrainerInput
+from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
+from transformer_cli.text.vocabulary import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    SPECIALS,
+    UNK_ID,
+    IdMap,
+    SpecialIds,
+)
+
+# Part of what is learned, as sums of the unigram model depend on how work is split: never the
+# machine's own number of cores.
+_NUM_THREADS = 4
+# In bytes; longer lines are skipped. SentencePiece's own limit, 4192, is a long paragraph.
+_MAX_LINE_LENGTH = 1 << 16
+_ERRORS_ONLY = 2
+_TOO_MANY = re.compile(r"Vocabulary size too high \(\d+\)\. [^<]*<= (\d+)")
+_TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
+_seed_lock = Lock()
+
+
+class SentencePieceTokenizer(Tokenizer):
+    """Lines as ids of subwords, by the bytes of a model, tried in a child process first.
+
+    ``specials`` are the ids of the special tokens of a model made elsewhere; None: the model was
+    learned here, and its ids are the run's. Raises TokenizerError if SentencePiece cannot read or
+    use the model, or its special tokens are wrong.
+    """
+
+    def __init__(
+        self, model: bytes, lowercase: bool, source: Path, specials: SpecialIds | None = None
+    ) -> None:
+        self._processor = open_model(model, source, "learn it again")
+        pieces = range(self._processor.get_piece_size())
+        self._id_map: IdMap | None = None
+        if specials is not None:
+            try:
+                self._id_map = IdMap(specials, pieces)
+            except ValueError as error:
+                raise TokenizerError(f"{source}: {error}; restore tokenizer.json") from error
+        else:
+            first = tuple(self._processor.id_to_piece(list(pieces[: len(SPECIALS)])))
+            if first != SPECIALS:
+                raise TokenizerError(
+                    f"{source}: starts with the pieces {first}, not {SPECIALS}; learn it again"
+                )
+        self.size = len(self._id_map) if self._id_map else len(pieces)
+        self._lowercase = lowercase
+
+    @property
+    def can_sample(self) -> bool:
+        # The library does not tell a model's type, only what it can do: unigram models give the
+        # n best segmentations, BPE a random one, models of words and characters neither.
+        draws = _can(self._processor.encode, enable_sampling=True, alpha=0.5, nbest_size=-1)
+        return draws and not _can(self._processor.nbest_encode, nbest_size=2)
+
+    @property
+    def sentencepiece_model(self) -> bytes:
+        return bytes(self._processor.serialized_model_proto())
+
+    def encode(self, line: str) -> list[int]:
+        return self._encode(line.lower() if self._lowercase else line)
+
+    def sample(self, sentences: Sequence[list[int]], rate: float, seed: int) -> list[list[int]]:
+        import sentencepiece
+
+        def resample() -> list[list[int]]:
+            options = {"enable_sampling": True, "alpha": rate, "nbest_size": -1}
+            return [self._encode(self._decode(ids), **options) for ids in sentences]
+
+        # SentencePiece has a generator per thread, seeded when the thread first draws from it.
+        # The seed is the process', though.
+        with _seed_lock, ThreadPoolExecutor(max_workers=1) as new_thread:
+            sentencepiece.set_random_generator_seed(seed)
+            return new_thread.submit(resample).result()
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of ids; an unknown character is '<unk>', or a foreign model's sign."""
+        # A model may spell a line end by its byte; the text must stay on one line.
+        return self._decode(ids).replace("\n", " ")
+
+    def _encode(self, text: str, **options: object) -> list[int]:
+        """Return a text's ids; ``options`` are SentencePiece's, for sampling."""
+        ids: list[int] = self._processor.encode(text, **options)
+        return self._id_map.to_run(ids) if self._id_map else ids
+
+    def _decode(self, ids: Sequence[int]) -> str:
+        if self._id_map:
+            shown = self._id_map.to_model(ids)
+        else:
+            shown = [int(number) for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID)]
+        return str(self._processor.decode(shown))
+
+    def token(self, number: int) -> str:
+        model_id = self._id_map.model_id(number) if self._id_map else number
+        return SPECIALS[number] if model_id is None else str(self._processor.id_to_piece(model_id))
+
+
+def _can(method: Callable[..., object], **options: object) -> bool:
+    # Some versions of the library raise an error, others return nothing.
+    try:
+        return bool(method("a", **options))
+    except RuntimeError:
+        return False
+
+
+def open_model(model: bytes, source: Path, advice: str) -> Any:
+    """Return SentencePiece's processor of a model, after trying it; see ``check_model``."""
+    import sentencepiece
+
+    check_model(SENTENCEPIECE, model, source, advice)
+    processor: Any = sentencepiece.SentencePieceProcessor()
+    try:
+        processor.LoadFromSerializedProto(model)
+    except RuntimeError as error:
+        raise TokenizerError(f"{source}: not a SentencePiece model; {advice}") from error
+    return processor
+
+
+class Manifest(SideFilesManifest):
+    """The manifest of SentencePiece models."""
+
+    kind: Literal["sentencepiece"] = "sentencepiece"
+    suffix = "model"
+    learns_from_sample = True
+
+    def open(self, data: bytes, path: Path, side: Side) -> SentencePieceTokenizer:
+        specials = None if self.specials is None else self.specials[side]
+        return SentencePieceTokenizer(data, self.lowercase, path, specials)
+
+    @classmethod
+    def learn(cls, config: SentencePieceConfig, text: TrainingText, directory: Path) -> Self:
+        if config.files:
+            return cls.copy_files(config, text, directory, _find_specials)
+        return cls.learn_sides(config, text, directory, learn_model)
+
+
+def _find_specials(model: bytes, path: Path) -> SpecialIds:
+    """Return the ids of a model's special tokens; the first of two with one id counts."""
+    processor = open_model(model, path, "give a model that SentencePiece made")
+    ids: dict[str, int | None] = {}
+    for name in ("unk", "bos", "eos", "pad"):
+        number = getattr(processor, f"{name}_id")()
+        ids[name] = None if number < 0 or number in ids.values() else number
+    return SpecialIds(**ids)
+
+
+def learn_model(
+    config: SentencePieceConfig, lines: Lines, label: str, progress: ProgressBar
+) -> bytes:
+    """Learn a model; the same lines and settings always give the same bytes.
+
+    ``label`` is the text's name in messages, as in 'source text'. Raises ConfigError if
+    ``tokenizer.vocab_size`` is too big or too small for this text.
+    """
+    import sentencepiece
+
+    model = io.BytesIO()
+    text = TrainerInput(progress(lines, label), len(lines), config.lowercase)
+    with _normalization(config.normalization) as normalization:
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=iter(text),
+                model_writer=model,
+                model_type=config.model_type,
+                vocab_size=config.vocab_size,
+                byte_fallback=config.byte_fallback,
+                character_coverage=config.character_coverage,
+                unk_id=UNK_ID,
+                bos_id=BOS_ID,
+                eos_id=EOS_ID,
+                pad_id=PAD_ID,
+                unk_piece=SPECIALS[UNK_ID],
+                bos_piece=SPECIALS[BOS_ID],
+                eos_piece=SPECIALS[EOS_ID],
+                pad_piece=SPECIALS[PAD_ID],
+                unk_surface=SPECIALS[UNK_ID],
+                max_sentence_length=_MAX_LINE_LENGTH,
+                num_threads=_NUM_THREADS,
+                minloglevel=_ERRORS_ONLY,
+                **normalization,
+            )
+        except (RuntimeError, SystemError) as error:
+            if text.failure is not None:
+                raise text.failure from None
+            raise _explain(str(error), config.vocab_size, label) from error
+    data = model.getvalue()
+    if rules := normalization.get("normalization_rule_tsv"):
+        data = _without_path(data, rules)
+    mark_checked(data)
+    return data
+
+
+@contextmanager
+def _normalization(name: str) -> Iterator[dict[str, str]]:
+    """Yield the trainer's options for a normalization; ours has a file of rules."""
+    if name != "nfc":
+        yield {"normalization_rule_name": name}
+        return
+    with TemporaryDirectory(prefix="transformer-cli-") as directory:
+        rules = Path(directory, "rules.tsv")
+        rules.write_text(nfc_rules(), encoding="ascii", newline="")
+        yield {"normalization_rule_tsv": str(rules)}
+
+
+def _without_path(model: bytes, path: str) -> bytes:
+    """Return a model without the path of its rules, so that equal models have equal bytes."""
+    field = b"\x32" + _varint(len(path.encode())) + path.encode()
+    place = 0
+    while True:  # over the model's fields, of which 3 is the normalizer's
+        tag, length, start = model[place], 0, place + 1
+        for shift in range(0, 35, 7):
+            length |= (model[start] & 0x7F) << shift
+            start += 1
+            if model[start - 1] < 0x80:
+                break
+        if tag == 0x1A:
+            rest = model[start : start + length].replace(field, b"")
+            return model[: place + 1] + _varint(len(rest)) + rest + model[start + length :]
+        place = start + length
+
+
+def _varint(number: int) -> bytes:
+    """Return a number as protocol buffers have it."""
+    digits = []
+    while number > 0x7F:
+        digits.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*digits, number])
+
+
+def _explain(reason: str, vocab_size: int, label: str) -> ConfigError | TokenizerError:
+    """Return the error of why SentencePiece cannot learn, with a size that is possible."""
+    if limit := _TOO_MANY.search(reason):
+        return ConfigError(
+            f"tokenizer.vocab_size: the {label} is too little for {vocab_size} subwords; "
+            f"set at most {limit[1]}"
+        )
+    if limit := _TOO_FEW.search(reason):
+        return ConfigError(
+            f"tokenizer.vocab_size: {vocab_size} entries are too few for the specials, bytes and "
+            f"characters of the {label}; set at least {limit[1]}, or a lower "
+            "tokenizer.character_coverage"
+        )
+    why = " ".join(reason.split())
+    return TokenizerError(f"tokenizer: SentencePiece cannot learn from the {label} ({why})")

@@ -1,0 +1,273 @@
+"""Words, split by spaCy's rules, with a vocabulary file a side."""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict
+
+from transformer_cli.base.errors import ConfigError
+from transformer_cli.base.files import sha256
+from transformer_cli.config.languages import base_language
+from transformer_cli.config.tokenizer_schema import WordsConfig
+from transformer_cli.text.protocol import Tokenizer, Tokenizers
+from transformer_cli.text.scripts import is_of_word
+from transformer_cli.text.tokenizer import TokenizerManifest, TrainingText
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
+
+if TYPE_CHECKING:
+    from spacy.language import Language
+
+_SRC, _TGT = "src.vocab.txt", "tgt.vocab.txt"
+# About 300 bytes each; Multi30k's training text has 20,000 different ones a side.
+_MAX_STRINGS = 200_000
+# Characters of a word. spaCy looks at the rest of a word each time it splits off punctuation: a
+# million brackets in a row would take it weeks.
+_MAX_WORD_LENGTH = 256
+_TOO_LONG = re.compile(rf"\S{{{_MAX_WORD_LENGTH}}}(?=\S)")
+
+
+class WordsTokenizer(Tokenizer):
+    """Lines as ids of words; those that the vocabulary lacks are unknown."""
+
+    is_word_level = True
+
+    def __init__(self, words: "SpacyWords", vocabulary: Vocabulary) -> None:
+        self._words = words
+        self._vocabulary = vocabulary
+        self.size = len(vocabulary)
+
+    def encode(self, line: str) -> list[int]:
+        return [self._vocabulary.id(word) for word in self._words.split(line)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        shown = (number for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID))
+        return self._words.join([self._vocabulary.tokens[number] for number in shown])
+
+    def token(self, number: int) -> str:
+        return self._vocabulary.tokens[number]
+
+    def line_tokens(self, line: str, ids: Sequence[int]) -> list[str]:
+        return self._words.split(line)
+
+    def detokenize(self, ids: Sequence[int], tokens: Sequence[str]) -> str:
+        return self._words.join(tokens)
+
+
+_APOSTROPHES = "'’‘"
+# Written without spaces between two words, if the rules split there: "T-shirt", "Freund/in". Not
+# dashes, which mostly have spaces.
+_INNER_MARKS = frozenset("-/’‘")
+# Stands for a space that sacremoses must not see; a noncharacter of Unicode.
+_INNER_SPACE = "\ufdd0"
+# Languages whose rules in sacremoses are used. Its English rule takes 'free' in single quotes for a
+# contraction; apostrophes are handled here. Its Czech rule raises TypeError.
+_MOSES_LANGUAGES = frozenset({"fr", "it", "ga", "fi", "ko"})
+
+
+class SpacyWords:
+    """Splits lines into words by the spaCy rules of a language ('xx': general), and joins words.
+
+    How words are joined depends on ``language``, that of the text. Raises ConfigError if spaCy does
+    not support the rules, or needs another package for them.
+    """
+
+    def __init__(self, rules: str, language: str, lowercase: bool) -> None:
+        self._rules = rules
+        self._pipeline = _create_pipeline(rules)
+        self._language = base_language(language)
+        self._lowercase = lowercase
+        self._moses: Any = None
+
+    def split(self, line: str) -> list[str]:
+        """Split a line into words, punctuation marks included; white space is dropped.
+
+        More than 256 characters without white space are first cut every 256.
+        """
+        words = [word for word in self._cut(_TOO_LONG.sub(r"\g<0> ", line)) if not word.isspace()]
+        # Not before, as the rules look at case: "U.S." and "end.The" are split correctly only as
+        # they were written.
+        return [word.lower() for word in words] if self._lowercase else words
+
+    def _cut(self, text: str) -> list[str]:
+        # spaCy never frees a string that it has seen. A pipeline that has seen many is replaced, so
+        # that a file of any length is split in constant memory.
+        if len(self._pipeline.vocab.strings) > _MAX_STRINGS:
+            self._pipeline = _create_pipeline(self._rules)
+        return [token.text for token in self._pipeline.tokenizer(text)]
+
+    def count(self, lines: Iterable[str]) -> Counter[str]:
+        """Count each word in lines, in order of first appearance."""
+        return Counter(chain.from_iterable(map(self.split, lines)))
+
+    def join(self, words: Sequence[str]) -> str:
+        """Return words as text, on one line: the reverse of ``split``, as far as words tell."""
+        if not words:
+            return ""
+        closed = self._find_inner_gaps(words) | _find_quote_gaps(words, self._language)
+        closed |= {gap + 1 for gap, word in enumerate(words) if word == "#"}
+        pieces = [words[0]]
+        for gap, word in enumerate(words[1:], start=1):
+            if gap in closed:
+                pieces[-1] += word
+            elif _is_unit_of_money(words, gap):
+                pieces[-1] += _INNER_SPACE + word
+            else:
+                pieces.append(word)
+        if self._moses is None:
+            from sacremoses import MosesDetokenizer
+
+            known = self._language in _MOSES_LANGUAGES
+            self._moses = MosesDetokenizer(self._language if known else "xx")
+        # No unescaping: a text's own '&lt;' stays as it is.
+        text = str(self._moses.detokenize(pieces, unescape=False))
+        return text.replace(_INNER_SPACE, " ")
+
+    def _find_inner_gaps(self, words: Sequence[str]) -> set[int]:
+        """Return the gaps (gap n is before word n) where the rules split one written word.
+
+        Joined, such parts are split in the same places again. "can not" and " - " look alike, but
+        are rarer than "cannot" and "T-shirt".
+        """
+        # An unknown word takes hyphens and endings like any other.
+        words = ["x" if word == SPECIALS[UNK_ID] else word for word in words]
+        gaps = set()
+        for gap in range(1, len(words)):
+            before, word = words[gap - 1], words[gap]
+            if word in _INNER_MARKS:
+                after = words[gap + 1] if gap + 1 < len(words) else " "
+                is_inner = is_of_word(before[-1]) and is_of_word(after[0])
+                if is_inner and self._cut(before + word + after) == [before, word, after]:
+                    gaps |= {gap, gap + 1}
+            elif _may_be_one_word(before, word) and self._cut(before + word) == [before, word]:
+                gaps.add(gap)
+        return gaps
+
+
+def _create_pipeline(language: str) -> "Language":
+    import spacy
+
+    try:
+        return spacy.blank(base_language(language))
+    except (ImportError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise ConfigError(
+            f"tokenizer: spaCy cannot cut words by the rules of '{language}' here; set "
+            "tokenizer.src_rules or tokenizer.tgt_rules to another language ('xx': general rules), "
+            f"or tokenizer.kind to sentencepiece (spaCy: {reason})"
+        ) from error
+
+
+class WordsSideManifest(BaseModel):
+    """One side's part of the manifest."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    rules: str
+    language: str
+    types: int
+
+
+class Manifest(TokenizerManifest):
+    """The manifest of word tokenizers."""
+
+    kind: Literal["words"] = "words"
+    src: WordsSideManifest
+    tgt: WordsSideManifest
+
+    def load(self, directory: Path) -> Tokenizers:
+        tokenizers = []
+        for side, name in ((self.src, _SRC), (self.tgt, _TGT)):
+            vocabulary = Vocabulary.parse(self.read_checked(directory / name), directory / name)
+            words = SpacyWords(side.rules, side.language, self.lowercase)
+            tokenizers.append(WordsTokenizer(words, vocabulary))
+        src, tgt = tokenizers
+        return Tokenizers(src, tgt, (self.src.types, self.tgt.types))
+
+    @classmethod
+    def learn(cls, config: WordsConfig, text: TrainingText, directory: Path) -> Self:
+        """Count the words of both sides and write their vocabularies into ``directory``."""
+        sides = {}
+        for side, name, rules, language, lines in (
+            ("source", _SRC, config.src_rules, text.src_lang, text.src),
+            ("target", _TGT, config.tgt_rules, text.tgt_lang, text.tgt),
+        ):
+            words = SpacyWords(rules or language, language, config.lowercase)
+            counts = words.count(text.progress(lines, f"{side} words"))
+            vocabulary = Vocabulary.from_counts(
+                counts, config.min_freq, config.max_size, config.order
+            )
+            if len(vocabulary) == len(SPECIALS):
+                raise ConfigError(
+                    f"tokenizer.min_freq: no word is seen {config.min_freq} times for {name}; "
+                    "set a lower one"
+                )
+            vocabulary.save(directory / name)
+            sides[name] = WordsSideManifest(
+                rules=rules or language, language=language, types=len(counts)
+            )
+        return cls(
+            lowercase=config.lowercase,
+            learned_from=text.sha256,
+            src=sides[_SRC],
+            tgt=sides[_TGT],
+            sha256={name: sha256(directory / name) for name in sides},
+        )
+
+
+# Closing quotation marks, by the opening one.
+_CLOSING_QUOTES = {'"': '"', "'": "'", "„": "“”", "“": "”“", "”": "”“", "‚": "‘’", "‘": "’"}
+_CLOSING_QUOTES |= {"«": "»", "»": "«", "‹": "›", "›": "‹"}
+_CLOSING_PUNCTUATION = frozenset(",.?!:;%)]}…")
+_OPENING_PUNCTUATION = frozenset("([{¿¡")
+
+
+def _may_be_one_word(before: str, word: str) -> bool:
+    """Return whether two parts look like "do" + "n't", "man" + "'s", "l'" + "homme"."""
+    if word[0].isalpha():
+        return before[-1].isalpha() or (before[-1] in _APOSTROPHES and len(before) > 1)
+    return word[0] in _APOSTROPHES and word[1:].isalpha() and is_of_word(before[-1])
+
+
+def _is_unit_of_money(words: Sequence[str], place: int) -> bool:
+    """Return whether a sign follows its amount, "3,50 €"; sacremoses expects "$20"."""
+    sign = words[place]
+    if len(sign) != 1 or unicodedata.category(sign) != "Sc" or not words[place - 1][-1].isdigit():
+        return False
+    return place + 1 == len(words) or not words[place + 1][0].isdigit()
+
+
+def _find_quote_gaps(words: Sequence[str], language: str) -> set[int]:
+    """Return the gaps next to quotation marks, on the inside, and to apostrophes."""
+    opened: list[int] = []
+    paired: set[int] = set()
+    gaps: set[int] = set()
+    for place, word in enumerate(words):
+        if language == "fr" and word in "«»":
+            continue  # French writes spaces within these
+        partner = next((p for p in reversed(opened) if word in _CLOSING_QUOTES[words[p]]), None)
+        if partner is None:
+            if word in _CLOSING_QUOTES:
+                opened.append(place)
+        else:
+            # Further punctuation marks within, next to these, have no spaces either.
+            after, before = partner + 1, place
+            gaps |= {after, before}
+            while words[after] in _OPENING_PUNCTUATION and after + 1 < len(words):
+                after += 1
+                gaps.add(after)
+            while before > 1 and words[before - 1] in _CLOSING_PUNCTUATION:
+                before -= 1
+                gaps.add(before)
+            paired |= {partner, place}
+            del opened[opened.index(partner) :]
+    for place in range(1, len(words)):
+        # "the boys' room", "Maus' Nase": no quotation mark
+        is_genitive = words[place] in ("'", "’") and words[place - 1][-1] in "sxz"
+        if is_genitive and place not in paired:
+            gaps.add(place)
+    return gaps

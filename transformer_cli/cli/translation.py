@@ -35,8 +35,8 @@ from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.extensions.constraints.terms import describe_kept
-from transformer_cli.extensions.corpora.rules import loses_numbers
 from transformer_cli.inference import loading, output, stream
+from transformer_cli.inference.doubts import loses_numbers
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.rows import Row, read_rows
 from transformer_cli.inference.translator import LongLine, TextTranslator

@@ -12,15 +12,20 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import wraps
-from typing import Annotated, Any, ClassVar, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 import typer
 from typer.core import TyperCommand
 
 from transformer_cli.base import registry
 
+if TYPE_CHECKING:
+    from transformer_cli.inference.translator import TextTranslator
+
 Given = TypeVar("Given", bound="CommandOptions")
 Extra = TypeVar("Extra", bound="ExtraOptions")
+AnyTranslator = TypeVar("AnyTranslator", bound="TextTranslator[Any]")
 
 OTHERS = "Options"
 _LAST = ("Hardware", OTHERS)
@@ -55,6 +60,18 @@ class ExtraOptions:
     def check(self, given: Any) -> None:
         """Raise a UsageError unless they can be used with the command's other options."""
 
+    def inputs(self) -> list[tuple[str, Path]]:
+        """Return the files that they name, each with the name of its option."""
+        return []
+
+    def absolute(self) -> Self:
+        """Return the same for a process with another working directory."""
+        return self
+
+    def prepare(self, translator: AnyTranslator) -> AnyTranslator:
+        """Return a translator that does what they say; UsageError: it cannot."""
+        return translator
+
 
 @dataclass(frozen=True)
 class CommandOptions:
@@ -66,6 +83,16 @@ class CommandOptions:
     def extra(self, kind: type[Extra]) -> Extra:
         """Return the options of a class, with their defaults if the command was not given them."""
         return next((each for each in self.extras if isinstance(each, kind)), kind())
+
+    def extra_inputs(self) -> list[tuple[str, Path]]:
+        """Return the files that options of extensions name, each with the name of its option."""
+        return [each for extra in self.extras for each in extra.inputs()]
+
+    def prepare(self, translator: AnyTranslator) -> AnyTranslator:
+        """Return a translator that does what options of extensions say."""
+        for each in self.extras:
+            translator = each.prepare(translator)
+        return translator
 
     def check_extras(self) -> None:
         """Raise a UsageError unless the options of extensions can be used together with these."""

@@ -112,8 +112,6 @@ class TermOptions(CommandOptions):
         list[Path] | None,
         option("FILE", "Translation memory: TMX, PO or TSV; repeatable."),
     ] = None
-    tag: options.Tag = None
-    terms: options.Terms = None
 
 
 @dataclass(frozen=True)
@@ -235,10 +233,11 @@ class TranslateOptions(
         self.check_extras()
         for problem in self._find_problems(ranks):
             raise UsageError(f"translate: {problem}")
+        self.check_extras()
         inputs = [
             ("-i", self.input_),
             ("--prefix-file", self.prefix_file),
-            ("--terms", self.terms),
+            *self.extra_inputs(),
             *(("--memory", path) for path in self.memory or ()),
         ]
         if str(self.output) != "-":
@@ -254,6 +253,7 @@ class TranslateOptions(
         """Make sure, before long work, that the options go with these files."""
         for problem in self._find_problems_of_many(ranks):
             raise UsageError(f"translate: {problem}")
+        self.check_extras()
         run_directories.check_outside_runs(self.output / "file", "-o", self._models)
         output_directory.check_directory(self.output, inputs)
         for path in inputs:

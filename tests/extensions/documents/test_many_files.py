@@ -28,6 +28,7 @@ from transformer_cli.base.files import MAX_SMALL_BYTES
 from transformer_cli.base.writing import find_version
 from transformer_cli.cli import translation
 from transformer_cli.cli.translate import TranslateOptions
+from transformer_cli.extensions.cluster.options import TranslateClusterOptions
 from transformer_cli.extensions.documents import many_files
 from transformer_cli.extensions.documents.command import read_memory
 from transformer_cli.extensions.documents.document import read_document
@@ -432,7 +433,10 @@ def test_translations_made_otherwise_are_not_mixed(training: Training, here: Pat
             {"input_": Path("other/t*"), "src_column": "1", "scores": True},
             "other/t.tsv: --n-best and --scores write JSON",
         ),
-        ({"input_": Path("in/a.txt"), "cluster": "tcp://h:1"}, "--cluster translates many files"),
+        (
+            {"input_": Path("in/a.txt"), "extras": (TranslateClusterOptions("tcp://h:1"),)},
+            "--cluster translates many files",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(

@@ -17,9 +17,8 @@ from transformer_cli.base.compression import is_compressed, open_text
 from transformer_cli.base.encodings import find_encoding
 from transformer_cli.base.errors import InputError
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.extensions.constraints.protection import GROUPS
-from transformer_cli.extensions.constraints.reserved import find_placeholders
 from transformer_cli.text.scripts import has_letters
+from transformer_cli.text.verbatim import find_verbatim
 
 with lazy_imports():
     from transformer_cli.extensions.documents import html, markdown, po, subtitles, tmx, xliff
@@ -454,7 +453,7 @@ def mark_accelerator(text: str, place: str, escape: Callable[[str], str] = str) 
     with more such signs has no tag, as they are something else: '_emphasis_', '~/a or ~/b'.
     """
     # A placeholder is covered by its last character, as in '<a target="_blank">_File</a>'.
-    covers = (Edit(at, end, one[-1] * len(one)) for one, at, end in find_placeholders(text, GROUPS))
+    covers = (Edit(at, end, one[-1] * len(one)) for one, at, end in find_verbatim(text))
     covered = splice(text, covers)
     first_space = next((match.start() for match in _SPACES.finditer(covered)), len(text))
 

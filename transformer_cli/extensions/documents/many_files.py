@@ -153,7 +153,7 @@ def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
         run=options.run.absolute(),
         output=options.output.absolute(),
         checkpoint=checkpoint,
-        terms=options.terms and options.terms.absolute(),
+        extras=tuple(each.absolute() for each in options.extras),
         ensemble=[path.absolute() for path in options.ensemble or ()],
         memory=[path.absolute() for path in options.memory or ()],
     )

@@ -13,12 +13,13 @@ from transformer_cli.base.compression import is_compressed, write_text
 from transformer_cli.base.errors import InputError, UsageError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.metrics import sentence_chrf
-from transformer_cli.base.writing import whole_file
+from transformer_cli.base.writing import PARTIAL, PARTIAL_JOURNALS, PARTIAL_LOCK, whole_file
 from transformer_cli.config.data_schema import CopyData, FilePair
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import ParallelFiles, stream_lines
 from transformer_cli.data.sources import is_on_disk, split_names
+from transformer_cli.extensions.constraints.settings import find_terms
 from transformer_cli.extensions.corpora.prepared import open_writer
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData, find_more, may_have_more
@@ -317,7 +318,7 @@ def name_models(runs: Sequence[RunDirectory]) -> list[str]:
 
 def discard_translation(output: Path) -> None:
     """Remove a translation, finished or not."""
-    for ending in ("", ".partial", ".partial.json", ".partial.json.new", ".partial.lock"):
+    for ending in ("", PARTIAL, *PARTIAL_JOURNALS, PARTIAL_LOCK):
         output.with_name(output.name + ending).unlink(missing_ok=True)
 
 
@@ -384,7 +385,7 @@ def compose_student(
             "kind": "files",
             "src_lang": config.data.src_lang,
             "tgt_lang": config.data.tgt_lang,
-            "terms": config.data.terms,
+            "terms": find_terms(config.data),
             "train": _instead(pairs.pop(0)),
             "val": _instead(text_pair("val")),
             "test": {name: _instead(test_pair(name)) for name in tests},

@@ -233,7 +233,6 @@ class TranslateOptions(
         self.check_extras()
         for problem in self._find_problems(ranks):
             raise UsageError(f"translate: {problem}")
-        self.check_extras()
         inputs = [
             ("-i", self.input_),
             ("--prefix-file", self.prefix_file),

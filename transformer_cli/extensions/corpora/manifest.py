@@ -24,6 +24,7 @@ provides = {
             "load": "mixing:find_mix",
             "open": "mixing:open_added",
             "keys": ("sources", "more", "replay"),
+            "tags": "settings:tag_names",
         }
     },
     "init": {

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import typer
@@ -55,6 +56,30 @@ class ExtraOptions:
     def check(self, given: Any) -> None:
         """Raise a UsageError unless they can be used with the command's other options."""
 
+    def reads(self) -> list[tuple[str, Path]]:
+        """Return the files that are read, each with its option."""
+        return []
+
+    def writes(self) -> list[tuple[str, Path]]:
+        """Return the files that are written, each with its option."""
+        return []
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return what decides the output, by name."""
+        return {}
+
+    def needs(self) -> list[str]:
+        """Return the options given that not every search engine can serve."""
+        return []
+
+    def read_text(self, given: Any) -> Any:
+        """Return the text that ``evaluate`` scores, if these options say how to read it."""
+        return None
+
+    def prepare(self, translator: Any) -> Any:
+        """Return the translator as it is used with these options."""
+        return translator
+
 
 @dataclass(frozen=True)
 class CommandOptions:
@@ -80,15 +105,12 @@ def declared_by(
 
     Extensions add options to those of the ``command`` that is named.
     """
+    kinds = _extra_kinds(command)
 
     def decorate(function: Callable[[Given], None]) -> Callable[..., None]:
-        kinds = [entry.load() for entry in registry.entries(f"{command} options").values()]
-
         @wraps(function)
         def run(**values: Any) -> None:
-            taken = [{each.name: values.pop(each.name) for each in fields(kind)} for kind in kinds]
-            extras = tuple(kind(**own) for kind, own in zip(kinds, taken, strict=True))
-            function(given(**values, extras=extras))
+            function(build_options(given, command, **values))
 
         # Typer reads these.
         declared = [parameter for kind in (given, *kinds) for parameter in _parameters(kind)]
@@ -97,6 +119,19 @@ def declared_by(
         return run
 
     return decorate
+
+
+def build_options(given: type[Given], command: str, **values: Any) -> Given:
+    """Return a command's options with those of extensions, as the command line would give them."""
+    extras = []
+    for kind in _extra_kinds(command):
+        own = {each.name: values.pop(each.name) for each in fields(kind) if each.name in values}
+        extras.append(kind(**own))
+    return given(**values, extras=tuple(extras))
+
+
+def _extra_kinds(command: str) -> list[type[ExtraOptions]]:
+    return [entry.load() for entry in registry.entries(f"{command} options").values()]
 
 
 def _parameters(kind: type) -> Iterator[inspect.Parameter]:

@@ -111,12 +111,6 @@ Encoding = Annotated[
     str | None,
     option("NAME", "Encoding of the text, if not UTF-8; cp1252, say.", parser=_parse_encoding),
 ]
-SourceColumn = Annotated[
-    str | None, option("N|NAME", "TSV: column of the text, from 1, or its header.")
-]
-SourceField = Annotated[
-    str | None, option("NAME", "JSONL, Parquet: field of the text, as in translation.de.")
-]
 Json = Annotated[bool, flag("Print one JSON object.", "--json")]
 Ensemble = Annotated[
     list[Path] | None,

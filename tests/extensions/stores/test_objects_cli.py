@@ -22,20 +22,20 @@ from transformer_cli.base.writing import whole_file
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.extensions.corpora.preparing import is_prepared, prepare_corpus
-from transformer_cli.extensions.stores.objects import (
-    ObjectPath,
-    check_store,
-    object_keys,
-    object_sizes,
-    text_path,
-)
-from transformer_cli.inference.output_directory import (
+from transformer_cli.extensions.many_files.output_directory import (
     RECORD,
     FileState,
     check_directory,
     file_key,
     find_inputs,
     open_directory,
+)
+from transformer_cli.extensions.stores.objects import (
+    ObjectPath,
+    check_store,
+    object_keys,
+    object_sizes,
+    text_path,
 )
 
 fsspec = pytest.importorskip("fsspec")

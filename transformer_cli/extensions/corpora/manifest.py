@@ -12,6 +12,8 @@ provides = {
             "keys": ("sources", "more", "replay"),
         }
     },
+    "translate options": {"tables": {"load": "options:TableOptions"}},
+    "evaluate options": {"tables": {"load": "options:ScoredTableOptions"}},
     "command": {
         "clean": {
             "load": "command:clean",

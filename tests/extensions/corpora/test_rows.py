@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from transformer_cli.base.errors import CorpusError, UsageError
+from transformer_cli.extensions.corpora.rows import read_rows
 from transformer_cli.extensions.corpora.tables import TextColumn, find_text
-from transformer_cli.inference.rows import read_rows
 
 CELLS = st.text(st.characters(exclude_characters="\t\r\n", exclude_categories=["Cs"]), max_size=5)
 VALUES = st.recursive(

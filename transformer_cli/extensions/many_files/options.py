@@ -1,0 +1,61 @@
+"""Options of `translate` for many files."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from transformer_cli.base.errors import UsageError
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.base.ranks import Ranks
+from transformer_cli.cli.options import Cluster
+from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
+
+with lazy_imports():
+    from transformer_cli.extensions.many_files import command
+    from transformer_cli.extensions.stores import objects
+
+if TYPE_CHECKING:
+    from transformer_cli.cli.translation import InputFormat
+
+
+@dataclass(frozen=True)
+class ManyFilesOptions(InputOptions):
+    """Where many files are translated."""
+
+    heading = "Hardware"
+    cluster: Cluster = None
+
+    def matches(self, given: TranslateOptions) -> bool:
+        """Return whether the input is a directory, or a pattern of names."""
+        path = given.input_
+        has_wildcards = any(sign in str(path) for sign in "*?")
+        if isinstance(path, objects.ObjectPath):
+            return has_wildcards
+        return path.is_dir() or (has_wildcards and not path.exists())
+
+    def describe(self) -> str:
+        """Return what names many files."""
+        return "a directory of these"
+
+    def check(self, given: TranslateOptions) -> None:
+        """Make sure that a cluster has many files to translate."""
+        if self.cluster is not None:
+            raise UsageError(
+                "translate: --cluster translates many files; name a directory or a pattern with -i"
+            )
+
+    def find_problems(self, given: TranslateOptions) -> Iterator[str]:
+        """Yield what is wrong with options that are for one file."""
+        of_one = "is for one file, but -i names many; leave it out"
+        if given.prefix_file is not None:
+            yield f"--prefix-file {of_one}"
+        if given.alignments is not None:
+            yield f"--alignments {of_one}"
+        for name, _ in (pair for each in given.extras for pair in each.writes()):
+            yield f"{name} {of_one}"
+        if Ranks.from_env().size > 1:
+            yield "torchrun's processes share one file; give many files to --cluster"
+
+    def open(self, given: TranslateOptions) -> "InputFormat":
+        """Return what translates the files."""
+        return command.ManyFiles()

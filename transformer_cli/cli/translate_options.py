@@ -115,11 +115,14 @@ class InputOptions(ExtraOptions):
 
     def describe(self) -> str:
         """Return the kind with the endings of its files, as in 'a table (.tsv, .jsonl)'."""
-        raise NotImplementedError
+        return ""
 
     def open(self, given: "TranslateOptions") -> "InputFormat":
         """Return what translates the input."""
         raise NotImplementedError
+
+    def check_one(self, given: "TranslateOptions") -> None:
+        """Raise a UsageError unless the options can be used with this file of many."""
 
     def declares_encoding(self, given: "TranslateOptions") -> bool:
         """Return whether the input itself says what its encoding is."""
@@ -182,8 +185,10 @@ class TranslateOptions(options.HardwareOptions, TermOptions, DecodingOptions, Fi
 
     def describe_kinds(self) -> str:
         """Return what an input may be, with the endings of what extensions read."""
-        kinds = sorted(each.describe() for each in self.extras if isinstance(each, InputOptions))
-        return " or ".join(filter(None, ["lines of text", *kinds]))
+        kinds = [each for each in self.extras if isinstance(each, InputOptions)]
+        ordered = sorted(kinds, key=lambda each: -each.order)
+        *others, last = filter(None, ["lines of text", *(each.describe() for each in ordered)])
+        return f"{', '.join(others)} or {last}" if others else last
 
     def check_outputs(self) -> None:
         """Make sure, before long work, that all outputs can be written."""

@@ -81,9 +81,6 @@ class InputFormat:
         """Return the name of a file's translation in a directory of them."""
         return path.name
 
-    def check_one(self, given: TranslateOptions) -> None:
-        """Raise a UsageError unless the options can be used with a file of many."""
-
     def translate_one(
         self,
         given: TranslateOptions,

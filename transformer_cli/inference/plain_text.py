@@ -57,8 +57,8 @@ def ending_of(path: Path) -> str:
 
 def _begins_as_markup_or_code(path: Path) -> bool:
     """Return whether a regular file begins as text does not."""
-    if not path.is_file():
-        return False
-    with suppress(TransformerCliError, OSError), open_text(path) as file:
-        return bool(_MARKUP_OR_CODE.match(file.read(_SNIFFED_BYTES)))
-    return False  # reading the file reports the damage with its line
+    with suppress(TransformerCliError, OSError):  # reading it later reports the damage
+        if path.is_file():
+            with open_text(path) as file:
+                return bool(_MARKUP_OR_CODE.match(file.read(_SNIFFED_BYTES)))
+    return False

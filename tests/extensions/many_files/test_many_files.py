@@ -45,6 +45,7 @@ from transformer_cli.inference.stream import Watcher
 from transformer_cli.runs.directory import LOCK
 
 MANY = "transformer_cli.extensions.many_files.command"
+LINES = "transformer_cli.cli.translation"
 TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
 PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "1 2"\nmsgstr ""\n'
 TEXTS = {
@@ -115,9 +116,11 @@ def translate(
     )
 
 
-def killed_before(training: Training, here: Path, attribute: str, call: int = 1) -> Finished:
+def killed_before(
+    training: Training, here: Path, attribute: str, call: int = 1, where: str = MANY
+) -> Finished:
     """Run again; reaching a call of a function of many_files would kill it."""
-    return translate(training, here, before=partial(signalled_at, MANY, attribute, call))
+    return translate(training, here, before=partial(signalled_at, where, attribute, call))
 
 
 def visible(directory: Path) -> dict[str, bytes]:
@@ -232,7 +235,7 @@ def test_what_is_there_is_neither_read_nor_translated_again(training: Training, 
     os.utime(here / "in" / "a.txt", (1, 1))
     os.utime(here / "out" / "c.txt", (1, 1))
     assert killed_before(training, here, "sha256").code == -signal.SIGKILL
-    assert killed_before(training, here, "write_rows").err == finished.err
+    assert killed_before(training, here, "write_rows", where=LINES).err == finished.err
     assert killed_before(training, here, "sha256").code == 0
     assert visible(here / "out") == before
 
@@ -244,7 +247,7 @@ def test_what_has_changed_is_translated_again(
     (here / "in" / "a.txt").write_text(TEXTS["c.txt"])
     (here / "out" / "d.txt").unlink()
     # Two are written, and a third would kill it.
-    finished = killed_before(training, here, "write_rows", 3)
+    finished = killed_before(training, here, "write_rows", 3, where=LINES)
     assert finished.err == "translated 2 of 5 files; already there: 3\n"
     assert visible(here / "out") == {**expected, "a.txt": expected["c.txt"]}
 

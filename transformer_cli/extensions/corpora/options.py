@@ -84,6 +84,16 @@ class TableOptions(InputOptions):
         if self.find_output(given) == "tsv" and given.n_best_written is not None:
             yield "--n-best and --scores write JSON, not TSV; give -o a name that ends with .jsonl"
 
+    def check_one(self, given: TranslateOptions) -> None:
+        """Make sure that the file can hold what is written of its rows."""
+        if given.kind is not self or given.n_best_written is None:
+            return
+        if self.find_output(given) == "tsv":
+            raise UsageError(
+                f"{given.input_}: --n-best and --scores write JSON, which TSV cannot hold; save it "
+                "as JSONL"
+            )
+
     def fingerprint(self) -> dict[str, str]:
         """Return the options."""
         own = {"src_column": self.src_column, "src_field": self.src_field}

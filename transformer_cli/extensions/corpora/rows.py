@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 from uuid import uuid4
 
-from transformer_cli.base.errors import CorpusError, UsageError
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.cli.translation import RowFormat
 from transformer_cli.config.choices import DecodingErrors
@@ -198,11 +198,3 @@ class TableFormat(RowFormat):
     def output_name(self, path: Path) -> str:
         """Return the name of a file's translation: Parquet is written as JSONL."""
         return path.with_suffix(".jsonl").name if self._where.format == "parquet" else path.name
-
-    def check_one(self, given: TranslateOptions) -> None:
-        """Make sure that the file can hold what is written of its rows."""
-        if self._written == "tsv" and given.n_best_written is not None:
-            raise UsageError(
-                f"{given.input_}: --n-best and --scores write JSON, which TSV cannot hold; save it "
-                "as JSONL"
-            )

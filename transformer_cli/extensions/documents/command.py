@@ -8,7 +8,6 @@ from typing import Any
 
 from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.compression import compressor, write_text
-from transformer_cli.base.errors import UsageError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.packages import import_extra
 from transformer_cli.base.ranks import Ranks
@@ -75,11 +74,6 @@ class DocumentFormat(InputFormat):
         if not is_open or RunDirectory(given.run).is_for_ctranslate2:
             return given
         return replace(given, engine="torch")
-
-    def check_one(self, given: TranslateOptions) -> None:
-        """Make sure that the options can be used with a document."""
-        for problem in given.extra(DocumentOptions).find_problems_of_document(given):
-            raise UsageError(f"translate: {given.input_}: {problem}")
 
     def translate_one(
         self,

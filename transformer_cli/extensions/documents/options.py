@@ -90,7 +90,7 @@ class DocumentOptions(InputOptions):
         if self.no_fuzzy and (entry is None or entry.name != "po"):
             yield "--no-fuzzy is for PO files; leave it out"
         if given.kind is self:
-            yield from self.find_problems_of_document(given)
+            yield from self._find_problems_of_document(given)
             written = formats.format_of(given.output)
             if str(given.output) == "-":
                 yield "documents, --memory and --report need a file for output; name it with -o"
@@ -105,7 +105,15 @@ class DocumentOptions(InputOptions):
             advice = "give one of its format with -i, or rename -o"
             yield f"-o {given.output}: a document is made of a document only; {advice}"
 
-    def find_problems_of_document(self, given: TranslateOptions) -> Iterator[str]:
+    def check_one(self, given: TranslateOptions) -> None:
+        """Make sure that the options can be used with this file of many."""
+        if given.kind is self:
+            for problem in self._find_problems_of_document(given):
+                raise UsageError(f"translate: {given.input_}: {problem}")
+        elif self.memory:
+            raise UsageError(f"translate: {given.input_}: --memory is not for tables; leave it out")
+
+    def _find_problems_of_document(self, given: TranslateOptions) -> Iterator[str]:
         """Yield what is wrong with options that are for lines."""
         of_table = given.extra(tables.TableOptions)
         for_lines = {

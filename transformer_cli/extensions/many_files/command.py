@@ -18,7 +18,7 @@ from transformer_cli.base.files import sha256
 from transformer_cli.base.writing import claim, expect, find_version
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions
 from transformer_cli.cli.display import bar, log
-from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
 from transformer_cli.cli.translation import (
     InputFormat,
     RowFormat,
@@ -99,7 +99,9 @@ def _check(given: TranslateOptions, inputs: Sequence[Path]) -> list[InputFormat]
             kind = next((each.suffix for each in documents if each.suffix != path.suffix), ".txt")
             others = f"; or leave it out by a pattern, such as -i '{path.parent}/*{kind}'"
             raise UsageError(f"{error}{others if len(inputs) > 1 else ''}") from None
-        form.check_one(file)
+        for each in file.extras:
+            if isinstance(each, InputOptions):
+                each.check_one(file)
         forms.append(form)
     names: dict[str, Path] = {}
     for path, form in zip(inputs, forms, strict=True):
@@ -342,6 +344,8 @@ def _translate(task: Task, translator: TextTranslator[SearchEngine], watcher: Wa
     with _guard(task):
         # Before it is read, so that what changes it from here on is noticed the next time.
         before, input_key = file_key(options.input_), mtime_key_of([options.input_])
+        if not before:
+            raise CorpusError(f"{options.input_}: there is no such file; check -i")
         input_sha256 = sha256(options.input_)
         if known is not None and known.is_of(input_sha256, options.output):
             return replace(result(known.output_sha256), is_new=False)

@@ -33,10 +33,6 @@ class ManyFilesOptions(InputOptions):
             return has_wildcards
         return path.is_dir() or (has_wildcards and not path.exists())
 
-    def describe(self) -> str:
-        """Return what names many files."""
-        return "a directory of these"
-
     def check(self, given: TranslateOptions) -> None:
         """Make sure that a cluster has many files to translate."""
         if self.cluster is not None:

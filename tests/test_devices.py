@@ -3,7 +3,6 @@
 A GPU is not at hand where these run: tensors are on the CPU, or on a stand-in without values.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -26,9 +25,7 @@ from transformer_cli.model import device
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.execution import Execution
-from transformer_cli.training.loss import GradientAccumulator, Losses
-from transformer_cli.training.optimizer import Optimizer
+from transformer_cli.training.loss import GradientAccumulator
 from transformer_cli.training.trainer import Trainer
 
 TOKENS = 12
@@ -109,8 +106,8 @@ def test_no_tensor_is_made_on_the_default_device(
     assert set(watched.unplaced) <= ON_THE_HOST
 
 
-# Whether the loss and the gradient are finite; on a GPU, some steps later.
-WAITS_OF_A_STEP = {"tolist in training/trainer.py:Trainer._read_reports"}
+# The losses, and whether the gradient is finite.
+WAITS_OF_A_STEP = {"tolist in training/optimizer.py:Optimizer.step"}
 
 
 def test_a_step_waits_for_nothing_else() -> None:
@@ -142,9 +139,7 @@ def test_a_validation_loss_waits_once() -> None:
 
 def forward_and_backward(settings: Config, device: torch.device) -> Callable[[], Transformer]:
     model = model_of(settings).to(device)
-    gradients = GradientAccumulator(
-        model, settings.training, torch.float32, 1, SINGLE_PROCESS, Execution()
-    )
+    gradients = GradientAccumulator(model, settings.training, torch.float32, 1, SINGLE_PROCESS)
     on_device = to_gpu(batch())
 
     def run() -> Transformer:
@@ -202,23 +197,6 @@ def test_sums_are_of_no_dtype_that_mps_has_not(
     with torch.inference_mode():
         found = scoring._sum_nll(model, to_gpu(batch()), torch.float32)
     assert found.dtype == sum_dtype(gpu) == torch.float32
-
-
-def test_without_a_fused_kernel_the_host_skips_a_step() -> None:
-    updated = []
-    for execution in (Execution(), Execution(fused=False)):
-        settings = config(skip_nonfinite=1)
-        model = model_of(settings)
-        optimizer = Optimizer(model, model, settings.training, SINGLE_PROCESS, execution)
-        optimizer.prepare()
-        losses = Losses(torch.ones(()), torch.ones(()))
-        for step, gradient in enumerate((0.5, math.nan, -0.25), start=1):
-            for weight in model.parameters():
-                weight.grad = torch.full_like(weight, gradient)
-            _, _, is_skipped, *_ = optimizer.step(losses, step, 0.01)
-            assert bool(is_skipped) != math.isfinite(gradient)
-        updated.append(torch.cat([each.detach().flatten() for each in model.parameters()]))
-    torch.testing.assert_close(*updated)
 
 
 def test_tokens_are_aligned_where_the_model_is(gpu: torch.device) -> None:

@@ -19,7 +19,7 @@ from transformer_cli.config.yaml import load_config
 from transformer_cli.data.sources import load_split
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.inference.torch_engine import load_torch_translator
-from transformer_cli.model.device import GraphPool, choose_device, graph_stream
+from transformer_cli.model.device import choose_device
 from transformer_cli.model.transformer import build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
@@ -44,26 +44,6 @@ TOY = (
 @pytest.fixture(scope="module", params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request: pytest.FixtureRequest) -> torch.device:
     return choose_device(request.param)
-
-
-@pytest.mark.gpu
-def test_a_captured_function_is_replayed_on_new_inputs() -> None:
-    # First, since a capture that fails may spoil what follows in this process.
-    cuda = choose_device("cuda")
-    number = torch.ones(3, device=cuda)
-
-    def drop() -> torch.Tensor:
-        return torch.dropout(number, 0.5, True)
-
-    with graph_stream(cuda):
-        drop()
-    replay = GraphPool(cuda).capture(drop)
-    for seed in (1, 2):
-        number.fill_(float(seed))
-        torch.manual_seed(seed)
-        expected = drop()
-        torch.manual_seed(seed)
-        assert torch.equal(replay(), expected)
 
 
 def copies(*lengths: int) -> EncodedText:
@@ -95,15 +75,14 @@ def trainer_of(
     device: torch.device,
     text: EncodedText = MIXED,
     precision: torch.dtype = torch.float32,
-    use_graphs: bool = True,
 ) -> Trainer:
     model = build_model(settings.model, VOCAB, VOCAB, PAD_ID, settings.seed).to(device)
-    return Trainer(model, text, settings, precision, use_graphs=use_graphs)
+    return Trainer(model, text, settings, precision)
 
 
 def losses(trainer: Trainer, steps: int | None = None) -> list[float]:
     """Train, and return each step's loss per target token."""
-    return [step.losses.loss.item() / step.tgt_tokens for step in islice(trainer.steps(), steps)]
+    return [step.loss / step.tgt_tokens for step in islice(trainer.steps(), steps)]
 
 
 def weights(trainer: Trainer) -> dict[str, Tensor]:
@@ -119,19 +98,6 @@ def test_bfloat16_training_learns(device: torch.device) -> None:
     found = losses(trainer_of(settings, device, copies(*[6] * 1000), torch.bfloat16))
     assert len(found) == 150
     assert sum(found[-5:]) < 0.5 * sum(found[:5])
-
-
-@pytest.mark.long
-def test_steps_in_graphs_are_those_without(device: torch.device) -> None:
-    # The rate, the share of each token, and the decay of the average change from step to step.
-    settings = config(max_steps=40, ema_decay=0.9, clip_norm=0.5, accumulate=2)
-    in_graphs, eager = (trainer_of(settings, device, use_graphs=each) for each in (True, False))
-    assert losses(in_graphs) == pytest.approx(losses(eager), rel=1e-4)
-    theirs = weights_of(eager.eval_model)
-    for name, ours in weights_of(in_graphs.eval_model).items():
-        # A key's bias has no gradient but rounding errors, which Adam makes as large as any other.
-        if not name.endswith("key.bias"):
-            torch.testing.assert_close(ours, theirs[name], rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.long
@@ -239,15 +205,5 @@ def test_translations_are_those_of_the_cpu(
         for place in (CPU, device)
     )
     expected = on_cpu.translate(lines)
-    # Graphs are captured in the second pass and replayed in the third.
-    assert [on_device.translate(lines) for _ in range(3)] == [expected] * 3
+    assert on_device.translate(lines) == expected
     assert len(set(expected)) > 5
-
-
-@pytest.mark.long
-def test_later_passes_translate_alike(run: RunDirectory, device: torch.device) -> None:
-    # Graphs are captured in the second and replayed in the third.
-    lines = load_split(run.load_config().data, "test").src[:40]
-    translator = load_torch_translator(run, "last", device, torch.bfloat16)
-    first, *later = (translator.translate(lines) for _ in range(3))
-    assert later == [first, first]

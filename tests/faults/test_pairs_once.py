@@ -29,13 +29,12 @@ def prepare(seen: Path, signals: tuple[str, int] | None, rank: int) -> None:
     update = Trainer._update
 
     def noting(trainer: Trainer, batches: list[Any], *arguments: Any) -> Any:
-        progress = update(trainer, batches, *arguments)
-        epoch = progress.epoch - progress.ends_epoch
+        epoch = trainer.epoch - (trainer.batch == 0)  # already counts this step
         with (seen / f"rank-{rank}").open("a") as file:
             for batch in batches:
                 for row in batch.src.tolist():
                     file.write(json.dumps([epoch, [each for each in row if each > 3]]) + "\n")
-        return progress
+        return update(trainer, batches, *arguments)
 
     Trainer._update = noting  # type: ignore[method-assign, assignment]
     if signals is not None:

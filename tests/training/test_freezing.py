@@ -25,7 +25,6 @@ from transformer_cli.data.token_arrays import plan_epoch
 from transformer_cli.model.transformer import build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.execution import Execution
 from transformer_cli.training.loss import GradientAccumulator
 from transformer_cli.training.trainer import Trainer
 
@@ -80,10 +79,9 @@ def test_frozen_parts_keep_their_bytes_and_others_do_not(tying: str, parts: list
 @pytest.mark.long
 @pytest.mark.parametrize("tying", MODELS)
 @pytest.mark.parametrize("parts", PARTS, ids="-".join)
-@pytest.mark.parametrize("execution", [Execution(), Execution(cast_once=True)], ids=str)
 @pytest.mark.parametrize("precision", [FLOAT32, BFLOAT16], ids=str)
 def test_the_gradients_of_the_others_are_those_of_a_model_with_nothing_frozen(
-    tying: str, parts: list[str], execution: Execution, precision: torch.dtype
+    tying: str, parts: list[str], precision: torch.dtype
 ) -> None:
     batch = collate(TEXT, plan_epoch(TEXT.lengths, 12, seed=1, epoch=0)[0])
 
@@ -91,7 +89,7 @@ def test_the_gradients_of_the_others_are_those_of_a_model_with_nothing_frozen(
         made = settings(tying, freeze, rdrop_alpha=1.0)
         model = build_model(made.model, TOKENS, TOKENS, PAD_ID, 1).train()
         model.freeze(freeze)
-        step = GradientAccumulator(model, made.training, precision, 1, SINGLE_PROCESS, execution)
+        step = GradientAccumulator(model, made.training, precision, 1, SINGLE_PROCESS)
         loss = step.accumulate(1, [batch], batch.tgt_tokens).loss.item()
         named = model.named_parameters()
         return {name: each.grad for name, each in named if each.grad is not None}, loss

@@ -5,8 +5,8 @@ import torch
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.ranks import SINGLE_PROCESS
-from transformer_cli.training import execution
-from transformer_cli.training.execution import choose_training_precision
+from transformer_cli.training import precision as precisions
+from transformer_cli.training.precision import choose_training_precision
 
 CPU, APPLE = torch.device("cpu"), torch.device("mps")
 
@@ -15,7 +15,7 @@ CPU, APPLE = torch.device("cpu"), torch.device("mps")
 def gain(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What the measurement finds, one number each time."""
     found: list[float] = []
-    monkeypatch.setattr(execution, "measure_gain", lambda: found.pop())
+    monkeypatch.setattr(precisions, "measure_gain", lambda: found.pop())
     return found
 
 
@@ -71,5 +71,5 @@ def test_measuring_leaves_no_trace() -> None:
     torch.manual_seed(3)
     expected = torch.rand(4)
     torch.manual_seed(3)
-    assert execution.measure_gain() >= 0.0
+    assert precisions.measure_gain() >= 0.0
     assert torch.equal(torch.rand(4), expected)

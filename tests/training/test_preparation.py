@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from transformer_cli.base import artifact
+from transformer_cli.base import artifact, locations
 from transformer_cli.base.errors import ConfigError, CorpusError, RunError
 from transformer_cli.config.schema import Config
 from transformer_cli.data import training_text
@@ -233,7 +233,7 @@ def test_a_store_that_is_gone_or_damaged_is_made_anew(run: RunDirectory) -> None
 @pytest.fixture
 def long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any file was changed long enough ago for its times to tell of the next change."""
-    monkeypatch.setattr(artifact, "_SETTLED_NS", 0)
+    monkeypatch.setattr(locations, "_SETTLED_NS", 0)
 
 
 @pytest.fixture

@@ -10,24 +10,19 @@ What has another time, as a file that was changed or copied, is read and compare
 import hashlib
 import json
 import os
-import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from transformer_cli.base.compression import open_text, split_archive, write_text
+from transformer_cli.base.compression import open_text, write_text
 from transformer_cli.base.files import MAX_SMALL_BYTES, read_small, sha256
+from transformer_cli.base.locations import versions
 from transformer_cli.base.writing import whole_directory
-from transformer_cli.extensions.stores.objects import ObjectPath, object_keys
 
 Content = TypeVar("Content", bound=BaseModel)
-
-# File systems count time in steps, at most of two seconds.
-_SETTLED_NS = 2_500_000_000
 
 
 class FileRecord(BaseModel):
@@ -164,33 +159,9 @@ def combine_hashes(sides: "Iterable[hashlib._Hash]") -> str:
 
 
 def mtime_key_of(paths: Iterable[Path], encoding: str | None = None) -> str | None:
-    """Return sizes, times and inodes of files or their archives, and what objects have instead.
+    """Return what changes with the text of files without reading it; None: see ``versions``.
 
-    The encoding in which they are read is added.
-
-    None: a file is not there, or was changed so recently that another change might leave its times
-    as they are. CorpusError: a store cannot be asked.
+    The encoding in which they are read is added. CorpusError: a place cannot be asked.
     """
-    keys = [*mtime_keys(list(paths)), *([encoding] if encoding else [])]
+    keys = [*versions(list(paths)), *([encoding] if encoding else [])]
     return None if None in keys else ", ".join(map(str, keys))
-
-
-def mtime_keys(paths: Sequence[Path]) -> list[str | None]:
-    """Return the key of each file; see ``mtime_key_of``."""
-    of_objects = iter(object_keys([path for path in paths if isinstance(path, ObjectPath)]))
-    return [
-        next(of_objects) if isinstance(path, ObjectPath) else _mtime_key(path) for path in paths
-    ]
-
-
-def _mtime_key(path: Path) -> str | None:
-    archive = split_archive(path)
-    try:
-        stat = (archive[0] if archive else path).stat()
-    except OSError:
-        return None
-    # Also changed where a file is put in another's place, with its old time.
-    changed = max(stat.st_mtime_ns, stat.st_ctime_ns)
-    if not S_ISREG(stat.st_mode) or time.time_ns() - changed < _SETTLED_NS:
-        return None
-    return f"{stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns} {stat.st_ino}"

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from transformer_cli.extensions.cluster import fence
+from transformer_cli.base.guard import find_guard
 
 PYTHON = (sys.executable, "-P")  # starts an interpreter, best in ``environment()``
 
@@ -101,9 +101,9 @@ def main() -> None:
     import runpy
 
     threading.Thread(target=_end_with_starter, daemon=True).start()
-    if fence.job_file() is not None:
-        fence.check()
-        threading.Thread(target=fence.watch, daemon=True).start()
+    if guard := find_guard():
+        guard.check()
+        threading.Thread(target=guard.watch, daemon=True).start()
     runpy.run_module("transformer_cli", run_name="__main__", alter_sys=True)
 
 

@@ -1,70 +1,45 @@
-"""Text in files, objects and archives, packed or not: a name's ending, .gz, .xz or .zst, says how.
+"""Text in files and other places, compressed as the ending .gz, .xz or .zst of a name says.
 
 All formats allow several compressed members one after another. What is written here ends a
 member at each flush, so that a file may be cut at a member's end and continued.
-
-A path may continue into a zip archive, as in a.zip/deu.txt, which is read in place. Nothing is ever
-written to where a name in it points.
 """
 
 import codecs
 import gzip
 import io
-import shutil
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+from functools import partial
 from importlib import import_module
 from itertools import chain
-from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, TYPE_CHECKING, Any, TextIO
+from pathlib import Path
+from typing import IO, Any, TextIO
 
-from transformer_cli.base.errors import (
-    CorpusError,
-    MissingExtraError,
-    MissingTextError,
-    did_you_mean,
-    size,
-)
-from transformer_cli.base.files import SpecialFileError, open_checked, open_regular
+from transformer_cli.base.errors import CorpusError, MissingExtraError, MissingTextError
+from transformer_cli.base.locations import SpecialFileError, is_local, locate
 from transformer_cli.base.writing import whole_file
-from transformer_cli.extensions.stores.objects import ObjectPath, compile_wildcards, open_object
-
-if TYPE_CHECKING:
-    from zipfile import ZipFile, ZipInfo
 
 _FORMATS = {".gz": "gzip", ".xz": "xz", ".zst": "zstd"}
 _MAGIC = {".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\0", ".zst": b"\x28\xb5\x2f\xfd", ".zip": b"PK\3\4"}
 _CHUNK_BYTES = 1 << 17
 _MEMBER_BYTES = 1 << 20
-# Text is packed to a third or a tenth; what unpacks to more than this many times its archive, and
-# to gigabytes, is a bomb.
-_MAX_RATIO = 200
-_ALWAYS_ALLOWED = 1 << 30
-_ENCRYPTED = 1
-_SHOWN = 5  # names of an archive's files
 
 
 def open_text(
     path: Path, once: bool = False, start: int = 0, encoding: str | None = None
 ) -> io.BufferedReader:
-    """Open a file or an object of text to read its bytes, decompressed as its name's ending says.
+    """Open text to read its bytes, decompressed as its name's ending says.
 
     If a user has named it to be read ``once``, a pipe or a device will do. CorpusError may be
     raised now or later, as it is read and found damaged or cut off. Of plain text, bytes before
     ``start`` are left out. Text in another ``encoding`` than UTF-8 is converted to it.
     """
     codec = _codec(path)
-    if in_archive := split_archive(path):
-        file: IO[bytes] | io.FileIO = open_member(*in_archive)
-        chunks = read_chunks(path, file, _CHUNK_BYTES)
-    else:
-        file = open_object(path) if isinstance(path, ObjectPath) else _open_file(path, once)
-        if start:
-            file.seek(start)
-        chunks = _read(path, file)
+    file = _open(path, once)
+    if start:
+        file.seek(start)
+    chunks = _read(path, file)
     if codec is not None:
         chunks = _decompress(path, chunks, codec[1])
     if encoding is not None:
@@ -94,9 +69,9 @@ def _to_utf8(chunks: Iterable[bytes], name: str, encoding: str) -> Iterator[byte
         yield text.encode()
 
 
-def _open_file(path: Path, once: bool) -> io.FileIO:
+def _open(path: Path, once: bool) -> IO[bytes]:
     try:
-        return io.FileIO(path, opener=None if once else open_checked)
+        return locate(path).open(path, once)
     except SpecialFileError:
         raise CorpusError(
             f"{path}: a pipe or a device can be read only once, but training reads its text "
@@ -157,9 +132,9 @@ def is_compressed(path: Path) -> bool:
     return path.suffix in _FORMATS
 
 
-def is_packed(path: Path) -> bool:
-    """Return whether a file is compressed, or lies in an archive."""
-    return is_compressed(path) or split_archive(path) is not None
+def is_plain(path: Path) -> bool:
+    """Return whether a path is that of a file of this machine which is not compressed."""
+    return not is_compressed(path) and is_local(path)
 
 
 def text_writer(target: Path, path: Path) -> TextIO:
@@ -190,7 +165,7 @@ def _unreadable(path: Path, error: OSError) -> CorpusError:
     )
 
 
-def _read(path: Path, file: IO[bytes] | io.FileIO) -> Iterator[bytes]:
+def _read(path: Path, file: IO[bytes]) -> Iterator[bytes]:
     try:
         while data := file.read(_CHUNK_BYTES):
             yield data
@@ -239,7 +214,7 @@ def _damage_error(path: Path, reason: str) -> CorpusError:
 class _Chunks(io.RawIOBase):
     """A file whose bytes come in chunks."""
 
-    def __init__(self, file: IO[bytes] | io.FileIO, chunks: Iterator[bytes]) -> None:
+    def __init__(self, file: IO[bytes], chunks: Iterator[bytes]) -> None:
         self._file = file
         self._chunks = chunks
         self._left = memoryview(b"")
@@ -287,141 +262,3 @@ class _Members(io.FileIO):
                 self.write(b"")
         finally:
             super().close()
-
-
-# --- zip archives ---------------------------------------------------------------------------------
-
-
-def split_archive(path: Path) -> tuple[Path, str] | None:
-    """Return the zip archive that a path goes through, and the name in it; None: there is none.
-
-    The name of the archive itself is ''.
-    """
-    if ".zip" not in str(path).lower() or isinstance(path, ObjectPath):
-        return None
-    for place in reversed((path, *path.parents)):
-        with suppress(OSError):
-            if place.suffix.lower() == ".zip" and place.is_file():
-                return place, "" if path == place else path.relative_to(place).as_posix()
-    return None
-
-
-def open_member(archive: Path, name: str) -> IO[bytes]:
-    """Open a file in an archive for ``read_chunks``; raise CorpusError if it cannot be read."""
-    info = _find_member(archive, name)
-    with _naming_errors(archive / name):
-        return _open_archive(archive)[0].open(info)
-
-
-def read_chunks(path: Path, file: IO[bytes], chunk_bytes: int) -> Iterator[bytes]:
-    """Yield what is in an open file of an archive; raise CorpusError if that is damaged."""
-    with _naming_errors(path):
-        while data := file.read(chunk_bytes):
-            yield data
-
-
-def match_members(archive: Path, pattern: str) -> tuple[Path, ...]:
-    """Return the files in an archive that match a pattern with * and ?, sorted.
-
-    Raises:
-        CorpusError: there are none, or they cannot be read.
-    """
-    matching = compile_wildcards(pattern)
-    _, infos = _open_archive(archive)
-    found = {
-        name: info for name, info in infos.items() if matching.fullmatch(name) and not info.is_dir()
-    }
-    if not found:
-        raise CorpusError(f"{archive / pattern}: no file in the archive matches; {_known(infos)}")
-    _check_size(archive, found.values())
-    return tuple(archive / name for name in sorted(found))
-
-
-def member_bytes(path: Path) -> int:
-    """Return the bytes that a file in an archive takes there; 0: it cannot be read."""
-    with suppress(CorpusError):
-        if found := split_archive(path):
-            return _find_member(*found).compress_size
-    return 0
-
-
-def check_room(path: Path, directory: Path) -> None:
-    """Raise CorpusError if ``path`` is in an archive, and a copy of it too large for a disk."""
-    if found := split_archive(path):
-        needed, free = _find_member(*found).file_size, shutil.disk_usage(directory).free
-        if needed > free:
-            problem = f"unpacks to {size(needed)}, where the disk of {directory} has {size(free)}"
-            raise CorpusError(f"{path}: {problem} free; free some, or write elsewhere")
-
-
-def _open_archive(archive: Path) -> tuple["ZipFile", dict[str, "ZipInfo"]]:
-    """Return an open archive and what is in it, by name; CorpusError: it cannot be read."""
-    with _naming_errors(archive):
-        stat = archive.stat()
-        return _open_once(archive, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
-
-
-@lru_cache(maxsize=4)
-def _open_once(archive: Path, _state: tuple[int, ...]) -> tuple["ZipFile", dict[str, "ZipInfo"]]:
-    # Its list is read once, as there may be thousands of files, each of which is opened in turn.
-    from zipfile import ZipFile
-
-    opened = ZipFile(open_regular(archive))
-    infos: dict[str, ZipInfo] = {}
-    for info in opened.infolist():
-        name = info.filename
-        # As a path has it: './de.txt' in an archive is named de.txt.
-        infos[PurePosixPath(name).as_posix() + "/" * info.is_dir()] = info
-        path = PureWindowsPath(name)  # for which / and \ separate, so that it is safe anywhere
-        if path.anchor or ".." in path.parts:
-            problem = f"has a file '{name[:80]}', which points outside it"
-            raise CorpusError(f"{archive}: {problem}; get the archive from its publisher")
-    return opened, infos
-
-
-def _find_member(archive: Path, name: str) -> "ZipInfo":
-    path, (_, infos) = archive / name, _open_archive(archive)
-    info = infos.get(name)
-    if info is None:
-        if any(other.startswith(f"{name}/") for other in infos):
-            raise CorpusError(f"{path}: is a directory in the archive; name its files, as {path}/*")
-        problem = "there is no such file in the archive" if name else "is an archive"
-        advice = did_you_mean(name, infos) or _known(infos)
-        raise MissingTextError(f"{path}: {problem}; {advice}")
-    if info.flag_bits & _ENCRYPTED:
-        raise CorpusError(f"{path}: is encrypted; unpack it, and name what comes out")
-    _check_size(archive, [info])
-    return info
-
-
-def _check_size(archive: Path, infos: Iterable["ZipInfo"]) -> None:
-    """Raise CorpusError if files unpack to more than any text would."""
-    packed = archive.stat().st_size
-    unpacked = sum(info.file_size for info in infos)
-    if unpacked > max(_ALWAYS_ALLOWED, _MAX_RATIO * packed):
-        problem = f"would unpack from {size(packed)} to {size(unpacked)}, which no text does"
-        raise CorpusError(f"{archive}: {problem}; if it is right, unpack it by hand")
-
-
-def _known(infos: Iterable[str]) -> str:
-    """Return the words for what there is in an archive."""
-    names = [f"'{name[:80]}'" for name in infos if not name.endswith("/")]
-    more = ", …" if len(names) > _SHOWN else ""
-    return f"name a file in it: {', '.join(names[:_SHOWN])}{more}" if names else "it is empty"
-
-
-@contextmanager
-def _naming_errors(path: Path) -> Iterator[None]:
-    """Turn the errors of zipfile and of what decompresses for it into one that names the file."""
-    try:
-        yield
-    except CorpusError:
-        raise
-    except Exception as error:  # zipfile's, and those of each method of compression
-        if isinstance(error, OSError) and error.strerror:
-            problem = f"cannot be read ({error.strerror}); check its permissions"
-        else:
-            reason = " ".join(str(error).split())[:200] or type(error).__name__
-            problem = f"damaged or cut-off archive, or one of an unknown kind ({reason}); delete it"
-            problem += " and fetch it again, or unpack it by hand"
-        raise CorpusError(f"{path}: {problem}") from error

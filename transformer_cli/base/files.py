@@ -15,11 +15,10 @@ import sys
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path, PurePath
-from typing import IO, Any, BinaryIO, Literal
+from typing import IO, Any
 
 from transformer_cli.base.errors import RunError
-from transformer_cli.extensions.cluster import fence
-from transformer_cli.extensions.stores.objects import ObjectPath, open_object
+from transformer_cli.base.locations import is_url, open_bytes
 
 # Of manifests, states and records: a thousand times ours. Parsed, JSON may take 20 times as much
 # memory.
@@ -28,40 +27,9 @@ _WINDOWS_DEVICE = re.compile(r"con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9Â¹Â
 _NOT_IN_WINDOWS_NAMES = re.compile(r'[<>:"|?*\x00-\x1f]|[. ]$')
 
 
-class SpecialFileError(OSError):
-    """A pipe, a device or a socket where a file has to be."""
-
-
-def open_checked(path: str, flags: int) -> int:
-    """Open a regular file, as the opener of ``open``; do not wait for a pipe's other end.
-
-    What is to be written to must be no link, and have no other name.
-    """
-    is_written = flags & (os.O_WRONLY | os.O_RDWR)
-    if is_written:
-        fence.check()
-    flags |= getattr(os, "O_NONBLOCK", 0) | (is_written and getattr(os, "O_NOFOLLOW", 0))
-    descriptor = os.open(path, flags, 0o666)
-    # Of what was opened, which somebody may have replaced meanwhile.
-    status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode) and not (is_written and status.st_nlink > 1):
-        return descriptor
-    os.close(descriptor)
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if stat.S_ISREG(status.st_mode):
-        raise OSError(errno.EMLINK, "has another name elsewhere; replace it by a copy", path)
-    raise SpecialFileError(errno.EINVAL, "is a pipe or a device, not a file", path)
-
-
-def open_regular(path: Path, mode: Literal["rb", "r+b", "ab", "a+b"] = "rb") -> BinaryIO:
-    """Open a file that may be a stranger's; raise what ``open_checked`` does."""
-    return open(path, mode, opener=open_checked)
-
-
 def read_small(path: Path, max_bytes: int = MAX_SMALL_BYTES) -> bytes:
     """Return the bytes of a regular file or an object; OSError if more than ``max_bytes``."""
-    with open_object(path) if isinstance(path, ObjectPath) else open_regular(path) as file:
+    with open_bytes(path) as file:
         size = file.seek(0, os.SEEK_END)
         if size > max_bytes:
             problem = f"has {size:,} bytes, more than the {max_bytes:,} of any such file"
@@ -72,7 +40,7 @@ def read_small(path: Path, max_bytes: int = MAX_SMALL_BYTES) -> bytes:
 
 def sha256(path: Path) -> str:
     """Return the SHA-256 of the bytes of a file or an object, in hexadecimal."""
-    with open_object(path) if isinstance(path, ObjectPath) else open_regular(path) as file:
+    with open_bytes(path) as file:
         digest = hashlib.file_digest(file, "sha256")  # type: ignore[arg-type]  # it is buffered
     return digest.hexdigest()
 
@@ -164,7 +132,7 @@ def open_cache(name: str) -> Path | None:
 
 def is_stream(path: Path) -> bool:
     """Return whether ``path`` is a device or a pipe, not a regular file or an object."""
-    if isinstance(path, ObjectPath):
+    if is_url(path):
         return False
     top = path.absolute().parts[1:3]
     in_system = sys.platform != "win32" and top[:1] in (("dev",), ("proc",))
@@ -174,7 +142,7 @@ def is_stream(path: Path) -> bool:
 
 def is_same_file(path: Path, other: Path) -> bool:
     """Return whether two paths are those of one regular file, or of one object."""
-    if isinstance(path, ObjectPath) or isinstance(other, ObjectPath):
+    if is_url(path) or is_url(other):
         return path == other
     try:
         return path.is_file() and path.samefile(other)

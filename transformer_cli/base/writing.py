@@ -21,9 +21,9 @@ from pathlib import Path
 from secrets import token_hex
 
 from transformer_cli.base.errors import CorpusError, OutputError, UsageError
-from transformer_cli.base.files import check_replaceable, is_at, is_stream, open_checked, sha256
-from transformer_cli.extensions.cluster import fence
-from transformer_cli.extensions.stores.objects import ObjectPath, object_keys, whole_object
+from transformer_cli.base.files import check_replaceable, is_at, is_stream, sha256
+from transformer_cli.base.guard import check_guard, find_guard
+from transformer_cli.base.locations import is_url, locate, open_checked, versions
 
 # Temporary names carry this mark, the writer's process id and its machine, so that leftovers of a
 # killed process can be recognised. Nobody can guess the rest, and put a link there first.
@@ -81,8 +81,8 @@ def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
             what a link points to is replaced, and a device or a pipe, such as /dev/null, is written
             to as it is. Otherwise they raise RunError.
     """
-    if isinstance(path, ObjectPath):
-        with whole_object(path, check_claim) as temporary:
+    if is_url(path):
+        with locate(path).publish(path, check_claim) as temporary:
             yield temporary
         return
     if is_named and is_stream(path):
@@ -98,7 +98,7 @@ def whole_file(path: Path, is_named: bool = False) -> Iterator[Path]:
         with name_path_in_error(path), FileIO(temporary, "x") as file:
             yield temporary
             sync(temporary)
-            fence.check()
+            check_guard()
             if path in _claimed:
                 replace_file(file, temporary, path)
             else:
@@ -132,7 +132,7 @@ def claim(*paths: Path | None) -> Iterator[None]:
         for place in places:
             if place in _claimed:
                 continue
-            if not isinstance(place, ObjectPath):
+            if not is_url(place):
                 stack.enter_context(_lock(place))
             stack.enter_context(expect(place, find_version(place)))
         yield
@@ -156,7 +156,7 @@ def expect(path: Path, version: str | None) -> Iterator[None]:
 def find_version(path: Path) -> str | None:
     """Return what changes with a file or an object; None: it is not there."""
     try:
-        return object_keys([path])[0] if isinstance(path, ObjectPath) else sha256(path)
+        return versions([path])[0] if is_url(path) else sha256(path)
     except FileNotFoundError:
         return None
     except (OSError, CorpusError):  # a directory, or what we may write but not read
@@ -234,8 +234,8 @@ def _lock(path: Path) -> Iterator[None]:
     lock = path.with_name(f"{path.name}.partial.lock")
     while True:
         with naming_output_errors(lock):
-            if fence.job_file() is not None:
-                fence.check()
+            if guard := find_guard():
+                guard.check()
                 lock.unlink(missing_ok=True)  # a process that this one has replaced may hold it
             file = FileIO(
                 lock, "r+", opener=lambda path, flags: open_checked(path, flags | os.O_CREAT)
@@ -255,7 +255,7 @@ def _lock(path: Path) -> Iterator[None]:
             try:
                 yield
             finally:
-                fence.check()
+                check_guard()
                 if sys.platform == "win32":
                     file.close()  # it deletes none that is open
                 with suppress(OSError):  # on Windows another process has opened it meanwhile
@@ -292,7 +292,7 @@ def whole_directory(path: Path) -> Iterator[Path]:
             sync(temporary)
             if sys.platform == "win32" and path.is_dir():
                 path.rmdir()  # a rename replaces nothing there
-            fence.check()
+            check_guard()
             temporary.rename(path)
         sync(path.parent)
     finally:
@@ -330,7 +330,7 @@ def add_files(made: Path, directory: Path) -> list[Path]:
 def remove_directory(path: Path) -> None:
     """Delete a directory, which is gone as a whole or still whole if the process dies midway."""
     doomed = temporary_path(path)
-    fence.check()
+    check_guard()
     path.rename(doomed)
     shutil.rmtree(doomed)
 
@@ -344,7 +344,7 @@ def remove_leftovers(
     where another process, or one on another machine, has the number of the one that was killed;
     those of ``others`` go if they are this machine's, and no process has that number.
     """
-    fence.check()
+    check_guard()
     for entry in directory.iterdir():
         temporary = _TEMPORARY_NAME.fullmatch(entry.name)
         if temporary is None:

@@ -36,10 +36,9 @@ from transformer_cli.config.choices import (
 )
 
 with lazy_imports():
-    from transformer_cli.base import compression, files
+    from transformer_cli.base import compression, files, locations
     from transformer_cli.data import corpus, sources, workers
     from transformer_cli.extensions.cluster import cluster as clusters, settings as cluster_schema
-    from transformer_cli.extensions.stores import objects
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.model import device as devices
     from transformer_cli.runs import directory, initialize
@@ -220,7 +219,7 @@ def load_models(
 def read_path(given: object) -> Path:
     """Return the path of a file or of an object that is named on the command line."""
     try:
-        return objects.text_path(str(given))
+        return locations.text_path(str(given))
     except ValueError as error:
         raise UsageError(str(error)) from None
 
@@ -246,9 +245,9 @@ def check_output(
     for name, other in inputs:
         if other is not None and files.is_same_file(path, other):
             raise UsageError(f"{option} {path}: is the file that {name} reads; name another one")
-    if isinstance(path, objects.ObjectPath):
+    if locations.is_url(path):
         compression.compressor(path)
-        objects.check_store(path)
+        locations.locate(path).check_writable(path)
         return
     if path.is_dir():
         raise UsageError(f"{option} {path}: is a directory; give the name of a file")

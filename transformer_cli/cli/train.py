@@ -33,8 +33,8 @@ with lazy_imports():
     from transformer_cli.runs import checkpoint, directory, initialize, metrics_log, trained_model
     from transformer_cli.text import tokenizer
     from transformer_cli.training import (
-        execution,
         forecast,
+        precision as precisions,
         preparation,
         session as sessions,
         summary,
@@ -262,7 +262,7 @@ def _open_training(
     with ranks.init(torch_device) as ranks, open_data(request, ranks, callbacks) as data:
         earlier = metrics_log.read_records(run.metrics) if begun else ()
         # To measure what 'auto' is takes a second, so that is left until the data is ready.
-        dtype = execution.choose_training_precision(precision, torch_device, ranks, earlier, log)
+        dtype = precisions.choose_training_precision(precision, torch_device, ranks, earlier, log)
         trainer = preparation.build_trainer(config, data, run, torch_device, dtype, ranks)
         validator = evaluations.build_validator(config, data, trainer, metrics, select)
         yield _Training(request, data, trainer, validator, notes, previous)
@@ -357,9 +357,9 @@ class _Display:
         self._refreshed = time.monotonic()
 
     def show_step(self, step: "trainers.StepResult") -> None:
-        """Advance the bar; read the loss now and then only, since that waits for the GPU."""
-        for skipped in step.skipped:
-            log(f"step {skipped}: not a finite number in its loss or gradient; left out")
+        """Advance the bar, and show the loss now and then."""
+        if not step.is_finite:
+            log(f"step {step.step}: not a finite number in its loss or gradient; left out")
         if step.micro_batches != self._micro_batches:
             self._micro_batches = step.micro_batches
             log(
@@ -372,8 +372,8 @@ class _Display:
         if self._bar.disable or elapsed < _REFRESH_SECONDS or not step.is_finite:
             return
         self._bar.set_postfix_str(
-            f"loss {step.losses.loss.item() / step.tgt_tokens:.2f}, "
-            f"norm {step.gradient_norm.item():.2f}, "
+            f"loss {step.loss / step.tgt_tokens:.2f}, "
+            f"norm {step.gradient_norm:.2f}, "
             f"lr {step.learning_rate:.1e}, {self._tgt_tokens / elapsed:.0f} tok/s",
             refresh=False,
         )

@@ -10,7 +10,13 @@ from itertools import islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO
 
-from transformer_cli.base.compression import as_utf8, is_compressed, open_text, text_writer
+from transformer_cli.base.compression import (
+    as_utf8,
+    is_compressed,
+    is_plain,
+    open_text,
+    text_writer,
+)
 from transformer_cli.base.errors import (
     CorpusError,
     InputError,
@@ -18,7 +24,8 @@ from transformer_cli.base.errors import (
     TransformerCliError,
     UsageError,
 )
-from transformer_cli.base.files import open_regular, sha256
+from transformer_cli.base.files import sha256
+from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.base.writing import claim, whole_file
@@ -29,7 +36,6 @@ from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.extensions.constraints.terms import describe_kept
 from transformer_cli.extensions.corpora.rules import loses_numbers
-from transformer_cli.extensions.stores.objects import ObjectPath
 from transformer_cli.inference import loading, output, stream
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.plain_text import check_is_text
@@ -295,7 +301,7 @@ def open_output(job: Translating, is_shared: bool = False) -> Iterator[output.Ou
     ``is_shared`` says whether another process may be writing it at the same time.
     """
     options, chunk_lines = job.options, job.chunk_lines * job.ranks.size
-    if is_shared or isinstance(options.output, ObjectPath):
+    if is_shared or is_url(options.output):
         guard = nullcontext() if is_shared else claim(options.output)
         with guard, output.shared_file(options.output, chunk_lines) as file:
             yield file
@@ -344,8 +350,11 @@ def watch(shown: "tqdm[Any]") -> stream.Watcher:
 def count_lines(options: TranslateOptions, form: RowFormat) -> int | None:
     """Return how many lines will be written; None: counting those of the input would take long."""
     path = options.input_
-    is_plain = options.reads_file and not isinstance(path, ObjectPath) and not is_compressed(path)
-    if not is_plain or not form.has_lines or path.stat().st_size > _COUNTED_BYTES:
+    if (
+        not (options.reads_file and is_plain(path))
+        or not form.has_lines
+        or path.stat().st_size > _COUNTED_BYTES
+    ):
         return None
     lines, last = 0, b"\n"
     with open_regular(path) as file:

@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from transformer_cli.base.encodings import find_encoding
 from transformer_cli.base.files import find_unusable_on_windows
+from transformer_cli.base.locations import fetched_from
 from transformer_cli.config.sections import (
     Count,
     CountOrZero,
@@ -27,7 +28,6 @@ from transformer_cli.config.sections import (
     Section,
     setting,
 )
-from transformer_cli.extensions.stores.objects import split_web_url
 
 SourceFormat = Literal["tmx", "tsv", "jsonl", "parquet", "po", "opus", "hf", "text"]
 _FILE_FORMATS: tuple[SourceFormat, ...] = ("tmx", "tsv", "jsonl", "parquet", "po")
@@ -115,8 +115,8 @@ class _Files(Section):
 
     @model_validator(mode="after")
     def _one_sum_a_file(self) -> Self:
-        split = (split_web_url(path) for key in PATH_KEYS if (path := getattr(self, key, None)))
-        urls = {url for url, _ in filter(None, split)}
+        paths = filter(None, (getattr(self, key, None) for key in PATH_KEYS))
+        urls = set(filter(None, map(fetched_from, paths)))
         if self.sha256 is not None and len(self.sha256) != len(urls):
             given = f"{len(self.sha256)} given for {len(urls)} fetched files"
             raise ValueError(f"sha256: {given}; give one for each https:// URL, src's first")
@@ -512,8 +512,8 @@ def list_urls(data: DataConfig) -> dict[str, str | None]:
     for text in texts:
         paths = [path for key in PATH_KEYS if (path := getattr(text, key, None)) is not None]
         for path, sha256 in zip(paths, text.sums, strict=False):
-            if split := split_web_url(path):
-                found[split[0]] = sha256
+            if url := fetched_from(path):
+                found[url] = sha256
     return found
 
 

@@ -38,8 +38,8 @@ from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, c
 
 from transformer_cli.base import registry
 from transformer_cli.base.artifact import sum_json
+from transformer_cli.base.locations import is_url, text_path
 from transformer_cli.config import languages
-from transformer_cli.extensions.stores.objects import ObjectPath, text_path
 
 # Bounds far beyond what can be computed with, below those of the numbers that libraries take.
 Count = Annotated[int, Field(gt=0, lt=2**31)]
@@ -193,13 +193,13 @@ class Kinds:
 def _read_path(value: object, as_path: Callable[[object], Path]) -> Path:
     if isinstance(value, str):
         try:
-            if isinstance(path := text_path(value), ObjectPath):
+            if is_url(path := text_path(value)):
                 return path
         except ValueError as error:
             # Not a ValueError, beside which the value would be shown, with its credentials.
             raise PydanticCustomError("url", "{problem}", {"problem": str(error)}) from None
     path = as_path(value)
-    if isinstance(path, ObjectPath):
+    if is_url(path):
         return path
     # Not Path.expanduser, which raises where there is no such user.
     return Path(os.path.expanduser(path)).absolute()  # noqa: PTH111

@@ -66,22 +66,6 @@ class Batch:
         tgt_tokens = int((tgt_out != PAD_ID).sum())
         return Batch(ids, (len(src), src.size(1), tgt_out.size(1)), tgt_tokens)
 
-    def round_up(self) -> "Batch":
-        """Return the batch padded to multiples of 8 rows and 4 tokens, so that shapes recur.
-
-        Loss and gradients stay the same. Rows are filled up with pairs that have nothing to
-        predict; their source holds EOS, since attention needs a token.
-        """
-        rows, src_length, tgt_length = self.shape
-        shape = (-(-rows // 8) * 8, -(-src_length // 4) * 4, -(-tgt_length // 4) * 4)
-        ids = torch.full((_count_ids(shape),), PAD_ID, device=self.ids.device)
-        src, tgt_in, tgt_out = _split_sides(ids, shape)
-        src[:, 0], tgt_in[:, 0] = EOS_ID, BOS_ID
-        src[:rows, :src_length] = self.src
-        tgt_in[:rows, :tgt_length] = self.tgt_in
-        tgt_out[:rows, :tgt_length] = self.tgt_out
-        return Batch(ids, shape, self.tgt_tokens)
-
 
 def _count_ids(shape: tuple[int, int, int]) -> int:
     rows, src_length, tgt_length = shape

@@ -2,6 +2,7 @@
 
 import codecs
 import hashlib
+import shutil
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -15,8 +16,9 @@ from uuid import uuid4
 import numpy as np
 
 from transformer_cli.base.artifact import combine_hashes, hash_files, mtime_key_of
-from transformer_cli.base.compression import check_room, compressed_ending, is_packed, open_text
-from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.compression import compressed_ending, is_plain, open_text
+from transformer_cli.base.errors import CorpusError, size as in_words
+from transformer_cli.base.locations import locate
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.text.scripts import is_blank
 
@@ -295,12 +297,6 @@ class PairRange:
         return zip(self.src.lines(), self.tgt.lines(), strict=True)
 
 
-def is_plain(path: Path) -> bool:
-    """Return whether a file can be cut without a copy."""
-    # An extension's paths have a class of their own, and lead elsewhere.
-    return type(path) is type(Path()) and not is_packed(path)
-
-
 def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
     """Cut a text file into ranges of ``size`` lines, of which the last may have fewer.
 
@@ -309,7 +305,7 @@ def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
     """
     # Absolute for workers elsewhere; of a new name, as two of them may do this at once.
     plain = path.absolute() if is_plain(path) else work / uuid4().hex
-    check_room(path, work)
+    _check_room(path, work)
     starts, lines, end = [0], 0, 0
     head = last = b""
     with ExitStack() as stack:
@@ -333,6 +329,14 @@ def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
         for number, start in enumerate(starts)
         if number * size < lines
     ]
+
+
+def _check_room(path: Path, directory: Path) -> None:
+    needed, free = locate(path).copy_size(path), shutil.disk_usage(directory).free
+    if needed > free:
+        disk = f"where the disk of {directory} has {in_words(free)}"
+        problem = f"unpacks to {in_words(needed)}, {disk}"
+        raise CorpusError(f"{path}: {problem} free; free some, or write elsewhere")
 
 
 def cut_pairs(files: ParallelFiles, size: int, work: Path) -> list[PairRange]:

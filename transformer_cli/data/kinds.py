@@ -12,8 +12,8 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Generic, NamedTuple, TypeVar
 
-from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.locations import find_files, is_here
 from transformer_cli.config.data_schema import (
     CopyData,
     DataSection,
@@ -123,8 +123,7 @@ class FilesKind(CorpusKind[FilesData]):
     def is_here(self, split: str, place: Path | None) -> bool:
         """Return whether neither side has to be fetched."""
         pair = self._pairs[split]
-        sides = zip((pair.src, pair.tgt), pair.sums, strict=True)
-        return all(reader.load("is_here")(*side) for side in sides for reader in _readers(side[0]))
+        return all(map(is_here, (pair.src, pair.tgt), pair.sums))
 
     @property
     def _pairs(self) -> dict[str, FilePair]:
@@ -132,16 +131,12 @@ class FilesKind(CorpusKind[FilesData]):
 
 
 def _find_file(path: Path, sha256: str | None) -> Path:
-    """Return the file that a path of the settings means."""
-    for reader in _readers(path):
-        path = reader.load()(path, sha256)
-    return path
-
-
-def _readers(path: Path) -> list[registry.Entry]:
-    """Return the extensions that find a file by a URL, or by a name with the wildcards * and ?."""
-    is_plain = not any(sign in str(path) for sign in ("://", "*", "?"))
-    return [] if is_plain else list(registry.entries("file").values())
+    """Return the one file that a path means; CorpusError: none matches it, or several."""
+    file, *others = find_files(path, sha256)
+    if others:
+        problem = f"matches {1 + len(others)} files, where one is meant"
+        raise CorpusError(f"{path}: {problem}; name it, or take data.kind corpus")
+    return file
 
 
 class ToyKind(CorpusKind[ToyData]):

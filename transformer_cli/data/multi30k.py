@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
-from transformer_cli.base import registry
-from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.errors import CorpusError, MissingExtraError
 from transformer_cli.base.files import sha256
+from transformer_cli.base.locations import UrlPath, fetch as fetch_file, is_here
 from transformer_cli.config.data_schema import Multi30kData
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.kinds import CorpusKind
@@ -115,21 +115,15 @@ def _find(name: str, place: Path | None) -> Path | None:
                 f"{SHA256[name][:12]}); delete it and it is downloaded anew"
             )
         return path
-    entry = registry.find("download", "https")
-    downloaded: Path | None = (
-        None if entry is None else entry.load("find")(BASE_URL + name, SHA256[name])
-    )
-    return downloaded
+    url = UrlPath(BASE_URL + name)
+    return fetch_file(url, SHA256[name]) if is_here(url, SHA256[name]) else None
 
 
 def _download(split: str, lang: str, place: Path | None) -> Path:
     name = f"{split}.{lang}.gz"
     try:
-        if (entry := registry.find("download", "https")) is None:
-            raise CorpusError(registry.describe_missing("download", BASE_URL + name))
-        path: Path = entry.load()(BASE_URL + name, SHA256[name])
-        return path
-    except CorpusError as error:
+        return fetch_file(UrlPath(BASE_URL + name), SHA256[name])
+    except (CorpusError, MissingExtraError) as error:
         raise CorpusError(
             f"{error}; it is not in {'; nor in '.join(_directories(place).values())}: put "
             f"{split}.de.gz and {split}.en.gz from {_WEB_PAGE} into {DIRECTORY} by hand, or into "

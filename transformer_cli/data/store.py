@@ -30,7 +30,7 @@ import numpy as np
 
 from transformer_cli.base.artifact import Artifact, Record
 from transformer_cli.base.errors import CorpusError, RunError, TokenizerError, TransformerCliError
-from transformer_cli.base.files import open_regular
+from transformer_cli.base.locations import open_regular
 from transformer_cli.data.corpus import PairRange, digest_lines, fold_side
 from transformer_cli.data.token_arrays import (
     EncodedText,

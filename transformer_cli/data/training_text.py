@@ -13,7 +13,9 @@ from uuid import uuid4
 import numpy as np
 
 from transformer_cli.base.artifact import combine_hashes
+from transformer_cli.base.compression import is_plain
 from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.locations import is_local, sizes
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
     PairRange,
@@ -22,7 +24,6 @@ from transformer_cli.data.corpus import (
     ParallelText,
     cut_pairs,
     in_batches,
-    is_plain,
 )
 from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.text.protocol import StreamedLines, draw_places
@@ -241,8 +242,7 @@ def _as_ranges(shards: Sequence[Shard], work: Path) -> list[PairRange]:
 
 
 def _cut_files(files: ParallelFiles, work: Path) -> list[PairRange]:
-    is_file = is_plain(files.src) and files.src.is_file()
-    size = files.src.stat().st_size if is_file else 0
+    size = sizes([files.src])[0] if is_local(files.src) else 0
     return cut_pairs(files, BLOCK_PAIRS * (1 + size // _BYTES_FOR_EACH_BLOCK_OF_A_RANGE), work)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from transformer_cli.base.errors import CheckpointError, RunError, UsageError
-from transformer_cli.base.files import open_regular
+from transformer_cli.base.locations import open_regular
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks, count_cores
 from transformer_cli.config.choices import (
     MOST_THREADS,

@@ -22,9 +22,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli.base.compression import compressor
 from transformer_cli.base.errors import OutputError
-from transformer_cli.base.files import open_checked, read_small
+from transformer_cli.base.files import read_small
+from transformer_cli.base.guard import check_guard, find_guard
+from transformer_cli.base.locations import open_checked
 from transformer_cli.base.writing import claim, naming_output_errors, replace_file, sync, whole_file
-from transformer_cli.extensions.cluster import fence
 
 _READ_BYTES = 1 << 20
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -148,7 +149,7 @@ class Output:
         if data or not self._bytes:  # a compressed file of nothing has a member too
             data = self._compress(data)
         with naming_output_errors(self._partial):
-            fence.check()
+            check_guard()
             written = 0
             while written < len(data):
                 written += self._file.write(data[written:])
@@ -171,7 +172,7 @@ class Output:
             new.unlink(missing_ok=True)  # it might be a link
             new.write_bytes(journal.model_dump_json(indent=1).encode() + b"\n")
             sync(new)
-            fence.check()
+            check_guard()
             new.replace(path)
             sync(path.parent)
 
@@ -216,10 +217,10 @@ def output_file(
             yield output
             output.commit()
             with naming_output_errors(path):
-                fence.check()
+                check_guard()
                 replace_file(file, partial, path)
         except BaseException:
-            fence.check()
+            check_guard()
             if not keep or (output.begun and not output.kept) or not partial.exists():
                 file.close()  # Windows deletes none that is open
                 _remove_journal(partial)
@@ -249,7 +250,7 @@ def shared_file(path: Path, chunk_lines: int) -> Iterator[Output]:
 def _open_partial(partial: Path) -> FileIO:
     """Open the file of unfinished output, made if need be."""
     with naming_output_errors(partial):
-        if fence.job_file() is not None and partial.exists():
+        if find_guard() and partial.exists():
             # A process that this one has replaced may have it open.
             with whole_file(partial) as copy:
                 shutil.copyfile(partial, copy)

@@ -27,7 +27,6 @@ class FusedLinear:
     def __init__(self, *layers: nn.Linear) -> None:
         self._layers = layers
         self._packed: tuple[Tensor, Tensor] | None = None
-        self._cast: tuple[Tensor, Tensor] | None = None
         self._use_torch = False
 
     def __call__(
@@ -37,33 +36,13 @@ class FusedLinear:
         if self._packed is not None and self._packed[0].is_mkldnn:
             weight, bias = self._packed
             return _onednn_linear(x.to(bias.dtype), weight, bias, "relu" if relu else "none")
-        y = self._forward(x)
-        return F.relu(y) if relu else y
-
-    def _forward(self, x: Tensor) -> Tensor:
-        if self._cast is not None and torch.is_grad_enabled():
-            y: Tensor = _CastLinear.apply(  # type: ignore[no-untyped-call]
-                x.to(self._cast[0].dtype), *self._cast, *self._parameters()
-            )
-            return y
         weight, bias = self._packed or self._weights()
         is_float32 = compute_dtype(x) == torch.float32
         if is_float32 and not self._use_torch and _can_use_onednn(x, torch.float32):
-            y = _OneDnnLinear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
-            return y
-        return F.linear(x, weight, bias)
-
-    def cast(self, dtype: torch.dtype) -> list[tuple[Tensor, Tensor]]:
-        """Compute training steps with concatenated copies of the weights in ``dtype``.
-
-        Returns:
-            each copy and the parameter that it has to be updated from before a step.
-        """
-        weight, bias = (torch.empty_like(x, dtype=dtype).detach() for x in self._weights())
-        self._cast = weight, bias
-        sizes = [layer.out_features for layer in self._layers]
-        copies = (*torch.split(weight, sizes), *torch.split(bias, sizes))
-        return list(zip(copies, self._parameters(), strict=True))
+            y: Tensor = _OneDnnLinear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+        else:
+            y = F.linear(x, weight, bias)
+        return F.relu(y) if relu else y
 
     def pack(self) -> None:
         """Concatenate the weights, cast them to autocast's dtype and reorder them for oneDNN.
@@ -83,33 +62,12 @@ class FusedLinear:
         """Use ``F.linear`` from now on, the operator that torch's exporters support."""
         self._use_torch = True
 
-    def _parameters(self) -> list[Tensor]:
-        """Return the weights of all layers, then their biases."""
-        return [layer.weight for layer in self._layers] + [layer.bias for layer in self._layers]
-
     def _weights(self) -> tuple[Tensor, Tensor]:
         """Return the weights of all layers as one, and their biases."""
         if len(self._layers) == 1:
             return self._layers[0].weight, self._layers[0].bias
-        parameters, count = self._parameters(), len(self._layers)
-        return torch.cat(parameters[:count]), torch.cat(parameters[count:])
-
-
-class CastWeights:
-    """Copies of a model's linear weights in the dtype of the matmuls, for training steps.
-
-    Its ``FusedLinear`` use them wherever gradients are computed. They are cast by a few kernels at
-    once, where autocast would concatenate and cast each one at each use.
-    """
-
-    def __init__(self, model: nn.Module, dtype: torch.dtype) -> None:
-        pairs = [pair for linear in fused_linears(model) for pair in linear.cast(dtype)]
-        self._copies = [copy for copy, _ in pairs]
-        self._parameters = [parameter.detach() for _, parameter in pairs]
-
-    def update(self) -> None:
-        """Copy the weights; call this before each step."""
-        torch._foreach_copy_(self._copies, self._parameters)
+        weights, biases = zip(*((layer.weight, layer.bias) for layer in self._layers), strict=True)
+        return torch.cat(weights), torch.cat(biases)
 
 
 @contextmanager
@@ -179,36 +137,6 @@ class _OneDnnLinear(torch.autograd.Function):
                 grad.to_mkldnn(), x.flatten(0, -2).contiguous().to_mkldnn(), weight, True
             )
         return grad_x, grad_weight, grad_bias
-
-
-class _CastLinear(torch.autograd.Function):
-    """Compute ``F.linear`` with copies of some layers' weights; gradients go to the layers."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        x: Float[Tensor, "*batch d_in"],
-        weight: Float[Tensor, "d_out d_in"],
-        bias: Float[Tensor, " d_out"],
-        *parameters: Tensor,
-    ) -> Float[Tensor, "*batch d_out"]:
-        ctx.save_for_backward(x, weight)
-        ctx.sizes = [weight.size(0) for weight in parameters[: len(parameters) // 2]]
-        ctx.dtype = parameters[0].dtype
-        return F.linear(x, weight, bias)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Float[Tensor, "*batch d_out"]) -> tuple[Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
-        rows = grad.flatten(0, -2)
-        grad_x = grad @ weight if ctx.needs_input_grad[0] else None
-        if not any(ctx.needs_input_grad[3:]):
-            return grad_x, *[None] * (len(ctx.needs_input_grad) - 1)
-        grad_weight = rows.t() @ x.flatten(0, -2)
-        grad_bias = rows.sum(dim=0)
-        grads = (*torch.split(grad_weight, ctx.sizes), *torch.split(grad_bias, ctx.sizes))
-        return grad_x, None, None, *(grad.to(ctx.dtype) for grad in grads)
 
 
 def _onednn_linear(

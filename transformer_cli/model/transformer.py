@@ -417,15 +417,12 @@ class SinusoidalPositions(nn.Module):
         # A model of shapes alone may be one that no memory can hold.
         table = table if table.is_meta else sinusoids(*table.shape)
         self.register_buffer("table", table, persistent=False)
-        self._replaced: list[Tensor] = []
 
     def forward(self, start: int, length: int) -> Float[Tensor, "length d_model"]:
         """Return the encodings of positions ``start`` to ``start + length - 1``."""
         end = start + length
         table = self.table  # another thread may replace it
         if end > table.size(0):
-            # CUDA graphs go on reading the table that they were captured with.
-            self._replaced.append(table)
             # Twice the need, so that decoding does not regrow it at every step.
             table = self.table = sinusoids(2 * end, self.d_model).to(table)
         return table[start:end]

@@ -25,15 +25,15 @@ from transformer_cli.base.errors import (
     UsageError,
     find_similar,
 )
-from transformer_cli.base.files import check_no_links, is_at, is_stream, open_regular, read_json
+from transformer_cli.base.files import check_no_links, is_at, is_stream, read_json
+from transformer_cli.base.guard import find_guard
+from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.writing import TEMPORARY_END, name_path_in_error, remove_directory
 from transformer_cli.config.data_schema import SPLIT_NAME
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import is_resolved, load_config
-from transformer_cli.extensions.cluster import fence
 from transformer_cli.extensions.exchange import hub_model
-from transformer_cli.extensions.stores.objects import ObjectPath
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
 CORPUS, FETCHED, IMPORT, REPORT = "corpus.json", "fetched.json", "import.json", "report.html"
@@ -239,7 +239,7 @@ def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> No
     """
     runs = map(RunDirectory, read)  # what is none is an error of its own, later
     models = {run.path.resolve() for run in runs if run.config.is_file() or run.is_for_ctranslate2}
-    if isinstance(path, ObjectPath) or (is_stream(path) and not path.is_dir()):
+    if is_url(path) or (is_stream(path) and not path.is_dir()):
         return
     named = Path(
         os.path.normpath(path.absolute())
@@ -291,17 +291,17 @@ def lock_run(run: RunDirectory) -> Iterator[None]:
 
 @contextmanager
 def lock_directory(
-    path: Path, patience: float = _RETRY_SECONDS, is_fenced: bool = False
+    path: Path, patience: float = _RETRY_SECONDS, is_guarded: bool = False
 ) -> Iterator[int]:
     """Lock a directory, made if it is not there, while the block runs; wait ``patience`` seconds.
 
     Yielded is the lock's descriptor: a process that has it open holds the lock, too. The operating
     system releases it however the process ends; the file stays, and names the last holder. A
-    process that this one has replaced loses its lock. ``is_fenced``: all that is written there is a
-    job's, and a disk without locks will do.
+    process that this one has replaced loses its lock. ``is_guarded``: a guard watches over all that
+    is written there, so a disk without locks will do.
     """
-    job = fence.job_file()
-    whose = "" if job is None else f" ({job})"
+    guard = find_guard()
+    whose = f" ({guard.job()})" if guard else ""
     lock = path / LOCK
     while True:
         try:
@@ -311,7 +311,7 @@ def lock_directory(
             where = lock if error.errno == errno.EMLINK else path
             raise RunError(f"{where}: cannot be written: {error.strerror}") from error
         with file:
-            if not _lock(path, file, patience, is_fenced):
+            if not _lock(path, file, patience, is_guarded):
                 lock.unlink(missing_ok=True)  # so that the next try makes another file
             if not is_at(file, lock):
                 continue  # or its holder has renamed the directory meanwhile
@@ -324,19 +324,19 @@ def lock_directory(
             return
 
 
-def _lock(path: Path, file: BinaryIO, patience: float, is_fenced: bool = False) -> bool:
+def _lock(path: Path, file: BinaryIO, patience: float, is_guarded: bool = False) -> bool:
     """Lock a file; return False if its holder is one that this job's process has replaced."""
-    job = fence.job_file()
+    guard = find_guard()
     # It may be held by a check, or by what a killed process had started.
-    deadline = time.monotonic() + (patience if job is None else fence.PATIENCE)
+    deadline = time.monotonic() + (guard.patience if guard else patience)
     try:
         while not (is_ours := lock_descriptor(file.fileno(), blocking=False)):
             if time.monotonic() >= deadline:
                 break
             time.sleep(_RETRY_SECONDS)
     except OSError as error:
-        if is_fenced or job is not None:
-            return True  # the fence will do
+        if is_guarded or guard:
+            return True  # the guard will do
         raise RunError(
             f"{path}: cannot be locked: {error.strerror}; choose a directory on a local disk"
         ) from error
@@ -345,7 +345,7 @@ def _lock(path: Path, file: BinaryIO, patience: float, is_fenced: bool = False) 
     # Windows lets nobody else read the first byte, which is locked.
     file.seek(1 if sys.platform == "win32" else 0)
     holder = file.read(10_000).decode(errors="replace").strip() or "another process"
-    if job is not None and holder.endswith(f" ({job})"):
-        fence.check()
+    if guard and holder.endswith(f" ({guard.job()})"):
+        guard.check()
         return False
     raise RunInUseError(f"{path}: in use by {holder}; wait for it, or use another directory")

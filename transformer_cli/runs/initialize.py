@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transformer_cli.base.artifact import read_record, write_record
-from transformer_cli.base.compression import match_members, split_archive, write_text
+from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import (
     CheckpointError,
     ConfigError,
@@ -21,6 +21,7 @@ from transformer_cli.base.errors import (
     TokenizerError,
 )
 from transformer_cli.base.files import read_json, read_small
+from transformer_cli.base.locations import exists, fetched_from, find_files, text_path
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
 from transformer_cli.config.data_schema import PATH_KEYS, DataConfig
 from transformer_cli.config.differences import MAY_CHANGE, Difference, as_yaml, differences
@@ -28,14 +29,7 @@ from transformer_cli.config.origins import Origins, dump_origins, load_origins, 
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.sources import open_kind
-from transformer_cli.extensions.corpora.units import matching_files
 from transformer_cli.extensions.stores.by_name import Fetched, FetchedRecord, list_fetched
-from transformer_cli.extensions.stores.objects import (
-    ObjectPath,
-    object_keys,
-    split_web_url,
-    text_path,
-)
 from transformer_cli.runs.checkpoint import Checkpoint, State, list_checkpoints
 from transformer_cli.runs.directory import (
     ALL,
@@ -309,19 +303,12 @@ def _has_moved(difference: Difference) -> bool:
     (old, old_rest), (new, new_rest) = map(_split_paths, (difference.old, difference.new))
     if old_rest != new_rest or not 0 < len(old) == len(new):
         return False
-    for path in (before for before, now in zip(old, new, strict=True) if before != now):
+    for path in (was for was, now in zip(old, new, strict=True) if was != now):
         with suppress(CorpusError):  # no file matches its wildcards
-            if split_web_url(text_path(path)) or any(
-                map(_is_there, matching_files(text_path(path)))
-            ):
+            before = text_path(path)
+            if fetched_from(before) or any(map(exists, find_files(before))):
                 return False
     return True
-
-
-def _is_there(path: Path) -> bool:
-    if in_archive := split_archive(path):
-        return path in match_members(*in_archive)
-    return object_keys([path]) != [None] if isinstance(path, ObjectPath) else path.exists()
 
 
 def _split_paths(value: object) -> tuple[list[str], object]:

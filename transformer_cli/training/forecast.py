@@ -17,7 +17,7 @@ from transformer_cli.data.batches import Batch, EpochSample
 from transformer_cli.model.device import empty_cache, synchronize
 from transformer_cli.model.transformer import Transformer, build_shapes, count_parameters
 from transformer_cli.text.vocabulary import PAD_ID, SPECIALS
-from transformer_cli.training.optimizer import kind_of
+from transformer_cli.training.optimizer import OPTIMIZERS, kind_of
 from transformer_cli.training.trainer import Trainer
 
 _FLOAT = 4
@@ -151,7 +151,7 @@ class Numbers(NamedTuple):
 
 def count_numbers(model: Transformer, config: Config) -> Numbers:
     """Count what a training of ``model`` holds, of which ``training.freeze`` is frozen."""
-    copies = 1 + config.training.has_average
+    copies = 1 + config.training.has_average + (config.training.init_share is not None)
     trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     return Numbers(
         copies * count_parameters(model),
@@ -182,10 +182,9 @@ def check_memory(
     owner = "the GPU" if device.type == "cuda" else "this machine"
     average = " and an average" if has_average else ""
     shared = f" in {sharing} processes" if sharing > 1 else ""
-    is_adam = config.training.optimizer == "adam"
-    state = "Adam's two moments" if is_adam else "the optimizer's state"
+    state = OPTIMIZERS[config.training.optimizer].state_label
     raise ConfigError(
-        f"model: its {numbers.weights // (1 + has_average):,} weights take at least "
+        f"model: its {count_parameters(model):,} weights take at least "
         f"{size(needed)} to train{shared} (with gradients, {state}{average}), and "
         f"{owner} has {size(there)} of memory; "
         "lower d_model, d_ff, the number of layers or the vocabulary"

@@ -22,9 +22,8 @@ from transformer_cli.base.ranks import Ranks
 from transformer_cli.config.schema import TrainingConfig
 from transformer_cli.data.batches import Batch, make_dummy_batch
 from transformer_cli.model.device import empty_cache
-from transformer_cli.model.linear import CastWeights, autocast, compute_dtype, linear_no_grad
+from transformer_cli.model.linear import autocast, compute_dtype, linear_no_grad
 from transformer_cli.model.transformer import Transformer
-from transformer_cli.training.execution import Execution, StepGraphs
 
 # Logits computed at a time: few enough on a CPU to stay in its caches.
 _CHUNK_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 27, "mps": 1 << 25}
@@ -174,7 +173,7 @@ def _add_uniform_part(
 ) -> Float[Tensor, "tgt_size d_model"] | None:
     """Add the gradients of the target's uniform part; return the weight's, not transposed."""
     uniform_row = torch.full_like(grad_bias, uniform)
-    # Not by assignment, which copies the number from the host: no CUDA graph can capture that.
+    # Not by assignment, which would copy the number from the host, and so wait for a GPU.
     uniform_row[pad_id].zero_()
     grad_bias -= uniform_row * count
     if grad_weight is None:
@@ -233,7 +232,6 @@ class GradientAccumulator:
         precision: torch.dtype,
         seed: int,
         ranks: Ranks,
-        execution: Execution,
     ) -> None:
         self.micro_batches = 1  # number of parts that each batch is split into to fit into memory
         self._model = model
@@ -249,8 +247,6 @@ class GradientAccumulator:
                 self._criterion = DistributedDataParallel(
                     self._criterion, broadcast_buffers=False, gradient_as_bucket_view=True
                 )
-        self._cast_weights = CastWeights(model, precision) if execution.cast_once else None
-        self._graphs = StepGraphs(self._run, self._device) if execution.graphs else None
 
     def accumulate(self, step: int, batches: Sequence[Batch], tgt_tokens: int) -> Losses:
         """Run forward and backward of this rank's batches; return its losses, summed over tokens.
@@ -272,19 +268,14 @@ class GradientAccumulator:
                     raise
             # Outside the handler, so that the traceback no longer holds memory.
             self.micro_batches *= 2
-            if self._graphs is not None:
-                self._graphs.clear()
-            # Graphs add to the tensors that they were captured with.
-            self._model.zero_grad(set_to_none=self._graphs is None)
+            self._model.zero_grad()
             empty_cache()
 
     def _accumulate(self, step: int, batches: Sequence[Batch], tgt_tokens: int) -> Losses:
         loss = torch.zeros((), device=self._device)
         nll_loss = torch.zeros((), device=self._device)
         # DistributedDataParallel averages over the ranks; their sum is wanted.
-        share = torch.full((), tgt_tokens / self._ranks.size, device=self._device)
-        if self._cast_weights is not None:
-            self._cast_weights.update()
+        share = tgt_tokens / self._ranks.size
         # Every rank has to take part in each step.
         batches = batches or [make_dummy_batch()]
         for index, batch in enumerate(batches):
@@ -298,12 +289,12 @@ class GradientAccumulator:
                 is_last = index == len(batches) - 1 and start + size >= batch.shape[0]
                 part = batch.select(slice(start, start + size)) if self.micro_batches > 1 else batch
                 with self._reducing(is_last):
-                    losses = (self._graphs or self._run)(part, share)
+                    losses = self._run(part, share)
                 loss += losses.loss
                 nll_loss += losses.nll_loss
         return Losses(loss, nll_loss)
 
-    def _run(self, batch: Batch, share: Float[Tensor, ""]) -> Losses:
+    def _run(self, batch: Batch, share: float) -> Losses:
         """Run forward and backward on a batch; return its losses."""
         batch = batch.to(self._device)
         with self._autocast:

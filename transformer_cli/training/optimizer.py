@@ -1,53 +1,40 @@
 """The update of the weights: optimizers and learning rates, a registry of each.
 
-Around every optimizer: clipping, the moving average of the weights, and skipped non-finite steps.
+Around every optimizer: clipping, the average of the weights, and skipped non-finite steps.
 """
 
 import math
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.registry import entries
 from transformer_cli.config.schema import NoamSchedule, PeakSchedule, ScheduleConfig, TrainingConfig
-from transformer_cli.model.device import GraphPool, graph_stream
 from transformer_cli.model.transformer import Transformer, load_weights, weights_of
-from transformer_cli.training.execution import Execution
 from transformer_cli.training.loss import Losses
 
 
 class OptimizerKind(NamedTuple):
     """An optimizer that ``training.optimizer`` may name."""
 
-    build: Callable[[list[nn.Parameter], TrainingConfig, bool, bool], torch.optim.Optimizer]
-    """Builds it for some weights, given whether it is to be fused, and captured in a graph."""
+    build: Callable[[list[nn.Parameter], TrainingConfig], torch.optim.Optimizer]
+    """Builds it for some weights; ``Optimizer.step`` sets the learning rate."""
     state: tuple[str, ...]
     """Its tensors of each weight, as torch calls them; a checkpoint has them by these names."""
-    updates: Callable[[str, Tensor], bool]
+    state_label: str
+    """What messages call them."""
+    updates: Callable[[str, Tensor], bool] = lambda name, weight: True
     """Whether it updates the weight of a name; Adam updates the others."""
-    skips_itself: bool  # whether, fused, it reads on the device that a step is not to be taken
 
 
-def _build_adam(
-    weights: list[nn.Parameter], config: TrainingConfig, fused: bool, captured: bool
-) -> torch.optim.Optimizer:
-    return torch.optim.Adam(
-        weights,
-        # A graph would keep a number for good.
-        lr=torch.zeros((), device=weights[0].device) if captured else 0.0,
-        betas=config.betas,
-        eps=config.eps,
-        fused=fused,
-        capturable=captured,
-    )
+def _build_adam(weights: list[nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
+    return torch.optim.Adam(weights, lr=0.0, betas=config.betas, eps=config.eps, fused=True)
 
 
-def _build_muon(
-    weights: list[nn.Parameter], config: TrainingConfig, fused: bool, captured: bool
-) -> torch.optim.Optimizer:
+def _build_muon(weights: list[nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
     # Scaled so that updates are as large as Adam's: one schedule serves both (Liu et al. 2025,
     # arXiv 2502.16982). Adam has no weight decay here, so Muon has none.
     return torch.optim.Muon(
@@ -60,14 +47,12 @@ def _build_muon(
 
 
 OPTIMIZERS = {
-    "adam": OptimizerKind(
-        _build_adam, ("exp_avg", "exp_avg_sq"), lambda name, weight: True, skips_itself=True
-    ),
+    "adam": OptimizerKind(_build_adam, ("exp_avg", "exp_avg_sq"), "Adam's two moments"),
     "muon": OptimizerKind(
         _build_muon,
         ("momentum_buffer",),
+        "the optimizer's state",
         lambda name, weight: weight.ndim == 2 and name.startswith(("encoder.", "decoder.")),
-        skips_itself=False,
     ),
 }
 
@@ -86,26 +71,27 @@ class _Part(NamedTuple):
     weights: dict[str, nn.Parameter]
 
 
+class Update(NamedTuple):
+    """What the host reads of a step: this rank's losses, and whether the weights were updated."""
+
+    loss: float
+    nll_loss: float
+    loss_on_all_ranks: float
+    gradient_norm: float  # before clipping
+    is_finite: bool
+    """Whether loss and gradient are finite on all ranks; otherwise no weight has changed."""
+
+
 class Optimizer:
-    """Updates the weights from their gradients, and the moving average from the weights.
+    """Updates the weights from their gradients, and the average from the weights.
 
-    Frozen weights have no gradient, no state, and no average but themselves.
-
-    A step whose loss or gradient is not finite changes nothing, but for rounding where there is
-    ``init_share``. That is decided on the device, so that the host need not wait for it; once more
-    than ``skip_nonfinite`` steps were skipped, all later ones are skipped too, until the host finds
-    out. Of an optimizer that cannot skip itself, the host decides. All ranks skip a step or none.
-    ``eval_model`` is the moving average of the model's weights, or the model itself if there is
-    none.
+    ``eval_model`` gets the average: a moving one (``ema_decay``), or one of the weights that
+    training started from and those that it has now (``init_share``). It is the model itself if
+    there is none. Frozen weights have no gradient, no state, and no average but themselves.
     """
 
     def __init__(
-        self,
-        model: Transformer,
-        eval_model: Transformer,
-        config: TrainingConfig,
-        ranks: Ranks,
-        execution: Execution,
+        self, model: Transformer, eval_model: Transformer, config: TrainingConfig, ranks: Ranks
     ) -> None:
         self._model = model
         self._config = config
@@ -114,15 +100,13 @@ class Optimizer:
             name: weight for name, weight in model.named_parameters() if weight.requires_grad
         }
         self._weights = list(trained.values())
-        self._trained = [weight.detach() for weight in self._weights]
-        averages = weights_of(eval_model) if eval_model is not model else {}
+        self._trained = {name: weight.detach() for name, weight in trained.items()}
+        averages = weights_of(eval_model) if config.has_average else {}
         self._averages = [averages[name] for name in trained if averages]
-        self._device = device = self._weights[0].device
-        self._skips_itself = execution.fused and OPTIMIZERS[config.optimizer].skips_itself
-        # Where batches are replayed as graphs, gradients stay in the same tensors. The update is
-        # a graph too, unless the host has to decide about it.
-        self._keep_gradients = execution.graphs
-        self._can_capture = execution.graphs and self._skips_itself
+        keeps_initial = config.init_share is not None
+        self._initial = {
+            name: each.clone() for name, each in self._trained.items() if keeps_initial
+        }
         self._parts = []
         for kind in OPTIMIZERS.values():
             own = {
@@ -131,56 +115,58 @@ class Optimizer:
                 if kind_of(config, name, weight) is kind
             }
             if own:
-                optimizer = kind.build([*own.values()], config, execution.fused, self._can_capture)
-                self._parts.append(_Part(kind, optimizer, own))
-        self._average_weight = torch.zeros((), device=device)
-        self._new_share = None if config.init_share is None else 1.0 - config.init_share
-        self._losses = Losses(*torch.zeros(2, device=device))
-        self._skipped = torch.zeros((), dtype=torch.int64, device=device)
-        self._pool = GraphPool(device)
-        self._update = self._update_eagerly
-        self._has_updated = False
+                self._parts.append(_Part(kind, kind.build([*own.values()], config), own))
 
     def prepare(self) -> None:
-        """Allocate what every step needs, so that what does not fit later is a batch."""
+        """Allocate the state before the first step, so that what does not fit later is a batch."""
         for kind, optimizer, weights in self._parts:
             for weight in weights.values():
                 if weight not in optimizer.state:
                     tensors = {name: torch.zeros_like(weight) for name in kind.state}
-                    step = torch.zeros((), device=self._device)
+                    step = torch.zeros((), device=weight.device)
                     optimizer.state[weight] = {"step": step, **tensors}
-                if self._keep_gradients and weight.grad is None:
-                    weight.grad = torch.zeros_like(weight)
 
-    def step(self, losses: Losses, step: int, rate: float) -> Float[Tensor, "5"]:
-        """Update the weights unless the loss or the gradient is not finite; zero the gradients.
+    def step(self, losses: Losses, step: int, rate: float) -> Update:
+        """Update the weights at a learning rate, and zero the gradients.
 
-        Returns, on the device, both losses, which are zero if the step was skipped; whether it was;
-        the loss on all ranks; and the gradient's norm.
+        If the loss or the gradient is not finite on some rank, no rank updates anything.
         """
-        for part in self._parts:
-            for group in part.optimizer.param_groups:
-                if isinstance(group["lr"], Tensor):
-                    group["lr"].fill_(rate)
-                else:
+        gradients = [weight.grad for weight in self._weights if weight.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        # The one time in a step that the host waits for a GPU.
+        loss, nll_loss, norm_read = torch.stack((*losses, norm)).tolist()
+        is_finite, loss_of_all = math.isfinite(loss) and math.isfinite(norm_read), loss
+        if self._ranks.size > 1:
+            not_finite, loss_of_all = self._ranks.sum([not is_finite, loss])
+            is_finite = not not_finite
+        if is_finite:
+            if self._config.clip_norm is not None:
+                nn.utils.clip_grads_with_norm_(self._weights, self._config.clip_norm, norm)
+            for part in self._parts:
+                for group in part.optimizer.param_groups:
                     group["lr"] = rate
-        if self._config.ema_decay is not None:
-            # Early on, a lower decay, so that the initial weights are forgotten.
-            decay = min(self._config.ema_decay, (1 + step) / (10 + step))
-            self._average_weight.fill_(1.0 - decay)
-        for own, loss in zip(self._losses, losses, strict=True):
-            own.copy_(loss)
-        if not self._can_capture:
-            return self._update_eagerly()
-        if self._has_updated and self._update == self._update_eagerly:
-            self._update = self._pool.capture(self._update_eagerly)
-        with graph_stream(self._device):
-            results = self._update()
-        self._has_updated = True
-        return results.clone()  # the next replay writes over the graph's
+                part.optimizer.step()
+            if self._config.ema_decay is not None:
+                # Early on, a lower decay, so that the initial weights are forgotten.
+                decay = min(self._config.ema_decay, (1 + step) / (10 + step))
+                torch._foreach_lerp_(self._averages, [*self._trained.values()], 1.0 - decay)
+        for part in self._parts:
+            part.optimizer.zero_grad()
+        return Update(loss, nll_loss, loss_of_all, norm_read, is_finite)
+
+    def average_with_initial(self) -> None:
+        """Compute the average with the initial weights, if ``init_share`` asks for it."""
+        if self._config.init_share is not None:
+            torch._foreach_copy_(self._averages, [*self._initial.values()])
+            trained = [*self._trained.values()]
+            torch._foreach_lerp_(self._averages, trained, 1.0 - self._config.init_share)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the state by kind and weight; with a moving average, also the trained weights."""
+        """Return the state by kind and weight.
+
+        With an average, which is the checkpoint's model, also the trained weights, and for
+        ``init_share`` the initial ones.
+        """
         self.prepare()
         state = {
             f"{kind}.{name}": part.optimizer.state[weight][kind]
@@ -189,12 +175,11 @@ class Optimizer:
             for name, weight in part.weights.items()
         }
         if self._averages:
-            for name, trained in weights_of(self._model).items():
-                state[f"weight.{name}"] = trained
-        return state
+            state |= {f"weight.{name}": each for name, each in weights_of(self._model).items()}
+        return state | {f"initial.{name}": each for name, each in self._initial.items()}
 
-    def load_state(self, state: Mapping[str, Tensor], steps: int, skipped: int) -> None:
-        """Restore ``state`` after so many updates and skipped steps.
+    def load_state(self, state: Mapping[str, Tensor], updates: int) -> None:
+        """Restore ``state`` after so many updates.
 
         Raises:
             KeyError, RuntimeError, CheckpointError: it is the state of another model.
@@ -203,55 +188,29 @@ class Optimizer:
         if self._averages:
             names = weights_of(self._model)
             load_weights(self._model, {name: state[f"weight.{name}"] for name in names})
+        for name, initial in self._initial.items():
+            initial.copy_(state[f"initial.{name}"])
         for part in self._parts:
             for name, weight in part.weights.items():
                 own = part.optimizer.state[weight]
-                own["step"].fill_(steps)
+                own["step"].fill_(updates)
                 for kind in part.kind.state:
                     own[kind].copy_(state[f"{kind}.{name}"].view_as(weight))
-        self._skipped.fill_(skipped)
-
-    def _update_eagerly(self) -> Float[Tensor, "5"]:
-        """Update the weights; return what ``step`` does."""
-        norm = nn.utils.get_total_norm(
-            [weight.grad for weight in self._weights if weight.grad is not None]
-        )
-        total_loss = self._losses.loss
-        is_bad = ~(total_loss.isfinite() & norm.isfinite())
-        if self._ranks.size > 1:
-            count, total = self._ranks.sum([is_bad.item(), total_loss.item()])
-            is_bad, total_loss = is_bad.new_tensor(count > 0), total_loss.new_tensor(total)
-        self._skipped += is_bad
-        skip = is_bad | (self._skipped > self._config.skip_nonfinite)
-        if self._config.clip_norm is not None:
-            nn.utils.clip_grads_with_norm_(self._weights, self._config.clip_norm, norm)
-        if self._new_share is not None:  # what is new of them, taken out and put back updated
-            torch._foreach_add_(self._averages, self._trained, alpha=-self._new_share)
-        is_skipped = not self._skips_itself and bool(skip)
-        for part in self._parts:
-            if self._skips_itself:
-                # It reads this on the device, and changes nothing where it is 1.
-                part.optimizer.found_inf = skip.float()  # type: ignore[attr-defined]
-            if not is_skipped:
-                part.optimizer.step()
-            part.optimizer.zero_grad(set_to_none=not self._keep_gradients)
-        if self._new_share is not None:
-            torch._foreach_add_(self._averages, self._trained, alpha=self._new_share)
-        elif self._averages:
-            weight = self._average_weight * ~skip
-            torch._foreach_lerp_(self._averages, self._trained, [weight] * len(self._averages))
-        losses = (loss.masked_fill(skip, 0.0) for loss in self._losses)
-        return torch.stack((*losses, skip.float(), total_loss, norm))
 
 
-_DECAYS: dict[str, Callable[[int, int, float], float]] = {
-    "constant": lambda warmup, step, done: 1.0,
-    "inverse_sqrt": lambda warmup, step, done: math.sqrt(warmup / step),
-    "linear": lambda warmup, step, done: 1.0 - done,
-    "cosine": lambda warmup, step, done: 0.5 * (1.0 + math.cos(math.pi * done)),
+Decay = Callable[[Any, int, float], float]
+"""Returns the share of the peak after the warm-up, given the schedule's section of the settings,
+the step, and the share of the steps from the warm-up to the last one that is completed."""
+
+DECAYS: dict[str, Decay] = {
+    "constant": lambda schedule, step, done: 1.0,
+    "inverse_sqrt": lambda schedule, step, done: math.sqrt(schedule.warmup / step),
+    "linear": lambda schedule, step, done: 1.0 - done,
+    "cosine": lambda schedule, step, done: 0.5 * (1.0 + math.cos(math.pi * done)),
 }
-"""By kind of schedule, the share of the peak after the warm-up. ``done`` is the share of the steps
-from there to the last one that is completed."""
+"""By kind of schedule. A new one is a section in config/schema.py and a function here; both may be
+in an extension, whose ``provides["schedule"]`` names them as ``settings`` and ``load``.
+"""
 
 
 def learning_rate(schedule: ScheduleConfig, d_model: int, step: int, total_steps: int) -> float:
@@ -267,7 +226,9 @@ def learning_rate(schedule: ScheduleConfig, d_model: int, step: int, total_steps
     if step < warmup:
         return schedule.peak * step / warmup
     done = min(1.0, (step - warmup) / max(1, total_steps - warmup))
-    return schedule.peak * _DECAYS[schedule.kind](warmup, step, done)
+    decay = DECAYS.get(schedule.kind) or entries("schedule")[schedule.kind].load()
+    share: float = decay(schedule, step, done)
+    return schedule.peak * share
 
 
 def last_step(training: TrainingConfig, steps_per_epoch: int) -> int:

@@ -100,7 +100,7 @@ class Session:
         # Not before: the forecast in between is not training time.
         self._began = self._measured_since = time.monotonic()
         self._first_step, self._seconds_before = self.trainer.step, self.state.seconds
-        self._tokens_before = self.trainer.window[-1].item()
+        self._tokens_before = self.trainer.window[-1]
         if self.is_finished:
             return
         computing = (self.trainer.device, self.trainer.precision, self._ranks.size)
@@ -125,8 +125,8 @@ class Session:
         saving = validating or result.stop or self._is_due(self.config.training.save_every)
         if (recording or saving) and self._ranks.size > 1:
             # The main process has the sums of all ranks, and the others begin anew.
-            sums = self._ranks.sum(self.trainer.window.tolist())
-            self.trainer.window.copy_(self.trainer.window.new_tensor(sums) * self._ranks.is_main)
+            sums = self._ranks.sum(self.trainer.window)
+            self.trainer.window = sums if self._ranks.is_main else [0.0] * len(sums)
         if recording:
             self._record_training(result)
         self.state.step, self.state.epoch = result.step, result.epoch
@@ -158,9 +158,9 @@ class Session:
             prune_checkpoints(self.run.checkpoints, self.config.training.keep_last)
 
     def _record_training(self, result: StepResult) -> None:
-        loss, nll_loss, tokens = self.trainer.window.tolist()
-        self.trainer.window.zero_()
-        now, norm = time.monotonic(), result.gradient_norm.item()
+        loss, nll_loss, tokens = self.trainer.window
+        self.trainer.window = [0.0, 0.0, 0.0]
+        now, norm = time.monotonic(), result.gradient_norm
         seconds = max(now - self._measured_since, 1e-9)
         tokens_per_second = round((tokens - self._tokens_before) / seconds)
         self._measured_since, self._tokens_before = now, 0.0

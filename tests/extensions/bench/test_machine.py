@@ -8,12 +8,12 @@ from cli import process
 
 from transformer_cli.base import packages
 from transformer_cli.extensions.bench import machine
-from transformer_cli.training import execution
+from transformer_cli.training import precision as precisions
 
 
 @pytest.fixture(autouse=True)
 def _measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execution, "measure_gain", lambda: 1.1)
+    monkeypatch.setattr(precisions, "measure_gain", lambda: 1.1)
 
 
 def test_facts_have_versions_and_the_probe() -> None:
@@ -72,7 +72,7 @@ def test_processors(
 
 
 def _find_no_bfloat16() -> None:
-    execution.measure_gain = lambda: 0.0
+    precisions.measure_gain = lambda: 0.0
 
 
 @pytest.mark.parametrize("words", [("--version", "--verbose"), ("--verbose", "--version")])

@@ -124,9 +124,9 @@ def test_test_text_is_looked_at_before_training(
 
 
 def _is_never_measured() -> None:
-    from transformer_cli.training import execution
+    from transformer_cli.training import precision as precisions
 
-    execution.measure_gain = lambda: pytest.fail("measured")
+    precisions.measure_gain = lambda: pytest.fail("measured")
 
 
 @pytest.mark.parametrize("dry", [["--dry-run"], []])

@@ -26,7 +26,7 @@ _BEGIN = """\
 import sys
 from pathlib import Path
 from transformer_cli.extensions.cluster import fence
-from transformer_cli.base import files
+from transformer_cli.base import locations
 from transformer_cli.base import writing
 
 def wait():
@@ -69,7 +69,7 @@ def go_on(process: "subprocess.Popen[bytes]") -> int:
 
 
 def test_a_replaced_process_ends_wherever_it_is(owner: Path, elsewhere: Callable[[], None]) -> None:
-    process = start(owner, "print(flush=True); fence.watch()")
+    process = start(owner, "print(flush=True); fence.FENCE.watch()")
     elsewhere()
     fence.raise_fence(owner)
     assert process.wait(60) == fence.EXIT_CODE
@@ -91,7 +91,7 @@ def test_on_this_machine_it_is_killed_with_all_that_it_started(owner: Path) -> N
 WRITING = {
     "file": "with writing.whole_file(Path('made')) as new: new.touch(); wait()",
     "directory": "with writing.whole_directory(Path('made')): wait()",
-    "log": "wait(); files.open_regular(Path('made'), 'ab').write(b'more')",
+    "log": "wait(); locations.open_regular(Path('made'), 'ab').write(b'more')",
     "removal": "Path('kept').mkdir(); wait(); writing.remove_directory(Path('kept'))",
 }
 
@@ -140,7 +140,7 @@ def test_a_replaced_process_loses_its_lock_and_others_keep_theirs(
     other = start(owner.with_name("other"), LOCKING.format("2"))
     elsewhere()
     monkeypatch.setenv(fence.VARIABLE, fence.raise_fence(owner))
-    monkeypatch.setattr(fence, "PATIENCE", 0.1)
+    monkeypatch.setattr(fence.FENCE, "patience", 0.1)
     with lock_directory(owner.parent / "run"), pytest.raises(RunInUseError, match="in use by"):
         lock_directory(owner.parent / "2").__enter__()
     assert go_on(stopped) == 0

@@ -319,14 +319,14 @@ def test_a_forecast_has_validations_and_scoring(
 
 def _count_measurements() -> None:
     """Append a character to a file each time that this process or a fork measures precisions."""
-    from transformer_cli.training import execution
+    from transformer_cli.training import precision as precisions
 
     def measure() -> float:
         with Path("count").open("a") as file:
             file.write(".")
         return 1.0
 
-    vars(execution)["measure_gain"] = measure
+    vars(precisions)["measure_gain"] = measure
     fork_commands()
 
 

@@ -85,10 +85,10 @@ def in_small_chunks() -> None:
 
 def without_waiting() -> None:
     """Take files for settled however new they are."""
-    from transformer_cli.base import artifact
+    from transformer_cli.base import locations
 
     in_small_chunks()
-    artifact._SETTLED_NS = 0
+    locations._SETTLED_NS = 0
 
 
 def signalled_at(where: str, attribute: str, call: int, number: int | None = None) -> None:

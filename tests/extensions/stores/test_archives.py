@@ -10,16 +10,16 @@ import pytest
 from web import serve
 
 from extensions.corpora.format_files import FORMATS, PAIRS, reader, written
-from transformer_cli.base import compression
 from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.compression import open_text
 from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.locations import find_files, is_local
 from transformer_cli.config.data_schema import CorpusData, FilePair, FilesData, SourceConfig
 from transformer_cli.data.corpus import ParallelFiles, cut_lines
 from transformer_cli.data.sources import is_on_disk, open_split
 from transformer_cli.extensions.corpora.opening import open_source
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
-from transformer_cli.extensions.corpora.units import matching_files
+from transformer_cli.extensions.stores import archives
 
 
 def packed(path: Path, **texts: bytes) -> Path:
@@ -31,7 +31,7 @@ def packed(path: Path, **texts: bytes) -> Path:
 
 def read(path: Path) -> list[bytes]:
     texts = []
-    for file in matching_files(path):
+    for file in find_files(path):
         with open_text(file) as text:
             texts.append(text.read())
     return texts
@@ -66,7 +66,7 @@ def test_wildcards_match_as_in_files(tmp_path: Path) -> None:
     names = {"a-1_de": b"1", "a-2_de": b"2", "a-1_en": b"3", "_deep__a_de": b"4", "_deep__": b""}
     archive = packed(tmp_path / "a.zip", **names)
     for pattern, found in {"*.de": ["a-1.de", "a-2.de"], ".deep/*": [".deep/a.de"]}.items():
-        assert matching_files(archive / pattern) == tuple(archive / name for name in found)
+        assert find_files(archive / pattern) == tuple(archive / name for name in found)
     assert read(archive / ".deep" / "a.de") == [b"4"]
     assert error_of(archive / "*.fr").endswith(
         "matches; name a file in it: 'a-1.de', 'a-2.de', 'a-1.en', '.deep/a.de'"
@@ -86,7 +86,7 @@ def test_members_are_found_by_their_plain_names(tmp_path: Path) -> None:
 def test_a_directory_may_be_called_like_an_archive(tmp_path: Path) -> None:
     (tmp_path / "a.zip").mkdir()
     (tmp_path / "a.zip" / "x").write_bytes(b"text")
-    assert compression.split_archive(tmp_path / "a.zip" / "x") is None
+    assert is_local(tmp_path / "a.zip" / "x")
     assert read(tmp_path / "a.zip" / "x") == [b"text"]
 
 
@@ -166,10 +166,10 @@ def test_an_encrypted_file_is_an_error(tmp_path: Path) -> None:
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = b"a\n" * (1 << 19)
     archive = packed(tmp_path / "a.zip", **{f"{number}_txt": lines for number in range(3)})
-    monkeypatch.setattr(compression, "_ALWAYS_ALLOWED", len(lines))
+    monkeypatch.setattr(archives, "_ALWAYS_ALLOWED", len(lines))
     assert read(archive / "1.txt") == [lines]
     assert "would unpack from 1 MB to 3 MB, which no text does" in error_of(archive / "*.txt")
-    monkeypatch.setattr(compression, "_ALWAYS_ALLOWED", len(lines) - 1)
+    monkeypatch.setattr(archives, "_ALWAYS_ALLOWED", len(lines) - 1)
     assert "would unpack from 1 MB to 1 MB, which no text does" in error_of(archive / "1.txt")
 
 

@@ -20,13 +20,12 @@ from transformer_cli.base.errors import (
     TransformerCliError,
     UsageError,
 )
+from transformer_cli.base.locations import UrlPath, find_files, text_path
 from transformer_cli.base.writing import whole_file
 from transformer_cli.config.data_schema import CorpusData, FilePair
 from transformer_cli.data.corpus import ParallelFiles, cut_lines
 from transformer_cli.extensions.corpora.preparing import is_prepared, prepare_corpus
-from transformer_cli.extensions.corpora.units import matching_files
 from transformer_cli.extensions.stores import objects
-from transformer_cli.extensions.stores.objects import ObjectPath, open_object, text_path
 
 fsspec = pytest.importorskip("fsspec")
 memory = pytest.importorskip("fsspec.implementations.memory")
@@ -71,7 +70,7 @@ def test_a_url_stays_what_it_is(url: str) -> None:
 )
 def test_a_name_of_a_file_may_look_like_a_login(name: str) -> None:
     assert text_path(name) == Path(name)
-    assert not isinstance(text_path(name), ObjectPath)
+    assert not isinstance(text_path(name), UrlPath)
 
 
 @pytest.mark.posix
@@ -129,11 +128,11 @@ def test_pairs_are_those_of_a_file(form: str, store: Any) -> None:
 def test_a_store_that_sends_too_slowly_is_an_error(
     store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = ObjectPath("memory://bucket/text")
+    path = UrlPath("memory://bucket/text")
     put(store, str(path), b"x\n")
     monkeypatch.setattr(objects, "_MOST_SECONDS", 0.1)
     file: Any
-    with open_object(path) as file:
+    with objects.OBJECTS.open(path) as file:
         waiting = Event()
         monkeypatch.setattr(file.raw._file, "read", lambda _: waiting.wait() and b"")
         with pytest.raises(CorpusError, match=r"bucket/text: cannot be read \(the server is too"):
@@ -145,14 +144,14 @@ def test_a_store_that_sends_too_slowly_is_an_error(
 def test_a_store_that_does_not_answer_is_an_error(
     method: str, store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = ObjectPath("memory://bucket/text")
+    path = UrlPath("memory://bucket/text")
     waiting = Event()
     monkeypatch.setattr(objects, "_MOST_SECONDS", 0.1)
     monkeypatch.setattr(type(store), method, lambda *_, **__: waiting.wait(60))
     ask: dict[str, Callable[[], object]] = {
-        "info": lambda: objects.object_keys([path]),
-        "ls": lambda: objects.object_keys([path.with_name(str(each)) for each in range(20)]),
-        "glob": lambda: objects.match_objects(path.with_name("*")),
+        "info": lambda: objects.OBJECTS.versions([path]),
+        "ls": lambda: objects.OBJECTS.versions([path.with_name(str(each)) for each in range(20)]),
+        "glob": lambda: objects.OBJECTS.glob(path.with_name("*")),
     }
     with pytest.raises(CorpusError, match=r"bucket/.*: cannot be read \(the server is too slow"):
         ask[method]()
@@ -165,7 +164,7 @@ def test_a_bucket_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(objects, "_MOST_SECONDS", 0.1)
     monkeypatch.setattr(objects, "_find_store", lambda _: (silent, "bucket/text"))
     with pytest.raises(OutputError, match=r"cannot be written \(the server is too slow"):
-        objects.check_store(ObjectPath("s3://bucket/text"))
+        objects.OBJECTS.check_writable(UrlPath("s3://bucket/text"))
     waiting.set()
 
 
@@ -176,19 +175,19 @@ def test_wildcards_match_as_in_files(store: Any, tmp_path: Path) -> None:
         (tmp_path / name).write_text("x\n")
         put(store, f"memory://bucket/in/{name}", b"x\n")
     for pattern in ("a-*.txt", "a-?.txt", "**.txt", "a-[1]*", "{a}*", "*/a-3.txt", "*"):
-        files = matching_files(tmp_path / pattern)
-        objects = matching_files(text_path(f"memory://bucket/in/{pattern}"))
+        files = find_files(tmp_path / pattern)
+        objects = find_files(text_path(f"memory://bucket/in/{pattern}"))
         below = [file.relative_to(tmp_path).as_posix() for file in files]
         assert [str(each) for each in objects] == [f"memory://bucket/in/{name}" for name in below]
     with pytest.raises(CorpusError, match=r"memory://bucket/out/\*: no object matches"):
-        matching_files(text_path("memory://bucket/out/*"))
+        find_files(text_path("memory://bucket/out/*"))
 
 
 def test_names_of_a_listing_lead_nowhere_else(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def find(*names: str) -> list[str]:
         listing = {name: {"name": name, "type": "file"} for name in names}
         monkeypatch.setattr(type(store), "glob", lambda *_, **__: listing)
-        return list(map(str, matching_files(text_path("memory://bucket/in/*"))))
+        return list(map(str, find_files(text_path("memory://bucket/in/*"))))
 
     others = ["/bucket/out/x", "/other/in/x", "/bucket/in/deep/x", "https://elsewhere/in/x"]
     assert find("/bucket/in/x", *others) == ["memory://bucket/in/x"]

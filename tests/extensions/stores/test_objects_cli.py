@@ -18,6 +18,7 @@ from cli.process import assert_refused, run, signal_at
 from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.compression import compressor
 from transformer_cli.base.errors import CorpusError, OutputError, UsageError
+from transformer_cli.base.locations import UrlPath, text_path
 from transformer_cli.base.writing import whole_file
 from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.corpus import ParallelFiles
@@ -30,13 +31,7 @@ from transformer_cli.extensions.many_files.output_directory import (
     find_inputs,
     open_directory,
 )
-from transformer_cli.extensions.stores.objects import (
-    ObjectPath,
-    check_store,
-    object_keys,
-    object_sizes,
-    text_path,
-)
+from transformer_cli.extensions.stores.objects import OBJECTS
 
 fsspec = pytest.importorskip("fsspec")
 TEXTS = {"a.txt": "1 2 3 4\n\n4 3 2\n", "b.txt": "", "c.txt": "2 2\n3 4 5 6\n1\n"}
@@ -280,10 +275,10 @@ def test_a_corpus_of_objects_is_prepared_as_one_of_files(
 
 @pytest.mark.long
 def test_a_listing_says_of_objects_what_they_say_themselves(s3: Any) -> None:
-    paths = [ObjectPath(f"s3://bucket/{number}") for number in range(20)]
+    paths = [UrlPath(f"s3://bucket/{number}") for number in range(20)]
     s3.pipe({str(path): path.name.encode() for path in paths})
-    assert object_keys(paths) == [object_keys([path])[0] for path in paths]
-    assert object_sizes(paths) == [len(path.name) for path in paths]
+    assert OBJECTS.versions(paths) == [OBJECTS.versions([path])[0] for path in paths]
+    assert OBJECTS.sizes(paths) == [len(path.name) for path in paths]
 
 
 @pytest.mark.long
@@ -304,11 +299,11 @@ def test_without_bucket_network_or_credentials_a_line_says_so(
     s3: Any, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(OutputError, match="s3://none/x: there is no such object or bucket"):
-        check_store(ObjectPath("s3://none/x"))
+        OBJECTS.check_writable(UrlPath("s3://none/x"))
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     type(s3).clear_instance_cache()
     with pytest.raises(OutputError, match=r"s3://bucket/x: cannot be written \(Could not connect"):
-        check_store(ObjectPath("s3://bucket/x"))
+        OBJECTS.check_writable(UrlPath("s3://bucket/x"))
 
 
 @pytest.mark.long

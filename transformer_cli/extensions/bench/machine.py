@@ -14,7 +14,7 @@ from transformer_cli.base.packages import __version__, requirements
 from transformer_cli.base.ranks import count_cores
 from transformer_cli.config.choices import DeviceName
 from transformer_cli.model.device import choose_device, choose_precision
-from transformer_cli.training import execution
+from transformer_cli.training import precision as precisions
 from transformer_cli.training.forecast import memory_of
 
 _PACKAGES = ("torch", "ctranslate2", "sentencepiece", "sacrebleu", "safetensors", "numpy")
@@ -95,9 +95,9 @@ def _describe_precision(device: torch.device) -> str:
     """Return what ``train --precision auto`` comes to, and what it measures for that."""
     if device.type != "cpu":
         return str(choose_precision("auto", device)).removeprefix("torch.")
-    if not (gain := execution.measure_gain()):
+    if not (gain := precisions.measure_gain()):
         return "float32, as the processor has no bfloat16"
-    is_worthwhile = gain >= execution.WORTHWHILE
+    is_worthwhile = gain >= precisions.WORTHWHILE
     choice = "bfloat16, as it is" if is_worthwhile else "float32, as bfloat16 is only"
     return f"{choice} {gain:.2f} times as fast"
 

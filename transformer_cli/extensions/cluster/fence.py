@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 VARIABLE = "TRANSFORMER_CLI_FENCE"
 """Of the environment of a job's process, and of those that it starts: the token, and the file."""
 EXIT_CODE = 75  # of a process that another one has replaced
-PATIENCE = 5.0  # seconds after which a replaced process has ended, if it runs and sees the file
 _LOOK_SECONDS = 1.0
 
 
@@ -84,24 +83,29 @@ def _read(file: Path) -> tuple[str | None, str | None]:
 # --- in a job's process ---------------------------------------------------------------------------
 
 
-def job_file() -> str | None:
-    """Return the path of the file of this process' job; None: it is not a job's."""
-    variable = os.environ.get(VARIABLE)
-    return variable and variable.partition(" ")[2]
+class Fence:
+    """The guard of this process if ``VARIABLE`` is set; see ``base/guard.py``."""
+
+    patience = 5.0
+    """In which a replaced process ends, if it runs and sees the file."""
+
+    def job(self) -> str:
+        """Return the path of the file of this process' job."""
+        return os.environ[VARIABLE].partition(" ")[2]
+
+    def check(self) -> None:
+        """End this process, and leave all as it is, if another one has replaced it."""
+        if not is_inside(os.environ[VARIABLE]):
+            with suppress(OSError):
+                os.write(2, b"ended, as this job was started again elsewhere\n")
+            os._exit(EXIT_CODE)
+
+    def watch(self) -> None:
+        """Call ``check`` for ever."""
+        while True:
+            with suppress(OSError):  # what cannot be read now is asked again before all writing
+                self.check()
+            time.sleep(_LOOK_SECONDS)
 
 
-def check() -> None:
-    """End this process, and leave all as it is, if another one has replaced it."""
-    variable = os.environ.get(VARIABLE)
-    if variable is not None and not is_inside(variable):
-        with suppress(OSError):
-            os.write(2, b"ended, as this job was started again elsewhere\n")
-        os._exit(EXIT_CODE)
-
-
-def watch() -> None:
-    """Call ``check`` for ever."""
-    while True:
-        with suppress(OSError):  # what cannot be read now is asked again before anything is written
-            check()
-        time.sleep(_LOOK_SECONDS)
+FENCE = Fence()

@@ -8,15 +8,14 @@ from pathlib import Path
 from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.compression import is_compressed
 from transformer_cli.base.errors import CorpusError, UsageError
+from transformer_cli.base.locations import compile_wildcards, fetch, find_files
 from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
 from transformer_cli.extensions.corpora.po import PoReader
 from transformer_cli.extensions.corpora.tables import SEPARATED_BY_TABS, FieldsReader, TsvReader
 from transformer_cli.extensions.corpora.tmx import TmxReader
-from transformer_cli.extensions.corpora.units import BadUnits, UnitReader, matching_files
+from transformer_cli.extensions.corpora.units import BadUnits, UnitReader
 from transformer_cli.extensions.stores.by_name import fetch_corpus, fetch_data_set
-from transformer_cli.extensions.stores.fetching import local_path
-from transformer_cli.extensions.stores.objects import ObjectPath, compile_wildcards
 
 MAX_BAD_UNITS = 0.01
 """Share of a source's units that may be damaged, where no setting says otherwise."""
@@ -66,11 +65,11 @@ def open_source(
         return FieldsReader(*of_hub, (src_field, tgt_field), is_parquet=True)
     if source.src is not None and source.tgt is not None:
         return _open_text_files(source.src, source.tgt, source.sums, source.encoding)
-    if not isinstance(source.path, ObjectPath) and source.path.is_dir():
+    if source.path.is_dir():
         endings = ["mo", "po"] if source.format == "po" else [source.format]
         names = " or ".join(str(source.path / f"*.{ending}") for ending in endings)
         raise CorpusError(f"{source.path}: this is a directory; name its files, as in {names}")
-    files = (source.path, matching_files(source.path, source.sums[0]), max_bad_units)
+    files = (source.path, find_files(source.path, source.sums[0]), max_bad_units)
     match source:
         case SourceConfig(src_column=int() | str() as src, tgt_column=int() | str() as tgt):
             return TsvReader(*files, (src, tgt), encoding=source.encoding)
@@ -105,8 +104,8 @@ def _open_text_files(
 
     Where no two files are alike in that, as of 'de/*' and 'en/*', they are in sorted order.
     """
-    src, tgt = map(local_path, (src, tgt), sums)
-    src_files, tgt_files = matching_files(src), matching_files(tgt)
+    src, tgt = map(fetch, (src, tgt), sums)
+    src_files, tgt_files = find_files(src), find_files(tgt)
     src_wildcards, tgt_wildcards = (compile_wildcards(path.as_posix()) for path in (src, tgt))
     of_src, of_tgt = _by_parts(src_wildcards, src_files), _by_parts(tgt_wildcards, tgt_files)
     if of_src.keys() & of_tgt.keys():

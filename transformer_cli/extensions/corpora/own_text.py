@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from transformer_cli.base.compression import is_compressed, match_members, open_text, split_archive
+from transformer_cli.base.compression import is_compressed, open_text
 from transformer_cli.base.errors import CorpusError, UsageError
 from transformer_cli.base.files import is_same_file
+from transformer_cli.base.locations import find_files
 from transformer_cli.config.languages import normalize_language
 from transformer_cli.config.shipped import SCHEMA, fill_template, quote_path, shipped_directory
 from transformer_cli.data.corpus import ParallelFiles
@@ -148,11 +149,11 @@ def configure_tatoeba(
     if "en" not in languages:
         given = "--src-lang {} --tgt-lang {}".format(*languages)
         raise UsageError(f"{given}: these files have English and another language; name en, too")
-    if split_archive(file) != (file, ""):
+    if file.suffix.lower() != ".zip" or not file.is_file():
         open_text(file).close()  # tells what is wrong with a file that is not there
         problem = "is no zip by its name; name one of https://www.manythings.org/anki"
         raise CorpusError(f"{file}: {problem}, or rename it to end in .zip")
-    tables = [path for path in match_members(file, "*.txt") if not path.name.startswith("_")]
+    tables = [path for path in find_files(file / "*.txt") if not path.name.startswith("_")]
     if len(tables) != 1:
         raise CorpusError(
             f"{file}: has {len(tables)} tables, where a zip of manythings.org has one"

@@ -5,19 +5,18 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from transformer_cli.base.compression import member_bytes, split_archive
+from transformer_cli.base.compression import is_plain
 from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.locations import sizes
 from transformer_cli.data.corpus import (
     LineRange,
     PairRange,
     ParallelFiles,
     cut_lines,
     cut_pairs,
-    is_plain,
 )
 from transformer_cli.extensions.corpora.opening import SourceReader, TextReader
 from transformer_cli.extensions.corpora.units import BadUnits, OddFileError, Unit, UnitReader
-from transformer_cli.extensions.stores.objects import ObjectPath, object_sizes
 
 PIECE_BYTES = 1 << 23
 """A file of fewer is read as a whole, and with others."""
@@ -86,12 +85,12 @@ def cut_source(
         CorpusError: aligned text cannot be read, or is not aligned.
     """
     items = _files(reader)
-    sizes = _sizes(items)
+    of_items = _sizes(items)
     is_only = len(items) == 1
     cuts = {
         place: executor.submit(_cut, item, piece_pairs, work)
         for place, item in enumerate(items)
-        if sizes[place] >= PIECE_BYTES and _can_be_cut(item, is_only)
+        if of_items[place] >= PIECE_BYTES and _can_be_cut(item, is_only)
     }
     pieces: list[Piece] = []
     small: list[_Item] = []
@@ -99,7 +98,7 @@ def cut_source(
     for place, item in enumerate(items):
         if place not in cuts:
             small.append(item)
-            size += sizes[place]
+            size += of_items[place]
         if small and (place in cuts or size >= PIECE_BYTES):
             pieces.append(Piece(tuple(small), is_only))
             small, size = [], 0
@@ -118,11 +117,8 @@ def _files(reader: SourceReader) -> list[_Whole]:
 
 def _sizes(items: Sequence[_Whole]) -> list[int]:
     paths = [path for item in items for path in item.paths]
-    objects = [path for path in paths if isinstance(path, ObjectPath)]
-    sizes: dict[Path, int] = dict(zip(objects, object_sizes(objects), strict=True))
-    sizes |= {path: member_bytes(path) for path in paths if split_archive(path)}
-    sizes |= {path: path.stat().st_size for path in paths if path not in sizes and path.is_file()}
-    return [sum(sizes.get(path, 0) for path in item.paths) for item in items]
+    found = dict(zip(paths, sizes(paths), strict=True))
+    return [sum(found[path] for path in item.paths) for item in items]
 
 
 def _can_be_cut(item: _Whole, is_only: bool) -> bool:

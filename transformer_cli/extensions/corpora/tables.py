@@ -13,8 +13,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn
 
-from transformer_cli.base.compression import is_packed, open_text
+from transformer_cli.base.compression import is_compressed, open_text
 from transformer_cli.base.errors import CorpusError, UsageError
+from transformer_cli.base.locations import is_local, is_url, locate, text_path
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import LineRange, ParallelText, bounded_lines, stream_lines
@@ -28,7 +29,6 @@ from transformer_cli.extensions.corpora.units import (
     numbered_lines,
     one_line,
 )
-from transformer_cli.extensions.stores.objects import ObjectPath, open_object, text_path
 from transformer_cli.inference.plain_text import ending_of
 
 TableFormat = Literal["tsv", "jsonl", "parquet"]
@@ -229,7 +229,7 @@ class FieldsReader(UnitReader):
             with open_text(file, encoding=self.encoding) as raw:
                 yield from read_jsonl(raw, str(file))
             return
-        if is_packed(file):
+        if is_compressed(file) or not (is_local(file) or is_url(file)):
             raise CorpusError(f"{file}: Parquet has its own compression; unpack it first")
         with open_parquet(file) as parquet:
             fields = dict(_field_types(parquet.schema_arrow))
@@ -446,14 +446,14 @@ def open_parquet(path: Path) -> Iterator[Any]:
     parquet = import_extra("pyarrow.parquet", "parquet", str(path))
     from pyarrow import ArrowException
 
-    if not isinstance(path, ObjectPath) and not path.is_file():
+    if not is_url(path) and not path.is_file():
         problem = "there is no such file, or it is none; Parquet is read from files"
         raise CorpusError(f"{path}: {problem}")
     try:
         with ExitStack() as stack:
             source: Path | BinaryIO = path
-            if isinstance(path, ObjectPath):
-                source = stack.enter_context(open_object(path))
+            if is_url(path):
+                source = stack.enter_context(locate(path).open(path))
             # Pages are read as they are needed, so that a row group need not fit into memory.
             yield stack.enter_context(
                 parquet.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False)

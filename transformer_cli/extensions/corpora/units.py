@@ -1,6 +1,5 @@
 """What all readers share: units that may be damaged, and how much of them; texts, lines, files."""
 
-import glob
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -9,13 +8,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from transformer_cli.base.artifact import hash_files, mtime_key_of
-from transformer_cli.base.compression import match_members, split_archive
 from transformer_cli.base.errors import CorpusError, did_you_mean
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.config.languages import base_language, normalize_language
 from transformer_cli.data.corpus import LineRange, decode_line, without_byte_order_mark
-from transformer_cli.extensions.stores.fetching import local_path
-from transformer_cli.extensions.stores.objects import ObjectPath, match_objects
 
 MAX_SIDE_CHARACTERS = 1 << 20
 """Longest text of a side: what is longer is damage, and might not fit into memory."""
@@ -180,44 +176,6 @@ def comparable_code(languages: Sequence[str]) -> Callable[[str], str]:
     if len(set(map(base_language, languages))) == len(languages):
         return base_language
     return lambda name: normalize_language(name.strip()) or name
-
-
-def matching_files(path: Path, sha256: str | None = None) -> tuple[Path, ...]:
-    """Return the files or objects that match a path, sorted; raise a CorpusError if there are none.
-
-    A path without the wildcards * and ?, or of a file that has them, is returned unseen. What is on
-    the web is fetched, and must have the sum ``sha256`` if one is given.
-    """
-    path = local_path(path, sha256)
-    pattern = str(path)
-    if not any(wildcard in pattern for wildcard in "*?"):
-        return (path,)
-    if isinstance(path, ObjectPath):
-        objects = match_objects(path)
-        if not objects:
-            raise CorpusError(f"{path}: no object matches; check the URL")
-        return objects
-    if path.exists():
-        return (path,)
-    if in_archive := split_archive(path):
-        return match_members(*in_archive)
-    names = glob.glob(pattern.replace("[", "[[]"))  # noqa: PTH207, as the pattern may be absolute
-    files = tuple(file for file in map(Path, sorted(names)) if not file.is_dir())
-    if not files:
-        raise CorpusError(
-            f"{path}: no file matches; relative paths start from the directory that the command "
-            f"is run in, here {Path.cwd()}"
-        )
-    return files
-
-
-def only_file(path: Path, sha256: str | None = None) -> Path:
-    """Return the one file that matches a path; raise what ``matching_files`` does."""
-    file, *others = matching_files(path, sha256)
-    if others:
-        problem = f"matches {1 + len(others)} files, where one is meant"
-        raise CorpusError(f"{path}: {problem}; name it, or take data.kind corpus")
-    return file
 
 
 def no_such(what: str, name: str, known: Collection[str]) -> str:

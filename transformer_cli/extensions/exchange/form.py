@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from transformer_cli.base.errors import ImportedModelError, UsageError
-from transformer_cli.base.files import open_regular
+from transformer_cli.base.locations import open_regular
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import HIGHEST_PENALTY, LARGEST_BEAM
 from transformer_cli.config.languages import normalize_language

@@ -18,7 +18,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from transformer_cli.base.errors import RunError
-from transformer_cli.base.files import open_regular, read_small
+from transformer_cli.base.files import read_small
+from transformer_cli.base.locations import open_regular
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import find_node, parse, values
 from transformer_cli.config.validation import validate_as

@@ -42,7 +42,7 @@ with lazy_imports():
     from transformer_cli.extensions.report import groups_page, rendering
     from transformer_cli.model import device as devices
     from transformer_cli.runs import directory as directories, initialize
-    from transformer_cli.training import execution
+    from transformer_cli.training import precision as precisions
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -170,7 +170,7 @@ def measure_precision(
     if known is None and options.open_device(device).type == "cpu":
         devices.use_threads(threads)
         cpu = devices.choose_device("cpu")
-        chosen = execution.choose_training_precision("auto", cpu, SINGLE_PROCESS, say=log)
+        chosen = precisions.choose_training_precision("auto", cpu, SINGLE_PROCESS, say=log)
         known = "bfloat16" if str(chosen) == "torch.bfloat16" else "float32"
     return known
 
@@ -190,7 +190,7 @@ def open_engine(
 ) -> Iterator[Engine]:
     """Lock a directory of jobs; open what runs them: a cluster, or threads that start processes."""
     is_remote = cluster is not None
-    with directories.lock_directory(path, PATIENCE, is_fenced=is_remote) as lock:
+    with directories.lock_directory(path, PATIENCE, is_guarded=is_remote) as lock:
         if cluster is None:
             gpus = list_gpus() if device in ("auto", "cuda") and jobs > 1 else []
             every = cycle([{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [{}])

@@ -262,7 +262,7 @@ def compose_config(
 
 def set_aside(run: RunDirectory) -> Path | None:
     """Rename a run that has checkpoints, as ``train --overwrite`` does; return where it is now."""
-    check_unlocked(run, fence.PATIENCE)  # by a process that has just been ended
+    check_unlocked(run, fence.FENCE.patience)  # by a process that has just been ended
     return rename_run(run)
 
 

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from transformer_cli.base.child import APART, CHILD, STOP, environment
 from transformer_cli.base.errors import TransformerCliError
-from transformer_cli.base.files import open_regular
+from transformer_cli.base.locations import open_regular
 from transformer_cli.base.writing import whole_file
 from transformer_cli.extensions.cluster import fence
 from transformer_cli.extensions.experiments.job import Job, JobDirectory

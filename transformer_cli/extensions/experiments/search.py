@@ -11,7 +11,7 @@ from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from transformer_cli.base.errors import ConfigError, RunError
-from transformer_cli.base.files import open_regular
+from transformer_cli.base.locations import open_regular
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import import_extra
 from transformer_cli.extensions.experiments.sweep_file import (

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.errors import CorpusError, InputError, UsageError, WorkerError
 from transformer_cli.base.files import sha256
+from transformer_cli.base.locations import is_url
 from transformer_cli.base.writing import claim, expect, find_version
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions
 from transformer_cli.cli.display import bar, log
@@ -38,7 +39,6 @@ from transformer_cli.extensions.many_files.output_directory import (
     find_inputs,
     open_directory,
 )
-from transformer_cli.extensions.stores.objects import ObjectPath
 from transformer_cli.inference.engine import SearchEngine, describe_versions
 from transformer_cli.inference.stream import NOBODY, Watcher
 from transformer_cli.inference.translator import TextTranslator
@@ -142,7 +142,7 @@ def _translate_files(
             of_all |= describe_versions("ctranslate2", "torch")
             of_all.pop("engine", None)
         directory = stack.enter_context(open_directory(options.output, of_all))
-        if isinstance(executor, ClusterExecutor) and not isinstance(options.output, ObjectPath):
+        if isinstance(executor, ClusterExecutor) and not is_url(options.output):
             executor.check_shared(options.output)
         of_files = [
             replace(options, input_=path.absolute(), output=options.output / form.output_name(path))
@@ -155,7 +155,7 @@ def _translate_files(
             for each in of_files
             if each.output not in whole
         ]
-        if is_shared and not isinstance(options.output, ObjectPath):
+        if is_shared and not is_url(options.output):
             tasks = [replace(task, expected=_find_expected(task)) for task in tasks]
         if count := _count_directories(options):
             what = "subdirectories are" if count > 1 else "subdirectory is"
@@ -172,7 +172,7 @@ def _find_expected(task: Task) -> str | None:
 
 def _count_directories(options: TranslateOptions) -> int:
     """Return how many directories with files are in that of the input, the output aside."""
-    if isinstance(options.input_, ObjectPath) or not options.input_.is_dir():
+    if not options.input_.is_dir():
         return 0
     output = options.output.resolve()
     return sum(
@@ -360,6 +360,6 @@ def _guard(task: Task) -> AbstractContextManager[None]:
     output = task.options.output
     if not task.is_shared:
         return claim(output)
-    if isinstance(output, ObjectPath):  # the same bytes are another version there
+    if is_url(output):  # the same bytes are another version there
         return nullcontext()
     return expect(output.resolve(), task.expected)

@@ -11,8 +11,8 @@ from transformer_cli.cli.options import Cluster
 from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
 
 with lazy_imports():
+    from transformer_cli.base import locations
     from transformer_cli.extensions.many_files import command
-    from transformer_cli.extensions.stores import objects
 
 if TYPE_CHECKING:
     from transformer_cli.cli.translation import InputFormat
@@ -29,7 +29,7 @@ class ManyFilesOptions(InputOptions):
         """Return whether the input is a directory, or a pattern of names."""
         path = given.input_
         has_wildcards = any(sign in str(path) for sign in "*?")
-        if isinstance(path, objects.ObjectPath):
+        if locations.is_url(path):
             return has_wildcards
         return path.is_dir() or (has_wildcards and not path.exists())
 

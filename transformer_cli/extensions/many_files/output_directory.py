@@ -13,16 +13,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from transformer_cli.base.artifact import mtime_keys, read_record, write_record
+from transformer_cli.base.artifact import read_record, write_record
 from transformer_cli.base.errors import InputError, UsageError
 from transformer_cli.base.files import sha256
+from transformer_cli.base.locations import is_url, locate, versions
 from transformer_cli.base.writing import TEMPORARY_END, temporary_path
-from transformer_cli.extensions.stores.objects import (
-    ObjectPath,
-    check_store,
-    match_objects,
-    object_keys,
-)
 from transformer_cli.runs.directory import lock_directory
 
 RECORD = ".translations.json"
@@ -83,11 +78,8 @@ def file_key(path: Path) -> str:
 
 
 def _file_keys(paths: Sequence[Path]) -> list[str]:
-    of_objects = iter(object_keys([path for path in paths if isinstance(path, ObjectPath)]))
-    return [
-        (next(of_objects) or "") if isinstance(path, ObjectPath) else _stat_key(path)
-        for path in paths
-    ]
+    elsewhere = iter(versions([path for path in paths if is_url(path)]))
+    return [(next(elsewhere) or "") if is_url(path) else _stat_key(path) for path in paths]
 
 
 def _stat_key(path: Path) -> str:
@@ -105,14 +97,12 @@ def find_inputs(given: Path) -> list[Path]:
         UsageError: there are none.
     """
     paths: Iterable[Path]
-    if not isinstance(given, ObjectPath) and given.is_dir():
+    if given.is_dir():
         problem, paths = "is a directory without files; name another one", given.iterdir()
     else:
         problem, paths = "no file matches; name a directory, or a pattern in quotes", _match(given)
     found = sorted(
-        path
-        for path in paths
-        if not path.name.startswith(".") and (isinstance(path, ObjectPath) or path.is_file())
+        path for path in paths if not path.name.startswith(".") and (is_url(path) or path.is_file())
     )
     if not found:
         raise UsageError(f"-i {given}: {problem}")
@@ -120,8 +110,8 @@ def find_inputs(given: Path) -> list[Path]:
 
 
 def _match(pattern: Path) -> Iterable[Path]:
-    if isinstance(pattern, ObjectPath):
-        return match_objects(pattern)
+    if is_url(pattern):
+        return locate(pattern).glob(pattern)
     below = str(pattern.relative_to(pattern.anchor)).replace("[", "[[]")
     try:
         return list(Path(pattern.anchor).glob(below))
@@ -136,14 +126,15 @@ def check_directory(path: Path, inputs: Collection[Path]) -> None:
     # A worker's process may have more digits, and its host a longer name.
     added = len(os.fsencode(temporary_path(Path("a")).name)) + 20
     for each in inputs:
-        if len(os.fsencode(each.name)) > _LONGEST_NAME - added and not isinstance(path, ObjectPath):
+        if len(os.fsencode(each.name)) > _LONGEST_NAME - added and not is_url(path):
             raise UsageError(f"{each}: its name is too long to add .partial and more; shorten it")
     parents = {each.parent for each in inputs}
-    if isinstance(path, ObjectPath):
-        check_store(path)
-        is_input, found = path in parents, {each.name for each in match_objects(path / "*")}
+    if is_url(path):
+        location = locate(path)
+        location.check_writable(path)
+        is_input, found = path in parents, {each.name for each in location.glob(path / "*")}
     elif path.is_dir():
-        local = (parent for parent in parents if not isinstance(parent, ObjectPath))
+        local = (parent for parent in parents if not is_url(parent))
         is_input, found = any(map(path.samefile, local)), {each.name for each in path.iterdir()}
     else:
         if path.exists():
@@ -184,7 +175,7 @@ class OutputDirectory:
         """Return the outputs that are as recorded, as are their inputs, without reading either."""
         known = [pair for pair in files if self.state(pair[1].name)]
         inputs, outputs = [input_ for input_, _ in known], [output for _, output in known]
-        keys = zip(outputs, mtime_keys(inputs), _file_keys(outputs), strict=True)
+        keys = zip(outputs, versions(inputs), _file_keys(outputs), strict=True)
         return {
             output
             for output, input_key, output_key in keys
@@ -223,7 +214,7 @@ class OutputDirectory:
 
         A lost worker that goes on finds no file to rename.
         """
-        if isinstance(self._path, ObjectPath):  # nothing is begun in a store
+        if is_url(self._path):  # nothing is begun in a store
             return
         known = self._record.files
         for path in self._path.iterdir():
@@ -248,7 +239,7 @@ def open_directory(path: Path, settings: Mapping[str, str]) -> Iterator[OutputDi
         RunError: another process works there, or it cannot be written.
     """
     # Stores have no locks. Two who translate into one write the same bytes twice.
-    with nullcontext() if isinstance(path, ObjectPath) else lock_directory(path):
+    with nullcontext() if is_url(path) else lock_directory(path):
         record = _read_record(path, settings)
         directory = OutputDirectory(path, record)
         directory.write()

@@ -18,8 +18,9 @@ from urllib.parse import unquote, urljoin, urlsplit
 from transformer_cli.base.artifact import Artifact, Record, read_record, write_record
 from transformer_cli.base.errors import CorpusError, hide_credentials, make_visible, size
 from transformer_cli.base.files import cache_directory, sha256 as sum_of
+from transformer_cli.base.locations import UrlPath
 from transformer_cli.base.writing import remove_directory, remove_leftovers
-from transformer_cli.extensions.stores.objects import call_in_time, split_web_url
+from transformer_cli.extensions.stores.objects import Objects, call_in_time
 
 if TYPE_CHECKING:
     from requests import Response
@@ -94,24 +95,35 @@ def find(url: str, sha256: str | None = None) -> Path | None:
     return None if record is None or kept.find_damage(record) else kept.path / _name(url)
 
 
-def local_path(path: Path, sha256: str | None = None) -> Path:
-    """Return the path of what a URL of the web names, fetched; any other path as it is.
+class WebFiles(Objects):
+    """Files of the web, which are fetched as text for training, and else read where they are."""
 
-    Raises what ``fetch`` does.
-    """
-    if (split := split_web_url(path)) is None:
-        return path
-    url, name = split
-    if "*" in url or "?" in url:
-        problem = "* and ? are wildcards for files in a zip archive only; give the URL of one file"
-        raise CorpusError(f"{path}: {problem}")
-    return fetch(url, sha256) / name
+    def fetch(self, path: Path, sha256: str | None = None) -> Path:
+        """Return the path of a file in the user's cache, and of a name in it if that is a zip."""
+        url, name = _split(path)
+        if "*" in url or "?" in url:
+            problem = "* and ? are wildcards for files in a zip archive only; give the URL of one "
+            raise CorpusError(f"{path}: {problem}file")
+        return fetch(url, sha256) / name
+
+    def fetched_from(self, path: Path) -> str:
+        """Return the URL of the file that is fetched, without a name in an archive."""
+        return _split(path)[0]
+
+    def is_here(self, path: Path, sha256: str | None = None) -> bool:
+        """Return whether a file is in the user's cache."""
+        return find(_split(path)[0], sha256) is not None
 
 
-def is_fetched(path: Path, sha256: str | None = None) -> bool:
-    """Return whether ``local_path`` would fetch nothing."""
-    split = split_web_url(path)
-    return split is None or find(split[0], sha256) is not None
+WEB = WebFiles()
+
+
+def _split(path: Path) -> tuple[str, str]:
+    """Return the URL of a file, and a name in it if that is a zip archive."""
+    names = path.parts[2:]
+    ends = (place for place, name in enumerate(names, start=3) if name.lower().endswith(".zip"))
+    end = next(ends, len(path.parts))
+    return str(UrlPath(*path.parts[:end])), "/".join(path.parts[end:])
 
 
 def _cache() -> Path:

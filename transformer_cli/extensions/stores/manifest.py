@@ -2,5 +2,10 @@
 
 api = 1
 provides = {
-    "download": {"https": {"load": "fetching:fetch", "find": "fetching:find"}},
+    "location": {
+        "http": {"load": "fetching:WEB"},
+        "https": {"load": "fetching:WEB"},
+        "*": {"load": "objects:OBJECTS"},  # whatever stores fsspec knows: s3, gs, hf
+        "zip": {"load": "archives:ZIP", "inside": ".zip"},
+    }
 }

@@ -1,0 +1,99 @@
+"""Locations: whoever an extension registers for a scheme reads and writes its paths."""
+
+import io
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import BinaryIO
+
+import pytest
+
+from transformer_cli.base import registry
+from transformer_cli.base.artifact import mtime_key_of
+from transformer_cli.base.compression import is_plain, open_text
+from transformer_cli.base.errors import MissingExtraError
+from transformer_cli.base.files import read_small, sha256
+from transformer_cli.base.locations import (
+    Location,
+    UrlPath,
+    find_files,
+    is_here,
+    is_local,
+    sizes,
+    text_path,
+    versions,
+)
+from transformer_cli.base.writing import whole_file
+
+
+class Fake(Location):
+    """Bytes in a dictionary."""
+
+    def __init__(self) -> None:
+        self.kept = {"fake://a/1.txt": b"one\n", "fake://a/2.txt": b"two\n"}
+
+    def open(self, path: Path, once: bool = False) -> BinaryIO:
+        return io.BytesIO(self.kept[str(path)])
+
+    def sizes(self, paths: Sequence[Path]) -> list[int]:
+        return [len(self.kept[str(path)]) for path in paths]
+
+    def versions(self, paths: Sequence[Path]) -> list[str | None]:
+        return [str(self.kept.get(str(path))) for path in paths]
+
+    def find(self, path: Path) -> tuple[Path, ...]:
+        return tuple(map(UrlPath, sorted(self.kept)))
+
+    @contextmanager
+    def publish(self, path: Path, check: Callable[[Path], object]) -> Iterator[Path]:
+        temporary = Path("temporary")
+        yield temporary
+        check(path)
+        self.kept[str(path)] = temporary.read_bytes()
+
+
+FAKE = Fake()
+
+
+def only(monkeypatch: pytest.MonkeyPatch, provides: dict[str, object]) -> None:
+    """Let there be only one extension, whose modules lie here."""
+    manifest = ModuleType("fake_extension.manifest")
+    vars(manifest).update(api=registry.API, provides=provides)
+    monkeypatch.setattr(registry, "_shipped", lambda: {"fake": manifest})
+    monkeypatch.setitem(sys.modules, "fake_extension.places", sys.modules[__name__])
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, {"location": {"fake": {"load": "places:FAKE"}}})
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_registered_location_stands_for_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_bytes(b"here\n")
+    path = text_path("fake://a/1.txt")
+    assert open_text(path).read() == read_small(path) == b"one\n"
+    assert sha256(path) != sha256(Path("file"))
+    assert sizes([Path("file"), path, path]) == [5, 4, 4]
+    assert versions([path, Path("nowhere")]) == ["b'one\\n'", None]
+    assert mtime_key_of([path]) == "b'one\\n'"
+    assert find_files(text_path("fake://a/*")) == (path, path.with_name("2.txt"))
+    assert is_here(path)
+    assert not is_local(path)
+    assert not is_plain(path)
+    with whole_file(path.with_name("3.txt")) as temporary:
+        temporary.write_bytes(b"three\n")
+    assert FAKE.kept.pop("fake://a/3.txt") == b"three\n"
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_scheme_that_nothing_provides_is_an_error() -> None:
+    path = text_path("s3://bucket/x")
+    assert not is_here(path)
+    with pytest.raises(MissingExtraError, match=r"^s3://bucket/x: s3: no such .*; .* here: fake$"):
+        open_text(path)

@@ -1,0 +1,362 @@
+"""Where bytes lie: in files of this machine, or in any other place that an extension knows.
+
+A path is a ``Path`` everywhere; that of a place elsewhere is a ``UrlPath``, or leads into a file
+such as an archive. ``locate`` finds who reads and writes it: nothing else asks what a path is.
+"""
+
+import errno
+import glob
+import os
+import re
+import stat
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, cast
+
+from transformer_cli.base import registry
+from transformer_cli.base.errors import (
+    CorpusError,
+    MissingExtraError,
+    OutputError,
+    UsageError,
+    begins_with_web_scheme,
+    hide_credentials,
+    shorten_middle,
+)
+from transformer_cli.base.guard import check_guard
+
+_MAX_URL = 2048
+_OF_FILES = ("file", "local")  # schemes
+# File systems count time in steps, at most of two seconds.
+_SETTLED_NS = 2_500_000_000
+
+
+class UrlPath(type(Path())):  # type: ignore[misc]
+    """The URL of bytes that are no file of this machine; ``text_path`` makes it.
+
+    It can do what any path can do without a disk. Where a file is needed, it is an error for the
+    user.
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        scheme, *names = self.parts
+        return f"{scheme}//{'/'.join(names)}"
+
+    def __fspath__(self) -> str:
+        raise UsageError(f"{self}: is an object in a store, where a file is needed; copy it to one")
+
+    def __reduce__(self) -> tuple[type["UrlPath"], tuple[str]]:
+        return UrlPath, (str(self),)
+
+    def as_posix(self) -> str:
+        """Return the URL, on Windows too."""
+        return str(self)
+
+    def absolute(self) -> "UrlPath":
+        """Return the URL itself."""
+        return self
+
+    def resolve(self, strict: bool = False) -> "UrlPath":
+        """Return the URL itself."""
+        return self
+
+    def is_dir(self) -> bool:
+        """Return False: there are no directories but those of this machine."""
+        return False
+
+
+def is_url(path: Path) -> bool:
+    """Return whether a path has a scheme, as ``s3://bucket/name`` has."""
+    return isinstance(path, UrlPath)
+
+
+def text_path(text: str) -> Path:
+    """Return the path that a user has given; raise ValueError for a URL that must not be one."""
+    scheme, has_scheme, name = text.partition("://")
+    compact = "".join(text.split())
+    if has_scheme and len(compact) > _MAX_URL:
+        raise ValueError(f"a URL of {len(compact):,} characters is too long")
+    # Before any message that shows it. The name of a file may look like a login or a query.
+    is_address = has_scheme or (begins_with_web_scheme(compact) and not _is_there(text))
+    if is_address and hide_credentials(compact) != compact:
+        problem = "has a password or a key, which records would keep; leave it to the store's own "
+        problem += "settings, such as ~/.aws or the environment"
+        if not has_scheme or scheme in ("http", "https"):
+            problem = "has a login or a query (?…, ;… or #…), which records would keep; "
+            problem += "download the file, and name its path"
+        begins = f"that begins with {scheme[:20]}://" if has_scheme else "without ://"
+        raise ValueError(f"a URL {begins} {problem}")
+    if not has_scheme:
+        return Path(text)
+    parts = name.removesuffix("/").split("/")
+    if "::" in text or not re.fullmatch("[a-z][a-z0-9+.-]*", scheme):
+        problem = "is no plain URL of an object, such as s3://bucket/name.zst"
+    elif scheme in _OF_FILES:
+        problem = "is a file's; write its path alone"
+    elif not set(parts).isdisjoint(("", ".", "..")) or re.search(r"[\x00-\x1f\x7f]", text):
+        problem = "has a part that is empty, . or .., or a control character"
+    else:
+        return UrlPath(text)
+    raise ValueError(f"{shorten_middle(text, 200)}: {problem}")
+
+
+def _is_there(name: str) -> bool:
+    return os.path.exists(name)  # noqa: PTH110 - Path.exists raises an error if it is too long
+
+
+# --- the interface --------------------------------------------------------------------------------
+
+
+class Location(ABC):
+    """A kind of place where bytes lie; its methods take paths that lie there.
+
+    An extension provides an instance, by the scheme of its URLs or ``*`` for all other schemes, or
+    with the ending ``inside`` of the files that paths may lead into::
+
+        provides = {"location": {"s3": {"load": "objects:STORES"},
+                                 "zip": {"load": "archives:ZIP", "inside": ".zip"}}}
+
+    What cannot be read raises CorpusError, and what cannot be written OutputError.
+    """
+
+    @abstractmethod
+    def open(self, path: Path, once: bool = False) -> BinaryIO:
+        """Open bytes to read them; ``once`` says that a pipe or a device will do."""
+
+    @abstractmethod
+    def sizes(self, paths: Sequence[Path]) -> list[int]:
+        """Return the number of bytes of each path, without reading it."""
+
+    @abstractmethod
+    def versions(self, paths: Sequence[Path]) -> list[str | None]:
+        """Return what changes whenever the bytes of a path do; None: it is not there.
+
+        None also stands for a file that was changed a moment ago, so that another change might not
+        show.
+        """
+
+    @abstractmethod
+    def find(self, path: Path) -> tuple[Path, ...]:
+        """Return what matches a path with the wildcards * and ?, sorted; CorpusError: nothing does.
+
+        A path without wildcards is returned unseen.
+        """
+
+    def glob(self, pattern: Path) -> tuple[Path, ...]:
+        """Return what matches a pattern, sorted; nothing may match."""
+        return self.find(pattern)
+
+    def exists(self, path: Path) -> bool:
+        """Return whether there is something at a path."""
+        return self.versions([path]) != [None]
+
+    def publish(self, path: Path, check: Callable[[Path], object]) -> AbstractContextManager[Path]:
+        """Give a temporary file to fill; when the block ends well, it appears at ``path``.
+
+        Before that, ``check`` is called with the path; OutputError says where the file is kept.
+        """
+        raise OutputError(f"{path}: cannot be written there; write a file")
+
+    def check_writable(self, path: Path) -> None:
+        """Make sure, before long work, that ``publish`` can be called, as far as that is known."""
+        raise OutputError(f"{path}: cannot be written there; write a file")
+
+    def fetch(self, path: Path, sha256: str | None = None) -> Path:
+        """Return the path of what is fetched, with the sum ``sha256`` if given; else the path."""
+        return path
+
+    def fetched_from(self, path: Path) -> str | None:
+        """Return the URL of the file that ``fetch`` fetches for a path; None: it fetches none."""
+        return None
+
+    def is_here(self, path: Path, sha256: str | None = None) -> bool:
+        """Return whether ``fetch`` would fetch nothing."""
+        return True
+
+    def copy_size(self, path: Path) -> int:
+        """Return the bytes of a copy of what ``open`` reads; 0: unknown."""
+        return 0
+
+    def holds(self, path: Path) -> bool:
+        """Return whether a path leads into one of this place's files, given ``inside``."""
+        return False
+
+
+class LocalFiles(Location):
+    """The files of this machine."""
+
+    def open(self, path: Path, once: bool = False) -> BinaryIO:
+        """Open a file; raise what ``open_checked`` does, unless it is read ``once``."""
+        if once:  # unbuffered, as what a pipe has now is wanted now
+            return path.open("rb", buffering=0)
+        return open_regular(path)
+
+    def sizes(self, paths: Sequence[Path]) -> list[int]:
+        """Return the number of bytes of each file; 0: there is none."""
+        return [path.stat().st_size if path.is_file() else 0 for path in paths]
+
+    def versions(self, paths: Sequence[Path]) -> list[str | None]:
+        """Return size, times and inode of each file."""
+        return list(map(self._version, paths))
+
+    def _version(self, path: Path) -> str | None:
+        try:
+            status = path.stat()
+        except OSError:
+            return None
+        # Also changed where a file is put in another's place, with its old time.
+        changed = max(status.st_mtime_ns, status.st_ctime_ns)
+        if not stat.S_ISREG(status.st_mode) or time.time_ns() - changed < _SETTLED_NS:
+            return None
+        return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino}"
+
+    def find(self, path: Path) -> tuple[Path, ...]:
+        """Return the files that match; a path that exists, or has no wildcards, is returned."""
+        pattern = str(path)
+        if not any(wildcard in pattern for wildcard in "*?") or path.exists():
+            return (path,)
+        names = glob.glob(pattern.replace("[", "[[]"))  # noqa: PTH207 - it may be absolute
+        files = tuple(file for file in map(Path, sorted(names)) if not file.is_dir())
+        if not files:
+            raise CorpusError(
+                f"{path}: no file matches; relative paths start from the directory that the "
+                f"command is run in, here {Path.cwd()}"
+            )
+        return files
+
+    def exists(self, path: Path) -> bool:
+        """Return whether there is something at a path."""
+        return path.exists()
+
+
+LOCAL = LocalFiles()
+
+
+def locate(path: Path) -> Location:
+    """Return the place where a path lies; MissingExtraError: nothing installed knows it."""
+    location = _find_location(path)
+    if location is None:
+        problem = registry.describe_missing("kind of location", path.parts[0].removesuffix(":"))
+        raise MissingExtraError(f"{shorten_middle(str(path), 200)}: {problem}")
+    return location
+
+
+def _find_location(path: Path) -> Location | None:
+    if isinstance(path, UrlPath):
+        scheme = path.parts[0].removesuffix(":")
+        entry = registry.find("location", scheme) or registry.find("location", "*")
+        return None if entry is None else cast(Location, entry.load())
+    name = str(path).lower()
+    for entry in registry.entries("location").values():
+        if (ending := entry.facts.get("inside")) and ending in name:
+            location = cast(Location, entry.load())
+            if location.holds(path):
+                return location
+    return LOCAL
+
+
+def is_local(path: Path) -> bool:
+    """Return whether a path is that of a file of this machine, or of what could be one."""
+    return _find_location(path) is LOCAL
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """Open a file, or what a URL names; one that paths lead into, such as an archive, is a file."""
+    return locate(path).open(path) if is_url(path) else open_regular(path)
+
+
+def exists(path: Path) -> bool:
+    """Return whether there is something at a path."""
+    return locate(path).exists(path)
+
+
+def find_files(path: Path, sha256: str | None = None) -> tuple[Path, ...]:
+    """Return what a path names, fetched if need be; see ``Location.fetch`` and ``find``."""
+    path = fetch(path, sha256)
+    return locate(path).find(path)
+
+
+def fetch(path: Path, sha256: str | None = None) -> Path:
+    """Return a path as it is, or that of what is fetched; see ``Location.fetch``."""
+    return locate(path).fetch(path, sha256)
+
+
+def is_here(path: Path, sha256: str | None = None) -> bool:
+    """Return whether ``fetch`` would fetch nothing; False where it cannot fetch."""
+    location = _find_location(path)
+    return location is not None and location.is_here(path, sha256)
+
+
+def fetched_from(path: Path) -> str | None:
+    """Return the URL of the file that ``fetch`` fetches for a path; None: it fetches none."""
+    location = _find_location(path)
+    return None if location is None else location.fetched_from(path)
+
+
+def compile_wildcards(pattern: str) -> re.Pattern[str]:
+    """Return a pattern with * and ?, groups that match no slash, as a regular expression."""
+    wildcards = {"*": "([^/]*)", "?": "([^/])"}
+    parts = re.split("([*?])", re.sub(r"\*+", "*", pattern))
+    return re.compile("".join(wildcards.get(part) or re.escape(part) for part in parts))
+
+
+def sizes(paths: Sequence[Path]) -> list[int]:
+    """Return the number of bytes of each path; see ``Location.sizes``."""
+    return _ask_each(paths, lambda location, those: location.sizes(those))
+
+
+def versions(paths: Sequence[Path]) -> list[str | None]:
+    """Return what changes with the bytes of each path; see ``Location.versions``."""
+    return _ask_each(paths, lambda location, those: location.versions(those))
+
+
+def _ask_each(paths: Sequence[Path], ask: Callable[[Location, list[Path]], list[Any]]) -> list[Any]:
+    """Ask each place once about all paths that lie there; return the answers in order."""
+    by_location: dict[Location, list[int]] = {}
+    for place, path in enumerate(paths):
+        by_location.setdefault(locate(path), []).append(place)
+    answers: list[Any] = [None] * len(paths)
+    for location, places in by_location.items():
+        found = ask(location, [paths[place] for place in places])
+        for place, answer in zip(places, found, strict=True):
+            answers[place] = answer
+    return answers
+
+
+# --- files that may be a stranger's ---------------------------------------------------------------
+
+
+class SpecialFileError(OSError):
+    """A pipe, a device or a socket where a file has to be."""
+
+
+def open_checked(path: str, flags: int) -> int:
+    """Open a regular file, as the opener of ``open``; do not wait for a pipe's other end.
+
+    What is to be written to must be no link, and have no other name.
+    """
+    is_written = flags & (os.O_WRONLY | os.O_RDWR)
+    if is_written:
+        check_guard()
+    flags |= getattr(os, "O_NONBLOCK", 0) | (is_written and getattr(os, "O_NOFOLLOW", 0))
+    descriptor = os.open(path, flags, 0o666)
+    # Of what was opened, which somebody may have replaced meanwhile.
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and not (is_written and status.st_nlink > 1):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EMLINK, "has another name elsewhere; replace it by a copy", path)
+    raise SpecialFileError(errno.EINVAL, "is a pipe or a device, not a file", path)
+
+
+def open_regular(path: Path, mode: Literal["rb", "r+b", "ab", "a+b"] = "rb") -> BinaryIO:
+    """Open a file that may be a stranger's; raise what ``open_checked`` does."""
+    return open(path, mode, opener=open_checked)

@@ -1,0 +1,175 @@
+"""Zip archives: a path may lead into one, as in a.zip/deu.txt, which is read in place.
+
+Nothing is ever written to where a name in an archive points.
+"""
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING, BinaryIO
+
+from transformer_cli.base.errors import CorpusError, MissingTextError, did_you_mean, size
+from transformer_cli.base.locations import LOCAL, Location, compile_wildcards, open_regular
+from transformer_cli.extensions.stores.objects import Reader
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile, ZipInfo
+
+# Text is packed to a third or a tenth; what unpacks to more than this many times its archive, and
+# to gigabytes, is a bomb.
+_MAX_RATIO = 200
+_ALWAYS_ALLOWED = 1 << 30
+_ENCRYPTED = 1
+_SHOWN = 5  # names of an archive's files
+_READ_BYTES = 1 << 17
+
+
+class ZipArchives(Location):
+    """The files in zip archives of this machine."""
+
+    def holds(self, path: Path) -> bool:
+        """Return whether a path leads into an archive, or is that of one."""
+        return _find_archive(path) is not None
+
+    def open(self, path: Path, once: bool = False) -> BinaryIO:
+        """Open a file in an archive; it raises CorpusError whenever it cannot be read."""
+        archive, name = _split(path)
+        info = _find_member(archive, name)
+        with _naming_errors(path):
+            file = _open_archive(archive)[0].open(info)
+        return io.BufferedReader(Reader(file, partial(_naming_errors, path)), _READ_BYTES)
+
+    def sizes(self, paths: Sequence[Path]) -> list[int]:
+        """Return the bytes that each file takes in its archive; 0: it cannot be read."""
+        return list(map(self._size, paths))
+
+    def _size(self, path: Path) -> int:
+        with suppress(CorpusError):
+            return _find_member(*_split(path)).compress_size
+        return 0
+
+    def versions(self, paths: Sequence[Path]) -> list[str | None]:
+        """Return what changes with the archives."""
+        return LOCAL.versions([_split(path)[0] for path in paths])
+
+    def find(self, path: Path) -> tuple[Path, ...]:
+        """Return the files in an archive that match; CorpusError: there are none."""
+        if not any(wildcard in str(path) for wildcard in "*?"):
+            return (path,)
+        archive, pattern = _split(path)
+        matching = compile_wildcards(pattern)
+        _, infos = _open_archive(archive)
+        found = {
+            name: info
+            for name, info in infos.items()
+            if matching.fullmatch(name) and not info.is_dir()
+        }
+        if not found:
+            raise CorpusError(f"{path}: no file in the archive matches; {_known(infos)}")
+        _check_size(archive, found.values())
+        return tuple(archive / name for name in sorted(found))
+
+    def exists(self, path: Path) -> bool:
+        """Return whether a file is in its archive; CorpusError: that cannot be read."""
+        archive, name = _split(path)
+        info = _open_archive(archive)[1].get(name)
+        return info is not None and not info.is_dir()
+
+    def copy_size(self, path: Path) -> int:
+        """Return the bytes of a file once it is unpacked."""
+        return _find_member(*_split(path)).file_size
+
+
+ZIP = ZipArchives()
+
+
+def _find_archive(path: Path) -> Path | None:
+    """Return the zip archive that a path goes through; None: there is none."""
+    for place in reversed((path, *path.parents)):
+        with suppress(OSError):
+            if place.suffix.lower() == ".zip" and place.is_file():
+                return place
+    return None
+
+
+def _split(path: Path) -> tuple[Path, str]:
+    """Return the archive of a path, and the name in it; that of the archive itself is ''."""
+    archive = _find_archive(path)
+    if archive is None:
+        raise MissingTextError(f"{path}: there is no such archive any more")
+    return archive, "" if path == archive else path.relative_to(archive).as_posix()
+
+
+def _open_archive(archive: Path) -> tuple["ZipFile", dict[str, "ZipInfo"]]:
+    """Return an open archive and what is in it, by name; CorpusError: it cannot be read."""
+    with _naming_errors(archive):
+        stat = archive.stat()
+        return _open_once(archive, (stat.st_mtime_ns, stat.st_size, stat.st_ino))
+
+
+@lru_cache(maxsize=4)
+def _open_once(archive: Path, _state: tuple[int, ...]) -> tuple["ZipFile", dict[str, "ZipInfo"]]:
+    # Its list is read once, as there may be thousands of files, each of which is opened in turn.
+    from zipfile import ZipFile
+
+    opened = ZipFile(open_regular(archive))
+    infos: dict[str, ZipInfo] = {}
+    for info in opened.infolist():
+        name = info.filename
+        # As a path has it: './de.txt' in an archive is named de.txt.
+        infos[PurePosixPath(name).as_posix() + "/" * info.is_dir()] = info
+        path = PureWindowsPath(name)  # for which / and \ separate, so that it is safe anywhere
+        if path.anchor or ".." in path.parts:
+            problem = f"has a file '{name[:80]}', which points outside it"
+            raise CorpusError(f"{archive}: {problem}; get the archive from its publisher")
+    return opened, infos
+
+
+def _find_member(archive: Path, name: str) -> "ZipInfo":
+    path, (_, infos) = archive / name, _open_archive(archive)
+    info = infos.get(name)
+    if info is None:
+        if any(other.startswith(f"{name}/") for other in infos):
+            raise CorpusError(f"{path}: is a directory in the archive; name its files, as {path}/*")
+        problem = "there is no such file in the archive" if name else "is an archive"
+        advice = did_you_mean(name, infos) or _known(infos)
+        raise MissingTextError(f"{path}: {problem}; {advice}")
+    if info.flag_bits & _ENCRYPTED:
+        raise CorpusError(f"{path}: is encrypted; unpack it, and name what comes out")
+    _check_size(archive, [info])
+    return info
+
+
+def _check_size(archive: Path, infos: Iterable["ZipInfo"]) -> None:
+    """Raise CorpusError if files unpack to more than any text would."""
+    packed = archive.stat().st_size
+    unpacked = sum(info.file_size for info in infos)
+    if unpacked > max(_ALWAYS_ALLOWED, _MAX_RATIO * packed):
+        problem = f"would unpack from {size(packed)} to {size(unpacked)}, which no text does"
+        raise CorpusError(f"{archive}: {problem}; if it is right, unpack it by hand")
+
+
+def _known(infos: Iterable[str]) -> str:
+    """Return the words for what there is in an archive."""
+    names = [f"'{name[:80]}'" for name in infos if not name.endswith("/")]
+    more = ", …" if len(names) > _SHOWN else ""
+    return f"name a file in it: {', '.join(names[:_SHOWN])}{more}" if names else "it is empty"
+
+
+@contextmanager
+def _naming_errors(path: Path) -> Iterator[None]:
+    """Turn the errors of zipfile and of what decompresses for it into one that names the file."""
+    try:
+        yield
+    except CorpusError:
+        raise
+    except Exception as error:  # zipfile's, and those of each method of compression
+        if isinstance(error, OSError) and error.strerror:
+            problem = f"cannot be read ({error.strerror}); check its permissions"
+        else:
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            problem = f"damaged or cut-off archive, or one of an unknown kind ({reason}); delete it"
+            problem += " and fetch it again, or unpack it by hand"
+        raise CorpusError(f"{path}: {problem}") from error

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.rounds import markdown_table
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.data_schema import FilterName
-from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.extensions.corpora.deciding import REASON, Filtering, decide, write_part
 from transformer_cli.extensions.corpora.rules import FILTER_NAMES
 

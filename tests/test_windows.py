@@ -19,12 +19,11 @@ import stand_in_windows
 from cli import process
 from cli.conftest import TINY, config
 
-from transformer_cli.base import child
+from transformer_cli.base import child, workers
 from transformer_cli.base.errors import TokenizerError, UsageError
 from transformer_cli.base.files import find_unusable_on_windows
 from transformer_cli.cli import options, process as processes
 from transformer_cli.config.data_schema import FilePair
-from transformer_cli.data import workers
 from transformer_cli.extensions.observers.curves import EventLog
 from transformer_cli.text import model_check, model_check_script
 

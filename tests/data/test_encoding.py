@@ -17,12 +17,12 @@ from children import start
 from lost_worker import load_or_die
 
 from transformer_cli.base.errors import CorpusError, TokenizerError, WorkerError
+from transformer_cli.base.workers import SerialExecutor, open_pool
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data import training_text
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.data.store import Load, load_once, write_store
 from transformer_cli.data.training_text import StreamedText
-from transformer_cli.data.workers import SerialExecutor, open_pool
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers, load_tokenizers
 
 SRC = [f"{n} Hunde, {n * 7 % 13} Katzen \u2028 und ein Vogel" * (n % 9 > 0) for n in range(60)]
@@ -33,7 +33,7 @@ SUBWORDS = SentencePieceConfig(kind="sentencepiece", vocab_size=60, byte_fallbac
 ENDLESS = """
 import sys
 import time
-from transformer_cli.data.workers import open_pool
+from transformer_cli.base.workers import open_pool
 
 if __name__ == "__main__":
     with open_pool(2) as pool:

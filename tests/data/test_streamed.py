@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.data import corpus, training_text
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
@@ -17,7 +18,6 @@ from transformer_cli.data.corpus import (
     ParallelText,
 )
 from transformer_cli.data.training_text import StreamedText, TextStats, keep_full
-from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.extensions.corpora.tables import TsvReader
 from transformer_cli.text.protocol import draw_places
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cli.conftest import Training
-from cli.process import PATIENCE, Finished, assert_refused, run, start
+from cli.process import PATIENCE, Finished, run, start
 
 from transformer_cli.cli.process import find_shortage
 
@@ -80,30 +80,6 @@ def test_a_full_stderr_changes_no_code() -> None:
         process = start("nothing", stderr=full, stdout=subprocess.PIPE)
         assert process.communicate(timeout=PATIENCE)[0] == b""
     assert process.returncode == 2
-
-
-def limit_address_space(megabytes: int) -> None:
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
-
-
-# Below, Python itself does not start, or OpenBLAS ends the process with a line of its own.
-@pytest.mark.parametrize("megabytes", [40, 300, 600])
-def test_too_little_address_space(training: Training, tmp_path: Path, megabytes: int) -> None:
-    process = start(
-        "translate",
-        training.run,
-        *("--engine", "torch"),
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=partial(limit_address_space, megabytes),
-    )
-    out, err = process.communicate(timeout=PATIENCE)
-    ended = Finished(process.returncode, out.decode(), err.decode())
-    assert_refused(ended, 1, "out of memory", "raise the limit of the address space (ulimit -v)")
 
 
 @pytest.mark.parametrize(

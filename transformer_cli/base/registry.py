@@ -5,7 +5,7 @@ until an entry is used::
 
     api = 1
     requires = ("ctranslate2",)
-    provides = {"engine": {"fast": {"load": "engine:FastEngine", "help": "…"}}}
+    provides = {"engine": {"fast": {"load": "engine:FastEngine"}}}
 
 ``provides`` maps an interface to entries by name; ``load`` names a module of the folder and what
 to take from it, and everything else in an entry is a fact that the interface's owner reads.
@@ -13,6 +13,8 @@ Other people's packages name such a module as an entry point of the group
 ``transformer_cli.extensions``.
 """
 
+import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +24,7 @@ from types import ModuleType
 from typing import Any
 
 API = 1
-"""The version of the interfaces; a manifest with another one is ignored."""
+"""The version of the interfaces."""
 GROUP = "transformer_cli.extensions"
 _FOLDER = Path(__file__).parents[1] / "extensions"
 
@@ -41,10 +43,36 @@ class Entry:
         module, _, attribute = self.facts[fact].partition(":")
         return getattr(import_module(f"{self.package}.{module}"), attribute)
 
+    def read_summary(self) -> str:
+        """Return the first line of a function's docstring, without importing its module."""
+        # To import all commands for a list of them would take as long as all the rest of --help.
+        module, _, function = self.facts["load"].partition(":")
+        spec = util.find_spec(f"{self.package}.{module}")
+        assert spec is not None
+        assert spec.origin is not None
+        source = Path(spec.origin).read_text(encoding="utf-8")
+        found = re.search(rf'^def _?{function}\(.*?^    """(.+?)$', source, re.M | re.S)
+        return found[1] if found else ""
+
 
 def installed() -> list[str]:
     """Return the names of the extensions that can be used here, sorted."""
     return sorted(_shipped())
+
+
+def is_installed(name: str) -> bool:
+    """Return whether an extension of this name, of whatever package, can be used here."""
+    return name in _shipped() or name in _others()
+
+
+def owner_of(kind: type) -> str | None:
+    """Return the name of the extension that a class is from; None: it is the core's."""
+    # If none of the others has been asked for, none of their classes is in use.
+    loaded = _others() if _others.cache_info().currsize else {}
+    for name, manifest in {**_shipped(), **loaded}.items():
+        if kind.__module__.startswith(f"{manifest.__name__.rpartition('.')[0]}."):
+            return name
+    return None
 
 
 def entries(interface: str) -> dict[str, Entry]:
@@ -65,7 +93,9 @@ def all_entries(interface: str) -> dict[str, Entry]:
 
 def describe_missing(kind: str, name: str) -> str:
     """Return an error's words for a name that nothing provides."""
-    return f"{name}: no such {kind} is installed; extensions here: {', '.join(installed())}"
+    usable = ", ".join(sorted({*_shipped(), *_others()})) or "none"
+    unusable = "".join(f"; {extension} {reason}" for extension, reason in _unusable.items())
+    return f"{name}: no such {kind} is installed; extensions here: {usable}{unusable}"
 
 
 def _entries_of(manifests: Mapping[str, ModuleType], interface: str) -> Iterator[tuple[str, Entry]]:
@@ -75,22 +105,55 @@ def _entries_of(manifests: Mapping[str, ModuleType], interface: str) -> Iterator
             yield name, Entry(name, extension, facts, package)
 
 
+# --- Manifests ------------------------------------------------------------------------------------
+
+_unusable: dict[str, str] = {}
+"""Why extensions that are here cannot be used, by name."""
+
+
 @cache
 def _shipped() -> dict[str, ModuleType]:
     names = sorted(path.parent.name for path in _FOLDER.glob("*/manifest.py"))
     modules = {name: import_module(f"transformer_cli.extensions.{name}.manifest") for name in names}
-    return {name: module for name, module in modules.items() if _is_usable(module)}
+    return {name: module for name, module in modules.items() if _is_usable(name, module)}
 
 
 @cache
 def _others() -> dict[str, ModuleType]:
+    """Return the manifests of other packages; warn of one that is broken, and leave it out."""
     from importlib.metadata import entry_points
 
-    modules = {point.name: point.load() for point in entry_points(group=GROUP)}
-    return {name: module for name, module in sorted(modules.items()) if _is_usable(module)}
+    modules = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        try:
+            module = point.load()
+            is_usable = _is_usable(point.name, module)
+        except Exception as error:  # whatever somebody else's code raises
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            print(f"warning: extension {point.name} is left out: {reason}", file=sys.stderr)
+            continue
+        if is_usable:
+            modules[point.name] = module
+    return modules
 
 
-def _is_usable(manifest: ModuleType) -> bool:
+def _is_usable(name: str, manifest: ModuleType) -> bool:
+    """Return whether an extension fits this program and the packages here; note why it does not."""
+    missing = [each for each in getattr(manifest, "requires", ()) if not _has_package(each)]
     if manifest.api != API:
+        _unusable[name] = f"is for version {manifest.api} of the interfaces, not {API}"
+    elif missing:
+        _unusable[name] = f"needs {', '.join(missing)}, not installed"
+    else:
+        for added in manifest.provides.values():
+            for facts in added.values():
+                dict(facts)
+        return True
+    return False
+
+
+def _has_package(name: str) -> bool:
+    try:
+        return util.find_spec(name) is not None
+    except ModuleNotFoundError:  # of the package that it is in
         return False
-    return all(util.find_spec(name) is not None for name in getattr(manifest, "requires", ()))

@@ -2,9 +2,9 @@
 
 import gc
 import os
+import platform
 import signal
 import sys
-from importlib import import_module
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
@@ -29,8 +29,6 @@ from transformer_cli.cli.display import align_columns, print_error
 from transformer_cli.cli.process import (
     exit_code,
     find_shortage,
-    is_address_space_short,
-    keep_libraries_out,
     open_closed_streams,
     settle_output,
     stop_signals,
@@ -39,7 +37,6 @@ from transformer_cli.cli.process import (
 
 with lazy_imports():
     from transformer_cli.config import foreign, setting_tree
-    from transformer_cli.extensions.bench import machine
 
 SPIN_COUNT = "3000"
 """Spins of a libgomp thread before it sleeps.
@@ -47,29 +44,70 @@ SPIN_COUNT = "3000"
 The default, 300,000, blocks a core that others could use; see docs/benchmarks.md.
 """
 
-# The core's commands in the order of use. Each is the first sentence of the help of the function of
-# that name in the module of that name, which is imported when the command is used.
-_CORE_COMMANDS = {
-    "init": "Write a configuration to start from, and what it needs.",
-    "config": "Show and check configuration files.",
-    "vocab": "Build the vocabularies or subword models of an experiment.",
-    "train": "Train a model, or resume an earlier training.",
-    "evaluate": "Score a trained model: BLEU, chrF, TER and perplexity.",
-    "translate": "Translate text, one sentence a line; line N in is line N out.",
-    "average": "Average the weights of a run's newest checkpoints.",
-}
+_CORE_COMMANDS = ("init", "config", "vocab", "train", "evaluate", "translate", "average")
+"""In the order of use; each is the function of that name in the module of that name."""
 _EXTENDED = ("train", "evaluate", "translate")
 """The commands to which extensions add options."""
 
 
-def list_commands() -> dict[str, str]:
-    """Return the commands with a line about each: the core's, then those of the extensions."""
-    added = registry.entries("command").items()
-    return _CORE_COMMANDS | {name: entry.facts["help"] for name, entry in added}
+def list_commands() -> dict[str, registry.Entry]:
+    """Return the commands by name: the core's, then those of extensions."""
+    core = (
+        registry.Entry(name, "", {"load": f"{name}:{name}"}, __name__) for name in _CORE_COMMANDS
+    )
+    return {entry.name: entry for entry in core} | registry.entries("command")
+
+
+class _LazyCommand(TyperCommand):
+    """Stands for a command until its arguments are to be parsed."""
+
+    def __init__(self, entry: registry.Entry) -> None:
+        super().__init__(entry.name, rich_markup_mode=None)
+        self._entry = entry
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        self.help = self._entry.read_summary()
+        return super().get_short_help_str(limit)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], *rest: Any, **others: Any
+    ) -> Any:
+        with no_collection():
+            return _load(self._entry).make_context(info_name, args, *rest, **others)
+
+
+class _Commands(TyperGroup):
+    """The core's commands and those of extensions, which are imported when they are used."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.commands and (entry := registry.find("command", cmd_name)):
+            self.add_command(_LazyCommand(entry))
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except typer.TyperException as error:
+            if error.message.endswith("."):  # typer has found none of a similar name
+                error.message = registry.describe_missing("command", args[0])
+            raise
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, self.commands))
+        for heading, is_core in (("Commands", True), ("Commands of extensions", False)):
+            rows = [
+                (name.ljust(width), command.get_short_help_str(formatter.width - width - 4))
+                for name, command in self.commands.items()
+                if (name in _CORE_COMMANDS) == is_core
+            ]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
 
 _app = typer.Typer(
     name="transformer-cli",
+    cls=_Commands,
     rich_markup_mode=None,  # rich costs --help a third of its time
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -79,7 +117,16 @@ def _print_version(context: typer.Context, is_requested: bool) -> None:
     if not is_requested:
         return
     if context.params.get("verbose"):
-        for line in align_columns(machine.describe_machine().items(), left=2):
+        extensions = ", ".join(registry.installed()) or "none"
+        facts = {
+            "transformer-cli": __version__,
+            "Python": f"{platform.python_implementation()} {platform.python_version()}",
+            "system": platform.platform(),
+            "extensions": extensions,
+        }
+        for entry in registry.entries("machine").values():
+            facts |= entry.load()()
+        for line in align_columns(facts.items(), left=2):
             print(line)
     else:
         print(f"transformer-cli {__version__}")
@@ -101,7 +148,7 @@ def _transformer_cli(
         bool,
         typer.Option(
             "--verbose",
-            help="With --version: what a report of a fault should have.",
+            help="With --version: details for bug reports.",
             is_eager=True,  # so that it is read before --version, wherever it stands
         ),
     ] = False,
@@ -118,28 +165,16 @@ def _transformer_cli(
         raise UsageError("--verbose: is for --version, which is missing; add it, or leave it out")
 
 
-class _LazyCommand(TyperCommand):
-    """Stands for a command until its arguments are to be parsed."""
-
-    def make_context(
-        self, info_name: str | None, args: list[str], *rest: Any, **others: Any
-    ) -> Any:
-        assert self.name is not None
-        with no_collection():
-            return load_command(self.name).make_context(info_name, args, *rest, **others)
-
-
 def load_command(name: str) -> Any:
     """Import a command's module; return click's command."""
-    if name in _CORE_COMMANDS:
-        command = getattr(import_module(f"transformer_cli.cli.{name}"), name)
-    else:
-        entry = registry.find("command", name)
-        assert entry is not None
-        command = entry.load()
+    return _load(list_commands()[name])
+
+
+def _load(entry: registry.Entry) -> Any:
+    command = entry.load()
     if not isinstance(command, typer.Typer):
         function, command = command, typer.Typer(add_completion=False, rich_markup_mode=None)
-        command.command(name, cls=GroupedCommand)(function)
+        command.command(entry.name, cls=GroupedCommand)(function)
     made = typer.main.get_command(command)
     (version,) = typer.main.get_command(_app).params[:1]
     for one in (made, *getattr(made, "commands", {}).values()):
@@ -151,8 +186,7 @@ def app(arguments: list[str], standalone_mode: bool = True) -> Any:
     """Run a command line, in which typer looks for a shell's name as the group is built."""
     group = typer.main.get_command(_app)
     assert isinstance(group, TyperGroup)
-    for name, summary in list_commands().items():
-        group.add_command(_LazyCommand(name, help=summary, rich_markup_mode=None))
+    group.commands = {name: _LazyCommand(entry) for name, entry in list_commands().items()}
     return group(arguments, standalone_mode=standalone_mode)
 
 
@@ -165,7 +199,6 @@ def main() -> NoReturn:
     # It would look for some in all packages that are installed, before its first model.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     leave_out_working_directory()
-    keep_libraries_out()
     use_utf8()
     for number in stop_signals():
         signal.signal(number, _exit_on_signal)
@@ -182,8 +215,6 @@ def main() -> NoReturn:
     for number in stop_signals():
         if number != signal.SIGINT:
             signal.signal(number, signal.SIG_DFL)
-    if code and is_address_space_short():
-        os._exit(code)  # what libraries do when Python ends would fail as well
     if "triton" not in sys.modules:  # of CUDA builds; it prints what it takes for leaks
         gc.freeze()  # or Python would look through all objects once more: a tenth of a second
     sys.exit(code)

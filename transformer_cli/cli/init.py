@@ -20,8 +20,7 @@ with lazy_imports():
     from transformer_cli.base import writing
     from transformer_cli.config import shipped
     from transformer_cli.data import corpus
-    from transformer_cli.extensions.corpora import own_text
-    from transformer_cli.extensions.stores import opus
+    from transformer_cli.extensions.corpora import opus, own_text
 
 _OF_TEXT = {
     "own": "Your own text: two files, line n of one translates line n of the other.",

@@ -26,7 +26,7 @@ from transformer_cli.cli.completion import (
     complete_setting,
     complete_split,
 )
-from transformer_cli.cli.declaring import CommandOptions, argument, flag, option
+from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, argument, flag, option
 from transformer_cli.cli.display import log
 from transformer_cli.config.choices import (
     MOST_THREADS,
@@ -36,9 +36,8 @@ from transformer_cli.config.choices import (
 )
 
 with lazy_imports():
-    from transformer_cli.base import compression, files, locations
-    from transformer_cli.data import corpus, sources, workers
-    from transformer_cli.extensions.cluster import cluster as clusters, settings as cluster_schema
+    from transformer_cli.base import compression, files, locations, workers
+    from transformer_cli.data import corpus, sources
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.model import device as devices
     from transformer_cli.runs import directory, initialize
@@ -47,6 +46,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     import torch
+
+    OpenExecutor = Callable[[], AbstractContextManager[Executor]]
 
 
 Config = Annotated[
@@ -76,10 +77,6 @@ AllowSuspectData = Annotated[
         "text, one file for source and target, sides shifted, or in each other's script.",
         "--allow-suspect-data",
     ),
-]
-Cluster = Annotated[
-    str | None,
-    option("ADDRESS|FILE", "Dask cluster: tcp://HOST:8786, or a YAML file that names one."),
 ]
 Checkpoint = Annotated[
     str, option("best|last|average|PATH", "Checkpoint to load.", autocompletion=complete_checkpoint)
@@ -163,21 +160,28 @@ def open_device(name: DeviceName, ranks: Ranks = SINGLE_PROCESS) -> "torch.devic
     return device
 
 
-def choose_executor(
-    cluster: str | None, run: Path
-) -> "Callable[[], AbstractContextManager[Executor]]":
-    """Return what opens the executor of ``--cluster``, or one of this machine's cores."""
-    if cluster is None:
-        return partial(workers.open_pool, count_cores())
-    return partial(_open_cluster, clusters.read_cluster(cluster), run)
+@dataclass(frozen=True)
+class ExecutorOptions(ExtraOptions):
+    """Options of an extension that say where the work of a command is done."""
+
+    def find_executor(self, place: Path) -> "OpenExecutor | None":
+        """Return what opens an executor whose workers see ``place``; None: none is asked for.
+
+        The place need not be there yet, and may be a URL. What is wrong with the options is an
+        error at once.
+        """
+        raise NotImplementedError
 
 
-@contextmanager
-def _open_cluster(settings: "cluster_schema.ClusterSettings", run: Path) -> Iterator["Executor"]:
-    with clusters.open_cluster(settings, log) as executor:
-        place = run.absolute()
-        executor.check_shared(next(each for each in (place, *place.parents) if each.is_dir()))
-        yield executor
+def find_executor(given: CommandOptions, place: Path) -> "OpenExecutor | None":
+    """Return what opens the executor that an extension's options ask for; None: they do not."""
+    asked = (each for each in given.extras if isinstance(each, ExecutorOptions))
+    return next(filter(None, (each.find_executor(place) for each in asked)), None)
+
+
+def choose_executor(given: CommandOptions, place: Path) -> "OpenExecutor":
+    """Return what opens the executor that is asked for, or one of this machine's cores."""
+    return find_executor(given, place) or partial(workers.open_pool, count_cores())
 
 
 def load_split(

@@ -1,7 +1,6 @@
 """A command as a process: its standard streams, the signals that stop it, and what runs short."""
 
 import errno
-import math
 import os
 import signal
 import sys
@@ -143,57 +142,13 @@ def exit_code(number: int) -> int:
     return 128 + (number if number == signal.SIGINT else signal.SIGTERM)
 
 
-# Where a library does not find the address space that it needs (`ulimit -v`), it raises errors of
-# any kind, ends the process, or works in part. These, in bytes, end the process.
-_NEEDS = {"torch": 640 << 20, "pydantic_core": 64 << 20}
-
-
-class _RefuseLibraries:
-    """Refuses libraries where they would abort the process."""
-
-    def find_spec(self, name: str, *others: object) -> None:
-        if name in _NEEDS and _free_address_space() < _NEEDS[name]:
-            raise ImportError(f"too little address space for {name}", name=name)
-
-
-def keep_libraries_out() -> None:
-    """Refuse to import, from here on, what there is too little address space for."""
-    if _free_address_space() < math.inf:
-        sys.meta_path.insert(0, _RefuseLibraries())
-
-
 def find_shortage(error: BaseException) -> str | None:
-    """Return a message if an error is, or may be, for want of memory or threads, else None."""
+    """Return a message if an error is for want of memory or threads, else None."""
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) and cause not in chain:
         chain.append(cause)
-    if is_address_space_short():
-        reason = "" if isinstance(error, MemoryError) else f" ({type(error).__name__}: {error})"
-        return f"out of memory{reason}; raise the limit of the address space (ulimit -v)"
     if any("can't start new thread" in str(link) for link in chain):
         return "no thread can be started; raise the limit of processes (ulimit -u)"
     if any(map(is_out_of_memory, chain)):
         return "out of memory; lower training.batch_tokens or --batch-tokens"
     return None
-
-
-def is_address_space_short() -> bool:
-    """Return whether this process' address space is limited, and little of it is left."""
-    return _free_address_space() < 1 << 30
-
-
-def _free_address_space() -> float:
-    """Return the bytes that this process may still map; infinity where there is no limit."""
-    try:
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        if limit == resource.RLIM_INFINITY:
-            return math.inf
-        with Path("/proc/self/statm").open("rb", buffering=0) as file:
-            pages = int(file.read(64).split()[0])
-    except (ImportError, OSError):  # not on this system
-        return math.inf
-    except MemoryError:
-        return 0
-    return limit - pages * os.sysconf("SC_PAGESIZE")

@@ -16,7 +16,7 @@ from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_config, complete_run
-from transformer_cli.cli.declaring import argument, flag, option
+from transformer_cli.cli.declaring import CommandOptions, argument, flag, option
 from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
@@ -25,6 +25,7 @@ with lazy_imports():
     from transformer_cli.config import differences, schema, yaml
     from transformer_cli.data import sources
     from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
+    from transformer_cli.extensions.cluster import options as cluster_options
     from transformer_cli.extensions.exchange import formats
     from transformer_cli.extensions.experiments import growing
     from transformer_cli.extensions.observers import curves
@@ -151,7 +152,8 @@ def train(
     # From here on torch is needed; what is wrong above is told without waiting for it.
     if not (begins_anew or extend):
         _refuse_to_extend(run, settings)
-    executor = options.choose_executor(cluster, run.path)
+    asked = CommandOptions(extras=(cluster_options.TrainClusterOptions(cluster),))
+    executor = options.choose_executor(asked, run.path)
     about = (begins_anew, allow_suspect_data, executor)
     request = texts.TrainRequest(settings, origins, run, *about)
     hint = trained_model.describe_inherited_init(settings, origins, files[1:])

@@ -1,8 +1,11 @@
 """``transformer-cli vocab``."""
 
+from dataclasses import dataclass
+
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.cli import options
+from transformer_cli.cli.declaring import CommandOptions, declared_by
 from transformer_cli.cli.display import align_columns, line_bar, log, pair_bar, say, warn
 
 with lazy_imports():
@@ -12,14 +15,19 @@ with lazy_imports():
     from transformer_cli.training import preparation, summary, texts
 
 
-def vocab(
-    config: options.Config,
-    run_dir: options.RunDir = None,
-    set_: options.Set = None,
-    overwrite: options.Overwrite = False,
-    allow_suspect_data: options.AllowSuspectData = False,
-    cluster: options.Cluster = None,
-) -> None:
+@dataclass(frozen=True)
+class VocabOptions(CommandOptions):
+    """What ``vocab`` is given."""
+
+    config: options.Config
+    run_dir: options.RunDir = None
+    set_: options.Set = None
+    overwrite: options.Overwrite = False
+    allow_suspect_data: options.AllowSuspectData = False
+
+
+@declared_by(VocabOptions, "vocab")
+def vocab(given: VocabOptions) -> None:
     """Build the vocabularies or subword models of an experiment.
 
     Finds or fetches the corpus, learns from its training side, writes the tokenizer and the encoded
@@ -30,18 +38,19 @@ def vocab(
     Example:
       transformer-cli vocab configs/toy.yaml
     """
-    run = directory.RunDirectory(options.run_directory(config, run_dir))
-    settings, origins = yaml.load_settings(config, set_ or [])
-    sources.check_has_text(settings.data, config)
+    given.check_extras()
+    run = directory.RunDirectory(options.run_directory(given.config, given.run_dir))
+    settings, origins = yaml.load_settings(given.config, given.set_ or [])
+    sources.check_has_text(settings.data, given.config)
     directory.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
-    directory.check_config_files(run.path, yaml.list_base_files(config))
+    directory.check_config_files(run.path, yaml.list_base_files(given.config))
     request = texts.TrainRequest(
         settings,
         origins,
         run,
-        overwrite,
-        allow_suspect_data,
-        open_executor=options.choose_executor(cluster, run.path),
+        given.overwrite,
+        given.allow_suspect_data,
+        open_executor=options.choose_executor(given, run.path),
         is_training=False,
     )
     report = texts.Callbacks(line_bar, warn, pair_bar, log)

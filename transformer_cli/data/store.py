@@ -31,6 +31,7 @@ import numpy as np
 from transformer_cli.base.artifact import Artifact, Record
 from transformer_cli.base.errors import CorpusError, RunError, TokenizerError, TransformerCliError
 from transformer_cli.base.locations import open_regular
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.data.corpus import PairRange, digest_lines, fold_side
 from transformer_cli.data.token_arrays import (
     EncodedText,
@@ -48,7 +49,6 @@ from transformer_cli.data.training_text import (
     TextStats,
     keep_full,
 )
-from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.text.protocol import ProgressBar, StreamedLines, Tokenizers
 from transformer_cli.text.tokenizer import load_tokenizers
 

@@ -16,6 +16,7 @@ from transformer_cli.base.artifact import combine_hashes
 from transformer_cli.base.compression import is_plain
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.locations import is_local, sizes
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
     PairRange,
@@ -25,7 +26,6 @@ from transformer_cli.data.corpus import (
     cut_pairs,
     in_batches,
 )
-from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.text.protocol import StreamedLines, draw_places
 from transformer_cli.text.scripts import has_letters, is_blank
 

@@ -16,6 +16,7 @@ from typing import BinaryIO
 
 from filelock import lock_descriptor
 
+from transformer_cli.base import registry
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import (
     ConfigError,
@@ -36,7 +37,7 @@ from transformer_cli.config.yaml import is_resolved, load_config
 from transformer_cli.extensions.exchange import hub_model
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
-CORPUS, FETCHED, IMPORT, REPORT = "corpus.json", "fetched.json", "import.json", "report.html"
+CORPUS, REPORT = "corpus.json", "report.html"
 GROWTH_CONFIG, GROWTH_RECORD, REPLAY = "growth.yaml", "growth.json", "replay"
 """Of a run that was grown; see extensions/experiments/growing.py."""
 SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS = "sweep.json", "plan.json", "runs"
@@ -49,8 +50,17 @@ _DATA = {
     "corpus": rf"{SPLIT_NAME}\.(src|tgt)|sources\.json",
 }
 ALL = (
-    *(MARK, LOCK, CONFIG, CORPUS, FETCHED, "origins.json", IMPORT, "metrics.jsonl", "curves.png"),
-    *(REPORT, *_DATA, CHECKPOINTS, "tensorboard", GROWTH_CONFIG, GROWTH_RECORD, REPLAY),
+    *(MARK, LOCK, CONFIG, CORPUS, "origins.json", "metrics.jsonl", "curves.png"),
+    *(
+        REPORT,
+        *_DATA,
+        CHECKPOINTS,
+        "tensorboard",
+        GROWTH_CONFIG,
+        GROWTH_RECORD,
+        REPLAY,
+        *registry.entries("run file"),
+    ),
 )
 """Everything that is written."""
 WRITTEN_WHOLE = {
@@ -78,9 +88,6 @@ class RunDirectory:
             raise UsageError(f"{self.path}: is no directory; a run lies on a disk, not in a store")
         self.config = self.path / CONFIG  # resolved, as YAML
         self.origins = self.path / "origins.json"  # of the settings; see config/origins.py
-        self.fetched = (
-            self.path / FETCHED
-        )  # what was fetched of the text; see extensions/stores/by_name.py
         self.tokenizer = self.path / "tokenizer"
         self.encoded = self.path / "encoded"  # the training text as token ids; see data/store.py
         self.corpus = self.path / "corpus"  # the text prepared from sources
@@ -250,17 +257,6 @@ def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> No
         is_marked = isinstance(mark, dict) and mark.get("program") == "transformer-cli"
         if is_marked or parent in models:
             raise UsageError(f"{option} {path}: lies in the run or model {parent}; write elsewhere")
-
-
-def find_import_source(run: RunDirectory) -> str | None:
-    """Return the name of the model that ``run`` was imported from, or began with; None: neither.
-
-    It is the Hub's name with the commit, or a directory's name without its path, which is private.
-    """
-    match read_json(run.path / IMPORT):
-        case {"source": str() as source, "revision": revision}:
-            return f"{source} at commit {revision}" if revision else Path(source).name
-    return None
 
 
 # Longer than a check holds the lock, and shorter than any training.

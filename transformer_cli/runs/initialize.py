@@ -3,14 +3,14 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import date
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from transformer_cli.base.artifact import read_record, write_record
+from transformer_cli.base import registry
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import (
     CheckpointError,
@@ -23,18 +23,18 @@ from transformer_cli.base.errors import (
 from transformer_cli.base.files import read_json, read_small
 from transformer_cli.base.locations import exists, fetched_from, find_files, text_path
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
-from transformer_cli.config.data_schema import PATH_KEYS, DataConfig
+from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.differences import MAY_CHANGE, Difference, as_yaml, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.sources import open_kind
-from transformer_cli.extensions.stores.by_name import Fetched, FetchedRecord, list_fetched
 from transformer_cli.runs.checkpoint import Checkpoint, State, list_checkpoints
 from transformer_cli.runs.directory import (
     ALL,
+    CONFIG,
     CORPUS,
-    IMPORT,
+    LOCK,
     MARK,
     REPORT,
     WRITTEN_WHOLE,
@@ -44,12 +44,6 @@ from transformer_cli.runs.directory import (
 )
 
 _SHAPES_DATA = ("data.", "tokenizer.", "init")
-# Files may have moved, for instance with the whole checkout.
-_SPLITS = ("data.train.", "data.val.")
-_FILES = [
-    *("data.more", "data.sources", "data.replay.sources", "init"),
-    *(f"tokenizer.{side}{key}" for side in ("", "src_", "tgt_") for key in ("model", "file")),
-]
 
 
 @contextmanager
@@ -114,9 +108,10 @@ def _remove_beginning(run: RunDirectory) -> None:
         run.checkpoints.rmdir()
         # The mark goes late, so that a run is known as one if the process dies meanwhile, and the
         # lock last: from then on, another process may begin a run.
-        records = (run.origins, run.path / CORPUS, run.path / IMPORT, run.fetched)
+        records = [run.path / name for name in ALL if name not in (CONFIG, MARK, LOCK)]
         for path in (*records, run.config, run.path / MARK, run.lock):
-            path.unlink(missing_ok=True)
+            if path.is_file():
+                path.unlink()
         run.path.rmdir()
 
 
@@ -216,7 +211,10 @@ def describe_refused(run: RunDirectory, config: Config) -> str:
     """Return which settings differ from a run's that may not; '': it can be resumed."""
     if not list_checkpoints(run.checkpoints):
         return ""
-    changed = [str(diff) for diff in _fixed_differences(run, config) if not _has_moved(diff)]
+    changing = _fixed_differences(run, config)
+    settings = [each.model_dump() for each in (run.load_config(), config)] if changing else []
+    paths = set(_list_paths(settings))
+    changed = [str(diff) for diff in changing if not _has_moved(diff, paths)]
     return f"trained with other settings ({'; '.join(changed)})" if changed else ""
 
 
@@ -294,29 +292,58 @@ def _is_but_for_a_sum(old: object, new: object) -> bool:
     return old == new
 
 
-def _has_moved(difference: Difference) -> bool:
-    """Return whether paths differ only because no file is left at the old ones."""
-    key = difference.key
-    is_path = key in _FILES or (key.startswith(_SPLITS) and key.rpartition(".")[2] in PATH_KEYS)
-    if not is_path:
+def _has_moved(difference: Difference, paths: Collection[str]) -> bool:
+    """Return whether two values differ only in ``paths``, of which none is left at its old place.
+
+    Files may have moved, for instance with the whole checkout.
+    """
+    old, new = difference.old, difference.new
+    if _mask(old, paths) != _mask(new, paths):
         return False
-    (old, old_rest), (new, new_rest) = map(_split_paths, (difference.old, difference.new))
-    if old_rest != new_rest or not 0 < len(old) == len(new):
-        return False
-    for path in (was for was, now in zip(old, new, strict=True) if was != now):
-        with suppress(CorpusError):  # no file matches its wildcards
-            before = text_path(path)
-            if fetched_from(before) or any(map(exists, find_files(before))):
-                return False
-    return True
+    pairs = zip(_list_texts(old), _list_texts(new), strict=True)
+    return not any(was != now and _is_left(text_path(was)) for was, now in pairs)
 
 
-def _split_paths(value: object) -> tuple[list[str], object]:
-    """Return the paths of a setting, a path or a list of sources, and the rest of it."""
-    if not isinstance(value, list):
-        return [value] if isinstance(value, str) else [], None
-    paths = [source[key] for source in value for key in source if key in PATH_KEYS]
-    return paths, [{key: source[key] for key in source if key not in PATH_KEYS} for source in value]
+def _mask(value: object, paths: Collection[str]) -> object:
+    """Return a value of a setting, with one mark for all of ``paths``."""
+    match value:
+        case str():
+            return ... if value in paths else value
+        case [*items]:
+            return [_mask(item, paths) for item in items]
+        case dict():
+            return {key: _mask(item, paths) for key, item in value.items()}
+    return value
+
+
+def _list_texts(value: object) -> list[str]:
+    """Return the texts in a value of a setting, in order."""
+    match value:
+        case str():
+            return [value]
+        case dict():
+            return _list_texts([*value.values()])
+        case [*items]:
+            return [text for item in items for text in _list_texts(item)]
+    return []
+
+
+def _list_paths(value: object) -> list[str]:
+    """Return the paths in settings, as records have them."""
+    match value:
+        case Path():
+            return [value.as_posix()]
+        case dict():
+            return _list_paths([*value.values()])
+        case [*items]:
+            return [path for item in items for path in _list_paths(item)]
+    return []
+
+
+def _is_left(path: Path) -> bool:
+    with suppress(CorpusError):  # no file matches its wildcards
+        return fetched_from(path) is not None or any(map(exists, find_files(path)))
+    return False
 
 
 def record_corpus_directory(run: RunDirectory, data: DataConfig) -> None:
@@ -327,29 +354,15 @@ def record_corpus_directory(run: RunDirectory, data: DataConfig) -> None:
         write_text(run.path / CORPUS, json.dumps({data.kind: place.as_posix()}) + "\n")
 
 
-def record_fetched(run: RunDirectory, config: Config) -> None:
-    """Record what was fetched of the text that a run is to be trained on, and on what terms.
+def record_provenance(run: RunDirectory, config: Config) -> None:
+    """Let extensions record where the text and the first weights of a run come from.
 
-    That of the weights that it starts from, and what those were imported from, is taken over, as
-    that run may be gone one day.
+    Each provides, as ``provenance``, a function of the run's path and its settings.
     """
-    # With checkpoints, the run has the text that it began with, whatever is in the cache by now.
+    # With checkpoints, a run has the text that it began with, whatever can be found by now.
     if not list_checkpoints(run.checkpoints):
-        earlier: tuple[Fetched, ...] = ()
-        (run.path / IMPORT).unlink(missing_ok=True)
-        if config.init is not None:
-            earlier = read_fetched(RunDirectory(config.init))
-            if (imported := read_json(config.init / IMPORT)) is not None:
-                write_text(run.path / IMPORT, json.dumps(imported, indent=1) + "\n")
-        found = tuple(dict.fromkeys((*earlier, *list_fetched(config.data))))
-        if found or run.fetched.exists():
-            write_record(run.fetched, FetchedRecord(fetched=found))
-
-
-def read_fetched(run: RunDirectory) -> tuple[Fetched, ...]:
-    """Return what was fetched of the text that a run, and those before it, were trained on."""
-    record = read_record(run.fetched, FetchedRecord)
-    return () if record is None else record.fetched
+        for entry in registry.entries("provenance").values():
+            entry.load()(run.path, config)
 
 
 def corpus_directory(run: RunDirectory) -> Path | None:

@@ -12,6 +12,7 @@ import torch
 
 from transformer_cli.base.errors import ConfigError, CorpusError, RunError
 from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.base.writing import whole_directory
 from transformer_cli.config.data_schema import tag_names
 from transformer_cli.config.schema import Config
@@ -29,7 +30,6 @@ from transformer_cli.data.store import (
 )
 from transformer_cli.data.token_arrays import EncodedText, Mix, encode_text
 from transformer_cli.data.training_text import MIN_PAIRS_FOR_WORKERS, StreamedText
-from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.extensions.constraints.inline_terms import InlineTerms, Lexicon, sample_pairs
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 from transformer_cli.model.transformer import build_model, load_weights
@@ -264,7 +264,7 @@ def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterato
                 prepare_text(config.data, run, report.pairs, report.log, executor)
                 texts = audit_texts(request, run, report, executor)
             data = prepare_data(config, texts, run, report.progress, executor, report.warn)
-            initialize.record_fetched(run, config)
+            initialize.record_provenance(run, config)
             workers.close()  # before the model needs their memory
             ranks.barrier()
             yield data

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from transformer_cli.base.workers import open_pool
 from transformer_cli.config.data_schema import CorpusData
-from transformer_cli.data.workers import open_pool
 from transformer_cli.extensions.checks import near_copies
 from transformer_cli.extensions.checks.near_copies import (
     NEAR,

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.data_schema import FilesData
-from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.extensions.checks.text_audit import TextAudit
 
 

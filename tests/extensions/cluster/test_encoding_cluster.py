@@ -9,12 +9,12 @@ import pytest
 from lost_worker import load_or_die
 
 from extensions.cluster.dask_cluster import DaskCluster
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data import training_text
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.store import Load, write_store
 from transformer_cli.data.training_text import StreamedText
-from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.extensions.cluster.cluster import open_cluster, read_cluster
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.workers import SerialExecutor, open_pool
 from transformer_cli.config.data_schema import CorpusData
-from transformer_cli.data.workers import SerialExecutor, open_pool
 from transformer_cli.extensions.corpora import pieces, preparing
 from transformer_cli.extensions.corpora.preparing import clean_corpus
 

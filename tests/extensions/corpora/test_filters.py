@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from transformer_cli.base.errors import MissingExtraError
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.data_schema import FilterName
-from transformer_cli.data.workers import SerialExecutor
 from transformer_cli.extensions.corpora.deciding import REASON, Filtering, decide, write_part
 from transformer_cli.extensions.corpora.rules import (
     FILTER_NAMES,

@@ -18,7 +18,8 @@ from web import Web, serve
 
 from transformer_cli.base import artifact
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.extensions.stores import fetching, opus
+from transformer_cli.extensions.corpora import opus
+from transformer_cli.extensions.stores import fetching
 from transformer_cli.extensions.stores.fetching import fetch, find
 
 BODY = b"".join(b"line %d\n" % number for number in range(50_000))

@@ -2,10 +2,6 @@
 
 api = 1
 provides = {
-    "command": {
-        "bench": {
-            "load": "command:bench",
-            "help": "Measure what this machine does with this program, in about a minute.",
-        }
-    }
+    "command": {"bench": {"load": "command:bench"}},
+    "machine": {"bench": {"load": "machine:describe_machine"}},  # in --version --verbose
 }

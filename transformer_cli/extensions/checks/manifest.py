@@ -1,11 +1,4 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides = {
-    "command": {
-        "check": {
-            "load": "command:check",
-            "help": "Check an experiment's text before training on it.",
-        }
-    }
-}
+provides = {"command": {"check": {"load": "command:check"}}}

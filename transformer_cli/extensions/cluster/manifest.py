@@ -1,4 +1,10 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides = {"guard": {"fence": {"load": "fence:FENCE", "variable": "TRANSFORMER_CLI_FENCE"}}}
+provides = {
+    "guard": {"fence": {"load": "fence:FENCE", "variable": "TRANSFORMER_CLI_FENCE"}},
+    "vocab options": {"cluster": {"load": "options:ClusterOptions"}},
+    "clean options": {"cluster": {"load": "options:ClusterOptions"}},
+    "train options": {"cluster": {"load": "options:TrainClusterOptions"}},
+    "translate options": {"cluster": {"load": "options:TranslateClusterOptions"}},
+}

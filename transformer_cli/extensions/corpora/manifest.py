@@ -2,6 +2,8 @@
 
 api = 1
 provides = {
+    "provenance": {"fetched": {"load": "provenance:record_fetched"}},
+    "run file": {"fetched.json": {}},
     "corpus": {"corpus": {"load": "kind:SourcesKind"}},
     # What is trained on beside the split train, and how often each part is drawn.
     "mixing": {
@@ -13,10 +15,5 @@ provides = {
     },
     "translate options": {"tables": {"load": "options:TableOptions"}},
     "evaluate options": {"tables": {"load": "options:ScoredTableOptions"}},
-    "command": {
-        "clean": {
-            "load": "command:clean",
-            "help": "Write what the filters of a corpus keep, and what they reject.",
-        }
-    },
+    "command": {"clean": {"load": "command:clean"}},
 }

@@ -23,6 +23,7 @@ import numpy as np
 from transformer_cli.base.artifact import sum_json
 from transformer_cli.base.errors import CorpusError, TransformerCliError
 from transformer_cli.base.ranks import count_cores
+from transformer_cli.base.workers import SerialExecutor, open_pool
 from transformer_cli.base.writing import remove_leftovers
 from transformer_cli.config.data_schema import (
     CorpusData,
@@ -31,7 +32,6 @@ from transformer_cli.config.data_schema import (
     SplitConfig,
 )
 from transformer_cli.data.corpus import ConcatenatedSources, PairProgress
-from transformer_cli.data.workers import SerialExecutor, open_pool
 from transformer_cli.extensions.corpora import prepared
 from transformer_cli.extensions.corpora.deciding import Filtering, decide, write_part
 from transformer_cli.extensions.corpora.opening import SourceReader

@@ -17,11 +17,11 @@ from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.evaluation.best_checkpoint import read_validated_by
 from transformer_cli.evaluation.scores import describe_signatures
+from transformer_cli.extensions.corpora.provenance import Fetched, read_fetched
 from transformer_cli.extensions.exchange.hub_model import CARD
-from transformer_cli.extensions.stores.by_name import Fetched
+from transformer_cli.extensions.exchange.provenance import find_import_source
 from transformer_cli.model.transformer import count_parameters
-from transformer_cli.runs.directory import RunDirectory, find_import_source
-from transformer_cli.runs.initialize import read_fetched
+from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import read_records, validations
 from transformer_cli.runs.trained_model import TrainedModel
 
@@ -123,8 +123,8 @@ def write_card(
         _score(run, trained),
         library,
         use,
-        find_import_source(run) or find_import_source(first_run),
-        tuple(dict.fromkeys(read_fetched(first_run) + read_fetched(run))),
+        find_import_source(run.path) or find_import_source(first_run.path),
+        tuple(dict.fromkeys(read_fetched(first_run.path) + read_fetched(run.path))),
     )
     write_text(directory / CARD, card)
 

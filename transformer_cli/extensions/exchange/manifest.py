@@ -2,16 +2,12 @@
 
 api = 1
 provides = {
+    "provenance": {"imported": {"load": "provenance:record_import"}},
+    "run file": {"import.json": {}},
     "corpus": {"imported": {"load": "imported:ImportedKind"}},
     "command": {
-        "export": {
-            "load": "command_export:export",
-            "help": "Write a trained model in a format that other programs read.",
-        },
-        "import": {
-            "load": "command_import:import_",
-            "help": "Make a run of a Marian model of transformers, such as OPUS-MT's.",
-        },
+        "export": {"load": "command_export:export"},
+        "import": {"load": "command_import:import_"},
     },
     "tokenizer": {"marian": {"settings": "settings:MarianConfig", "load": "marian:Manifest"}},
 }

@@ -16,6 +16,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.extensions.exchange.form import TOKENIZER_CONFIG, ModelForm, SourceFiles
 from transformer_cli.extensions.exchange.marian import write_tokenizers
+from transformer_cli.extensions.exchange.provenance import IMPORT
 from transformer_cli.extensions.exchange.settings import MarianConfig
 from transformer_cli.extensions.exchange.weights import (
     find_tying,
@@ -24,7 +25,7 @@ from transformer_cli.extensions.exchange.weights import (
     take_rows,
 )
 from transformer_cli.runs.checkpoint import save_checkpoint
-from transformer_cli.runs.directory import IMPORT, RunDirectory, write_mark
+from transformer_cli.runs.directory import RunDirectory, write_mark
 from transformer_cli.text.sentencepiece import open_model
 from transformer_cli.text.tokenizer import Side, fingerprint
 from transformer_cli.text.vocabulary import BOS_ID, SPECIALS, IdMap, SpecialIds, Vocabulary

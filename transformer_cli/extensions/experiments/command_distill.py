@@ -14,6 +14,7 @@ from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, flag, option
 from transformer_cli.cli.display import align_columns, log, print_error, say
 from transformer_cli.cli.evaluate import format_score, format_search
+from transformer_cli.extensions.cluster.options import Cluster
 
 with lazy_imports():
     from transformer_cli.base import errors, files
@@ -39,7 +40,7 @@ _ABOUT_DRY_RUN = "Print the stages, with time and disk of each, then exit."
 def distill(
     file: Annotated[Path, argument("FILE", _ABOUT_FILE)],
     dir_: Annotated[Path | None, option("DIR", _ABOUT_DIR, "--dir")] = None,
-    cluster: options.Cluster = None,
+    cluster: Cluster = None,
     dry_run: Annotated[bool, flag(_ABOUT_DRY_RUN, "--dry-run")] = False,
     allow_suspect_data: options.AllowSuspectData = False,
     device: options.Device = "auto",

@@ -22,6 +22,7 @@ from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, flag, option
 from transformer_cli.cli.display import align_columns, bar, log, say
 from transformer_cli.cli.process import exit_code, stop_requests
+from transformer_cli.extensions.cluster.options import Cluster
 
 with lazy_imports():
     from transformer_cli.base import child, compression, errors, files
@@ -68,7 +69,7 @@ def sweep(
     file: Annotated[Path, argument("FILE", _ABOUT_FILE)],
     sweep_dir: Annotated[Path | None, option("DIR", _ABOUT_DIR)] = None,
     jobs: Annotated[int, option("N", "Runs that are trained side by side.", min=1, max=1000)] = 1,
-    cluster: options.Cluster = None,
+    cluster: Cluster = None,
     dry_run: Annotated[bool, flag(_ABOUT_DRY_RUN, "--dry-run")] = False,
     allow_suspect_data: options.AllowSuspectData = False,
     device: options.Device = "auto",

@@ -3,19 +3,8 @@
 api = 1
 provides = {
     "command": {
-        "sweep": {
-            "load": "command_sweep:sweep",
-            "help": "Train many variations of a configuration, each with several seeds, and "
-            "compare them.",
-        },
-        "distill": {
-            "load": "command_distill:distill",
-            "help": "Train a student on what its teachers translate.",
-        },
-        "compare": {
-            "load": "command_compare:compare",
-            "help": "Compare trained models: scores on the same text, costs, and the settings that "
-            "differ.",
-        },
+        "sweep": {"load": "command_sweep:sweep"},
+        "distill": {"load": "command_distill:distill"},
+        "compare": {"load": "command_compare:compare"},
     }
 }

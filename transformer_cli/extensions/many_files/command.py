@@ -16,9 +16,11 @@ from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.errors import CorpusError, InputError, UsageError, WorkerError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.base.writing import claim, expect, find_version
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions
 from transformer_cli.cli.display import bar, log
+from transformer_cli.cli.options import find_executor
 from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
 from transformer_cli.cli.translation import (
     InputFormat,
@@ -28,8 +30,6 @@ from transformer_cli.cli.translation import (
     open_format,
     watch,
 )
-from transformer_cli.data.workers import SerialExecutor
-from transformer_cli.extensions.cluster.cluster import ClusterExecutor, open_cluster, read_cluster
 from transformer_cli.extensions.many_files.options import ManyFilesOptions
 from transformer_cli.extensions.many_files.output_directory import (
     FileState,
@@ -127,14 +127,14 @@ def _translate_files(
             of_all[name.removesuffix("_written")] = str(value)
     for each in options.extras:
         of_all |= each.fingerprint()
-    of_cluster = options.extra(ManyFilesOptions).cluster
-    is_shared = of_cluster is not None
+    opening = find_executor(options, options.output)
+    is_shared = opening is not None
     with ExitStack() as stack:
-        executor: Executor = SerialExecutor()
-        if of_cluster is not None:
-            cluster = stack.enter_context(open_cluster(read_cluster(of_cluster), log))
-            executor = cluster
-            options = replace(options, threads=options.threads or cluster.threads)
+        executor: Executor = stack.enter_context(opening()) if opening else SerialExecutor()
+        if is_shared:
+            options = replace(
+                options, threads=options.threads or getattr(executor, "threads", None)
+            )
         settings = executor.submit(describe_translator, options).result()
         # Either engine writes the same text here, and adding a document may change the choice.
         of_all |= settings
@@ -142,8 +142,6 @@ def _translate_files(
             of_all |= describe_versions("ctranslate2", "torch")
             of_all.pop("engine", None)
         directory = stack.enter_context(open_directory(options.output, of_all))
-        if isinstance(executor, ClusterExecutor) and not is_url(options.output):
-            executor.check_shared(options.output)
         of_files = [
             replace(options, input_=path.absolute(), output=options.output / form.output_name(path))
             for path, form in zip(inputs, forms, strict=True)

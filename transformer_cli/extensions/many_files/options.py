@@ -1,13 +1,11 @@
-"""Options of `translate` for many files."""
+"""Many files as an input of `translate`: a directory, or a pattern of names."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
-from transformer_cli.cli.options import Cluster
 from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
 
 with lazy_imports():
@@ -20,10 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ManyFilesOptions(InputOptions):
-    """Where many files are translated."""
+    """Many files: each is translated into a directory."""
 
-    heading = "Hardware"
-    cluster: Cluster = None
+    heading = "Options"
 
     def matches(self, given: TranslateOptions) -> bool:
         """Return whether the input is a directory, or a pattern of names."""
@@ -32,13 +29,6 @@ class ManyFilesOptions(InputOptions):
         if locations.is_url(path):
             return has_wildcards
         return path.is_dir() or (has_wildcards and not path.exists())
-
-    def check(self, given: TranslateOptions) -> None:
-        """Make sure that a cluster has many files to translate."""
-        if self.cluster is not None:
-            raise UsageError(
-                "translate: --cluster translates many files; name a directory or a pattern with -i"
-            )
 
     def find_problems(self, given: TranslateOptions) -> Iterator[str]:
         """Yield what is wrong with options that are for one file."""

@@ -19,11 +19,13 @@ from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.data_schema import CorpusData, FilesData, SourceConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.data.sources import open_split
+from transformer_cli.extensions.corpora import by_name, opus
+from transformer_cli.extensions.corpora.by_name import list_fetched
 from transformer_cli.extensions.corpora.opening import open_source
-from transformer_cli.extensions.stores import by_name, opus
-from transformer_cli.extensions.stores.by_name import list_fetched
-from transformer_cli.runs.directory import RunDirectory, find_import_source
-from transformer_cli.runs.initialize import read_fetched, record_fetched
+from transformer_cli.extensions.corpora.provenance import read_fetched
+from transformer_cli.extensions.exchange.provenance import find_import_source
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import record_provenance
 
 DE = [f"Der Hund {number} sieht {number + 1} Katzen." for number in range(300)]
 EN = [f"Dog {number} sees {number + 1} cats." for number in range(300)]
@@ -203,13 +205,13 @@ def test_what_was_fetched_for_earlier_runs_is_taken_over(web: Web, tmp_path: Pat
         given = {"kind": "copy"} if earlier else data(source).model_dump(mode="json")
         settings: dict[str, Any] = {"data": given, "tokenizer": {"kind": "words"}}
         settings |= {"init": str(earlier.path)} if earlier else {}
-        record_fetched(begun, Config.model_validate(settings))
+        record_provenance(begun, Config.model_validate(settings))
         if earlier is None:
             record = {"source": "me/model", "revision": "1"}
             (begun.path / "import.json").write_text(json.dumps(record))
     shutil.rmtree(runs[0].path)
-    assert read_fetched(runs[2]) == list_fetched(data(source))
-    assert find_import_source(runs[2]) == "me/model at commit 1"
+    assert read_fetched(runs[2].path) == list_fetched(data(source))
+    assert find_import_source(runs[2].path) == "me/model at commit 1"
 
 
 def test_a_url_has_terms_too_and_a_file_none(web: Web) -> None:

@@ -10,13 +10,14 @@ from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from transformer_cli.base.compression import open_text
 from transformer_cli.base.errors import CorpusError, size
 from transformer_cli.base.files import read_small, sha256 as sum_of
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.data_schema import DataConfig, SourceConfig, list_sources, list_urls
+from transformer_cli.extensions.corpora.provenance import Fetched
 from transformer_cli.extensions.corpora.units import no_such
 from transformer_cli.extensions.stores.fetching import fetch, find, tell
 
@@ -30,29 +31,6 @@ _ON_THE_HUB = (
     "converted to Parquet, is read by an hf:// path"
 )
 _MAX_TERMS = 1 << 16
-
-
-class Fetched(BaseModel):
-    """Fetched text: its origin and licence."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    name: str
-    """With its version, as in Tatoeba/v2023-04-12."""
-    url: str
-    """Of a file, or of a data set at its commit."""
-    sha256: tuple[str, ...]
-    """Of the file, or of each of a data set's."""
-    licence: str | None
-    """As its publisher states it; None: nothing is stated with it."""
-
-
-class FetchedRecord(BaseModel):
-    """Content of fetched.json in a run."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    fetched: tuple[Fetched, ...]
 
 
 def list_fetched(data: DataConfig) -> tuple[Fetched, ...]:

@@ -1,0 +1,138 @@
+"""Manifests of extensions, as they should be and otherwise, of this package and of others."""
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from cli import process
+
+from transformer_cli.base import registry
+
+MANIFEST = """\
+api = 1
+provides = {"command": {"greet": {"load": "command:greet"}}}
+"""
+COMMAND = '''\
+"""A command of another package."""
+
+
+def greet(name: str, times: int = 1) -> None:
+    """Greet somebody.
+
+    Politely.
+    """
+    for _ in range(times):
+        print("Good day,", name)
+'''
+
+
+@pytest.fixture
+def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package that says by an entry point that it has extensions."""
+    package, about = tmp_path / "friendly", tmp_path / "friendly-1.0.dist-info"
+    for directory in (package, about):
+        directory.mkdir()
+    (package / "__init__.py").touch()
+    (package / "manifest.py").write_text(MANIFEST)
+    (package / "command.py").write_text(COMMAND)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: friendly\nVersion: 1.0\n")
+    points = "[transformer_cli.extensions]\nfriendly = friendly.manifest\n"
+    (about / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(tmp_path)
+    _forget()
+    yield package
+    _forget()
+
+
+def _forget() -> None:
+    registry._others.cache_clear()
+    registry._unusable.clear()
+    for name in [name for name in sys.modules if name.startswith("friendly")]:
+        del sys.modules[name]
+
+
+def test_each_entry_of_the_manifests_can_be_loaded() -> None:
+    interfaces = {name for manifest in registry._shipped().values() for name in manifest.provides}
+    assert {"command", "corpus", "tokenizer"} <= interfaces
+    for interface in interfaces:
+        for entry in registry.entries(interface).values():
+            for fact in ("load", "settings"):
+                if fact in entry.facts:
+                    assert entry.load(fact) is not None
+
+
+def test_no_two_extensions_give_one_name_to_an_interface() -> None:
+    given = [
+        (interface, name)
+        for manifest in registry._shipped().values()
+        for interface, added in manifest.provides.items()
+        for name in added
+    ]
+    assert len(given) == len(set(given))
+
+
+def test_another_package_is_looked_in_for_unknown_names_only(other: Path) -> None:
+    assert registry.find("command", "check") is not None
+    assert "friendly.manifest" not in sys.modules
+    entry = registry.find("command", "greet")
+    assert entry is not None
+    assert "friendly.command" not in sys.modules
+    assert entry.read_summary() == "Greet somebody."
+    assert entry.load().__name__ == "greet"
+    assert "friendly" not in registry.installed()
+
+
+@pytest.mark.parametrize(
+    ("manifest", "reason"),
+    [
+        ("api = 2\nprovides = {}\n", "friendly is for version 2 of the interfaces, not 1"),
+        ('api = 1\nrequires = ("nowhere.at_all", "sys")\n', "friendly needs nowhere.at_all, not"),
+    ],
+)
+def test_an_extension_that_does_not_fit_is_named_where_it_is_missed(
+    manifest: str, reason: str, other: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (other / "manifest.py").write_text(manifest)
+    assert registry.find("command", "greet") is None
+    said = registry.describe_missing("command", "greet")
+    assert said.startswith("greet: no such command is installed; extensions here: bench, ")
+    assert reason in said
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        "",
+        "api = 1\n",
+        "api = 1\nprovides = {'command': ['greet']}\n",
+        "api =\n",
+        "import nowhere\n",
+    ],
+)
+def test_a_broken_manifest_of_another_package_is_a_warning(
+    manifest: str, other: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (other / "manifest.py").write_text(manifest)
+    assert registry.find("command", "greet") is None
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: extension friendly is left out: ")
+
+
+def _look_in(directory: Path) -> None:
+    sys.path.insert(0, str(directory))
+
+
+def test_a_command_of_another_package_is_run(other: Path) -> None:
+    look = partial(_look_in, other.parent)
+    finished = process.run("greet", "Anna", "--times", "2", before=look)
+    assert (finished.code, finished.out, finished.err) == (0, "Good day, Anna\n" * 2, "")
+    assert "Politely." in process.run("greet", "--help", before=look).out
+
+
+def test_an_unknown_command_is_one_line_with_what_is_installed() -> None:
+    said = "frobnicate: no such command is installed; extensions here: bench, "
+    process.assert_refused(process.run("frobnicate"), 2, said)
+    process.assert_refused(process.run("trian"), 2, "Did you mean 'train'?")

@@ -1,0 +1,83 @@
+"""--cluster, which has the work of a command done by a Dask cluster."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from transformer_cli.base.errors import UsageError
+from transformer_cli.base.locations import is_url
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.cli.declaring import option
+from transformer_cli.cli.display import log
+from transformer_cli.cli.options import ExecutorOptions
+
+with lazy_imports():
+    from transformer_cli.extensions.cluster import cluster as clusters, settings as cluster_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Executor
+
+Cluster = Annotated[
+    str | None,
+    option("ADDRESS|FILE", "Dask cluster: tcp://HOST:8786, or a YAML file that names one."),
+]
+
+
+@dataclass(frozen=True)
+class ClusterOptions(ExecutorOptions):
+    """A cluster that prepares text."""
+
+    heading = "Options"
+    cluster: Cluster = None
+
+    def find_executor(self, place: Path) -> "Callable[[], AbstractContextManager[Executor]] | None":
+        """Return what connects to the cluster, or starts it."""
+        if self.cluster is None:
+            return None
+        return partial(_open, clusters.read_cluster(self.cluster), place)
+
+
+@contextmanager
+def _open(settings: "cluster_schema.ClusterSettings", place: Path) -> Iterator["Executor"]:
+    with clusters.open_cluster(settings, log) as executor:
+        if not is_url(place):
+            place = place.absolute()
+            executor.check_shared(next(each for each in (place, *place.parents) if each.is_dir()))
+        yield executor
+
+
+@dataclass(frozen=True)
+class TrainClusterOptions(ClusterOptions):
+    """A cluster that prepares the text of a training."""
+
+    cluster: Annotated[
+        str | None,
+        option(
+            "ADDRESS|FILE",
+            "Dask cluster to prepare the data on: tcp://HOST:8786, or a YAML file that names one. "
+            "The training itself runs here.",
+        ),
+    ] = None
+
+    def check(self, given: Any) -> None:
+        """Refuse a cluster where nothing may be written that it could see."""
+        if self.cluster is not None and given.dry_run:
+            problem = "not with --dry-run, which writes only to this machine's disk"
+            raise UsageError(f"--cluster: {problem}")
+
+
+@dataclass(frozen=True)
+class TranslateClusterOptions(ClusterOptions):
+    """A cluster that translates many files."""
+
+    heading = "Hardware"
+
+    def check(self, given: Any) -> None:
+        """Refuse a cluster, as options are checked like this for one file."""
+        if self.cluster is not None:
+            problem = "translates many files; name a directory or a pattern with -i"
+            raise UsageError(f"translate: --cluster {problem}")

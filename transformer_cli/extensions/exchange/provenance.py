@@ -1,0 +1,31 @@
+"""What a run was imported from: import.json, which later runs take over from their ``init``."""
+
+import json
+from pathlib import Path
+
+from transformer_cli.base.compression import write_text
+from transformer_cli.base.files import read_json
+from transformer_cli.config.schema import Config
+
+IMPORT = "import.json"
+
+
+def record_import(run: Path, config: Config) -> None:
+    """Take over what the weights that a run starts from were imported from.
+
+    The run that they are taken from may be gone one day.
+    """
+    (run / IMPORT).unlink(missing_ok=True)
+    if config.init is not None and (imported := read_json(config.init / IMPORT)) is not None:
+        write_text(run / IMPORT, json.dumps(imported, indent=1) + "\n")
+
+
+def find_import_source(run: Path) -> str | None:
+    """Return the name of the model that a run was imported from, or began with; None: neither.
+
+    It is the Hub's name with the commit, or a directory's name without its path, which is private.
+    """
+    match read_json(run / IMPORT):
+        case {"source": str() as source, "revision": revision}:
+            return f"{source} at commit {revision}" if revision else Path(source).name
+    return None

@@ -26,9 +26,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.debian_strings import PACKAGES, download, fetch_catalogs
-from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.extensions.corpora.opening import open_source
+from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.corpora.units import one_line
 
 OUT = Path("data/everyday")

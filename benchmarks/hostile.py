@@ -174,9 +174,9 @@ def fill_document(path: Path, text: str) -> None:
 
 def read_corpus(path: Path, text: str) -> None:
     """Read all pairs of a file."""
-    from transformer_cli.config.data_schema import SourceConfig
     from transformer_cli.extensions.constraints.terms_file import read_terms
     from transformer_cli.extensions.corpora.opening import open_source
+    from transformer_cli.extensions.corpora.settings import SourceConfig
 
     path.write_text(text, encoding="utf-8", newline="")
     with suppress(TransformerCliError):

@@ -9,9 +9,9 @@ import numpy as np
 
 from benchmarks.rounds import markdown_table
 from transformer_cli.base.workers import SerialExecutor
-from transformer_cli.config.data_schema import FilterName
 from transformer_cli.extensions.corpora.deciding import REASON, Filtering, decide, write_part
 from transformer_cli.extensions.corpora.rules import FILTER_NAMES
+from transformer_cli.extensions.corpora.settings import FilterName
 
 DEFAULTS: tuple[FilterName, ...] = ("blank", "duplicates")
 MILD: tuple[FilterName, ...] = tuple(name for name in FILTER_NAMES if name != "language_short")

@@ -139,8 +139,8 @@ def _file(form: str, pairs: int) -> Path:
 
 def ours(form: str, path: Path) -> Pairs:
     """Read as the program does."""
-    from transformer_cli.config.data_schema import SourceConfig
     from transformer_cli.extensions.corpora.opening import open_source
+    from transformer_cli.extensions.corpora.settings import SourceConfig
 
     columns = {"src_column": "de", "tgt_column": "en"}
     fields = {"src_field": "de", "tgt_field": "en"}

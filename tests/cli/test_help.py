@@ -304,15 +304,13 @@ def test_completion_for_a_shell_that_it_does_not_know() -> None:
 @pytest.mark.parametrize(
     ("command", "option", "instead"),
     [
-        ("train", "--lr", "--set training.schedule.peak="),
-        ("train", "--batch-size=32", "--set training.batch_tokens="),
         ("train", "--epochs", "--set training.epochs="),
+        ("train", "--peak=3", "--set training.schedule.peak="),
         ("train", "--seed", "--set seed="),
         ("vocab", "--vocab-size", "--set tokenizer.vocab_size="),
-        ("translate", "--num-beams", "--beam-size"),
     ],
 )
-def test_an_option_of_other_programs_is_answered_by_ours(
+def test_an_option_that_is_a_setting_is_answered_by_that(
     command: str, option: str, instead: str
 ) -> None:
     said = f"No such option: {option.partition('=')[0]}; use {instead} (see: "

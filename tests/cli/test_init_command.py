@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from cli.process import PATIENCE, assert_refused, run, start
-from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.shipped import shipped_configs
 from transformer_cli.config.yaml import list_base_files, load_config
 from transformer_cli.extensions.corpora.prepared import split_path
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
+from transformer_cli.extensions.corpora.settings import CorpusData
 
 ROOT = Path(__file__).parents[2]
 TOY = ROOT / "data" / "toy"

@@ -58,7 +58,9 @@ def test_sections_that_only_one_kind_has_are_told_leaf_by_leaf() -> None:
 def test_added_pairs_are_one_setting() -> None:
     pair = {"src": "/a", "tgt": "/b"}
     new = _config(data={"kind": "toy", "more": [pair]})
-    assert differences(_config(data={"kind": "toy"}), new) == [Difference("data.more", [], [pair])]
+    assert differences(_config(data={"kind": "toy"}), new) == [
+        Difference("data.more", None, [pair])
+    ]
 
 
 # --- of several -----------------------------------------------------------------------------------

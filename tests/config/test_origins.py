@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from transformer_cli.cli.config import annotate
 from transformer_cli.config.origins import (
     Origins,
     Written,
@@ -13,7 +14,7 @@ from transformer_cli.config.origins import (
     load_origins,
     trace_origins,
 )
-from transformer_cli.config.yaml import annotate, load_config, load_settings
+from transformer_cli.config.yaml import load_config, load_settings
 
 ROOT = """\
 data: {kind: copy}

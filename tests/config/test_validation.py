@@ -1,19 +1,17 @@
 """Breaches of the schema as one line that names key, place, what was found and what is wanted."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from transformer_cli.base.errors import ConfigError
-from transformer_cli.config import foreign
 from transformer_cli.config.data_schema import FilesData, ToyData
-from transformer_cli.config.schema import Config, ConstantSchedule
+from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import parse
-from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsConfig
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import dump_config, load_config
+from transformer_cli.extensions.corpora.settings import find_more
 
 _REQUIRED = "data: {kind: copy}\ntokenizer: {kind: words}\n"
 
@@ -166,7 +164,7 @@ def test_paths_of_inheritance_and_of_added_pairs_start_here() -> None:
     )
     assert config.init == Path.cwd() / "runs" / "a"
     assert isinstance(config.data, ToyData)
-    assert [(pair.src, pair.tgt) for pair in config.data.more] == [
+    assert [(pair.src, pair.tgt) for pair in find_more(config.data)] == [
         (Path.cwd() / "a", Path.home() / "b"),
         (Path("/c"), Path.cwd() / "d"),
     ]
@@ -298,60 +296,6 @@ def test_splits_have_files_on_all_systems(name: str, problem: str) -> None:
     assert refusal == f"x.yaml:9: data.test.{name}: {problem}; call it something else"
 
 
-def test_names_of_other_programs_lead_to_settings_that_there_are() -> None:
-    settings = _validate(_REQUIRED).model_dump()
-    sections = {
-        **settings,
-        "data": FilesData.model_fields,
-        "tokenizer": {**SentencePieceConfig.model_fields, **WordsConfig.model_fields},
-    }
-    schedule = {"schedule": ConstantSchedule.model_fields}
-    for name, key in foreign._KEYS.items():
-        node: Any = {**sections, "training": {**sections["training"], **schedule}}
-        for part in key.split("."):
-            assert part in node, f"{name}: {key}"
-            node = node[part]
-        assert foreign.our_key(name.upper().replace("_", "-")) == key
-        assert name != key.rpartition(".")[2] or name == "warmup"
-
-
-@pytest.mark.parametrize(
-    ("text", "hint"),
-    [
-        ("training: {lr: 3}", "training.lr: unknown key; did you mean 'training.schedule.peak'?"),
-        (
-            "training: {warmup_steps: 3}",
-            "training.warmup_steps: unknown key; did you mean 'training.schedule.warmup'?",
-        ),
-        (
-            "training: {max-epoch: 3}",
-            "training.max-epoch: unknown key; did you mean 'epochs'?",
-        ),
-        ("model: {layers: 3}", "model.layers: unknown key; did you mean 'num_encoder_layers'?"),
-        ("model: {nhead: 3}", "model.nhead: unknown key; did you mean 'num_heads'?"),
-        ("model: {hidden_size: 3}", "model.hidden_size: unknown key; did you mean 'd_model'?"),
-        ("decoding: {beam: 3}", "decoding.beam: unknown key; did you mean 'beam_size'?"),
-        (
-            "training: {schedule: {kind: constant, peak: 1, lr: 1}}",
-            "training.schedule.lr: unknown key for kind 'constant'; did you mean 'peak'?",
-        ),
-        # Noam's schedule has no such key.
-        (
-            "training: {schedule: {kind: noam, lr: 1}}",
-            "training.schedule.lr: unknown key for kind 'noam'; the keys are kind, factor, warmup",
-        ),
-        ("lr: 3", "lr: unknown key; did you mean 'training.schedule.peak'?"),
-    ],
-)
-def test_what_other_programs_call_it_is_translated(text: str, hint: str) -> None:
-    assert _refusal(_REQUIRED + text) == f"x.yaml:3: {hint}"
-
-
-def test_kinds_have_other_names_too() -> None:
-    refusal = _refusal("data: {kind: copy}\ntokenizer: {kind: bpe}\n")
-    assert refusal.endswith("found the text 'bpe'; did you mean 'sentencepiece'?")
-
-
 def test_the_first_line_is_told_and_the_others_follow() -> None:
     text = _REQUIRED + "training:\n  epochs: 0\nmodel:\n  d_modl: 3\nseed: x\n"
     with pytest.raises(ConfigError) as refusal:
@@ -470,8 +414,7 @@ def test_tying_needs_one_vocabulary(tokenizer: dict[str, object], is_one: bool) 
     ("setting", "hint"),
     [
         ("training: {max_step: 3}\n", "max_steps"),
-        ("model: {layers: 3}\n", "num_encoder_layers"),
-        ("training: {lr: 3}\n", "training.schedule.peak"),
+        ("training: {vocab_size: 3}\n", "tokenizer.vocab_size"),
         ("training: {schedule: {kind: bpe}}\n", None),
     ],
 )
@@ -531,7 +474,6 @@ def test_a_column_that_can_not_be_is_told_once(column: str) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("{mo: a.mo}", "data.sources[0].mo: unknown key; did you mean 'po'?"),
         *(
             (
                 name,

@@ -3,7 +3,8 @@
 import pytest
 
 from transformer_cli.base.errors import ConfigError
-from transformer_cli.config.setting_tree import find_place, parse, parse_scalar, values
+from transformer_cli.config.setting_tree import Node, find_place, parse, parse_scalar, values
+from transformer_cli.config.yaml import set_node
 
 
 def _refusal(text: str) -> str:
@@ -184,18 +185,13 @@ def test_a_colon_in_text_is_no_missing_space(text: str) -> None:
     parse(text, "x.yaml")
 
 
-def test_what_is_read_again_is_not_what_was_changed_meanwhile() -> None:
+def test_setting_a_value_leaves_the_tree_as_it_was() -> None:
     text = "a: {b: [1]}\nc: 2\n"
     first = parse(text, "x.yaml")
-    assert isinstance(first.value, dict)
-    first.value.pop("c")
-    inner = first.value["a"].value
-    assert isinstance(inner, dict)
-    assert isinstance(inner["b"].value, list)
-    inner["b"].value.clear()
-    again = parse(text, "x.yaml")
-    assert values(again) == {"a": {"b": [1]}, "c": 2}
-    assert again == parse("a: {b: [1]}\nc: 2\n", "x.yaml")
+    changed = set_node(first, ("a", "b"), Node(3, first.place))
+    changed = set_node(changed, ("d", "e"), Node(4, first.place))
+    assert values(changed) == {"a": {"b": 3}, "c": 2, "d": {"e": 4}}
+    assert values(parse(text, "x.yaml")) == values(first) == {"a": {"b": [1]}, "c": 2}
 
 
 def test_a_long_key_is_told_in_part() -> None:

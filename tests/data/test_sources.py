@@ -11,7 +11,6 @@ from transformer_cli.config.data_schema import (
     FilePair,
     FilesData,
     Multi30kData,
-    SourceConfig,
     ToyData,
 )
 from transformer_cli.config.shipped import shipped_directory
@@ -24,6 +23,7 @@ from transformer_cli.data.sources import (
     open_training_text,
     split_names,
 )
+from transformer_cli.extensions.corpora.settings import SourceConfig
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +113,7 @@ def test_each_split_has_its_own_files() -> None:
 
 def test_added_pairs_follow_the_training_text_and_are_no_part_of_its_split() -> None:
     added = [added_pair("e", "cinq\n\n", "cinco\n\n"), added_pair("f", "six\n", "seis\n")]
-    data = files_data().model_copy(update={"more": added})
+    data = files_data().with_added(more=added)
     assert list(open_training_text(data).pairs()) == [
         *(("un", "um"), ("", "")),
         *(("cinq", "cinco"), ("", "")),
@@ -127,7 +127,7 @@ def test_the_sum_is_another_one_whenever_any_pair_is() -> None:
     own = files_data()
 
     def sum_of(*added: SourceConfig) -> str:
-        return open_training_text(own.model_copy(update={"more": list(added)})).source_sha256()
+        return open_training_text(own.with_added(more=list(added))).source_sha256()
 
     one, other = added_pair("e", "cinq\n", "cinco\n"), added_pair("f", "six\n", "seis\n")
     sums = [sum_of(), sum_of(one), sum_of(other), sum_of(one, other), sum_of(other, one)]
@@ -147,7 +147,7 @@ def test_corpora_of_captions_take_added_pairs_too(
     monkeypatch.setattr(multi30k, "fetch", lambda *_: (own.src, own.tgt))
     files = ParallelFiles(own.src, own.tgt)
     monkeypatch.setattr(kinds.ToyKind, "open_split", lambda *_: files)
-    more = data.model_copy(update={"more": [added]})
+    more = data.with_added(more=[added])
     assert list(open_training_text(more).pairs()) == [("eins", "one"), ("zwei", "two")]
 
 

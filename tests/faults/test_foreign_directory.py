@@ -21,8 +21,8 @@ from transformer_cli.base.artifact import write_record
 from transformer_cli.base.errors import CorpusError, RunError
 from transformer_cli.base.files import check_no_links, read_small
 from transformer_cli.base.locations import open_regular
-from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.extensions.corpora.opening import open_source
+from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.experiments.distill import DistillDirectory
 from transformer_cli.extensions.experiments.groups import JobRecord
 from transformer_cli.extensions.experiments.sweep import SweepDirectory

@@ -18,8 +18,8 @@ from extensions.report.test_groups_page import compare, make_groups
 from transformer_cli.base.encodings import ENCODINGS
 from transformer_cli.base.errors import TransformerCliError, make_visible, shorten_middle
 from transformer_cli.cli.display import log, print_error, say, warn
-from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.extensions.corpora.opening import open_source
+from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.documents.sentences import cut_sentences
 from transformer_cli.extensions.report.groups_page import (
     EvaluatedSplit,

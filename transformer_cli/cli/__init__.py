@@ -36,7 +36,7 @@ from transformer_cli.cli.process import (
 )
 
 with lazy_imports():
-    from transformer_cli.config import foreign, setting_tree
+    from transformer_cli.config import setting_tree
 
 SPIN_COUNT = "3000"
 """Spins of a libgomp thread before it sleeps.
@@ -281,8 +281,7 @@ def _name_setting(error: typer.TyperException) -> str | None:
     name = option.lstrip("-").replace("-", "_")
     settings = list_settings()
     keys = [key for key in settings if key.endswith(f".{name}")]
-    setting = name if name in settings else keys[0] if len(keys) == 1 else None
-    key = setting or foreign.our_key(name)
+    key = name if name in settings else keys[0] if len(keys) == 1 else None
     here = {own for parameter in context.command.params for own in parameter.opts}
     same = "--" + (key or "").rpartition(".")[2].replace("_", "-")
     if key is None or not here & {same, "--set"}:

@@ -1,7 +1,7 @@
 """``transformer-cli config``: show and validate configuration files."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,8 +13,15 @@ from transformer_cli.cli.declaring import argument
 from transformer_cli.cli.display import log, print_error, say
 
 with lazy_imports():
-    from transformer_cli.config import json_schema, origins, yaml
+    from transformer_cli.config import differences, json_schema, origins, setting_tree, yaml
     from transformer_cli.runs import directory
+
+if TYPE_CHECKING:
+    from transformer_cli.config.origins import Origins, Written
+    from transformer_cli.config.schema import Config
+
+_WIDEST = 40
+"""Columns of a line that the comments next to it make room for; those of wider ones stand out."""
 
 config = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -59,7 +66,7 @@ def show(
             log(f"{run.path}: where its settings come from is not known (no {run.origins.name})")
     settings, newer = yaml.load_settings(file, set_ or [])
     traced = origins.trace_origins(newer, file, earlier)
-    say(yaml.annotate(settings, traced).removesuffix("\n"))
+    say(annotate(settings, traced).removesuffix("\n"))
 
 
 @config.command()
@@ -103,3 +110,34 @@ def schema() -> None:
       transformer-cli config schema > schema.json
     """
     typer.echo(json_schema.schema_text(), nl=False)
+
+
+def annotate(config: "Config", origins: "Origins") -> str:
+    """Return the YAML text of all settings, with each one's origin as a comment."""
+    text = yaml.dump_settings(config.dump_fully())
+    lines = text.splitlines()
+    root = setting_tree.parse(text, "")
+    comments = {}
+    for keys, value in setting_tree.iter_leaves(setting_tree.values(root)):
+        node = setting_tree.find_node(root, keys)
+        assert node is not None
+        comments[node.place.line - 1] = _comment(
+            value, *origins.get(setting_tree.join_keys(keys), ())
+        )
+    widths = [len(lines[number]) for number in comments]
+    column = max(width for width in widths if width <= _WIDEST)
+    for number, comment in comments.items():
+        lines[number] = f"{lines[number]:<{column}}  # {comment}"
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _comment(value: object, *history: "Written") -> str:
+    if not history:
+        return "default"
+    origin, *replaced = history
+    text = str(origin)
+    if replaced and replaced[0].value != value:
+        instead_of = setting_tree.shorten(differences.as_yaml(replaced[0].value))
+        text += f", instead of {instead_of} in {replaced[0]}"
+    # A file's name may have anything in it.
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import Section
 from transformer_cli.config.setting_tree import Keys, join_keys
 
 
@@ -15,6 +16,8 @@ class Difference:
     key: str
     old: object
     new: object
+    may_change: bool = field(default=False, compare=False)
+    may_differ: bool = field(default=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.key} was {as_yaml(self.old)}, now {as_yaml(self.new)}"
@@ -27,7 +30,13 @@ def as_yaml(value: object) -> str:
 
 def differences(old: Config, new: Config) -> list[Difference]:
     """Return the settings that differ, each by its dotted key, in the schema's order."""
-    return [Difference(key, *values) for key, values in differing_settings([old, new]).items()]
+    found = []
+    for keys, values in _differing([old, new]):
+        facts = {*_facts(old, keys), *_facts(new, keys)}
+        before, now = values
+        marks = "may_change" in facts, "may_differ" in facts
+        found.append(Difference(join_keys(keys), before, now, *marks))
+    return found
 
 
 def differing_settings(configs: Sequence[Config]) -> dict[str, list[object]]:
@@ -35,32 +44,30 @@ def differing_settings(configs: Sequence[Config]) -> dict[str, list[object]]:
 
     By the dotted key, in the schema's order; one a configuration, None if there is no such key.
     """
-    return dict(_below((), [config.model_dump(mode="json") for config in configs]))
+    return {join_keys(keys): values for keys, values in _differing(configs)}
 
 
-def _below(keys: Keys, values: list[object]) -> Iterator[tuple[str, list[object]]]:
+def _differing(configs: Sequence[Config]) -> Iterator[tuple[Keys, list[object]]]:
+    return _below((), [config.model_dump(mode="json") for config in configs])
+
+
+def _below(keys: Keys, values: list[object]) -> Iterator[tuple[Keys, list[object]]]:
     sections = [value for value in values if isinstance(value, dict)]
     if not sections:
         if any(value != values[0] for value in values):
-            yield join_keys(keys), values
+            yield keys, values
         return
     for name in dict.fromkeys(name for section in sections for name in section):
         below = [value.get(name) if isinstance(value, dict) else None for value in values]
         yield from _below((*keys, name), below)
 
 
-MAY_CHANGE = (
-    "data.test.",
-    "decoding.",
-    "training.epochs",
-    "training.max_steps",
-    "training.patience",
-    "training.keep_last",
-    "training.save_every",
-    "training.skip_nonfinite",
-    "training.accumulate",
-)
-"""Keys, or how they start, that weights do not depend on, apart from how long to go on.
-
-docs/configuration.md says what each change does.
-"""
+def _facts(config: Config, keys: Keys) -> Iterator[str]:
+    """Yield what the field of a setting, and those of the sections around it, are marked as."""
+    section: object = config
+    for key in keys:
+        if not isinstance(section, Section) or key not in type(section).model_fields:
+            return
+        extra = type(section).model_fields[str(key)].json_schema_extra
+        yield from extra if isinstance(extra, dict) else ()
+        section = getattr(section, str(key))

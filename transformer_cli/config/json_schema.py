@@ -12,6 +12,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import BASE
 
 Schema = dict[str, Any]
+_MARKS = ("may_change", "may_differ")
 BASE_MEANS = (
     "YAML file whose settings this one changes or adds to; its path starts from this file's "
     "directory. Sections are merged key by key, one of another kind and lists are replaced"
@@ -101,7 +102,7 @@ def _without_required(part: Any) -> Any:
     return {
         key: below if key == "items" else _without_required(below)
         for key, below in part.items()
-        if key != "required"
+        if key not in ("required", *_MARKS)
     }
 
 

@@ -1,18 +1,15 @@
 """Origins of settings: where each was written and what it replaced, kept in a run."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
-from pydantic_core import PydanticUndefined
+from pydantic import Field, TypeAdapter, ValidationError
 
 from transformer_cli.base.files import read_small
-from transformer_cli.config import setting_tree as tree
-from transformer_cli.config.schema import Config
 
 SET = "--set"  # the source of what the command line changes
 
@@ -42,26 +39,6 @@ class _Kept:
 
 
 _KEPT = TypeAdapter(_Kept)
-
-
-def origins_of(config: Config, root: tree.Node) -> Origins:
-    """Return the origin of each of the settings that ``root``, what they were made of, has."""
-    return {
-        tree.join_keys(keys): tuple(_history(node))
-        for keys, _ in tree.iter_leaves(config.model_dump(mode="json"))
-        if (node := tree.find_node(root, keys))
-    }
-
-
-def _history(latest: tree.Node) -> Iterator[Written]:
-    node: tree.Node | None = latest
-    while node is not None:
-        # The place of a --set is the whole of it, key and value.
-        source = node.place.source if node.place.line else SET
-        # What the command line has said before is of no more interest.
-        if node is latest or source != SET:
-            yield Written(tree.values(node), source, node.place.line)
-        node = node.replaced
 
 
 def dump_origins(origins: Origins, config_text: str) -> str:
@@ -101,46 +78,3 @@ def _trace(
             latest = replace(earlier[0], value=written.value)
             traced += [one for one in (latest, *earlier[1:]) if not traced or one.source != SET]
     return tuple(traced)
-
-
-class Setting(NamedTuple):
-    """A setting that is not as it would be if nobody had said anything."""
-
-    key: str
-    value: object
-    instead_of: object  # its value in the base, or else by default
-    required: bool  # there is neither
-    origin: str | None  # where it was written; None: that is not known
-    base: str | None  # where the other value was; None also for a default
-
-
-def chosen_settings(config: Config, origins: Origins) -> list[Setting]:
-    """Return the settings that differ from a base or from the default, in the schema's order."""
-    chosen = []
-    for keys, value in tree.iter_leaves(config.model_dump(mode="json")):
-        key, default = tree.join_keys(keys), _default(config, keys)
-        origin, *earlier = origins.get(key, ()) or (None,)
-        # A file may say again what its base says.
-        base = next((one for one in earlier if one and one.value != value), None)
-        required = default is PydanticUndefined and base is None
-        instead_of = base.value if base else None if required else default
-        if required or value != instead_of:
-            where = (str(origin) if origin else None, str(base) if base else None)
-            chosen.append(Setting(key, value, instead_of, required, *where))
-    return chosen
-
-
-def _default(section: object, keys: tree.Keys) -> object:
-    """Return a setting's default as YAML has it; PydanticUndefined if it has none."""
-    default: object = None
-    for key in keys:
-        if isinstance(section, BaseModel):
-            if isinstance(default, type(section)):
-                default = getattr(default, str(key))
-            else:
-                field = type(section).model_fields[str(key)]
-                default = field.get_default(call_default_factory=True)
-            section = getattr(section, str(key))
-        elif isinstance(section, dict):
-            section = section[key]
-    return list(default) if isinstance(default, tuple) else default

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, PositiveFloat, model_validator
 
 from transformer_cli.base.metrics import SelectName, TokenizerName
 from transformer_cli.config.choices import HIGHEST_PENALTY, LARGEST_BEAM, MOST_BATCH_TOKENS
-from transformer_cli.config.data_schema import DataConfig, tag_names
+from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.sections import (
     Count,
     CountOrZero,
@@ -140,13 +140,13 @@ ScheduleConfig = Annotated[
 class TrainingConfig(Section):
     """Optimization, validation and checkpoints."""
 
-    epochs: Count = setting(10, "passes over the training text")
+    epochs: Count = setting(10, "passes over the training text", may_change=True)
     max_steps: Count | None = setting(
-        None, "maximum optimizer steps, if the epochs do not end first"
+        None, "maximum optimizer steps, if the epochs do not end first", may_change=True
     )
     batch_tokens: Count = setting(4096, "maximum tokens per side in a batch, padding included")
     accumulate: Count = setting(
-        1, "batches per optimizer step, on each process (gradient accumulation)"
+        1, "batches per optimizer step, on each process (gradient accumulation)", may_change=True
     )
     max_length: Count = setting(256, "maximum tokens per side; longer training pairs are left out")
     freeze: Annotated[
@@ -206,14 +206,20 @@ class TrainingConfig(Section):
         0,
         "maximum steps that may be skipped in a whole training because the loss or "
         "gradient is not finite; one more is an error",
+        may_change=True,
     )
     validate_every: Count | None = setting(
         None, "optimizer steps between validations; null: once an epoch"
     )
     save_every: Count | None = setting(
-        None, "optimizer steps between checkpoints; null: at validations only"
+        None,
+        "optimizer steps between checkpoints; null: at validations only",
+        may_change=True,
+        may_differ=True,
     )
-    keep_last: Count = setting(2, "newest checkpoints to keep, beside the best one")
+    keep_last: Count = setting(
+        2, "newest checkpoints to keep, beside the best one", may_change=True, may_differ=True
+    )
     select: SelectName | None = setting(
         None,
         "what the best checkpoint is chosen by, and patience counts: validation BLEU "
@@ -221,7 +227,9 @@ class TrainingConfig(Section):
         "no spaces between words, else bleu",
     )
     patience: Count | None = setting(
-        None, "stop after this many validations without a better score (select); null: never"
+        None,
+        "stop after this many validations without a better score (select); null: never",
+        may_change=True,
     )
 
     @property
@@ -264,7 +272,7 @@ class Config(Section):
     """A whole experiment."""
 
     seed: Annotated[int, Field(ge=0, lt=2**31)] = setting(
-        1, "seed of weights, batches, dropout and sampled subwords"
+        1, "seed of weights, batches, dropout and sampled subwords", may_differ=True
     )
     init: FilePath | None = setting(
         None,
@@ -275,7 +283,7 @@ class Config(Section):
     tokenizer: TokenizerConfig
     model: ModelConfig = ModelConfig()
     training: TrainingConfig = TrainingConfig()
-    decoding: DecodingConfig = DecodingConfig()
+    decoding: DecodingConfig = setting(DecodingConfig(), None, may_change=True)
     evaluation: EvaluationConfig = EvaluationConfig()
 
     @model_validator(mode="after")
@@ -320,7 +328,7 @@ class Config(Section):
                     f"training.{key}: needs merges to leave out (tokenizer.kind sentencepiece "
                     "with model_type: bpe); leave it at 0"
                 )
-        if self.training.concatenate and (self.tokenizer.protect or tag_names(self.data)):
+        if self.training.concatenate and self.tokenizer.protect:
             raise ValueError(
                 "training.concatenate: tags (tag) and placeholders (protect) belong to one line, "
                 "not to several, one behind another; leave it at 0, or leave them out"

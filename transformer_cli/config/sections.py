@@ -17,7 +17,9 @@ do not have the key.
 """
 
 import os.path
+import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, get_args
@@ -55,9 +57,22 @@ Language = Annotated[
 ]
 
 
-def setting(default: Any, description: str) -> Any:
-    """Return the field of a setting that need not be given."""
-    return Field(default, description=description)
+def setting(
+    default: Any, description: str | None, *, may_change: bool = False, may_differ: bool = False
+) -> Any:
+    """Return the field of a setting that need not be given.
+
+    Args:
+        default: its value then.
+        description: what it is and its unit; a section has its docstring instead.
+        may_change: weights do not depend on it, apart from how long training goes on, so a
+            training can be resumed with another value. docs/configuration.md says what it does.
+        may_differ: runs that differ in nothing else are of one group, of which ``compare`` gives
+            a mean.
+    """
+    facts = {"may_change": may_change, "may_differ": may_differ}
+    given: Any = {name: True for name, value in facts.items() if value} or None
+    return Field(default, description=description, json_schema_extra=given)
 
 
 class Section(BaseModel):
@@ -81,6 +96,24 @@ class Section(BaseModel):
         unused = {key for key in added if getattr(made, key) == fields[key].get_default()}
         rest = {key: value for key, value in values.items() if key not in unused}
         return cls.model_validate(rest) if unused else made
+
+    def with_added(self, **values: Any) -> Self:
+        """Return the section with other values of keys that extensions add."""
+        given = {key: getattr(self, key) for key in self.model_fields_set}
+        return type(self).model_validate({**given, **values})
+
+    def dump_fully(self) -> dict[str, Any]:
+        """Return all settings as YAML has them, with the keys that installed extensions add."""
+        given = {key: getattr(self, key) for key in self.model_fields_set}
+        whole = extend_fully(type(self)).model_validate(given)
+        dumped = whole.model_dump(mode="json")
+        below = {key: value for key, value in whole if isinstance(value, Section)}
+        return dumped | {key: section.dump_fully() for key, section in below.items()}
+
+    @classmethod
+    def advise(cls, value: object) -> str:
+        """Return what an error adds about a value that is no section, as in '; write …'."""
+        return ""
 
     def check_with(self, config: Any) -> None:
         """Raise ValueError, which begins with a dotted key, if ``config`` does not fit the section.
@@ -190,6 +223,36 @@ class Kinds:
         return {"oneOf": [handler(schema) for schema in schemas]}
 
 
+def expected(what: str) -> PydanticCustomError:
+    """Return the error that a value is not ``what`` a setting takes."""
+    return PydanticCustomError("expected", "expected {what}", {"what": what})
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Annotates text that a regular expression matches, and says in words what that is."""
+
+    pattern: str
+    words: str
+
+    def _check(self, value: str) -> str:
+        if re.fullmatch(self.pattern, value):
+            return value
+        raise expected(self.words)
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Check text by the whole pattern."""
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Add the pattern."""
+        return {**handler(schema), "pattern": self.pattern}
+
+
 def _read_path(value: object, as_path: Callable[[object], Path]) -> Path:
     if isinstance(value, str):
         try:
@@ -197,7 +260,7 @@ def _read_path(value: object, as_path: Callable[[object], Path]) -> Path:
                 return path
         except ValueError as error:
             # Not a ValueError, beside which the value would be shown, with its credentials.
-            raise PydanticCustomError("url", "{problem}", {"problem": str(error)}) from None
+            raise PydanticCustomError("refused", "{problem}", {"problem": str(error)}) from None
     path = as_path(value)
     if is_url(path):
         return path

@@ -57,9 +57,12 @@ class Place:
         return f"{self.source}:{self.line}" if self.line else self.source
 
 
-@dataclass
+@dataclass(frozen=True)
 class Node:
-    """A value, the place of its key (of itself, in a list), and the node that it replaced."""
+    """A value, the place of its key (of itself, in a list), and the node that it replaced.
+
+    Nodes are shared: nobody changes the lists and mappings in them.
+    """
 
     value: "Value"
     place: Place
@@ -76,25 +79,12 @@ def parse_scalar(text: str) -> Scalar:
     return float(text) if _NUMBER.fullmatch(text) else _WORDS.get(text, text)
 
 
+@lru_cache(maxsize=8)  # evaluate reads a run's settings eight times, a tenth of its time
 def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> Node:
     """Read one YAML document, below the path ``keys``; a stream without one holds null.
 
     Places are lines of ``source``; without ``has_lines``, the whole of it.
     """
-    return _copy(_parse(text, source, keys, has_lines))  # whose owner may change it
-
-
-def _copy(node: Node) -> Node:
-    value = node.value
-    if isinstance(value, dict):
-        value = {key: _copy(each) for key, each in value.items()}
-    elif isinstance(value, list):
-        value = [_copy(each) for each in value]
-    return Node(value, node.place)
-
-
-@lru_cache(maxsize=8)  # evaluate reads a run's settings eight times, a tenth of its time
-def _parse(text: str, source: str, keys: Keys, has_lines: bool) -> Node:
     line = 0
     try:
         reader = _Reader(text, source, keys, has_lines)

@@ -1,8 +1,7 @@
-"""The configurations and the toy text that travel with the program."""
+"""The files that travel with the program: configurations, their schema and the toy text."""
 
 import json
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -35,119 +34,6 @@ def shipped_configs() -> dict[str, str]:
         for name, text in texts.items()
         if "\ninit:" not in text
     }
-
-
-def copy_shipped(name: str, target: Path) -> None:
-    """Copy a shipped configuration, its bases, the schema and, for the toy captions, their text."""
-    # Here, since the shell's completion of settings imports this module at each press of a key.
-    from transformer_cli.config.data_schema import ToyData
-    from transformer_cli.config.yaml import list_base_files, load_config
-
-    directory = shipped_directory()
-    config = directory / "configs" / f"{name}.yaml"
-    paths = [*list_base_files(config), directory / SCHEMA]
-    if isinstance(load_config(config).data, ToyData):
-        paths += (directory / TOY).glob("*.[de][en]")
-    for path in paths:
-        copy = target / path.relative_to(directory)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copy)
-
-
-_HEAD = """\
-# yaml-language-server: $schema=schema.json
-# {what}, {src_lang} to {tgt_lang}: {pairs:,} pairs.
-# Paths start from the directory that a command is run in. Editors complete keys by schema.json;
-# `transformer-cli config show` prints every setting with its default.
-data:
-  kind: corpus           # of one source or several, of many formats
-  src_lang: {src_lang}
-  tgt_lang: {tgt_lang}
-  sources:
-    - {train}
-"""
-_SPLIT = """\
-  # Drawn by pair: no sentence of them is trained on, on either side.
-  split: {{val: {val}, test: {test}{near}}}
-"""
-_MODEL = """
-tokenizer:
-  kind: sentencepiece    # subwords, learned from the training text
-  vocab_size: {vocab_size}
-
-{about}model:
-  d_model: {d_model}
-  num_heads: {num_heads}
-  d_ff: {d_ff}
-  num_encoder_layers: {layers}
-  num_decoder_layers: {layers}
-  dropout: {dropout}
-  tying: all             # both languages share one vocabulary
-
-training:
-  epochs: {epochs}
-  batch_tokens: {batch_tokens}     # tokens a side in a step
-  schedule: {{{schedule}}}
-"""
-_SMALL: dict[str, object] = {
-    "vocab_size": "{}        # too large a value for the text is an error",
-    "about": "# A small model, because the text is: larger ones would learn it by heart.\n",
-    **{"d_model": 128, "num_heads": 4, "d_ff": 256, "layers": 2, "dropout": "0.1"},
-    **{"epochs": 20, "batch_tokens": 2048, "schedule": "kind: linear, peak: 3e-3, warmup: 100"},
-}
-_MEDIUM: dict[str, object] = {
-    **{"vocab_size": 8000, "about": "", "d_model": 256, "num_heads": 4, "d_ff": 1024, "layers": 3},
-    "dropout": "0.2           # 0.1 for more text, 0.3 for less",
-    **{"epochs": 8, "batch_tokens": 2560, "schedule": "kind: linear, peak: 2e-3, warmup: 300"},
-}
-_LARGE: dict[str, object] = {
-    "vocab_size": 32000,
-    "about": '# The base model of "Attention Is All You Need": a size for a GPU.\n',
-    **{"d_model": 512, "num_heads": 8, "d_ff": 2048, "layers": 6, "dropout": "0.1"},
-    **{"epochs": 10, "batch_tokens": 4096, "schedule": "kind: noam, factor: 2.0, warmup: 4000"},
-}
-_NO_TEST = """\
-  # Text to score the finished model on, that neither training nor validation sees:
-  # test:
-  #   test: {src: FILE, tgt: FILE}
-"""
-
-
-def fill_template(
-    what: str,
-    languages: tuple[str, str],
-    pairs: int,
-    sources: Mapping[str, str],
-    held_out: Mapping[str, int],
-    has_families: bool = False,
-) -> str:
-    """Return the YAML text of an experiment on ``pairs`` pairs of the source to train on.
-
-    ``sources`` are those of ``train``, and of ``val`` and ``test`` if there are any; ``held_out``,
-    how many pairs are to be drawn from ``train`` for ``val`` and ``test``; ``has_families``,
-    whether it has so many near-copies that drawn pairs flatter.
-    """
-    src_lang, tgt_lang = languages
-    trained = pairs - sum(held_out.values())
-    size = _SMALL if trained < 20_000 else _MEDIUM if trained < 500_000 else _LARGE
-    head = _HEAD.format(
-        what=what, src_lang=src_lang, tgt_lang=tgt_lang, pairs=pairs, train=sources["train"]
-    )
-    val = f"  val: {sources['val']}\n" if "val" in sources else ""
-    near = ", near: apart" * has_families
-    split = _SPLIT.format(**{"test": 0, **held_out}, near=near) if held_out else ""
-    test = f"  test:\n    test: {sources['test']}\n" if "test" in sources else ""
-    if not test and "test" not in held_out:
-        test = _NO_TEST
-    vocab_size = str(size["vocab_size"]).format(max(500, trained // 500 * 100))
-    return f"{head}{val}{split}{test}{_MODEL.format(**{**size, 'vocab_size': vocab_size})}"
-
-
-def quote_path(path: Path) -> str:
-    """Return a path as YAML has it."""
-    name = path.as_posix()
-    # JSON's strings are YAML's as well, but for line ends of Unicode, which YAML folds.
-    return json.dumps(name, ensure_ascii=not name.isprintable())
 
 
 def iter_settings() -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,11 +1,8 @@
 """A tree of values as a Config, and pydantic's errors as one line that names key and place."""
 
-import os.path
 import re
 from collections.abc import Collection
-from difflib import get_close_matches
 from operator import itemgetter
-from pathlib import Path
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
@@ -15,13 +12,6 @@ from pydantic_core import ErrorDetails
 
 from transformer_cli.base.errors import ConfigError, did_you_mean
 from transformer_cli.config import setting_tree as tree
-from transformer_cli.config.data_schema import (
-    TAG_PATTERN,
-    TWO_NAMES,
-    SourceConfig,
-    describe_source,
-)
-from transformer_cli.config.foreign import our_key, our_kind
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Kinds, Section, extend_fully, list_added
 from transformer_cli.config.shipped import iter_settings
@@ -31,8 +21,8 @@ S = TypeVar("S", bound=Section)
 _MAX_KEYS_LISTED = 9
 _MAX_OTHER_ERRORS = 20
 
-# What the schema expects, by the type of the error, pydantic's or ours. Only language codes and
-# tags have patterns.
+# What the schema expects, by the type of the error, pydantic's or ours. Only language codes have
+# patterns.
 _EXPECTED = {
     "int_type": "a whole number",
     "float_type": "a number",
@@ -46,8 +36,7 @@ _EXPECTED = {
     "less_than": "less than {lt}",
     "less_than_equal": "at most {le}",
     "literal_error": "{expected}",
-    "column": "the number of a column, from 1, or its name",
-    "encoding": "an encoding such as cp1252 or utf-16",
+    "expected": "{what}",
     "too_long": "a list of {max_length}",
     "too_short": "a list of at least {min_length}",
     **dict.fromkeys(("list_type", "tuple_type"), "a list"),
@@ -59,8 +48,6 @@ _EXPECTED = {
 }
 # What the schema's own validators say: a key, and what is wrong with it.
 _VALIDATORS_MESSAGE = re.compile(r"([a-z_[].*?): (.*)", re.DOTALL)
-# Similarity, from 0 to 1, from which a key counts as a typo of another.
-_TYPO_SIMILARITY = 0.8
 
 
 def validate_as(schema: type[S], root: tree.Node) -> S:
@@ -104,7 +91,7 @@ def _explain(schema: type[Section], error: ErrorDetails, values: Any) -> tuple[t
         case "union_tag_invalid":
             kinds, kind = wanted.names(), error["input"]["kind"]
             text = f"expected {_join_with_or(kinds)}, found {tree.describe_value(kind)}"
-            hint = did_you_mean(kind, kinds, our_kind(str(kind), kinds))
+            hint = did_you_mean(kind, kinds)
             return (*keys, "kind"), f"{text}; {hint}" if hint else text
         case "value_error":
             message = _VALIDATORS_MESSAGE.fullmatch(str(context["error"]))
@@ -112,18 +99,11 @@ def _explain(schema: type[Section], error: ErrorDetails, values: Any) -> tuple[t
             below = re.findall(r"\[\d+\]|[^.[\]]+", message[1])
             steps = (int(key[1:-1]) if key.startswith("[") else key for key in below)
             return (*keys, *steps), message[2]
-        case "url":
+        case "refused":
             return keys, error["msg"]
-        case "string_pattern_mismatch" if context["pattern"] == TAG_PATTERN:
-            return keys, f"expected at most 32 letters, digits, - and _, found {found}"
-        case "string_pattern_mismatch" if context["pattern"] == TWO_NAMES:
-            known = {"opus": "CORPUS/VERSION, as transformer-cli init --from opus lists them"}
-            return keys, f"expected {known.get(str(keys[-1]), 'OWNER/NAME')}, found {found}"
         case name if name in _EXPECTED:
             text = f"expected {_EXPECTED[name].format(**context)}, found {found}"
-            if wanted is SourceConfig and isinstance(error["input"], str):
-                text += f"; write {describe_source(error['input'])}"
-            return keys, text
+            return keys, text + (wanted.advise(error["input"]) if _is_section(wanted) else "")
         case _:
             return keys, f"{error['msg']}, found {found}"
 
@@ -136,33 +116,16 @@ def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -
     place = tree.join_keys(keys[:-1])
     settings = {key for key, _ in iter_settings()} if is_config else set()
     own = [key for key in settings if key.endswith(f".{name}")]
-    # Ours, in another section; those of data are of some of its kinds only.
+    # A key of another section; those of data are of some of its kinds only.
     is_elsewhere = len(own) == 1 and own[0] != f"{place}.{name}"
-    if is_elsewhere and not (place.startswith("data") and own[0].startswith("data.")):
-        known: str | None = own[0]
-    else:
-        ours = our_key(name) if is_config else None
-        known = _key_in_other_tools(name, place, allowed, ours)
+    is_other_kinds = place.startswith("data") and is_elsewhere and own[0].startswith("data.")
+    known = own[0] if is_elsewhere and not is_other_kinds else None
     text = "unknown key"
     if "kind" in allowed:
         text += f" for kind {_join_with_or(get_args(section.model_fields['kind'].annotation))}"
     listed = f"the keys are {', '.join(allowed)}" if len(allowed) <= _MAX_KEYS_LISTED else None
     hint = did_you_mean(name, allowed, known) or listed
     return f"{text}; {hint}" if hint else text
-
-
-def _key_in_other_tools(
-    name: str, section: str, allowed: Collection[str], ours: str | None
-) -> str | None:
-    """Return our key if others call it ``name``: bare in its section, else in full."""
-    for other, key in (("type", "kind"), ("mo", "po")):
-        if name == other and key in allowed:
-            return key
-    above, _, key = (ours or "").rpartition(".")
-    if above == section:
-        return key if key in allowed else None
-    # A typo of a key of this section is likelier than a key of another section.
-    return None if get_close_matches(name, allowed, cutoff=_TYPO_SIMILARITY) else ours
 
 
 def _explain_missing(section: Any, key: str) -> str:
@@ -178,23 +141,6 @@ def _explain_missing(section: Any, key: str) -> str:
 def _join_with_or(choices: Collection[str]) -> str:
     *others, last = (f"'{choice}'" for choice in choices)
     return f"{', '.join(others)} or {last}" if others else last
-
-
-def check_paths(config: Config, root: tree.Node) -> None:
-    """Make sure that no path was meant to start from the directory of the file it is written in.
-
-    ``base`` starts there, and all others where the command is run.
-    """
-    for keys, path in tree.iter_leaves(config.model_dump(), into_lists=True):
-        node = tree.find_node(root, keys) if isinstance(path, Path) else None
-        if node is None or not node.place.line or not isinstance(node.value, str):
-            continue
-        beside = Path(node.place.source).parent / node.value
-        # Not Path.exists, which raises where a name is too long.
-        if not os.path.exists(str(path)) and os.path.exists(beside):  # noqa: PTH110
-            start = "as paths start from the directory that the command is run in"
-            problem = f"there is no {path}, {start}; did you mean {beside}?"
-            raise tree.setting_error(node.place, keys, problem)
 
 
 def _find_type(schema: type[Section], keys: tree.Keys, values: Any) -> Any:

@@ -15,17 +15,14 @@ import yaml
 from transformer_cli.base.errors import ConfigError, find_similar
 from transformer_cli.base.files import read_small
 from transformer_cli.config import setting_tree as tree
-from transformer_cli.config.differences import as_yaml
-from transformer_cli.config.origins import SET, Origins, Written, origins_of
+from transformer_cli.config.origins import SET, Origins, Written
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import LEARNING, MODEL_KEYS
-from transformer_cli.config.validation import check_paths, validate_as
+from transformer_cli.config.validation import validate_as
 
 MAX_YAML_BYTES = 1 << 20
 """A hundred times our longest files; YAML of this size takes seconds to parse."""
 _ITEM = re.compile(r"\w+\[\d+\]")
-_WIDEST = 40
-"""Columns of a line that the comments beside it make room for; those of wider ones stand out."""
 
 
 def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
@@ -39,18 +36,13 @@ def load_settings(path: Path, overrides: Sequence[str] = ()) -> tuple[Config, Or
     ``overrides`` are KEY=VALUE each, VALUE in YAML; they may add keys and replace sections. With
     the settings comes where those that are no defaults were written.
     """
-    root = read_settings(path)
-    for override in overrides:
-        _apply(override, root)
+    root = reduce(_override, overrides, read_settings(path))
     config = check_settings(root)
-    return config, origins_of(config, root)
-
-
-def check_settings(root: tree.Node) -> Config:
-    """Return a tree as a ``Config``, and check that the paths in it are there."""
-    config = validate_as(Config, root)
-    check_paths(config, root)
-    return config
+    origins = {}
+    for keys, _ in tree.iter_leaves(config.model_dump(mode="json")):
+        if node := tree.find_node(root, keys):
+            origins[tree.join_keys(keys)] = tuple(_history(node))
+    return config, origins
 
 
 def read_settings(path: Path) -> tree.Node:
@@ -64,6 +56,38 @@ def list_base_files(path: Path) -> list[Path]:
     return [file for file, _ in _read_chain(path)]
 
 
+def check_settings(root: tree.Node) -> Config:
+    """Return a tree as a ``Config``, and check that the paths in it are there.
+
+    ``base`` starts from the directory of the file that it is written in, and all other paths from
+    where the command is run. Who mixes them up is told so.
+    """
+    config = validate_as(Config, root)
+    for keys, path in tree.iter_leaves(config.model_dump(), into_lists=True):
+        node = tree.find_node(root, keys) if isinstance(path, Path) else None
+        if node is None or not node.place.line or not isinstance(node.value, str):
+            continue
+        beside = Path(node.place.source).parent / node.value
+        # Not Path.exists, which raises where a name is too long.
+        if not os.path.exists(str(path)) and os.path.exists(beside):  # noqa: PTH110
+            start = "as paths start from the directory that the command is run in"
+            problem = f"there is no {path}, {start}; did you mean {beside}?"
+            raise tree.setting_error(node.place, keys, problem)
+    return config
+
+
+def _history(latest: tree.Node) -> Iterator[Written]:
+    """Yield where a setting's value was written, and the values that it replaced."""
+    node: tree.Node | None = latest
+    while node is not None:
+        # The place of a --set is the whole of it, key and value.
+        source = node.place.source if node.place.line else SET
+        # What the command line has said before is of no more interest.
+        if node is latest or source != SET:
+            yield Written(tree.values(node), source, node.place.line)
+        node = node.replaced
+
+
 def _read_chain(path: Path) -> Iterator[tuple[Path, tree.Node]]:
     """Read a file, its base, and so on; the trees have no key ``base`` left."""
     file: Path | None = path
@@ -71,10 +95,11 @@ def _read_chain(path: Path) -> Iterator[tuple[Path, tree.Node]]:
     while file is not None:
         settings = read_mapping(file, "data and tokenizer")
         assert isinstance(settings.value, dict)
-        node = settings.value.pop(tree.BASE, None)
+        entries = dict(settings.value)
+        node = entries.pop(tree.BASE, None)
         seen.add(file.resolve())
         base = _find_base(file, node, seen) if node else None
-        yield file, settings
+        yield file, tree.Node(entries, settings.place)
         file = base
 
 
@@ -169,7 +194,8 @@ def merge(old: tree.Node, new: tree.Node, keeps_rest: bool = True) -> tree.Node:
     return tree.Node(entries, new.place)
 
 
-def _apply(override: str, root: tree.Node) -> None:
+def _override(root: tree.Node, override: str) -> tree.Node:
+    """Return the settings as the command line changes them, by KEY=VALUE."""
     place = tree.Place(f"{SET} {' '.join(override.split())}")
     dotted_key, equals, text = override.partition("=")
     keys = tuple(dotted_key.split("."))
@@ -182,27 +208,32 @@ def _apply(override: str, root: tree.Node) -> None:
         problem = "only a file has one; write one with this base and the changes"
         raise tree.setting_error(place, keys, problem)
     value = tree.parse(text, place.source, keys, has_lines=False).value
-    set_node(root, keys, tree.Node(value, place))
+    return set_node(root, keys, tree.Node(value, place))
 
 
-def set_node(root: tree.Node, keys: tuple[str, ...], new: tree.Node) -> None:
-    """Put a setting, or a section, at a path: in the place of another one or of none."""
-    section = root
-    for depth, key in enumerate(keys, start=1):
-        entries = section.value
-        if not isinstance(entries, dict):
-            problem = f"is {tree.describe_value(entries)} and has no keys to set"
-            raise tree.setting_error(new.place, keys[: depth - 1], problem)
-        if depth < len(keys):
-            section = entries.setdefault(key, tree.Node({}, new.place))
-        else:
-            old = entries.get(key)
-            entries[key] = merge(old, new, keeps_rest=False) if old else new
+def set_node(root: tree.Node, keys: Sequence[str], new: tree.Node, depth: int = 0) -> tree.Node:
+    """Return the settings with ``new`` at a path, in the place of a setting, a section or none."""
+    if not isinstance(root.value, dict):
+        problem = f"is {tree.describe_value(root.value)} and has no keys to set"
+        raise tree.setting_error(new.place, tuple(keys[:depth]), problem)
+    key, old = keys[depth], root.value.get(keys[depth])
+    if depth + 1 < len(keys):
+        new = set_node(old or tree.Node({}, new.place), keys, new, depth + 1)
+    elif old is not None:
+        new = merge(old, new, keeps_rest=False)
+    return tree.Node({**root.value, key: new}, root.place, root.replaced)
 
 
 def dump_config(config: Config) -> str:
-    """Return the YAML text of a configuration: every key in the schema's order."""
-    settings = config.model_dump(mode="json")
+    """Return the YAML text that a run records: every key but those that extensions add.
+
+    Of these, only the ones that are not at their defaults.
+    """
+    return dump_settings(config.model_dump(mode="json"))
+
+
+def dump_settings(settings: object) -> str:
+    """Return the YAML text of a mapping, which is read as the same values again."""
     return yaml.dump(settings, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
 
 
@@ -216,34 +247,6 @@ def is_resolved(path: Path) -> bool:
     sections = {line for line in written if re.fullmatch(r"\w+:", line)}
     remaining = iter(written)
     return sections <= set(lines) and all(line in remaining for line in lines)
-
-
-def annotate(config: Config, origins: Origins) -> str:
-    """Return the YAML text of a configuration, with each setting's origin as a comment."""
-    text = dump_config(config)
-    lines = text.splitlines()
-    root = tree.parse(text, "")
-    comments = {}
-    for keys, value in tree.iter_leaves(tree.values(root)):
-        node = tree.find_node(root, keys)
-        assert node is not None
-        comments[node.place.line - 1] = _comment(value, *origins.get(tree.join_keys(keys), ()))
-    widths = [len(lines[number]) for number in comments]
-    column = max(width for width in widths if width <= _WIDEST)
-    for number, comment in comments.items():
-        lines[number] = f"{lines[number]:<{column}}  # {comment}"
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _comment(value: object, *history: Written) -> str:
-    if not history:
-        return "default"
-    origin, *replaced = history
-    text = str(origin)
-    if replaced and replaced[0].value != value:
-        text += f", instead of {tree.shorten(as_yaml(replaced[0].value))} in {replaced[0]}"
-    # A file's name may have anything in it.
-    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -14,13 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.locations import find_files, is_here
-from transformer_cli.config.data_schema import (
-    CopyData,
-    DataSection,
-    FilePair,
-    FilesData,
-    ToyData,
-)
+from transformer_cli.config.data_schema import CopyData, DataSection, FilePair, FilesData, ToyData
 from transformer_cli.config.shipped import TOY, shipped_directory
 from transformer_cli.data.corpus import PairProgress, ParallelFiles, ParallelText
 

@@ -24,7 +24,7 @@ from transformer_cli.base.files import read_json, read_small
 from transformer_cli.base.locations import exists, fetched_from, find_files, text_path
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
 from transformer_cli.config.data_schema import DataConfig
-from transformer_cli.config.differences import MAY_CHANGE, Difference, as_yaml, differences
+from transformer_cli.config.differences import Difference, as_yaml, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
@@ -272,8 +272,7 @@ def is_data_outdated(run: RunDirectory, config: Config) -> bool:
 def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:
     """Return the differences in settings that may not change on resuming."""
     differing = differences(run.load_config(), config)
-    changed = (diff for diff in differing if not diff.key.startswith(MAY_CHANGE))
-    return [diff for diff in changed if not _adds_sums(diff)]
+    return [diff for diff in differing if not (diff.may_change or _adds_sums(diff))]
 
 
 def _adds_sums(difference: Difference) -> bool:

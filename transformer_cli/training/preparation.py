@@ -14,7 +14,6 @@ from transformer_cli.base.errors import ConfigError, CorpusError, RunError
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.base.writing import whole_directory
-from transformer_cli.config.data_schema import tag_names
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
 from transformer_cli.data.sources import open_kind, open_training_text
@@ -32,6 +31,7 @@ from transformer_cli.data.token_arrays import EncodedText, Mix, encode_text
 from transformer_cli.data.training_text import MIN_PAIRS_FOR_WORKERS, StreamedText
 from transformer_cli.extensions.constraints.inline_terms import InlineTerms, Lexicon, sample_pairs
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
+from transformer_cli.extensions.corpora.settings import tag_names
 from transformer_cli.model.transformer import build_model, load_weights
 from transformer_cli.runs import initialize
 from transformer_cli.runs.checkpoint import list_checkpoints

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.extensions.checks.findings import find_filter_effects
 from transformer_cli.extensions.corpora.rules import FILTER_NAMES
+from transformer_cli.extensions.corpora.settings import CorpusData
 
 PAIRS = [
     *((f"Das ist ein Satz mit der Nummer {n}.", f"This is sentence number {n}.") for n in range(9)),

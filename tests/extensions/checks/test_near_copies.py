@@ -8,7 +8,6 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.base.workers import open_pool
-from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.extensions.checks import near_copies
 from transformer_cli.extensions.checks.near_copies import (
     NEAR,
@@ -20,6 +19,7 @@ from transformer_cli.extensions.checks.near_copies import (
 from transformer_cli.extensions.corpora import preparing
 from transformer_cli.extensions.corpora.prepared import split_path
 from transformer_cli.extensions.corpora.preparing import clean_corpus, prepare_corpus
+from transformer_cli.extensions.corpora.settings import CorpusData
 
 Pairs = list[tuple[str, str]]
 LANGUAGES = ("de", "en")

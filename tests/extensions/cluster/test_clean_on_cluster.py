@@ -7,10 +7,10 @@ import pytest
 
 from extensions.cluster.dask_cluster import CAN_CUT, DaskCluster
 from transformer_cli.base.workers import SerialExecutor
-from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.extensions.cluster.cluster import open_cluster, read_cluster
 from transformer_cli.extensions.corpora import pieces, preparing
 from transformer_cli.extensions.corpora.preparing import clean_corpus
+from transformer_cli.extensions.corpora.settings import CorpusData
 
 Pairs = Iterable[tuple[str, str]]
 

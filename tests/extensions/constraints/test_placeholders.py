@@ -11,9 +11,9 @@ from cli.conftest import Training
 from cli.process import assert_refused, run
 
 from transformer_cli import Translator
-from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.yaml import load_config
 from transformer_cli.extensions.constraints.reserved import compare_placeholders
+from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.experiments.growing import Growth
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import load_tokenizers

@@ -4,8 +4,8 @@ import json
 import struct
 from pathlib import Path
 
-from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.extensions.corpora.opening import SourceReader, open_source
+from transformer_cli.extensions.corpora.settings import SourceConfig
 
 PAIRS = [
     (f"Satz {n} – schön, \u201eja\u201c.", f"Sentence {n}: <b>%s</b> {{name}}") for n in range(40)

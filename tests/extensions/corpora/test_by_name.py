@@ -16,13 +16,14 @@ from cli.process import Finished, assert_refused, run
 from web import Web, serve
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.config.data_schema import CorpusData, FilesData, SourceConfig
+from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.schema import Config
 from transformer_cli.data.sources import open_split
 from transformer_cli.extensions.corpora import by_name, opus
 from transformer_cli.extensions.corpora.by_name import list_fetched
 from transformer_cli.extensions.corpora.opening import open_source
 from transformer_cli.extensions.corpora.provenance import read_fetched
+from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
 from transformer_cli.extensions.exchange.provenance import find_import_source
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import record_provenance

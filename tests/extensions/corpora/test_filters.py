@@ -10,7 +10,6 @@ from hypothesis import given, strategies as st
 
 from transformer_cli.base.errors import MissingExtraError
 from transformer_cli.base.workers import SerialExecutor
-from transformer_cli.config.data_schema import FilterName
 from transformer_cli.extensions.corpora.deciding import REASON, Filtering, decide, write_part
 from transformer_cli.extensions.corpora.rules import (
     FILTER_NAMES,
@@ -22,6 +21,7 @@ from transformer_cli.extensions.corpora.rules import (
     _percentile,
     build_filters,
 )
+from transformer_cli.extensions.corpora.settings import FilterName
 
 
 def pair_filter(name: FilterName) -> PairFilter:

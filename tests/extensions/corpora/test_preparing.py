@@ -13,7 +13,6 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.base.errors import ConfigError, CorpusError
-from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.extensions.corpora import preparing
 from transformer_cli.extensions.corpora.kind import describe_record
@@ -25,6 +24,7 @@ from transformer_cli.extensions.corpora.prepared import (
     update_given_splits,
 )
 from transformer_cli.extensions.corpora.preparing import clean_corpus, is_prepared, prepare_corpus
+from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.corpora.sorting import DROPPED, DroppedPair
 
 Pairs = list[tuple[str, str]]

@@ -24,6 +24,7 @@ from extensions.cluster.dask_cluster import DaskCluster, wait_until
 from extensions.experiments.forked_commands import do_not_wait, fork_commands
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.yaml import load_config
+from transformer_cli.extensions.corpora.settings import find_more
 from transformer_cli.extensions.experiments import runner
 from transformer_cli.extensions.experiments.distill import DistillDirectory
 from transformer_cli.runs.directory import lock_directory
@@ -90,7 +91,7 @@ def test_the_student_is_trained_on_what_was_kept(distilled: Path) -> None:
         assert line in [translation["text"] for translation in each["translations"]]
     trained_on = load_config(out / "student.yaml").data
     assert isinstance(trained_on, FilesData)
-    (forward,) = trained_on.more
+    (forward,) = find_more(trained_on)
     assert forward.src is not None
     assert forward.tgt is not None
     pairs = [(trained_on.train.src, trained_on.train.tgt), (forward.src, forward.tgt)]

@@ -8,11 +8,12 @@ import pytest
 import torch
 
 from transformer_cli.base.errors import CheckpointError, ConfigError, RunError
-from transformer_cli.config.data_schema import CorpusData, FilePair, FilesData
+from transformer_cli.config.data_schema import FilePair, FilesData
 from transformer_cli.config.yaml import load_config
 from transformer_cli.extensions.corpora import preparing
 from transformer_cli.extensions.corpora.prepared import CorpusRecord
 from transformer_cli.extensions.corpora.preparing import write_corpus
+from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.experiments.command_sweep import settle_precision
 from transformer_cli.extensions.experiments.distill import (
     SIDES,

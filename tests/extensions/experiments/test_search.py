@@ -8,9 +8,9 @@ import pytest
 
 from extensions.experiments.conftest import Start
 from transformer_cli.base.errors import ConfigError, RunError, UsageError
-from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
+from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.experiments.command_sweep import check_precision, settle_precision
 from transformer_cli.extensions.experiments.groups import read_run_state
 from transformer_cli.extensions.experiments.job import Job

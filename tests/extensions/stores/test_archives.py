@@ -14,11 +14,12 @@ from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.compression import open_text
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.locations import find_files, is_local
-from transformer_cli.config.data_schema import CorpusData, FilePair, FilesData, SourceConfig
+from transformer_cli.config.data_schema import FilePair, FilesData
 from transformer_cli.data.corpus import ParallelFiles, cut_lines
 from transformer_cli.data.sources import is_on_disk, open_split
 from transformer_cli.extensions.corpora.opening import open_source
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
+from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
 from transformer_cli.extensions.stores import archives
 
 

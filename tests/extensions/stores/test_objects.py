@@ -22,9 +22,10 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.base.locations import UrlPath, find_files, text_path
 from transformer_cli.base.writing import whole_file
-from transformer_cli.config.data_schema import CorpusData, FilePair
+from transformer_cli.config.data_schema import FilePair
 from transformer_cli.data.corpus import ParallelFiles, cut_lines
 from transformer_cli.extensions.corpora.preparing import is_prepared, prepare_corpus
+from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.stores import objects
 
 fsspec = pytest.importorskip("fsspec")

@@ -20,9 +20,9 @@ from transformer_cli.base.compression import compressor
 from transformer_cli.base.errors import CorpusError, OutputError, UsageError
 from transformer_cli.base.locations import UrlPath, text_path
 from transformer_cli.base.writing import whole_file
-from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.extensions.corpora.preparing import is_prepared, prepare_corpus
+from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.many_files.output_directory import (
     RECORD,
     FileState,

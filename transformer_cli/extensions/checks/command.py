@@ -16,9 +16,10 @@ from transformer_cli.cli.declaring import flag, option
 from transformer_cli.cli.display import align_columns, pair_bar, say
 
 with lazy_imports():
-    from transformer_cli.config import data_schema, schema, yaml
+    from transformer_cli.config import schema, yaml
     from transformer_cli.data import sources, token_arrays
     from transformer_cli.extensions.checks import findings
+    from transformer_cli.extensions.corpora import settings as corpora_settings
     from transformer_cli.runs import directory
     from transformer_cli.text import tokenizer
 
@@ -68,7 +69,7 @@ def check(
     tokenizers = None if path is None else tokenizer.load_tokenizers(path)
     report = findings.check_corpus(settings, tokenizers, pair_bar, ignore or [])
     effects = []
-    if isinstance(settings.data, data_schema.CorpusData):  # others have nothing to filter
+    if isinstance(settings.data, corpora_settings.CorpusData):  # others have nothing to filter
         effects = findings.find_filter_effects(settings.data, pair_bar)
     warnings = report.warnings + any(effect.tells_other_languages for effect in effects)
     if json:

@@ -20,7 +20,7 @@ import numpy as np
 
 from transformer_cli.base.errors import CorpusError, MissingExtraError, shorten_middle
 from transformer_cli.config.choices import LONGEST_SOURCE
-from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, FilterName
+from transformer_cli.config.data_schema import CopyData, DataConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
@@ -53,6 +53,7 @@ from transformer_cli.extensions.corpora.rules import (
     RepeatFilter,
     build_filters,
 )
+from transformer_cli.extensions.corpora.settings import CorpusData, FilterName
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.scripts import are_close, has_letters, has_spaces, scripts_of
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID

@@ -14,10 +14,11 @@ from itertools import chain, count, islice, pairwise, zip_longest
 
 import numpy as np
 
-from transformer_cli.config.data_schema import CopyData, CorpusData, DataConfig, ToyData
+from transformer_cli.config.data_schema import CopyData, DataConfig, ToyData
 from transformer_cli.data.corpus import PairProgress, PairSource, in_batches
 from transformer_cli.data.training_text import keep_full
 from transformer_cli.extensions.corpora.prepared import given_sources
+from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.text.protocol import draw_places
 from transformer_cli.text.scripts import MARKS, has_spaces
 

@@ -17,13 +17,7 @@ import numpy as np
 
 from transformer_cli.base.errors import CorpusError, SuspectTextError
 from transformer_cli.base.files import is_same_file
-from transformer_cli.config.data_schema import (
-    CopyData,
-    CorpusData,
-    DataConfig,
-    SourceConfig,
-    ToyData,
-)
+from transformer_cli.config.data_schema import CopyData, DataConfig, ToyData
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
     PairRange,
@@ -54,6 +48,7 @@ from transformer_cli.extensions.checks.near_copies import LOOKED_FOR, Nearness, 
 from transformer_cli.extensions.checks.shift import ShiftCheck
 from transformer_cli.extensions.corpora.prepared import given_sources
 from transformer_cli.extensions.corpora.rules import ScriptCheck
+from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
 from transformer_cli.extensions.corpora.units import UnitReader
 from transformer_cli.text.scripts import scripts_of
 

@@ -16,8 +16,9 @@ from transformer_cli.base.compression import open_text
 from transformer_cli.base.errors import CorpusError, size
 from transformer_cli.base.files import read_small, sha256 as sum_of
 from transformer_cli.base.packages import import_extra
-from transformer_cli.config.data_schema import DataConfig, SourceConfig, list_sources, list_urls
+from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.extensions.corpora.provenance import Fetched
+from transformer_cli.extensions.corpora.settings import SourceConfig, list_sources, list_urls
 from transformer_cli.extensions.corpora.units import no_such
 from transformer_cli.extensions.stores.fetching import fetch, find, tell
 

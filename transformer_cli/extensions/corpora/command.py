@@ -13,8 +13,8 @@ from transformer_cli.cli.display import align_columns, pair_bar, say
 
 with lazy_imports():
     from transformer_cli.base import compression, writing
-    from transformer_cli.config import data_schema, yaml
-    from transformer_cli.extensions.corpora import preparing
+    from transformer_cli.config import yaml
+    from transformer_cli.extensions.corpora import preparing, settings
     from transformer_cli.extensions.report import rendering
 
 
@@ -45,7 +45,7 @@ def clean(given: CleanOptions) -> None:
     given.check_extras()
     directory, report = given.directory, given.report
     data = yaml.load_config(given.config, given.set_ or []).data
-    if not isinstance(data, data_schema.CorpusData):
+    if not isinstance(data, settings.CorpusData):
         raise ConfigError(
             f"{given.config}: data.kind is {data.kind}; clean needs kind corpus, with the text as "
             "sources"
@@ -56,7 +56,7 @@ def clean(given: CleanOptions) -> None:
         if place == new:
             raise UsageError(f"--report {report}: is the directory of -o; give the name of a file")
         if place.parent != new:
-            sources, keys = data_schema.list_sources(data), data_schema.PATH_KEYS
+            sources, keys = settings.list_sources(data), settings.PATH_KEYS
             texts = [("data.sources", getattr(each, key)) for each in sources for key in keys]
             options.check_output(report, "--report", [("CONFIG", given.config), *texts])
         elif preparing.is_written(place.name):

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from transformer_cli.config.data_schema import FilterName
 from transformer_cli.data.corpus import fold_side, in_batches
 from transformer_cli.extensions.corpora.digests import Digests
 from transformer_cli.extensions.corpora.rules import (
@@ -24,6 +23,7 @@ from transformer_cli.extensions.corpora.rules import (
     RepeatFilter,
     build_filters,
 )
+from transformer_cli.extensions.corpora.settings import FilterName
 from transformer_cli.extensions.corpora.spool import KeyExchange, Part, new_file
 
 REASON = "reason"

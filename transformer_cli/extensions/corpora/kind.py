@@ -5,10 +5,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from transformer_cli.base.errors import CorpusError, RunError
-from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.data.kinds import CorpusKind, Preparation
 from transformer_cli.extensions.corpora import prepared
+from transformer_cli.extensions.corpora.settings import CorpusData
 
 
 class SourcesKind(CorpusKind[CorpusData]):

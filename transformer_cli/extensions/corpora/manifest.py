@@ -2,9 +2,16 @@
 
 api = 1
 provides = {
+    "corpus": {"corpus": {"settings": "settings:CorpusData", "load": "kind:SourcesKind"}},
+    "setting": {
+        "data.more": {
+            "load": "settings:MoreSettings",
+            "kinds": ("files", "multi30k", "toy"),
+        },
+        "data.replay": {"load": "settings:ReplaySettings", "kinds": ("files",)},
+    },
     "provenance": {"fetched": {"load": "provenance:record_fetched"}},
     "run file": {"fetched.json": {}},
-    "corpus": {"corpus": {"load": "kind:SourcesKind"}},
     # What is trained on beside the split train, and how often each part is drawn.
     "mixing": {
         "sources": {
@@ -15,5 +22,22 @@ provides = {
     },
     "translate options": {"tables": {"load": "options:TableOptions"}},
     "evaluate options": {"tables": {"load": "options:ScoredTableOptions"}},
+    "init": {
+        "own": {
+            "load": "init:configure_own",
+            "help": "Your own text: two files, line n of one translates line n of the other.",
+        },
+        "opus": {
+            "load": "init:configure_opus",
+            "help": "Corpora by name: lists those of OPUS in two languages; opus:NAME starts "
+            "from one.",
+        },
+        "tatoeba": {
+            "load": "init:configure_tatoeba",
+            "help": "Everyday sentences in English and another language, a zip of "
+            "manythings.org/anki.",
+        },
+    },
+    "init options": {"text": {"load": "init:TextOptions"}},
     "command": {"clean": {"load": "command:clean"}},
 }

@@ -7,14 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.config.data_schema import (
-    MAX_WEIGHT,
-    CorpusData,
-    DataConfig,
-    Replay,
-    added_sources,
-    find_replay,
-)
+from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import PairSource
 from transformer_cli.data.store import EncodedStore
@@ -22,6 +15,13 @@ from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray
 from transformer_cli.data.training_text import TextStats
 from transformer_cli.extensions.corpora import prepared
 from transformer_cli.extensions.corpora.opening import MAX_BAD_UNITS, open_source
+from transformer_cli.extensions.corpora.settings import (
+    MAX_WEIGHT,
+    CorpusData,
+    Replay,
+    added_sources,
+    find_replay,
+)
 from transformer_cli.text.protocol import Tokenizers
 
 

@@ -9,10 +9,10 @@ from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.compression import is_compressed
 from transformer_cli.base.errors import CorpusError, UsageError
 from transformer_cli.base.locations import compile_wildcards, fetch, find_files
-from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
 from transformer_cli.extensions.corpora.by_name import fetch_corpus, fetch_data_set
 from transformer_cli.extensions.corpora.po import PoReader
+from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.corpora.tables import SEPARATED_BY_TABS, FieldsReader, TsvReader
 from transformer_cli.extensions.corpora.tmx import TmxReader
 from transformer_cli.extensions.corpora.units import BadUnits, UnitReader

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.config.data_schema import TWO_NAMES
 from transformer_cli.extensions.corpora.by_name import archive_url, opus_code
+from transformer_cli.extensions.corpora.settings import TWO_NAMES
 from transformer_cli.extensions.corpora.units import no_such
 from transformer_cli.extensions.stores.fetching import CHUNK_SECONDS, TIMEOUT
 from transformer_cli.extensions.stores.objects import call_in_time

@@ -2,22 +2,22 @@
 
 import os.path
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
+from transformer_cli.base import registry
 from transformer_cli.base.compression import is_compressed, open_text
 from transformer_cli.base.errors import CorpusError, UsageError
 from transformer_cli.base.files import is_same_file
 from transformer_cli.base.locations import find_files
+from transformer_cli.cli.init import NewConfig
 from transformer_cli.config.languages import normalize_language
-from transformer_cli.config.shipped import SCHEMA, fill_template, quote_path, shipped_directory
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.extensions.corpora.opening import MAX_BAD_UNITS
 from transformer_cli.extensions.corpora.opus import Release
 from transformer_cli.extensions.corpora.rules import ScriptCheck
 from transformer_cli.extensions.corpora.tables import TsvReader
+from transformer_cli.extensions.corpora.template import fill_template, quote_path
 from transformer_cli.text.scripts import scripts_of
 
 _LANGUAGE_OPTIONS = ("--src-lang", "--tgt-lang")
@@ -26,19 +26,6 @@ _SHARE_HELD_OUT = 20
 """One pair in so many, of each split, as long as these are fewer than the maximum."""
 _TATOEBA = "Everyday sentences of tatoeba.org and www.manythings.org/anki (CC-BY 2.0 France)"
 """With what its licence asks for: to be named."""
-
-
-class NewConfig(NamedTuple):
-    """A configuration to write."""
-
-    path: Path
-    text: str
-
-    def write(self, made: Path) -> None:
-        """Write it, with the schema, into a directory."""
-        (made / self.path).parent.mkdir(parents=True, exist_ok=True)
-        (made / self.path).write_text(self.text, encoding="utf-8", newline="\n")
-        shutil.copyfile(shipped_directory() / SCHEMA, made / SCHEMA)
 
 
 def read_languages(src_lang: str, tgt_lang: str) -> tuple[str, str]:
@@ -114,7 +101,10 @@ def _describe_source(directory: Path, pair: ParallelFiles) -> str:
 
 
 def _name_config(name: str | None, kind: str, languages: tuple[str, str], text: str) -> NewConfig:
-    return NewConfig(Path(f"configs/{name or '_'.join((kind, *languages))}.yaml"), text)
+    path = Path(f"configs/{name or '_'.join((kind, *languages))}.yaml")
+    # Text that nobody has looked at needs more than training.
+    advised = [name for name in ("check",) if registry.find("command", name)]
+    return NewConfig(path, text, (*advised, "train"))
 
 
 def configure_release(

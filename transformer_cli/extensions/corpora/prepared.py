@@ -15,9 +15,9 @@ from pydantic import BaseModel, ConfigDict
 from transformer_cli.base.artifact import Artifact, Record, record_files
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.writing import whole_file
-from transformer_cli.config.data_schema import CorpusData, SourceConfig
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.extensions.corpora.opening import SourceReader, open_source
+from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
 
 RECORD = "sources.json"
 

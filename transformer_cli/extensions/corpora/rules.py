@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from transformer_cli.base.packages import import_extra
-from transformer_cli.config.data_schema import FilterName
 from transformer_cli.config.languages import base_language
 from transformer_cli.data.corpus import Dropping
 from transformer_cli.extensions.constraints.protection import GROUPS
 from transformer_cli.extensions.constraints.reserved import find_placeholders
 from transformer_cli.extensions.corpora.digests import NO_DIGEST, Digests, find_repeated, is_among
+from transformer_cli.extensions.corpora.settings import FilterName
 from transformer_cli.text.scripts import is_blank, script_of, scripts_of
 
 if TYPE_CHECKING:

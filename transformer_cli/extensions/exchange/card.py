@@ -12,14 +12,16 @@ import yaml
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.metrics import METRICS, USUAL, Metrics
 from transformer_cli.base.packages import __version__
-from transformer_cli.config.data_schema import CorpusData, FilesData, ImportedData, added_sources
+from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.evaluation.best_checkpoint import read_validated_by
 from transformer_cli.evaluation.scores import describe_signatures
 from transformer_cli.extensions.corpora.provenance import Fetched, read_fetched
+from transformer_cli.extensions.corpora.settings import CorpusData, added_sources
 from transformer_cli.extensions.exchange.hub_model import CARD
 from transformer_cli.extensions.exchange.provenance import find_import_source
+from transformer_cli.extensions.exchange.settings import ImportedData
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import read_records, validations

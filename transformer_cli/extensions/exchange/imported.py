@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from transformer_cli.config.data_schema import ImportedData
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.kinds import CorpusKind
+from transformer_cli.extensions.exchange.settings import ImportedData
 
 
 class ImportedKind(CorpusKind[ImportedData]):

@@ -2,9 +2,9 @@
 
 api = 1
 provides = {
+    "corpus": {"imported": {"settings": "settings:ImportedData", "load": "imported:ImportedKind"}},
     "provenance": {"imported": {"load": "provenance:record_import"}},
     "run file": {"import.json": {}},
-    "corpus": {"imported": {"load": "imported:ImportedKind"}},
     "command": {
         "export": {"load": "command_export:export"},
         "import": {"load": "command_import:import_"},

@@ -11,13 +11,12 @@ from transformer_cli.base.artifact import sum_json
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.writing import remove_leftovers, whole_directory
-from transformer_cli.config.data_schema import ImportedData
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.extensions.exchange.form import TOKENIZER_CONFIG, ModelForm, SourceFiles
 from transformer_cli.extensions.exchange.marian import write_tokenizers
 from transformer_cli.extensions.exchange.provenance import IMPORT
-from transformer_cli.extensions.exchange.settings import MarianConfig
+from transformer_cli.extensions.exchange.settings import ImportedData, MarianConfig
 from transformer_cli.extensions.exchange.weights import (
     find_tying,
     from_transformers,

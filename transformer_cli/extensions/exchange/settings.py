@@ -1,9 +1,16 @@
-"""The settings of the tokenizers of imported models."""
+"""The settings of the data and the tokenizers of imported models."""
 
 from typing import Literal
 
+from transformer_cli.config.data_schema import DataSection
 from transformer_cli.config.sections import setting
 from transformer_cli.config.tokenizer_schema import TokenizerSection
+
+
+class ImportedData(DataSection):
+    """No text: the languages of a model that ``import`` has made a run of."""
+
+    kind: Literal["imported"]
 
 
 class MarianConfig(TokenizerSection):

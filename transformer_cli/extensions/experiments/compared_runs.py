@@ -9,7 +9,7 @@ from pathlib import Path
 from transformer_cli.base.errors import CorpusError, RunError, UsageError
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.data_schema import DataConfig
-from transformer_cli.config.differences import as_yaml, differing_settings
+from transformer_cli.config.differences import as_yaml, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import check_has_splits, default_split, load_split, split_names
@@ -27,7 +27,6 @@ from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.runs.metrics_log import environment_of_training, read_records
 from transformer_cli.text.tokenizer import fingerprint
 
-_MAY_DIFFER = ("seed", "training.keep_last", "training.save_every", "data.test.")
 """Within a group. Weights do not depend on them, but for the seed; and test texts are compared."""
 
 
@@ -186,11 +185,12 @@ def _check_group(runs: Sequence[ComparedRun]) -> None:
                 f"{before.directory.path} and {run.directory.path}: both have seed "
                 f"{run.config.seed}; a group has one run of each seed"
             )
-        for key, (old, new) in differing_settings([first.config, run.config]).items():
-            if not key.startswith(_MAY_DIFFER):
+        for each in differences(first.config, run.config):
+            if not each.may_differ:
+                old, new = map(as_yaml, (each.old, each.new))
                 raise UsageError(
-                    f"{first.directory.path} and {run.directory.path}: {key} is {as_yaml(old)} and "
-                    f"{as_yaml(new)}; a group's runs differ in nothing but the seed"
+                    f"{first.directory.path} and {run.directory.path}: {each.key} is {old} and "
+                    f"{new}; a group's runs differ in nothing but the seed"
                 )
     for run in runs:
         if len(runs) > 1 and not run.is_finished:

@@ -14,13 +14,14 @@ from transformer_cli.base.errors import InputError, UsageError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.metrics import sentence_chrf
 from transformer_cli.base.writing import whole_file
-from transformer_cli.config.data_schema import CopyData, CorpusData, Diversified, FilePair
+from transformer_cli.config.data_schema import CopyData, FilePair
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import ParallelFiles, stream_lines
 from transformer_cli.data.sources import is_on_disk, split_names
 from transformer_cli.extensions.corpora.prepared import open_writer
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
+from transformer_cli.extensions.corpora.settings import CorpusData, find_more, may_have_more
 from transformer_cli.extensions.experiments.distill_file import (
     Back,
     Direction,
@@ -373,8 +374,8 @@ def compose_student(
     data: dict[str, object] = {}
     pairs = list(synthetic)
     more: list[Section] = []
-    if keep_reference and isinstance(config.data, Diversified):
-        more = list(config.data.more)
+    if keep_reference and may_have_more(config.data):
+        more = list(find_more(config.data))
     else:
         if keep_reference:
             pairs.insert(0, text_pair("train"))

@@ -12,18 +12,18 @@ from pydantic import Field, model_validator
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.config import yaml
 from transformer_cli.config.choices import LARGEST_BEAM
-from transformer_cli.config.data_schema import (
-    CorpusData,
-    DataConfig,
-    Diversified,
-    SourceConfig,
-    find_replay,
-)
+from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import FilePath, Section
 from transformer_cli.config.setting_tree import Keys, Node, find_node, find_place, setting_error
 from transformer_cli.config.validation import validate_as
 from transformer_cli.data.sources import check_has_text
+from transformer_cli.extensions.corpora.settings import (
+    CorpusData,
+    SourceConfig,
+    find_more,
+    find_replay,
+)
 from transformer_cli.extensions.experiments.job import weights_record
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import describe_refused, find_extension
@@ -216,8 +216,8 @@ def _check_sources(root: Node, data: DataConfig, is_translated: bool) -> None:
         sources = {("sources", number): source for number, source in enumerate(data.sources)}
         sources[("val",)] = data.val
         sources |= {("test", name): source for name, source in data.test.items()}
-    elif isinstance(data, Diversified) and is_translated:
-        sources = {("more", number): source for number, source in enumerate(data.more)}
+    elif is_translated:
+        sources = {("more", number): source for number, source in enumerate(find_more(data))}
     for keys, source in sources.items():
         for key in ("tag", "weight"):
             if getattr(source, key, None) not in (None, 1.0):

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from transformer_cli.base.errors import ConfigError, RunError
 from transformer_cli.base.files import read_small
-from transformer_cli.config.data_schema import CorpusData
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import stream_lines
 from transformer_cli.data.sources import is_on_disk
+from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.experiments.distill import SIDES, STUDENT_JOB, TEXT_JOB, DistillPlan
 from transformer_cli.extensions.experiments.job import Job, open_text
 from transformer_cli.extensions.experiments.runner import ERROR, Command, run_command

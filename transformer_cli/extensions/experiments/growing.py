@@ -18,7 +18,6 @@ import numpy as np
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.files import read_small
-from transformer_cli.config.data_schema import SourceConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import PairProgress, ParallelFiles
 from transformer_cli.data.sources import check_has_text, load_split
@@ -27,6 +26,7 @@ from transformer_cli.evaluation.scores import paired_bootstrap
 from transformer_cli.extensions.corpora.mixing import TrainingMix
 from transformer_cli.extensions.corpora.opening import open_source, source_of_file
 from transformer_cli.extensions.corpora.prepared import open_writer
+from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.experiments.job import compose_config
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints

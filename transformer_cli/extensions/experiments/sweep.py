@@ -19,12 +19,12 @@ from transformer_cli.base.errors import ConfigError, RunError, TransformerCliErr
 from transformer_cli.base.files import sha256
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.writing import remove_leftovers, whole_directory
-from transformer_cli.config.data_schema import CorpusData, added_sources
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
 from transformer_cli.data.sources import is_on_disk
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metric_for_best
 from transformer_cli.extensions.corpora.preparing import has_changed
+from transformer_cli.extensions.corpora.settings import CorpusData, added_sources
 from transformer_cli.extensions.experiments.groups import read_run_state, read_sweep_plan, run_name
 from transformer_cli.extensions.experiments.job import (
     TRAINED_ON,

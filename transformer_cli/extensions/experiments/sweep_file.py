@@ -6,7 +6,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -381,9 +380,9 @@ class Sweep:
 
     def config_of(self, point: Point) -> Config:
         """Return the settings of a point; ConfigError names the place in the sweep's file."""
-        root = deepcopy(self.tree)
+        root = self.tree
         for keys, node in point.nodes.items():
-            yaml.set_node(root, tuple(keys.split(".")), deepcopy(node))
+            root = yaml.set_node(root, keys.split("."), node)
         return yaml.check_settings(root)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from transformer_cli.base.errors import CorpusError, InputError
 from transformer_cli.base.metrics import METRICS, USUAL, Metrics
-from transformer_cli.config.origins import chosen_settings, load_origins
+from transformer_cli.config.origins import load_origins
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import open_training_text
@@ -19,6 +19,7 @@ from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.evaluation.scoring import evaluate
 from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
 from transformer_cli.extensions.report import charts
+from transformer_cli.extensions.report.chosen import chosen_settings
 from transformer_cli.extensions.report.examples import SEED, choose_examples
 from transformer_cli.extensions.report.rendering import render_page
 from transformer_cli.inference.torch_engine import (

@@ -1,0 +1,402 @@
+"""The settings of text from sources of several formats, which are filtered, split and mixed."""
+
+import re
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from transformer_cli.base.files import find_unusable_on_windows
+from transformer_cli.base.locations import fetched_from
+from transformer_cli.config.data_schema import (
+    SPLIT_NAME,
+    DataSection,
+    FilesData,
+    TagName,
+    TextFiles,
+)
+from transformer_cli.config.sections import (
+    Count,
+    CountOrZero,
+    FilePath,
+    Matching,
+    Section,
+    expected,
+    list_added,
+    setting,
+)
+
+SourceFormat = Literal["tmx", "tsv", "jsonl", "parquet", "po", "opus", "hf", "text"]
+_FILE_FORMATS: tuple[SourceFormat, ...] = ("tmx", "tsv", "jsonl", "parquet", "po")
+SOURCE_FORMATS: tuple[SourceFormat, ...] = (*_FILE_FORMATS, "opus", "hf")
+_KEYS_OF_FORMATS = {
+    ("src_column", "tgt_column"): ("tsv",),
+    ("src_field", "tgt_field"): ("jsonl", "parquet", "hf"),
+    ("config",): ("hf",),
+}
+PATH_KEYS = ("src", "tgt", *_FILE_FORMATS)
+"""Keys of a source that are paths."""
+FilterName = Literal[
+    "blank",
+    "encoding",
+    "identical",
+    "script",
+    "markup",
+    "numbers",
+    "language",
+    "language_short",
+    "length",
+    "length_ratio",
+    "duplicates",
+    "duplicates_folded",
+]
+"""In the order in which they are applied."""
+TWO_NAMES = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$"
+CorpusName = Annotated[
+    str,
+    Matching(TWO_NAMES, "CORPUS/VERSION, as transformer-cli init --from opus lists them"),
+]
+DataSetName = Annotated[str, Matching(TWO_NAMES, "OWNER/NAME")]
+MAX_WEIGHT = 1000.0
+"""How often a pair may be drawn in an epoch."""
+
+
+def _read_column(value: object) -> object:
+    if isinstance(value, str) or (type(value) is int and value >= 1):
+        return value
+    raise expected("the number of a column, from 1, or its name")
+
+
+# As a union, a wrong value would have an error for each of its types.
+Column = Annotated[
+    int | str,
+    BeforeValidator(_read_column),
+    WithJsonSchema({"type": ["integer", "string"], "minimum": 1}),
+]
+
+
+class SourceConfig(TextFiles):
+    """Parallel text in one format, compressed (.gz, .xz, .zst) or not.
+
+    Exactly one of tmx, tsv, jsonl, parquet, po, opus and hf, or src and tgt. Paths may have the
+    wildcards * and ?, and start from the directory that the command is run in. A path may be a URL
+    of objects, as in s3://bucket/web-*.tsv.zst, or of the web; and continue into a zip archive, as
+    in deu-eng.zip/deu.txt.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "minProperties": 1,
+            "dependencies": {
+                "src": ["tgt"],
+                "tgt": ["src"],
+                "tsv": ["src_column", "tgt_column"],
+                "jsonl": ["src_field", "tgt_field"],
+                "parquet": ["src_field", "tgt_field"],
+            },
+        }
+    )
+
+    src: FilePath | None = setting(None, "path of the source side of aligned text files")
+    tgt: FilePath | None = setting(None, "path of the target side")
+    tmx: FilePath | None = setting(None, "path of a translation memory, TMX")
+    tsv: FilePath | None = setting(None, "path of tab-separated values")
+    jsonl: FilePath | None = setting(None, "path of JSON objects, one a line")
+    parquet: FilePath | None = setting(None, "path of a Parquet file")
+    po: FilePath | None = setting(None, "path of a gettext PO or MO file")
+    opus: CorpusName | None = setting(
+        None, "corpus of OPUS and its version, as in Tatoeba/v2023-04-12"
+    )
+    hf: DataSetName | None = setting(None, "data set of the Hugging Face Hub, as in OWNER/NAME")
+    config: str | None = setting(None, "hf: its configuration, as in de-en; null: default")
+    src_column: Column | None = setting(
+        None, "tsv: number of the source column, from 1, or its name in the header"
+    )
+    tgt_column: Column | None = setting(None, "tsv: the same for the target")
+    src_field: str | None = setting(
+        None, "jsonl, parquet, hf: field of the source, as in 'translation.de', hf's default"
+    )
+    tgt_field: str | None = setting(None, "jsonl, parquet, hf: the same for the target")
+    weight: Annotated[float, Field(gt=0.0, le=MAX_WEIGHT)] = setting(
+        1.0, "how often each pair is trained on in an epoch: 0.5 is half of them"
+    )
+    tag: TagName | None = setting(
+        None, "token put before each source, for translate --tag; null: none"
+    )
+    filters: list[FilterName] | None = setting(
+        None, "filters for this source; null: those of data.filters"
+    )
+    split: Annotated[bool | str, WithJsonSchema({"type": ["boolean", "string"]})] = setting(
+        True, "whether val and test may be drawn from this source; hf: its split, else train"
+    )
+
+    @model_validator(mode="after")
+    def _one_format(self) -> Self:
+        given: list[str] = [key for key in SOURCE_FORMATS if getattr(self, key) is not None]
+        if self.src is not None or self.tgt is not None:
+            if not given:
+                self._demand("src", "tgt")
+            given.append("src")
+        if len(given) != 1:
+            what = f"{' and '.join(given)} are given" if given else "none is given"
+            raise ValueError(
+                f"{given[-1] if given else 'src'}: a source is one of "
+                f"{', '.join(SOURCE_FORMATS)}, or src and tgt; {what}"
+            )
+        for keys, formats in _KEYS_OF_FORMATS.items():
+            if self.format in formats:
+                self._demand(*(keys if self.format != "hf" else ()))
+            elif unused := [key for key in keys if getattr(self, key) is not None]:
+                raise ValueError(f"{unused[0]}: is for {' and '.join(formats)}; leave it out")
+        if self.encoding is not None and self.format not in ("text", "tsv", "jsonl"):
+            raise ValueError("encoding: is for aligned text, TSV and JSONL; leave it out")
+        if isinstance(self.split, str) and self.hf is None:
+            raise ValueError("split: is true or false; only data sets of hf have splits with names")
+        return self
+
+    def _demand(self, *keys: str) -> None:
+        for key in keys:
+            if getattr(self, key) is None:
+                raise ValueError(f"{key}: missing ({type(self).model_fields[key].description})")
+
+    @classmethod
+    def advise(cls, value: object) -> str:
+        """Return how to write a source that is given as the path of a file."""
+        return f"; write {describe_source(value)}" if isinstance(value, str) else ""
+
+    @property
+    def format(self) -> SourceFormat:
+        """Format of the text; "text" for aligned files."""
+        return next((key for key in SOURCE_FORMATS if getattr(self, key) is not None), "text")
+
+    @property
+    def path(self) -> Path:
+        """Path of the file, perhaps with wildcards; of aligned files, that of the source side."""
+        path: Path = getattr(self, "src" if self.format == "text" else self.format)
+        return path
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its files have paths on this machine, and nothing is fetched."""
+        paths = [str(getattr(self, key)) for key in PATH_KEYS]
+        return not (self.opus or self.hf or any("://" in path for path in paths))
+
+    @property
+    def name(self) -> str:
+        """Name of the file, without its directory, or what it is found by."""
+        return self.opus or self.hf or self.path.name
+
+    @property
+    def description(self) -> str:
+        """Names of its files, without their directories."""
+        return f"{self.name} and {self.tgt.name}" if self.tgt is not None else self.name
+
+
+def describe_source(path: str) -> str:
+    """Return how a source names a file of such a name, as an example for messages."""
+    ending = PurePath(re.sub(r"\.(gz|xz|zst)$", "", path)).suffix.removeprefix(".").lower()
+    shown = path if re.fullmatch(r"[\w./*?-]{1,80}", path) else "FILE"
+    match "po" if ending == "mo" else ending:
+        case "tsv":
+            return f"{{tsv: {shown}, src_column: 1, tgt_column: 2}}"
+        case "jsonl" | "parquet":
+            return f"{{{ending}: {shown}, src_field: NAME, tgt_field: NAME}}"
+        case "tmx" | "po" as form:
+            return f"{{{form}: {shown}}}"
+    return f"{{src: {shown}, tgt: FILE}}"
+
+
+def _check_unfiltered(sources: list[SourceConfig]) -> list[SourceConfig]:
+    """Raise ValueError if a source has settings that only ``sources`` of kind corpus have."""
+    for number, source in enumerate(sources):
+        unfit = {"filters", "split"} if source.hf is None else {"filters"}
+        for key in sorted(unfit & source.model_fields_set):
+            raise ValueError(f"[{number}].{key}: is for data.sources of kind corpus; leave it out")
+    return sources
+
+
+class Replay(Section):
+    """General text that is trained on beside the corpus, against forgetting it."""
+
+    share: Annotated[float, Field(gt=0.0, le=0.99)] = Field(
+        description="share of an epoch's pairs that are drawn from it"
+    )
+    sources: Annotated[
+        list[SourceConfig], Field(min_length=1), AfterValidator(_check_unfiltered)
+    ] = Field(description="where the pairs come from")
+
+
+def check_tags(sources: list[SourceConfig], config: Any) -> None:
+    """Raise ValueError if sources have tags, and training joins their lines."""
+    if config.training.concatenate and any(source.tag is not None for source in sources):
+        raise ValueError(
+            "training.concatenate: tags (tag) and placeholders (protect) belong to one line, "
+            "not to several, one behind another; leave it at 0, or leave them out"
+        )
+
+
+class ReplaySettings(Section):
+    """A key of data that has text of the user's own."""
+
+    replay: Replay | None = setting(
+        None, "general text that is trained on beside the corpus; null: none"
+    )
+
+    def check_with(self, config: Any) -> None:
+        """Make sure that lines which have tags are not joined."""
+        super().check_with(config)
+        if self.replay is not None:
+            check_tags(self.replay.sources, config)
+
+
+class MoreSettings(Section):
+    """A key of data whose training text more pairs can be added to."""
+
+    more: Annotated[list[SourceConfig], AfterValidator(_check_unfiltered)] = setting(
+        [],
+        "further training pairs, such as translations by other models (data "
+        "diversification, Nguyen et al. 2020)",
+    )
+
+    def check_with(self, config: Any) -> None:
+        """Make sure that lines which have tags are not joined."""
+        super().check_with(config)
+        check_tags(self.more, config)
+
+
+class SplitConfig(Section):
+    """Splits drawn from the sources, by pair."""
+
+    val: Count = Field(description="pairs to validate on")
+    test: CountOrZero = setting(0, "pairs of the split test; 0: no such split")
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = setting(
+        1, "decides which; not the experiment's, so that runs of other seeds compare"
+    )
+    near: Literal["apart"] | None = setting(
+        None, "apart: near-copies of what is drawn are left out of the training text"
+    )
+
+
+class CorpusData(ReplaySettings, DataSection):
+    """Parallel text from sources of several formats, filtered and split."""
+
+    kind: Literal["corpus"]
+    sources: Annotated[list[SourceConfig], Field(min_length=1)] = Field(
+        description="where the pairs come from"
+    )
+    split: SplitConfig | None = setting(
+        None, "draws val and test from the sources; null: val is given"
+    )
+    val: SourceConfig | None = setting(None, "validation pairs, if they are not drawn")
+    test: dict[str, SourceConfig] = setting(
+        {}, "further test splits, by name", may_change=True, may_differ=True
+    )
+    filters: list[FilterName] = setting(
+        ["blank", "duplicates"], "which pairs of the sources are left out"
+    )
+    max_bad_units: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
+        0.01, "share of a source's units that may be damaged; more of them are an error"
+    )
+
+    def check_with(self, config: Any) -> None:
+        """Make sure that lines which have tags are not joined."""
+        super().check_with(config)
+        check_tags([*self.sources, *filter(None, [self.val]), *self.test.values()], config)
+
+    @model_validator(mode="after")
+    def _given_splits_are_whole(self) -> Self:
+        given = {f"test.{name}": source for name, source in self.test.items()}
+        for name, source in (given if self.val is None else {"val": self.val, **given}).items():
+            unfit = {"filters", "weight", *(() if source.hf else ("split",))}
+            for key in sorted(unfit):
+                if getattr(source, key) != SourceConfig.model_fields[key].default:
+                    problem = "is for data.sources; a given split is taken whole; leave it out"
+                    raise ValueError(f"{name}.{key}: {problem}")
+        return self
+
+    @model_validator(mode="after")
+    def _has_splits(self) -> Self:
+        if (self.split is None) == (self.val is None):
+            problem = "neither is given" if self.val is None else "both are given"
+            raise ValueError(
+                f"split: split draws the validation pairs, or val names them; {problem}"
+            )
+        is_drawn = self.split is not None and self.split.test > 0
+        if is_drawn and "test" in self.test:
+            raise ValueError("test.test: the name 'test' is that of split.test; call it another")
+        # Each split has files of its name, on Windows and macOS too.
+        taken = {name: name for name in ("train", "val", *(["test"] if is_drawn else []))}
+        for name in self.test:
+            problem = ""
+            if not re.fullmatch(SPLIT_NAME, name):
+                problem = "files are named after it; use letters, digits, - and _ only"
+            elif find_unusable_on_windows(PurePath(name)):
+                problem = "files are named after it, and Windows has none of this name; call it "
+                problem += "something else"
+            elif name.lower() in taken:
+                problem = f"the name '{taken[name.lower()]}' is taken; call it something else"
+            if problem:
+                raise ValueError(f"test.{name}: {problem}")
+            taken[name.lower()] = name
+        return self
+
+
+def find_more(data: DataSection) -> list[SourceConfig]:
+    """Return the further training pairs."""
+    return data.more if isinstance(data, MoreSettings) else []
+
+
+def may_have_more(data: DataSection) -> bool:
+    """Return whether further training pairs can be added to data of this kind."""
+    return "more" in list_added(type(data)) or isinstance(data, MoreSettings)
+
+
+def find_replay(data: DataSection) -> Replay | None:
+    """Return what is replayed, if anything."""
+    return data.replay if isinstance(data, ReplaySettings) else None
+
+
+def added_sources(data: DataSection) -> dict[str, SourceConfig]:
+    """Return the sources that are trained on after the split train, by name."""
+    lists = {"data.more": find_more(data)}
+    if (replay := find_replay(data)) is not None:
+        lists["data.replay.sources"] = replay.sources
+    return {
+        f"{key}[{number}]": source
+        for key, sources in lists.items()
+        for number, source in enumerate(sources)
+    }
+
+
+def list_sources(data: DataSection) -> list[SourceConfig]:
+    """Return all sources: of training text, validation and test text."""
+    sources = [*added_sources(data).values()]
+    if isinstance(data, CorpusData):
+        sources += [*data.sources, *filter(None, [data.val]), *data.test.values()]
+    return sources
+
+
+def list_urls(data: DataSection) -> dict[str, str | None]:
+    """Return the URLs of the web that paths begin with, and the sums that they must have."""
+    texts: list[TextFiles] = [*list_sources(data)]
+    if isinstance(data, FilesData):
+        texts += [data.train, data.val, *data.test.values()]
+    found = {}
+    for text in texts:
+        paths = [path for key in PATH_KEYS if (path := getattr(text, key, None)) is not None]
+        for path, sha256 in zip(paths, text.sums, strict=False):
+            if url := fetched_from(path):
+                found[url] = sha256
+    return found
+
+
+def tag_names(data: DataSection) -> list[str]:
+    """Return the tags of all sources, sorted."""
+    return sorted({source.tag for source in list_sources(data) if source.tag is not None})

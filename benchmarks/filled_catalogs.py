@@ -20,15 +20,15 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 from transformer_cli.base.packages import import_extra
 from transformer_cli.cli.declaring import build_options
 from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.cli.translation import load_translator
-from transformer_cli.extensions.constraints.protection import Protected
-from transformer_cli.extensions.constraints.reserved import compare_placeholders
+from transformer_cli.extensions.constraints.placeholders import compare_placeholders
 from transformer_cli.extensions.documents import command as documents
+from transformer_cli.text.verbatim import GROUPS
 
 PACKAGES = re.findall(
     r"\S+",
@@ -179,10 +179,7 @@ def measure(run: Path, emptied: Emptied, polib: Any) -> tuple[list[int], list[tu
         and (entry.msgctxt, entry.msgid) in wanted
     ]
     right = sum(
-        not any(
-            compare_placeholders(source, text, get_args(Protected))
-            for source, text in _texts(entry)
-        )
+        not any(compare_placeholders(source, text, GROUPS) for source, text in _texts(entry))
         for entry in filled
     )
     pairs = [((e.msgctxt, e.msgid), e.msgstr) for e in filled if e.msgstr]

@@ -214,16 +214,15 @@ def _in_frame(frame: str, shape: Shape) -> Shape:
 def _line_functions() -> dict[str, Callable[[str], object]]:
     """Return what sees every line that is trained on, translated, checked or printed."""
     from transformer_cli.base.errors import hide_credentials
-    from transformer_cli.extensions.constraints.protection import GROUPS
-    from transformer_cli.extensions.constraints.reserved import find_placeholders
     from transformer_cli.extensions.constraints.terms import TermList, make_term
     from transformer_cli.extensions.documents.document import make_segment
     from transformer_cli.extensions.documents.sentences import cut_sentences
     from transformer_cli.inference.stream import DoubtFinder
+    from transformer_cli.text.verbatim import find_verbatim
 
     terms = TermList([make_term("ein Hund", ["a dog"]), make_term("a", ["b"])])
     uses: dict[str, Callable[[str], object]] = {
-        "find_placeholders": lambda text: find_placeholders(text, GROUPS),
+        "find_verbatim": find_verbatim,
         "TermList.find": terms.find,
         "hide_credentials": hide_credentials,
         "make_segment": lambda text: make_segment(_with_tags(text), "x", str),

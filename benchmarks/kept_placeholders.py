@@ -9,17 +9,17 @@ the lines whose reference keeps all.
 import argparse
 from collections.abc import Collection
 from pathlib import Path
-from typing import get_args
 
 from transformer_cli.data.corpus import stream_lines
-from transformer_cli.extensions.constraints.protection import Protected
-from transformer_cli.extensions.constraints.reserved import compare_placeholders, find_placeholders
-
-GROUPS: tuple[Protected, ...] = get_args(Protected)
+from transformer_cli.extensions.constraints.placeholders import (
+    compare_placeholders,
+    find_placeholders,
+)
+from transformer_cli.text.verbatim import GROUPS, Group
 
 
 def count_lines(
-    src: list[str], texts: dict[Path, list[str]], groups: tuple[Protected, ...]
+    src: list[str], texts: dict[Path, list[str]], groups: tuple[Group, ...]
 ) -> tuple[list[int], dict[Path, set[int]]]:
     """Return the lines, from 0, that have placeholders, and of each text those that keep them."""
     having = [number for number, line in enumerate(src) if find_placeholders(line, groups)]

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from transformer_cli.config.data_schema import TAG_PATTERN
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.json_schema import BASE_MEANS, Schema, inline_schema
 from transformer_cli.config.languages import PATTERN as LANGUAGE_PATTERN
+from transformer_cli.extensions.corpora.settings import TAG_PATTERN
 
 PAGE = Path(__file__).with_name("configuration.md")
 _BEGINS = "\n## Settings\n"

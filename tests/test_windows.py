@@ -184,7 +184,7 @@ def test_ctrl_c_is_left_to_the_main_process(windows: None, monkeypatch: pytest.M
 
 def test_a_model_is_tried_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "resource", None)
-    monkeypatch.setattr(sys, "argv", ["script", "sentencepiece"])
+    monkeypatch.setattr(sys, "argv", ["script"])
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"no model")))
     with pytest.raises(RuntimeError, match="sentencepiece"):
         model_check_script.main()
@@ -194,7 +194,9 @@ def test_a_crash_is_known_by_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
     ended = subprocess.CompletedProcess([], 0xC0000005, stderr=b"")
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
     with pytest.raises(TokenizerError, match=r"SentencePiece crashes on .* \(code 0xc0000005\)"):
-        model_check.check_model("sentencepiece", b"crashes", Path("src.model"), "get it anew")
+        model_check.check_model(
+            model_check.SENTENCEPIECE, b"crashes", Path("src.model"), "get it anew"
+        )
 
 
 @pytest.mark.long

@@ -214,12 +214,14 @@ class Translator:
                     f"{method}: {' and '.join(needing_torch)}: need torch, which has no int8 and "
                     "reads no model exported for CTranslate2; load the run, in float32"
                 )
-            translator = loaded.with_tag(tag)
-            translator = translator.with_search(beam_size, batch_tokens, None, length_penalty)
+            loaded.tokenizers.start(tag)  # or there is no such tag
+            translator = loaded.with_search(beam_size, batch_tokens, None, length_penalty)
             translator = translator.with_search(max(n_best or 1, translator.decoding.beam_size))
             for number, (text, start) in enumerate(zip(texts, starts or (), strict=False), start=1):
                 translator.check_prefix(text, start, number)
-            return translator.translate_lines(texts, starts, n_best, alignments)
+            return translator.translate_lines(
+                texts, starts, n_best, alignments, tags=[tag] * len(texts)
+            )
 
     def _get(self, engine: Literal["torch", "ctranslate2"]) -> TextTranslator[SearchEngine]:
         """Return what searches with an engine, loaded when it is first asked for."""

@@ -380,7 +380,7 @@ def test_what_stands_once_in_a_line_is_not_concatenated(data: str, protect: str)
         (
             "{kind: huggingface, file: a, vocab_size: 9}",
             "tokenizer.vocab_size: unknown key for kind 'huggingface'; "
-            "the keys are kind, protect, file, src_file, tgt_file, lowercase",
+            "the keys are kind, file, src_file, tgt_file, lowercase, protect",
         ),
     ],
 )

@@ -397,7 +397,6 @@ def test_a_link_to_a_file_is_read(tmp_path: Path) -> None:
 READ_OTHERWISE = {
     "base/registry.py",  # its own modules
     "config/shipped.py",
-    "text/model_check_script.py",  # a child with limits, of files whose sums are right
     "training/forecast.py",
     "base/writing.py",
 }

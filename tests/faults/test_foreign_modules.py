@@ -120,10 +120,10 @@ def find_gpus() -> None:
 
 def check_a_model() -> None:
     from transformer_cli.base.errors import TokenizerError
-    from transformer_cli.text.model_check import check_model
+    from transformer_cli.text.model_check import SENTENCEPIECE, check_model
 
     with pytest.raises(TokenizerError, match="not a SentencePiece model"):
-        check_model("sentencepiece", b"no model", Path("joint.model"), "")
+        check_model(SENTENCEPIECE, b"no model", Path("joint.model"), "")
 
 
 @pytest.mark.long_cases

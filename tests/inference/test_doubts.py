@@ -10,10 +10,11 @@ from extensions.constraints.test_slots import ByBeam, slots_translator
 
 from inference.translators import random_translator
 from transformer_cli.config.data_schema import FilesData
+from transformer_cli.extensions.constraints.reserved import with_terms
 from transformer_cli.extensions.constraints.terms import TermList, make_term
 from transformer_cli.inference.stream import DoubtFinder, Watcher, tell_doubts, translate_stream
 from transformer_cli.inference.translator import EncodedLine
-from transformer_cli.text.protocol import Translation
+from transformer_cli.text.protocol import EncodedSource, Translation
 
 FILES = {"src": "a", "tgt": "b"}
 
@@ -91,7 +92,9 @@ def test_without_a_better_one_the_first_stays_and_is_told() -> None:
 def test_what_has_lost_more_terms_is_not_taken() -> None:
     engine: Any = ByBeam([4] * 5, [[6], [5]])
     listed = TermList([make_term("e", ["b"]), make_term("d", ["a"])])
-    translator: Any = replace(slots_translator(), engine=engine, terms=listed)
+    translator = slots_translator()
+    tokenizers = with_terms(translator.tokenizers, listed)
+    translator = replace(translator, engine=engine, tokenizers=tokenizers)
     found = translate_stream(translator, [("c d", ""), ("c d e", ""), ("c c e", "")])
     assert [each.text for each in found] == ["a a a a a", "b", "b"]
 
@@ -132,7 +135,7 @@ def test_a_copy_is_doubtful_only_where_none_is_to_be_expected(
     tokenizers = replace(translator.tokenizers, copied=copied)
     translator = replace(translator, config=config, tokenizers=tokenizers)
     line = "o homem anda de bicicleta"
-    encoded = EncodedLine(line, [], "", [])
+    encoded = EncodedLine(EncodedSource(line, []), [])
     ((best,),) = tell_doubts(translator, [encoded], [[Translation(line, 0.0, 0.0)]])
     assert best.doubt == doubt
 

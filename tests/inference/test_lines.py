@@ -8,7 +8,6 @@ from scarce_memory import allow_rows
 
 from inference.translators import LINES, NumberTokenizer, numbers, random_translator, searched
 from transformer_cli.base.errors import UsageError
-from transformer_cli.extensions.constraints.terms import TermList, make_term
 from transformer_cli.inference.alignment import map_tokens_to_words
 from transformer_cli.inference.torch_engine import TorchTranslator, compute_attention_maps
 from transformer_cli.text.protocol import Tokenizers, Translation
@@ -202,13 +201,20 @@ def test_lines_without_words_are_copied_and_not_searched() -> None:
     assert searched(translator) == len(words)
 
 
+class Naming(Tokenizers):
+    """Has something to translate in '24/7'."""
+
+    def has_words(self, line: str) -> bool:
+        return line == "24/7" or super().has_words(line)
+
+
 def test_what_a_user_forces_is_in_a_line_without_words_too() -> None:
     translator = letters_translator()
     (forced,), (blank,) = translator.translate_lines(["24/7", "\u200b"], ["9", "9"])
     assert forced.text.startswith("9")
     assert blank.text == "\u200b"
-    listed = TermList([make_term("24/7", ["rund"])])
-    translator = replace(translator, terms=listed)
+    tokenizers = Naming(translator.tokenizers.src, translator.tokenizers.tgt)
+    translator = replace(translator, tokenizers=tokenizers)
     named, other = translator.translate(["24/7", "24/8"])
     assert named != "24/7"
     assert other == "24/8"

@@ -13,15 +13,19 @@ from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import typer
 from typer.core import TyperCommand
 
 from transformer_cli.base import registry
 
+if TYPE_CHECKING:
+    from transformer_cli.inference.translator import TextTranslator
+
 Given = TypeVar("Given", bound="CommandOptions")
 Extra = TypeVar("Extra", bound="ExtraOptions")
+AnyTranslator = TypeVar("AnyTranslator", bound="TextTranslator[Any]")
 
 OTHERS = "Options"
 _LAST = ("Hardware", OTHERS)
@@ -56,11 +60,11 @@ class ExtraOptions:
     def check(self, given: Any) -> None:
         """Raise a UsageError unless they can be used with the command's other options."""
 
-    def reads(self) -> list[tuple[str, Path]]:
+    def inputs(self) -> list[tuple[str, Path]]:
         """Return the files that are read, each with its option."""
         return []
 
-    def writes(self) -> list[tuple[str, Path]]:
+    def outputs(self) -> list[tuple[str, Path]]:
         """Return the files that are written, each with its option."""
         return []
 
@@ -76,8 +80,8 @@ class ExtraOptions:
         """Return the text that ``evaluate`` scores, if these options say how to read it."""
         return None
 
-    def prepare(self, translator: Any) -> Any:
-        """Return the translator as it is used with these options."""
+    def prepare(self, translator: AnyTranslator) -> AnyTranslator:
+        """Return a translator that does what they say; UsageError: it cannot."""
         return translator
 
 
@@ -91,6 +95,16 @@ class CommandOptions:
     def extra(self, kind: type[Extra]) -> Extra:
         """Return the options of a class, with their defaults if the command was not given them."""
         return next((each for each in self.extras if isinstance(each, kind)), kind())
+
+    def extra_inputs(self) -> list[tuple[str, Path]]:
+        """Return the files that options of extensions name, each with the name of its option."""
+        return [each for extra in self.extras for each in extra.inputs()]
+
+    def prepare(self, translator: AnyTranslator) -> AnyTranslator:
+        """Return a translator that does what options of extensions say."""
+        for each in self.extras:
+            translator = each.prepare(translator)
+        return translator
 
     def check_extras(self) -> None:
         """Raise a UsageError unless the options of extensions can be used together with these."""

@@ -27,7 +27,6 @@ with lazy_imports():
     from transformer_cli.base import compression, writing
     from transformer_cli.data import corpus
     from transformer_cli.evaluation import best_checkpoint, scores, scoring
-    from transformer_cli.extensions.constraints import terms_file as readers
     from transformer_cli.inference import (
         loading,
         plain_text,
@@ -35,8 +34,8 @@ with lazy_imports():
         translator as translators,
     )
     from transformer_cli.runs import directory as directories, metrics_log, trained_model
+    from transformer_cli.text import protocol
 
-_TERMS = ("found", "kept")
 ScoreSome = Callable[[Sequence[int]], dict[str, Any]]
 """Returns the number and the scores of the pairs at some places, for JSON."""
 
@@ -76,8 +75,6 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
     """What ``evaluate`` is given."""
 
     heading = "Search and scores"
-    tag: options.Tag = None
-    terms: options.Terms = None
     checkpoint: options.Checkpoint = "best"
     ensemble: options.Ensemble = None
     beam_size: options.BeamSize = None
@@ -87,14 +84,12 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
         """Make sure, before long work, that the options go together."""
         self.check_extras()
         if self.output is not None:
-            inputs = [("--src", self.src), ("--ref", self.ref), ("--terms", self.terms)]
+            inputs = [("--src", self.src), ("--ref", self.ref), *self.extra_inputs()]
             options.check_output(self.output, "-o", inputs, [self.run, *(self.ensemble or ())])
         if self.encoding is not None and self.src is None:
             raise UsageError("evaluate: --encoding is for --src and --ref; leave it out")
-        if self.tag is not None and self.src is None:
-            raise UsageError(
-                "evaluate: --tag is for --src and --ref; the lines of a split have theirs"
-            )
+        with options.prefix_errors("evaluate: "):
+            self.check_extras()
 
 
 @declared_by(EvaluateOptions, "evaluate")
@@ -114,11 +109,11 @@ def evaluate(given: EvaluateOptions) -> None:
     run = directories.RunDirectory(given.run)
     run.load_config()  # or it is no run
     with writing.claim(given.output):
-        report, hypotheses, notes = _evaluate(run, given, *_read_text(run, given))
-        lines = chain(_format(report), *(note.format(report) for note in notes))
+        report, result, notes = _evaluate(run, given, *_read_text(run, given))
+        lines = chain(_format(report, result.notes), *(note.format(report) for note in notes))
         say(json.dumps(report) if given.json else "\n".join(lines))
         if given.output is not None:
-            text = "".join(f"{line}\n" for line in hypotheses)
+            text = "".join(f"{line}\n" for line in result.hypotheses)
             compression.write_text(given.output, text, is_named=True)
 
 
@@ -140,13 +135,13 @@ def _read_text(
         for path in (src, ref):
             plain_text.check_is_text(path, "lines of text")
         text = corpus.ParallelFiles(src, ref, once=True, encoding=given.encoding).read()
-    return str(src), text if given.tag is None else replace(text, tags=[given.tag] * len(text))
+    return str(src), text
 
 
 def _evaluate(
     run: "directories.RunDirectory", given: EvaluateOptions, name: str, text: "corpus.ParallelText"
-) -> tuple[dict[str, Any], list[str], list[EvaluationNote]]:
-    """Translate and score a text; return the report, the translations, and what it is noted by."""
+) -> "tuple[dict[str, Any], scoring.Evaluation, list[EvaluationNote]]":
+    """Translate and score a text; return the report, the evaluation, and what it is noted by."""
     metrics = best_checkpoint.metrics_of_runs(run.load_config(), [run], log)
     opened = trained_model.open_checkpoint(run, given.checkpoint)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
@@ -157,15 +152,9 @@ def _evaluate(
     )
     translator, searcher = options.load_models(run, weights, compute, others)
     # Before the long work, so that what is missing is told at once.
-    if given.tag is not None:
-        with options.prefix_errors("evaluate: --tag: "):
-            translator.tokenizers.tag_id(given.tag)
-    if given.terms is not None:
-        data = translator.config.data
-        listed = readers.read_terms(given.terms, data.src_lang, data.tgt_lang)
-        with options.prefix_errors("evaluate: --terms: "):
-            translator = translator.with_terms(listed)
-        searcher = searcher and searcher.with_terms(listed)
+    with options.prefix_errors("evaluate: "):
+        translator = given.prepare(translator)
+    searcher = searcher and replace(searcher, tokenizers=translator.tokenizers)
     if given.comet:
         with options.prefix_errors("evaluate: --comet: ", ", or leave out --comet"):
             comet_score = scores.open_comet(translator.engine.device)
@@ -177,7 +166,6 @@ def _evaluate(
     score_some = partial(_score_some, result.hypotheses, text, metrics)
     engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint
     environment = metrics_log.describe_environment(engine.device, engine.precision)
-    differing = result.differing
     report = {
         "split": name,
         "sentences": len(text),
@@ -187,8 +175,7 @@ def _evaluate(
         "beam_size": translator.decoding.beam_size,
         "scores": {name: score._asdict() for name, score in result.scores.items()},
         "perplexity": metrics_log.perplexity(result.loss),
-        **({} if differing is None else {"placeholders_differ": differing}),
-        **({} if result.terms is None else {"terms": dict(zip(_TERMS, result.terms, strict=True))}),
+        **result.notes.facts,
         **dict(chain.from_iterable(note.report(score_some).items() for note in notes)),
         "engine": fingerprint.get("engine", "torch"),
         "environment": {**environment, "precision": fingerprint["precision"]},
@@ -199,7 +186,7 @@ def _evaluate(
     if given.comet:
         report["comet"] = comet_score(text.src, result.hypotheses, text.tgt)
         report["comet_model"] = scores.COMET_MODEL
-    return report, result.hypotheses, notes
+    return report, result, notes
 
 
 def _translate(
@@ -245,7 +232,7 @@ def _score_some(
     return {"sentences": len(numbers), "scores": found}
 
 
-def _format(report: dict[str, Any]) -> Iterator[str]:
+def _format(report: dict[str, Any], notes: "protocol.Notes") -> Iterator[str]:
     """Yield the lines that people read."""
     step, weights = report["step"], Path(report["checkpoint"]).absolute().name
     described = [format_search(report["beam_size"]), weights if step is None else f"step {step:,}"]
@@ -257,12 +244,7 @@ def _format(report: dict[str, Any]) -> Iterator[str]:
         value = f"{score['value']:6.2f}{plus_minus(score['half_width'])}"
         rows.append((METRICS[name].label, value, score["signature"]))
     rows.append(("perplexity", f"{report['perplexity']:6.2f}", "of target tokens, not smoothed"))
-    if "placeholders_differ" in report:
-        differing = f"{report['placeholders_differ']:6,}"
-        rows.append(("placeholders", differing, "lines whose translation has other ones"))
-    if "terms" in report:
-        found, kept = (report["terms"][key] for key in _TERMS)
-        rows.append(("terms", f"{kept / max(1, found):6.1%}", f"kept, of {found:,} in the sources"))
+    rows += notes.rows()
     if "comet" in report:
         rows.append(("COMET", f"{report['comet']:8.4f}", report["comet_model"]))
     yield from align_columns(rows, left=3)

@@ -81,8 +81,6 @@ AllowSuspectData = Annotated[
 Checkpoint = Annotated[
     str, option("best|last|average|PATH", "Checkpoint to load.", autocompletion=complete_checkpoint)
 ]
-Tag = Annotated[str | None, option("NAME", "Put this tag of the training data before lines.")]
-Terms = Annotated[Path | None, option("FILE", "Terms to keep to: TSV, or TBX.")]
 BeamSize = Annotated[
     int | None, option("N", "Beam size; 1 is greedy search.  [default: the run's]", min=1)
 ]

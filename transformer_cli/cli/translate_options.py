@@ -88,15 +88,6 @@ class DecodingOptions(CommandOptions):
 
 
 @dataclass(frozen=True)
-class TermOptions(CommandOptions):
-    """What translations keep to."""
-
-    heading = "Terms and memory"
-    tag: options.Tag = None
-    terms: options.Terms = None
-
-
-@dataclass(frozen=True)
 class InputOptions(ExtraOptions):
     """A kind of input that an extension adds to ``translate``, with its options.
 
@@ -130,7 +121,7 @@ class InputOptions(ExtraOptions):
 
 
 @dataclass(frozen=True)
-class TranslateOptions(options.HardwareOptions, TermOptions, DecodingOptions, FileOptions):
+class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     """What ``translate`` is given."""
 
     heading = "Hardware"
@@ -196,8 +187,7 @@ class TranslateOptions(options.HardwareOptions, TermOptions, DecodingOptions, Fi
         inputs = [
             ("-i", self.input_),
             ("--prefix-file", self.prefix_file),
-            *(pair for each in self.extras for pair in each.reads()),
-            ("--terms", self.terms),
+            *self.extra_inputs(),
         ]
         if str(self.output) != "-":
             others = inputs[1:] if kind and kind.replaces_input else inputs
@@ -207,7 +197,7 @@ class TranslateOptions(options.HardwareOptions, TermOptions, DecodingOptions, Fi
 
     def _further_outputs(self) -> list[tuple[str, Path]]:
         """Return the files that are written next to the translations, with their options."""
-        of_extras = [pair for each in self.extras for pair in each.writes()]
+        of_extras = [pair for each in self.extras for pair in each.outputs()]
         return [*([("--alignments", self.alignments)] if self.alignments else []), *of_extras]
 
     def check(self, ranks: Ranks) -> None:

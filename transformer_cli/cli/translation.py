@@ -2,7 +2,7 @@
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +26,6 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url, open_regular
-from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.display import bar, describe, log, warn
@@ -34,7 +33,6 @@ from transformer_cli.cli.options import open_device, prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.data.corpus import bounded_lines, decode_lines
-from transformer_cli.extensions.constraints.terms import describe_kept
 from transformer_cli.extensions.corpora.rules import loses_numbers
 from transformer_cli.inference import loading, output, stream
 from transformer_cli.inference.engine import SearchEngine
@@ -42,14 +40,11 @@ from transformer_cli.inference.plain_text import check_is_text
 from transformer_cli.inference.stream import Row
 from transformer_cli.inference.translator import LongLine, TextTranslator
 from transformer_cli.runs.directory import RunDirectory
-
-with lazy_imports():
-    from transformer_cli.extensions.constraints import terms_file as terms
+from transformer_cli.text.protocol import Notes, name_lines
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-_SHOWN = 10  # numbers of lines in a message
 _COUNTED_BYTES = 1 << 30  # a larger input's lines are not counted, as that takes seconds
 
 
@@ -247,16 +242,7 @@ def load_translator(
     translator = translator.with_search(max(options.n_best or 1, translator.decoding.beam_size))
     if options.sample is not None:
         translator = translator.with_sampling(options.sample)
-    for each in options.extras:
-        translator = each.prepare(translator)
-    with prefix_errors("--tag: "):
-        translator = translator.with_tag(options.tag)
-    if options.terms is not None:
-        data = translator.config.data
-        with prefix_errors("--terms: "):
-            translator = translator.with_terms(
-                terms.read_terms(options.terms, data.src_lang, data.tgt_lang)
-            )
+    translator = options.prepare(translator)
     with prefix_errors("--replace-unk: ", "; leave it out"):
         return translator.with_unk_replacement() if options.replace_unk else translator
 
@@ -371,36 +357,26 @@ def _warn_of_long_line(job: Translating, long: LongLine) -> None:
 class WrittenLines:
     """How many lines were written, and which of them a person should look at."""
 
-    def __init__(self) -> None:
+    def __init__(self, notes: Notes) -> None:
         self.lines = 0
-        self.differing: list[int] = []  # those with other placeholders than their source
+        self.notes = notes
         self.tabs: list[int] = []  # those that lack their source's tabs
         self.numbers: list[int] = []  # those that lack numbers of their source
         self.doubts: dict[str, list[int]] = {}  # doubtful ones, by what is doubtful
         self.again: list[int] = []  # those that a second search has fixed
-        self.terms = self.lost = 0  # terms in the sources, and those that translations have not
-        self.losing: list[int] = []  # lines that have lost terms
 
     def summary(self) -> Iterator[str]:
-        """Yield a line about those that differ, one for each kind of doubt, and one about terms."""
+        """Yield what the notes say, and a line for each kind of doubt."""
+        yield from self.notes.summary(self.lines)
         doubts = {f"doubtful, {what}": numbers for what, numbers in self.doubts.items()}
         again = {"doubtful, fixed by a second search": self.again}
         differing = {
-            "placeholders differ": self.differing,
             "numbers of the source are missing": self.numbers,
             "tabs are lost (of a table, --src-column N translates one column)": self.tabs,
         }
         for what, numbers in {**differing, **doubts, **again}.items():
             if numbers:
-                yield f"{len(numbers):,} of {self.lines:,} lines: {what}; {_name_lines(numbers)}"
-        if self.terms:
-            where = f"; others are lost in {_name_lines(self.losing)}" if self.lost else ""
-            yield f"{describe_kept(self.terms, self.lost)}{where}"
-
-
-def _name_lines(numbers: Sequence[int]) -> str:
-    shown = ", ".join(f"{number:,}" for number in numbers[:_SHOWN])
-    return f"line{'s' if len(numbers) > 1 else ''} {shown}{', …' if len(numbers) > _SHOWN else ''}"
+                yield f"{len(numbers):,} of {self.lines:,} lines: {what}; {name_lines(numbers)}"
 
 
 def write_rows(
@@ -412,7 +388,7 @@ def write_rows(
     alignments: TextIO | None = None,
 ) -> WrittenLines:
     """Call ``write(source, line)`` for each remaining row, after the first ``done``."""
-    written = WrittenLines()
+    written = WrittenLines(job.translator.tokenizers.notes())
     first = done + 1 + job.form.line_offset
     is_text = job.options.n_best_written is None
     tab = "\t" if is_text else "\\t"  # as JSON has it
@@ -421,14 +397,14 @@ def write_rows(
     ):
         falls_back = bool(translated.doubt) and job.options.fallback == "source"
         text = row.text if falls_back else translated.text
+        best = translated.text if translated.best is None else translated.best
         write(row.source, row.to_line(text))
         if alignments is not None:
             alignments.write(translated.alignment + "\n")
         written.lines += 1
-        if translated.difference:
-            written.differing.append(number)
+        for remark in written.notes.look(number, row.text, best):
             if job.interactive:
-                warn(f"line {number:,}", f"placeholders differ: {translated.difference}")
+                warn(f"line {number:,}", remark)
         if is_text and loses_numbers(row.text, translated.text):
             written.numbers.append(number)
         if "\t" in row.text.strip() and tab not in text:
@@ -439,12 +415,6 @@ def write_rows(
                 warn(f"line {number:,}", f"doubtful, {translated.doubt}")
         if translated.is_second:
             written.again.append(number)
-        written.terms += translated.terms
-        if translated.lost_terms:
-            written.lost += len(translated.lost_terms)
-            written.losing.append(number)
-            if job.interactive:
-                warn(f"line {number:,}", f"terms lost: {', '.join(translated.lost_terms)}")
     return written
 
 

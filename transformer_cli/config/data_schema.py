@@ -20,7 +20,6 @@ from transformer_cli.config.sections import (
     FilePath,
     Kinds,
     Language,
-    Matching,
     Section,
     expected,
     setting,
@@ -28,8 +27,6 @@ from transformer_cli.config.sections import (
 
 _SHA256 = "^[0-9A-Fa-f]{64}$"
 SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
-TAG_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
-TagName = Annotated[str, Matching(TAG_PATTERN, "at most 32 letters, digits, - and _")]
 
 
 def _check_encoding(value: object) -> str:
@@ -110,11 +107,6 @@ class DataSection(Section):
     kind: str
     src_lang: Language = Field(description="source language, as in 'de'")
     tgt_lang: Language = Field(description="target language, as in 'en'")
-    terms: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
-        0.0,
-        "share of the training lines in which some words are replaced by their translations, so "
-        "that translate --terms is kept to (Dinu et al. 2019); 0.3 say",
-    )
 
 
 class GermanEnglish(DataSection):

@@ -317,22 +317,12 @@ class Config(Section):
                 "model.tying: 'all' needs one vocabulary for both sides "
                 "(subwords with joint: true, or one file for both); use 'output'"
             )
-        if self.data.terms and not self.tokenizer.one_vocabulary:
-            raise ValueError(
-                "data.terms: sources with target words need one vocabulary for both sides "
-                "(subwords with joint: true, or one file for both); leave it at 0"
-            )
         for key in ("src_bpe_dropout", "tgt_bpe_dropout"):
             if getattr(self.training, key) and not self.tokenizer.may_sample:
                 raise ValueError(
                     f"training.{key}: needs merges to leave out (tokenizer.kind sentencepiece "
                     "with model_type: bpe); leave it at 0"
                 )
-        if self.training.concatenate and self.tokenizer.protect:
-            raise ValueError(
-                "training.concatenate: tags (tag) and placeholders (protect) belong to one line, "
-                "not to several, one behind another; leave it at 0, or leave them out"
-            )
         longest, positions = self.training.max_length, self.model.max_positions
         if self.model.positions == "learned" and longest >= positions:
             raise ValueError(

@@ -5,13 +5,13 @@ class of its own; and a section of the core has further keys, which are the fiel
 
     provides = {
         "corpus": {"mine": {"settings": "settings:MineConfig", ...}},
-        "setting": {"tokenizer.protect": {"load": "settings:ProtectSettings"}},
+        "setting": {"tokenizer.shout": {"load": "settings:ShoutSettings"}},
     }
 
-    class ProtectSettings(Section):
-        protect: list[str] = setting([], "...")
+    class ShoutSettings(Section):
+        shout: int = setting(0, "exclamation marks behind each line")
 
-Both are imported when a configuration uses them. A section whose ``protect`` differs from the
+Both are imported when a configuration uses them. A section whose ``shout`` differs from the
 default is an instance of the mixin as well as of its own class; any other is not, and its records
 do not have the key.
 """

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from transformer_cli.config.sections import Count, FilePath, Kinds, Language, Section, setting
-from transformer_cli.extensions.constraints.protection import ProtectedParts
 
 
 class TokenizerSection(Section):
@@ -22,13 +21,6 @@ class TokenizerSection(Section):
         @property
         def lowercase(self) -> bool:
             """Return whether both sides are lowercased, output included."""
-
-    protect: ProtectedParts = setting(
-        [],
-        "parts of a line that are translated as they are, a token each: printf ('%s'), "
-        "braces ('{name}'), tags ('<b>'), urls, and what fits a pattern of your own, as in "
-        "{pattern: '%[A-Z]+%'}",
-    )
 
     @property
     def files(self) -> dict[Literal["src", "tgt", "joint"], Path]:

@@ -154,13 +154,12 @@ def encode_pairs(pairs: Pairs, tokenizers: Tokenizers) -> EncodedText:
 
 
 def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: ProgressBar) -> EncodedText:
-    """Return both sides of ``text`` as token ids, a source's tag before them."""
+    """Return both sides of ``text`` as token ids, a source's tag before it."""
     src_rows, tgt_rows = [], []
     src_lines = progress(text.src, "encoding")
     for src, tgt, tag in zip(src_lines, text.tgt, text.tags or repeat(None), strict=False):
         src_ids, tgt_ids = tokenizers.encode_pair(src, tgt)
-        if tag is not None:
-            src_ids = [tokenizers.tag_id(tag), *src_ids]
+        src_ids = [*tokenizers.start(tag), *src_ids]
         src_rows.append(array("i", src_ids))  # a list would take seven times as much memory
         tgt_rows.append(array("i", tgt_ids))
     return EncodedText(TokenArray.from_sentences(src_rows), TokenArray.from_sentences(tgt_rows))

@@ -19,7 +19,6 @@ from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, cut_by_tokens, encode_text
 from transformer_cli.evaluation.scores import score
-from transformer_cli.extensions.constraints.reserved import compare_placeholders
 from transformer_cli.inference import torch_engine
 from transformer_cli.inference.engine import SearchEngine, SearchOptions
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
@@ -28,6 +27,7 @@ from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
+from transformer_cli.text.protocol import Notes
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.preparation import PreparedData
 from transformer_cli.training.session import Validation
@@ -47,8 +47,7 @@ class Evaluation:
     scores: Scores
     loss: float  # mean negative log-likelihood of a target token, EOS included, unsmoothed
     unmeasured: int  # pairs too long to be part of it; see ``TextTranslator.longest_source``
-    differing: int | None = None  # lines whose placeholders differ; None: none are protected
-    terms: tuple[int, int] | None = None  # in the sources, and of them kept; None: none are given
+    notes: Notes
 
 
 class EvaluationStoppedError(Exception):
@@ -97,17 +96,11 @@ def evaluate(
         translator.engine.precision,
         ranks,
     )
-    differing = None
-    if protect := translator.tokenizers.protect:
-        pairs = zip(text.src, hypotheses, strict=True)
-        differing = sum(bool(compare_placeholders(*pair, protect)) for pair in pairs)
-    terms = None
-    if translator.terms is not None:
-        found = [translator.find_lost(*pair) for pair in zip(text.src, hypotheses, strict=True)]
-        total = sum(count for count, _ in found)
-        terms = total, total - sum(len(lost) for _, lost in found)
+    notes = translator.tokenizers.notes()
+    for number, pair in enumerate(zip(text.src, hypotheses, strict=True), start=1):
+        list(notes.look(number, *pair))
     scores = score(hypotheses, text.tgt, thorough, metrics)
-    return Evaluation(hypotheses, scores, loss, len(text) - len(short), differing, terms)
+    return Evaluation(hypotheses, scores, loss, len(text) - len(short), notes)
 
 
 def find_measurable_pairs(translator: TorchTranslator, text: EncodedText) -> np.ndarray:

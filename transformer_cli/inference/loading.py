@@ -36,7 +36,7 @@ from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import OpenedModel, load_weights_of, open_trained_model
-from transformer_cli.text.tokenizer import load_tokenizers
+from transformer_cli.text.tokenizer import load_tokenizers, searches_again
 
 
 @dataclass(frozen=True)
@@ -177,9 +177,7 @@ def _writes_same_text(config: Config, beam_size: int | None) -> bool:
         and not tokenizer.files
         and tokenizer.byte_fallback
     )
-    # With placeholders or terms, some lines are searched again with a beam.
-    has_beam = tokenizer.protect or config.data.terms
-    is_greedy = (beam_size or config.decoding.beam_size) == 1 and not has_beam
+    is_greedy = (beam_size or config.decoding.beam_size) == 1 and not searches_again(config)
     return spells_all or (is_greedy and tokenizer.kind != "words")
 
 

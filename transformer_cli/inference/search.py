@@ -6,9 +6,10 @@ by ``has_ended`` in ``_beam``.
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -60,52 +61,92 @@ _GROUP = 64  # columns per group in top_k
 _LIVE_SHARE = 0.8
 
 
+@runtime_checkable
+class Constraint(Protocol):
+    """What may be written next depends on it, for each hypothesis by itself; plain data.
+
+    Forced prefixes go before it, as they go before banned tokens.
+    """
+
+    def apply(
+        self,
+        log_probabilities: Float[Tensor, "row token"],
+        written: Int[Tensor, "row length"],
+        src: Int[Tensor, "row src"],
+    ) -> None:
+        """Set the log-probabilities of what may not be written to -inf, in place.
+
+        Each row is a hypothesis: what it has ``written`` begins with BOS, and goes from step to
+        step wherever the search moves it; ``src`` is its source, padded.
+        """
+
+
+@dataclass(frozen=True)
+class AllowedTokens:
+    """Leaves the tokens that may be written: forced ones, or else what nothing forbids."""
+
+    src: Int[Tensor, "batch src"]
+    banned: Int[Tensor, " token"]
+    constraints: Sequence[Constraint] = ()
+    prefixes: Int[Tensor, "batch prefix"] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        src: Int[Tensor, "batch src"],
+        options: SearchOptions,
+        prefixes: Int[Tensor, "batch prefix"] | None,
+    ) -> "AllowedTokens":
+        """Return those of a batch of sources."""
+        banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=src.device)
+        return cls(src, banned, options.constraints, prefixes)
+
+    def leave(
+        self,
+        log_probabilities: Float[Tensor, "row token"],
+        sentences: Int[Tensor, " row"],
+        written: Int[Tensor, "row length"],
+    ) -> None:
+        """Set the log-probabilities of all other tokens to -inf, in place.
+
+        Each row is a hypothesis of one of the ``sentences``, which has ``written`` BOS and more.
+        """
+        place, forced, of_forced = written.size(1) - 1, None, None
+        if self.prefixes is not None and place < self.prefixes.size(1):
+            forced = self.prefixes[sentences, place, None]
+            of_forced = log_probabilities.gather(1, forced.clamp(min=0))
+        log_probabilities.index_fill_(1, self.banned, float("-inf"))
+        for constraint in self.constraints:
+            constraint.apply(log_probabilities, written, self.src[sentences])
+        if forced is not None and of_forced is not None:
+            is_forced, tokens = forced != NOT_FORCED, forced.clamp(min=0)
+            log_probabilities.masked_fill_(is_forced, float("-inf"))
+            of_first = log_probabilities.gather(1, tokens)  # where none is forced, as it was
+            log_probabilities.scatter_(1, tokens, of_forced.where(is_forced, of_first))
+
+
 def find_continuations(
     model: SearchableModel,
-    tokens: Tensor,
+    written: Int[Tensor, "batch hypothesis length"],
     state: Any,
-    banned: Tensor,
+    allowed: AllowedTokens,
     rank: Rank,
-    forced: Int[Tensor, " batch"] | None = None,
+    sentences: Int[Tensor, " batch"],
 ) -> tuple[Float[Tensor, "batch hypothesis count"], Int[Tensor, "batch hypothesis count"]]:
-    """Return log-probabilities and ids of each hypothesis' next tokens that ``rank`` finds.
-
-    Where a token is ``forced`` on a sentence, all others have probability 0.
-    """
+    """Return log-probabilities and ids of each hypothesis' next tokens that ``rank`` finds."""
+    tokens = written[:, :, -1]
     hidden_states = model.step(tokens, state).flatten(0, 1)
     rows = max(1, _LOGITS_AT_A_TIME[hidden_states.device.type] // model.tgt_size)
-    if forced is not None:
-        forced = forced[:, None].expand_as(tokens).flatten()
+    of_rows, written = sentences.repeat_interleave(tokens.size(1)), written.flatten(0, 1)
     best = []
     for start in range(0, len(hidden_states), rows):
         part = slice(start, start + rows)
         logits = model.logits(hidden_states[part])
         log_probabilities = logits.log_softmax(dim=1, dtype=torch.float32)
-        if forced is None:
-            log_probabilities.index_fill_(1, banned, float("-inf"))
-        else:
-            _leave_forced(forced[part][:, None], log_probabilities, banned)
+        allowed.leave(log_probabilities, of_rows[part], written[part])
         best.append(rank(log_probabilities))
     values, ids = (torch.cat(parts).view(*tokens.shape, -1) for parts in zip(*best, strict=True))
     return values, ids
-
-
-def _leave_forced(
-    forced: Int[Tensor, "row 1"], log_probabilities: Float[Tensor, "row token"], banned: Tensor
-) -> None:
-    """Leave each row its forced token alone, or where there is none, all that are not banned."""
-    is_forced, tokens = forced != NOT_FORCED, forced.clamp(min=0)
-    of_forced = log_probabilities.gather(1, tokens)
-    log_probabilities.index_fill_(1, banned, float("-inf")).masked_fill_(is_forced, float("-inf"))
-    of_first = log_probabilities.gather(1, tokens)  # what is there already, where none is forced
-    log_probabilities.scatter_(1, tokens, of_forced.where(is_forced, of_first))
-
-
-def _get_forced(
-    prefixes: Tensor | None, position: int, rows: Tensor | list[int]
-) -> Int[Tensor, " row"] | None:
-    """Return the tokens forced on ``rows`` at a position; None: there are none on any."""
-    return None if prefixes is None or position >= prefixes.size(1) else prefixes[rows, position]
 
 
 def top_k(
@@ -143,31 +184,31 @@ def _greedy(
     if options.sample_seed is not None:
         sources = [truncate_at_eos(ids, options.eos_id) for ids in src.tolist()]
         rank = Sampler(sources, options.sample_seed)
-    banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=src.device)
+    allowed = AllowedTokens.of(src, options, prefixes)
     rows = torch.arange(len(src), device=src.device)  # which sentence each row is
     live = torch.ones_like(rows, dtype=torch.bool)
-    tokens = torch.full_like(rows, options.bos_id)
-    written = torch.full((len(src), int(max_lengths.max())), options.eos_id, device=src.device)
+    written = torch.full((len(src), 1 + int(max_lengths.max())), options.eos_id, device=src.device)
+    written[:, 0] = options.bos_id
     totals = torch.zeros(len(src), device=src.device)
-    for position in range(written.size(1)):
-        forced = _get_forced(prefixes, position, rows)
-        best, ids = find_continuations(model, tokens[:, None], state, banned, rank, forced)
+    for length in range(1, written.size(1)):
+        so_far = written[rows, None, :length]
+        best, ids = find_continuations(model, so_far, state, allowed, rank, rows)
         tokens = ids[:, 0, 0].where(live, options.eos_id)
-        written[rows, position] = tokens
+        written[rows, length] = tokens
         totals[rows] += best[:, 0, 0].where(live, 0.0)
-        live &= (tokens != options.eos_id) & (max_lengths[rows] > position + 1)
+        live &= (tokens != options.eos_id) & (max_lengths[rows] > length)
         number_live = int(live.sum())
         if number_live == 0:
             break
         if number_live <= _LIVE_SHARE * len(rows):
             kept = live.nonzero()[:, 0]
             state.select(kept)
-            rows, live, tokens = rows[kept], live[kept], tokens[kept]
+            rows, live = rows[kept], live[kept]
             if isinstance(rank, Sampler):
                 rank.keep(kept.tolist())
     return [
         Hypothesis(truncate_at_eos(ids, options.eos_id), total)
-        for ids, total in zip(written.tolist(), totals.tolist(), strict=True)
+        for ids, total in zip(written[:, 1:].tolist(), totals.tolist(), strict=True)
     ]
 
 
@@ -197,8 +238,9 @@ def _beam(
         return len(ended[sentence]) >= size or length >= limits[sentence]
 
     state = model.init_state(src, size)
-    banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=src.device)
+    allowed = AllowedTokens.of(src, options, prefixes)
     sentences = list(range(len(limits)))  # which sentence each row of the batch is
+    rows_of = torch.arange(len(limits), device=src.device)  # the same
     # Start with one hypothesis per sentence: copies of BOS would fill the beam with duplicates.
     written = torch.full((len(limits), 1, 1), options.bos_id, device=src.device)
     totals = torch.zeros((len(limits), 1), device=src.device)
@@ -206,8 +248,7 @@ def _beam(
     count = min(2 * size, model.tgt_size)
     rank = partial(top_k, count=count)
     for length in range(1, max(limits) + 1):
-        forced = _get_forced(prefixes, length - 1, sentences)
-        best, ids = find_continuations(model, written[:, :, -1], state, banned, rank, forced)
+        best, ids = find_continuations(model, written, state, allowed, rank, rows_of)
         candidates = (totals[:, :, None] + best).flatten(1)
         totals, flat = candidates.topk(min(2 * size, candidates.size(1)), dim=1)
         tokens, parents = ids.flatten(1).gather(1, flat), flat // count
@@ -233,8 +274,8 @@ def _beam(
         if len(rows) <= _LIVE_SHARE * len(sentences):
             kept = torch.tensor(rows, device=src.device)
             state.select(kept)
-            written, totals = written[kept], totals[kept]
-            sentences = [sentences[row] for row in rows]
+            written, totals, rows_of = written[kept], totals[kept], rows_of[kept]
+            sentences = rows_of.tolist()
     return ended
 
 

@@ -15,11 +15,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from transformer_cli.base.errors import InputError
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
-from transformer_cli.extensions.constraints.reserved import compare_placeholders
 from transformer_cli.extensions.corpora.rules import ScriptCheck, is_copy
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import (
-    SLOT_BEAM,
+    SECOND_BEAM,
     EncodedLine,
     LongLine,
     Progress,
@@ -81,14 +80,10 @@ class TranslatedLine(NamedTuple):
     """Its best translation, or JSON of the n best."""
     alignment: str = ""
     """Empty if nobody asked."""
-    difference: str = ""
-    """How the placeholders of line and translation differ; empty if they are the same."""
+    best: str | None = None
+    """Its best translation, if ``text`` is JSON."""
     doubt: str = ""
     """What is doubtful about the best translation; empty if nothing is."""
-    terms: int = 0
-    """How many terms the line has."""
-    lost_terms: Sequence[str] = ()
-    """What its best translation should have, and has not."""
     is_second: bool = False
     """True if a second search has found it, as the first translation was doubtful."""
 
@@ -172,8 +167,8 @@ def translate_stream(
         else:  # these are what the model says, good or bad
             best = tell_doubts(translator, encoded, best)
         return [
-            _record(*line, found, n_best is not None, translator)
-            for line, found in zip(share, best, strict=True)
+            _record(number, found, n_best is not None)
+            for (number, _), found in zip(share, best, strict=True)
         ]
 
     def prepare(chunk: Sequence[_Numbered]) -> Callable[[], list[list[Any]]]:
@@ -232,21 +227,12 @@ def _run_ahead(
         raise failure
 
 
-def _record(
-    number: int,
-    source: tuple[str, str],
-    translations: Sequence[Translation],
-    as_json: bool,
-    translator: TextTranslator[SearchEngine],
-) -> list[Any]:
+def _record(number: int, translations: Sequence[Translation], as_json: bool) -> list[Any]:
     """Return the fields of a ``TranslatedLine``."""
     best = translations[0]
     text = _to_json(number, translations) if as_json else best.text
     alignment = " ".join(f"{src}-{tgt}" for src, tgt in best.alignment)
-    difference = compare_placeholders(source[0], best.text, translator.tokenizers.protect)
-    found, lost = translator.find_lost(source[0], best.text)
-    targets = tuple(term.target for term in lost)
-    return [text, alignment, difference, best.doubt, found, targets, best.is_second]
+    return [text, alignment, best.text if as_json else None, best.doubt, best.is_second]
 
 
 def _to_json(line: int, translations: Sequence[Translation]) -> str:
@@ -330,32 +316,28 @@ def search_doubtful_again(
 ) -> list[list[Translation]]:
     """Return what ``tell_doubts`` does, after a second search for lines with a doubtful best one.
 
-    Its beam is wider, and the best translation that is not doubtful, has all placeholders, and
-    keeps as many terms, is taken; without one, the first stays. Samples are what the model says,
-    good or bad.
+    Its beam is wider, and the best translation that is not doubtful and has lost no more of its
+    source is taken; without one, the first stays. Samples are what the model says, good or bad.
     """
     told = tell_doubts(translator, encoded, found)
     places = [place for place, (best, *_) in enumerate(told) if best.doubt]
     if not places or translator.sample_seed is not None:
         return told
-    beam_size = max(SLOT_BEAM, translator.decoding.beam_size)
+    beam_size = max(SECOND_BEAM, translator.decoding.beam_size)
     lines = [encoded[place] for place in places]
     wider = translator.with_search(beam_size)
     with announce(len(lines)):
         again = wider.translate_encoded(lines, beam_size, with_alignments, ignore, should_stop)
     finder = _finder_of(translator)
-
-    def losses(line: EncodedLine, one: Translation) -> tuple[bool, int]:
-        differs = bool(compare_placeholders(line.text, one.text, translator.tokenizers.protect))
-        return differs, len(translator.find_lost(line.text, one.text)[1])
-
+    compare = translator.tokenizers.compare
     for place, line, candidates in zip(places, lines, again, strict=True):
         first = told[place][0]
-        most = losses(line, first)
+        most = compare(line.text, first.text)
         good = (
             replace(one, is_second=True)
             for one in candidates
-            if not finder.find(line.text, one.text) and all(map(le, losses(line, one), most))
+            if not finder.find(line.text, one.text)
+            and all(map(le, compare(line.text, one.text), most))
         )
         told[place] = [next(good, first)]
     return told

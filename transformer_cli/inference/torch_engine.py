@@ -291,7 +291,10 @@ class AttentionMaps:
 
 @torch.inference_mode()
 def compute_attention_maps(
-    translator: TorchTranslator, line: str, translation: Sequence[int] | None = None
+    translator: TorchTranslator,
+    line: str,
+    translation: Sequence[int] | None = None,
+    tag: str | None = None,
 ) -> AttentionMaps:
     """Record the attention weights of one pass over a line and its whole translation.
 
@@ -299,12 +302,11 @@ def compute_attention_maps(
     translates the line first.
 
     Raises:
-        UsageError: the tokenizers lack ``translator.tag``.
         InputError: the line is too long to be translated as one, or the translation for the
             model's learned positions.
     """
     tokenizers = translator.tokenizers
-    encoded = translator.encode_line(line, "", translator.tag)
+    encoded = translator.encode_line(line, "", tag)
     source = encoded.ids
     if len(encoded.pieces) > 1:
         raise InputError(
@@ -333,11 +335,11 @@ def compute_attention_maps(
     shown = []
     for tokenizer, ids in ((tokenizers.src, source), (tokenizers.tgt, translation)):
         numbers = [*ids, EOS_ID]
-        tokens = tokenizer.filled_tokens(numbers, encoded.values)
+        tokens = tokenizer.filled_tokens(numbers, encoded.source.values)
         shown.append(
             [token or tokenizer.token(n) for token, n in zip(tokens, numbers, strict=True)]
         )
-    written = tokenizers.tgt.filled_tokens(translation, encoded.values)
+    written = tokenizers.tgt.filled_tokens(translation, encoded.source.values)
     return AttentionMaps(
         *(shown[0], shown[1]),
         stack_layers("encoder", "self_attention", len(model.encoder)),

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, pairwise
 from typing import Generic, Self, TypeVar
@@ -11,24 +11,20 @@ from transformer_cli.base.errors import InputError, UsageError
 from transformer_cli.base.packages import __version__
 from transformer_cli.config.choices import LARGEST_BEAM, LONGEST_SOURCE, MOST_BATCH_TOKENS
 from transformer_cli.config.schema import Config, DecodingConfig
-from transformer_cli.extensions.constraints.reserved import find_placeholders, has_words
-from transformer_cli.extensions.constraints.terms import Term, TermList
 from transformer_cli.inference.alignment import align_words
 from transformer_cli.inference.engine import Hypothesis, SearchEngine, SearchOptions
-from transformer_cli.text.protocol import Tokenizer, Tokenizers, Translation
+from transformer_cli.text.protocol import EncodedSource, Tokenizer, Tokenizers, Translation
 from transformer_cli.text.scripts import are_close, is_blank
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
-SLOT_BEAM = 8
-"""Beam of the second search for a translation with its source's placeholders and terms."""
+SECOND_BEAM = 8
+"""Beam of the second search for a translation whose first one lacks something of its source."""
 
 EngineT = TypeVar("EngineT", bound=SearchEngine, covariant=True)
 Progress = Callable[[int], object]
 """Called with the number of lines, or sources, just finished."""
 ShouldStop = Callable[[], bool]
 """Called before each batch; once it returns True, the rest is left empty."""
-CountLost = Callable[[int, Hypothesis], int]
-"""Returns how many terms of the source at a place its hypothesis has not."""
 
 
 def ignore(what: object) -> None:
@@ -57,23 +53,26 @@ class EncodedLine:
     """A line to be translated, as ids.
 
     Attributes:
-        text: the source text.
-        pieces: its ids, cut where it is too long; none if it is blank. Each begins with the tag, if
-            there is one, and ends with EOS.
+        source: the line, with its ids and what the tokenizers remember of it.
+        pieces: its ids, cut where it is too long; none if it is blank. Each begins with the ids of
+            ``Tokenizers.start``, and ends with EOS.
         prefix: what the translation begins with.
         prefix_ids: its ids, which the first piece's outputs begin with.
-        values: what slots stand for; see ``EncodedSource``.
-        tag: what the pieces begin with.
+        tag: the source's, if it has one.
         is_copied: whether the line is its own translation; then there are no pieces.
     """
 
-    text: str
+    source: EncodedSource
     pieces: list[list[int]]
-    prefix: str
-    prefix_ids: list[int]
-    values: tuple[str, ...] = ()
+    prefix: str = ""
+    prefix_ids: list[int] = field(default_factory=list)
     tag: str | None = None
     is_copied: bool = False
+
+    @property
+    def text(self) -> str:
+        """The source text."""
+        return self.source.line
 
     @property
     def ids(self) -> list[int]:
@@ -120,8 +119,6 @@ class TextTranslator(Generic[EngineT]):
         replace_unk: whether the model may write unknown words; the source words that they are
             aligned to are then copied for them.
         sample_seed: draw translations from the distribution instead of searching; None: search.
-        tag: put before each source; None: no tag.
-        terms: what translations have to keep to; None: nothing.
     """
 
     engine: EngineT
@@ -132,8 +129,6 @@ class TextTranslator(Generic[EngineT]):
     checkpoint: str = ""
     replace_unk: bool = False
     sample_seed: int | None = None
-    tag: str | None = None
-    terms: TermList | None = None
 
     def with_search(
         self,
@@ -174,21 +169,6 @@ class TextTranslator(Generic[EngineT]):
         """Return a copy that samples."""
         return replace(self.with_search(beam_size=1), sample_seed=seed)
 
-    def with_tag(self, tag: str | None) -> Self:
-        """Return a copy that puts a tag before each source; the tokenizers must have it."""
-        if tag is not None:
-            self.tokenizers.tag_id(tag)
-        return replace(self, tag=tag)
-
-    def with_terms(self, terms: TermList) -> Self:
-        """Return a copy that keeps to terms; UsageError: the model has not learned to."""
-        if not (self.tokenizers.has_terms or self.tokenizers.protect):
-            raise UsageError(
-                "the model has learned neither terms nor placeholders; train one with data.terms: "
-                "0.3, or with tokenizer.protect"
-            )
-        return replace(self, terms=terms)
-
     @property
     def may_copy(self) -> bool:
         """Whether a translation that is its source may be right.
@@ -203,14 +183,9 @@ class TextTranslator(Generic[EngineT]):
         """What decides the translation of a line, by name: settings and versions."""
         search = self.decoding.model_dump(mode="json", exclude={"batch_tokens"})
         settings = {"max_length": self.max_length, **search}
-        given = {
-            "replace_unk": self.replace_unk or None,
-            "sample_seed": self.sample_seed,
-            "tag": self.tag,
-            "terms": self.terms and self.terms.sha256,
-        }
+        given = {"replace_unk": self.replace_unk or None, "sample_seed": self.sample_seed}
         settings |= {key: value for key, value in given.items() if value is not None}
-        shown = {key: str(value) for key, value in settings.items()}
+        shown = {key: str(value) for key, value in settings.items()} | self.tokenizers.fingerprint
         by = {"transformer-cli": __version__, **self.engine.fingerprint}
         return {"checkpoint": self.checkpoint, **by, **shown}
 
@@ -245,8 +220,8 @@ class TextTranslator(Generic[EngineT]):
         """Return each line's translations, best first: at least one.
 
         A line without words, such as a number, a URL or a line of invisible characters, is its own
-        translation; see ``has_words``. It is translated if a prefix is forced, if terms are in it,
-        or if many sources of the training text have no letters.
+        translation; see ``Tokenizers.has_words``. It is translated if a prefix is forced, or if
+        many sources of the training text have no letters.
 
         A line of more than ``longest_source`` tokens is split into as few pieces as possible, of
         nearly equal length; their translations are joined by spaces.
@@ -260,7 +235,7 @@ class TextTranslator(Generic[EngineT]):
             progress: see ``Progress``.
             on_long_line: called with each line that is split, before any is translated.
             should_stop: see ``ShouldStop``.
-            tags: each line's, which the tokenizers have; without any, it is ``self.tag``.
+            tags: each line's, which the tokenizers know; see ``Tokenizers.start``.
         """
         encoded = self.encode_lines(lines, prefixes, on_long_line, tags)
         return self.translate_encoded(encoded, n_best, with_alignments, progress, should_stop)
@@ -273,7 +248,7 @@ class TextTranslator(Generic[EngineT]):
         tags: Sequence[str | None] | None = None,
     ) -> list[EncodedLine]:
         """Encode lines for ``translate_encoded``; see ``translate_lines``."""
-        prefixes, tags = prefixes or [""] * len(lines), tags or [self.tag] * len(lines)
+        prefixes, tags = prefixes or [""] * len(lines), tags or [None] * len(lines)
         encoded = [self.encode_line(*line) for line in zip(lines, prefixes, tags, strict=True)]
         for long_line in self.find_long_lines(len(line.ids) for line in encoded):
             on_long_line(long_line)
@@ -299,35 +274,19 @@ class TextTranslator(Generic[EngineT]):
 
         found = self._search_lines(encoded, n_best, with_alignments, count, should_stop)
         count(left)  # lines that are not searched, as they are their own translations
-        slots = self.tokenizers.with_term_slots()
-        is_best = (n_best or 1) == 1 and self.sample_seed is None
-        if self.terms is None or slots is None or not is_best:
+        if (n_best or 1) > 1 or self.sample_seed is not None:
             return found
-        # Sentences are the better for marks, but slots are lost less often.
-        other = replace(self, tokenizers=slots)
-        best = ((line.text, one.text) for line, (one, *_) in zip(encoded, found, strict=True))
-        lost = [self.find_lost(*texts)[1] for texts in best]
-        places = [place for place, terms in enumerate(lost) if terms]
-        lines = [encoded[place] for place in places]
-        again = [other.encode_line(line.text, line.prefix, line.tag) for line in lines]
-        rest = other.translate_encoded(again, n_best, with_alignments, ignore, should_stop)
-        for place, line, translations in zip(places, lines, rest, strict=True):
-            if len(self.find_lost(line.text, translations[0].text)[1]) < len(lost[place]):
-                found[place] = translations
+
+        def again(tokenizers: Tokenizers, places: Sequence[int]) -> list[list[Translation]]:
+            other = replace(self, tokenizers=tokenizers)
+            lines = [encoded[place] for place in places]
+            lines = [other.encode_line(line.text, line.prefix, line.tag) for line in lines]
+            return other.translate_encoded(lines, n_best, with_alignments, ignore, should_stop)
+
+        best = [(line.text, one.text) for line, (one, *_) in zip(encoded, found, strict=True)]
+        for place, translations in self.tokenizers.translate_again(best, again):
+            found[place] = translations
         return found
-
-    def find_lost(
-        self, src: str, tgt: str, left_out: Iterable[tuple[int, int]] = ()
-    ) -> tuple[int, list[Term]]:
-        """Return how many terms a source has, and those that its translation has not.
-
-        What is in placeholders, or in spans that are left out, is no term.
-        """
-        if self.terms is None:
-            return 0, []
-        placeholders = find_placeholders(src, self.tokenizers.protect)
-        spans = ((start, end) for _, start, end in placeholders)
-        return self.terms.find_lost(src, tgt, (*spans, *left_out))
 
     def _search_lines(
         self,
@@ -346,16 +305,12 @@ class TextTranslator(Generic[EngineT]):
         ]
         has_scores, n_best = n_best is not None, n_best or 1
         options = progress, should_stop, n_best == 1, has_scores
-        found = iter(
-            self.search_ids(
-                sources, starts, *options, lambda place, one: self._count_lost(owners[place], one)
-            )
-        )
+        found = iter(self.search_ids(sources, starts, *options, owners))
         ranked = []  # a line's hypotheses: its pieces' best, their second best, and so on
         for line in encoded:
             of_pieces = [next(found) for _ in line.pieces]
             joined = [LineHypothesis(line, pieces) for pieces in zip(*of_pieces, strict=False)]
-            without = line if line.is_copied else EncodedLine(line.text, [], "", [])
+            without = line if line.is_copied else EncodedLine(line.source, [])
             nothing = LineHypothesis(without, ())
             ranked.append(joined[:n_best] or [nothing])
         aligned = self._align(ranked, with_alignments)
@@ -364,40 +319,29 @@ class TextTranslator(Generic[EngineT]):
             for of_line in ranked
         ]
 
-    def encode_line(self, text: str, prefix: str, tag: str | None) -> EncodedLine:
+    def encode_line(self, text: str, prefix: str, tag: str | None = None) -> EncodedLine:
         """Encode a line, cut into as few pieces as have room, which are as equal as can be.
 
         A line that is its own translation has none.
 
         Raises:
-            UsageError: the tokenizers have no such tag.
+            UsageError: the tokenizers do not know the tag.
         """
         prefix = prefix.strip()
         if self._is_copied(text, prefix):
-            return EncodedLine(text, [], "", [], tag=tag, is_copied=True)
-        ids, values = self.tokenizers.encode_source(text, self.terms)
-        start = [] if tag is None else [self.tokenizers.tag_id(tag)]
+            return EncodedLine(EncodedSource(text, []), [], tag=tag, is_copied=True)
+        source, start = self.tokenizers.encode_source(text), self.tokenizers.start(tag)
+        ids = source.ids
         count = -(-len(ids) // (self.longest_source - len(start)))
         ends = [len(ids) * piece // max(1, count) for piece in range(count + 1)]
         pieces = [[*start, *ids[begin:end], EOS_ID] for begin, end in pairwise(ends)]
-        prefix_ids = self.tokenizers.encode_target(prefix, values) if prefix else []
-        return EncodedLine(text, pieces, prefix, prefix_ids, values, tag)
+        prefix_ids = self.tokenizers.encode_prefix(prefix, source) if prefix else []
+        return EncodedLine(source, pieces, prefix, prefix_ids, tag)
 
     def _is_copied(self, text: str, prefix: str) -> bool:
         if is_blank(text):
             return True
-        is_translated = prefix or self.tokenizers.letterless
-        if is_translated or has_words(text, self.tokenizers.protect):
-            return False
-        return not self.find_lost(text, "")[0]
-
-    def _count_lost(self, line: EncodedLine, hypothesis: Hypothesis) -> int:
-        """Return how many terms of a line its translation has not; of a piece of one, none."""
-        if self.terms is None or len(line.pieces) > 1:
-            return 0
-        tgt, ids = self.tokenizers.tgt, hypothesis.ids
-        text = tgt.detokenize(ids, tgt.filled_tokens(ids, line.values))
-        return len(self.find_lost(line.text, text)[1])
+        return not (prefix or self.tokenizers.letterless or self.tokenizers.has_words(text))
 
     def _align(
         self, ranked: Sequence[Sequence[LineHypothesis]], with_alignments: bool
@@ -444,14 +388,14 @@ class TextTranslator(Generic[EngineT]):
             text = line.text.strip()
             links = ((place, place) for place in range(len(text.split())))
             return Translation(text, 0.0, 0.0, tuple(links) if with_alignment else (), 0)
-        of_source = line.text, line.ids, self.terms
-        src_tokens = self.tokenizers.source_tokens(*of_source) if aligned else []
-        needed = with_alignment or tgt.is_word_level or line.values
-        tgt_tokens = tgt.filled_tokens(ids, line.values) if needed else []
+        source = line.source
+        src_tokens = self.tokenizers.source_tokens(source, line.ids) if aligned else []
+        needed = with_alignment or tgt.is_word_level or source.values
+        tgt_tokens = tgt.filled_tokens(ids, source.values) if needed else []
         if self.replace_unk:
             for place, number in enumerate(ids):
                 if number == UNK_ID and place >= len(line.prefix_ids):
-                    # Tags and joiners are no words.
+                    # Tokens that stand for no text are no words.
                     tgt_tokens[place] = src_tokens[aligned[place]] or tgt_tokens[place]
         text = " ".join(filter(None, _piece_texts(tgt, hypothesis, tgt_tokens)))
         pieces, length_penalty = hypothesis.pieces, self.decoding.length_penalty
@@ -478,15 +422,15 @@ class TextTranslator(Generic[EngineT]):
         prefixes: Sequence[list[int]] | None = None,
         progress: Progress = ignore,
         should_stop: ShouldStop = never,
-        keep_slots: bool = True,
+        searches_again: bool = True,
         with_scores: bool = False,
-        count_lost: CountLost = lambda place, hypothesis: 0,
+        lines: Sequence[EncodedLine] | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first; see ``SearchEngine.search``.
 
-        With ``keep_slots``, a source whose best hypothesis has other slots, or has lost terms, is
-        searched again, with a beam of at least ``SLOT_BEAM``, for the best one that has the same
-        slots, and of these for one that has lost the fewest.
+        With ``searches_again``, a source whose best hypothesis has lost something is searched
+        again, with a beam of at least ``SECOND_BEAM``, for the best of those that have lost the
+        least; see ``Tokenizers.count_losses``. ``lines`` are those that the sources are pieces of.
         """
         starts = prefixes or [[] for _ in sources]
         limits = list(map(self._max_output_tokens, sources, starts))
@@ -515,12 +459,13 @@ class TextTranslator(Generic[EngineT]):
             return [rank(hypotheses, self.decoding.length_penalty) for hypotheses in found]
 
         outputs = search(range(len(sources)), options, progress)
-        if not keep_slots or self.sample_seed is not None:
+        if not searches_again or self.sample_seed is not None:
             return outputs
 
-        def find_losses(place: int, one: Hypothesis) -> tuple[bool, int]:
-            has_same_slots = self.tokenizers.has_same_slots(sources[place], one.ids)
-            return not has_same_slots, count_lost(place, one)
+        def find_losses(place: int, one: Hypothesis) -> tuple[int, ...]:
+            line = lines[place] if lines is not None else None
+            whole = line.source if line is not None and len(line.pieces) == 1 else None
+            return self.tokenizers.count_losses(sources[place], one.ids, whole)
 
         places = [
             place
@@ -528,7 +473,7 @@ class TextTranslator(Generic[EngineT]):
             if hypotheses and any(find_losses(place, hypotheses[0]))
         ]
         if places:
-            wider = replace(options, beam_size=max(SLOT_BEAM, options.beam_size))
+            wider = replace(options, beam_size=max(SECOND_BEAM, options.beam_size))
             for place, hypotheses in zip(places, search(places, wider, ignore), strict=True):
                 candidates = [outputs[place][0], *hypotheses]
                 outputs[place] = [min(candidates, key=partial(find_losses, place))]
@@ -563,8 +508,8 @@ class TextTranslator(Generic[EngineT]):
     def check_prefix(self, src: str, prefix: str, line: int) -> None:
         """Make sure that there are positions enough for the prefix of line ``line``, ``src``."""
         if self.max_positions is not None:
-            values = self.tokenizers.encode_source(src, self.terms).values
-            tokens = len(self.tokenizers.encode_target(prefix, values))
+            source = self.tokenizers.encode_source(src)
+            tokens = len(self.tokenizers.encode_prefix(prefix, source))
             if tokens >= self.max_positions:
                 raise InputError(
                     f"prefix of line {line:,}: {tokens:,} tokens, but this model's learned "

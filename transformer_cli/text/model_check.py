@@ -4,9 +4,9 @@ import hashlib
 import subprocess
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Literal
 
 from transformer_cli.base.child import PYTHON, environment
 from transformer_cli.base.errors import TokenizerError
@@ -22,13 +22,18 @@ _WINDOWS_CRASH = 0xC0000000
 _checked: set[str] = set()
 
 
-Library = Literal["sentencepiece", "tokenizers", "ctranslate2"]
-# What messages call a library, and a model of it.
-_NAMES = {
-    "sentencepiece": ("SentencePiece", "SentencePiece model"),
-    "tokenizers": ("the tokenizers library", "tokenizer.json of Hugging Face"),
-    "ctranslate2": ("CTranslate2", "model of CTranslate2"),
-}
+@dataclass(frozen=True)
+class Library:
+    """A library that uses models: its module, and what messages call it and a model of it."""
+
+    module: str
+    name: str
+    model: str
+    script: str | None = None
+    """File whose ``use(model, texts)`` uses each part of a model; None: that of SentencePiece."""
+
+
+SENTENCEPIECE = Library("sentencepiece", "SentencePiece", "SentencePiece model")
 
 
 def mark_checked(model: bytes) -> None:
@@ -52,11 +57,12 @@ def check_model(library: Library, model: bytes, source: Path, advice: str) -> No
 def find_fault(library: Library, model: bytes, sums: Mapping[str, str]) -> str | None:
     """Return what is wrong with a model; remember in the user's cache that nothing is.
 
-    ``model`` is its bytes; of CTranslate2, the path of its directory. ``sums`` are the SHA-256 of
-    what it consists of.
+    ``model`` is what the library's script is given: the model's bytes, or where it is. ``sums``
+    are the SHA-256 of what it consists of.
     """
     # A trial takes longer than all else before the first translation.
-    tried_of = {"by": __version__, library: import_module(library).__version__, **sums}
+    version = import_module(library.module).__version__
+    tried_of = {"by": __version__, library.module: version, **sums}
     name = hashlib.sha256(repr(sorted(tried_of.items())).encode()).hexdigest()
     cache = open_cache("tried")
     if cache is not None and (cache / name).is_file():
@@ -70,10 +76,10 @@ def find_fault(library: Library, model: bytes, sums: Mapping[str, str]) -> str |
 
 def _try(library: Library, model: bytes) -> str | None:
     """Use a model in a child process; return what is wrong with it."""
-    library_name, model_name = _NAMES[library]
+    script = [] if library.script is None else [library.script]
     try:
         child = subprocess.run(
-            [*PYTHON, model_check_script.__file__, library],
+            [*PYTHON, model_check_script.__file__, *script],
             env=environment(),
             input=model,
             stdout=subprocess.DEVNULL,
@@ -81,13 +87,13 @@ def _try(library: Library, model: bytes) -> str | None:
             timeout=_TIMEOUT,
         )
     except subprocess.TimeoutExpired:
-        return f"{library_name} does not finish with this model"
+        return f"{library.name} does not finish with this model"
     if child.returncode < 0 or child.returncode >= _WINDOWS_CRASH:
         how = (
             f"signal {-child.returncode}" if child.returncode < 0 else f"code {child.returncode:#x}"
         )
-        return f"{library_name} crashes on this model ({how})"
+        return f"{library.name} crashes on this model ({how})"
     if child.returncode > 0:
         reason = child.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        return f"not a {model_name} ({reason[:200]})"
+        return f"not a {library.model} ({reason[:200]})"
     return None

@@ -1,22 +1,18 @@
 """The script of model_check.py's child process: uses a model from standard input.
 
+It uses a model of SentencePiece, or what the ``use`` of a script that is named uses.
+
 The libraries do not validate a model's tables, and a wrong one can crash the process that uses it.
 The script imports the library alone, to start fast.
 """
 
-import base64
 import contextlib
-import json
-import math
-import os
+import runpy
 import sys
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 # In bytes. The largest models take a tenth of it; normalizers that expand text any amount.
 _MAX_MEMORY = 8 << 30
-# How many times longer a file may make text. SentencePiece's tables make 18 characters of one.
-_MAX_GROWTH = 100
 
 
 def main() -> None:
@@ -26,8 +22,8 @@ def main() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
-    use = {"tokenizers": _use_tokenizers, "ctranslate2": _use_ctranslate2}
-    use.get(sys.argv[1], _use_sentencepiece)(sys.stdin.buffer.read())
+    use = runpy.run_path(sys.argv[1])["use"] if len(sys.argv) > 1 else _use_sentencepiece
+    use(sys.stdin.buffer.read(), _texts())
 
 
 def _texts() -> tuple[str, str, str]:
@@ -37,12 +33,11 @@ def _texts() -> tuple[str, str, str]:
     return "".join(characters), " ".join(characters), "\U0001f600 \U0010ffff"
 
 
-def _use_sentencepiece(model: bytes) -> None:
+def _use_sentencepiece(model: bytes, texts: Sequence[str]) -> None:
     import sentencepiece
 
     processor = sentencepiece.SentencePieceProcessor()
     processor.LoadFromSerializedProto(model)
-    texts = _texts()
     for text in texts:
         processor.encode(text)
     with contextlib.suppress(RuntimeError):  # models of words and characters cannot sample
@@ -50,60 +45,6 @@ def _use_sentencepiece(model: bytes) -> None:
     ids = list(range(processor.get_piece_size()))
     processor.id_to_piece(ids)
     processor.decode(ids)
-
-
-def _use_tokenizers(model: bytes) -> None:
-    import tokenizers
-
-    tokenizer = tokenizers.Tokenizer.from_buffer(model)
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    parts = json.loads(tokenizer.to_str())
-    for part in ("normalizer", "decoder"):
-        if (growth := _growth(parts[part])) > _MAX_GROWTH:
-            raise ValueError(f"its {part} can make text {growth:,.0f} times as long")
-    # Regular expressions may take forever on repetitions.
-    repeated = [f"{text * 2000}!" for text in ("a", "ab ", " ", "0", "'", "\t ")]
-    for text in (*_texts(), *repeated):
-        tokenizer.encode(text, add_special_tokens=False)
-    tokenizer.decode(sorted(tokenizer.get_vocab(with_added_tokens=True).values()))
-
-
-def _use_ctranslate2(path: bytes) -> None:
-    import ctranslate2
-
-    directory = os.fsdecode(path)
-    translator = ctranslate2.Translator(directory, inter_threads=1, intra_threads=1)
-    vocabularies = []
-    for side in ("source", "target"):
-        own, shared = (Path(directory, f"{name}_vocabulary.json") for name in (side, "shared"))
-        vocabularies.append(json.loads((own if own.is_file() else shared).read_bytes()))
-    # The last tokens, of which too small tables have no row.
-    src, tgt = ([names[0], names[-1]] for names in vocabularies)
-    (result,) = translator.translate_batch(
-        [src], [tgt], beam_size=2, max_decoding_length=8, return_scores=True
-    )
-    if not math.isfinite(result.scores[0]):
-        raise ValueError("its scores are no numbers")
-
-
-def _growth(step: dict[str, Any] | None) -> float:
-    """Return how many times longer a normalizer or a decoder can make text that was not tried."""
-    match step:
-        case {"type": "Sequence", "normalizers": list(steps)} | {
-            "type": "Sequence",
-            "decoders": list(steps),
-        }:
-            return math.prod(map(_growth, steps))
-        case {"type": "Replace", "pattern": {"String": str(old)}, "content": str(new)}:
-            return max(1.0, len(new) / max(1, len(old)))
-        case {"type": "Replace", "content": str(new)}:
-            return 1.0 + len(new)  # it may match nothing at all
-        case {"type": "Precompiled", "precompiled_charsmap": str(encoded)}:
-            table = base64.b64decode(encoded)
-            texts = table[4 + int.from_bytes(table[:4], "little") :]
-            return float(max(1, *map(len, texts.decode(errors="replace").split("\0"))))
-    return 1.0
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
-"""The tokenizer protocol, all that the rest of the program knows of a tokenizer; translations."""
+"""What the rest of the program knows of tokenizers: one side's, and both sides' as a line codec."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from transformer_cli.base.errors import UsageError
-from transformer_cli.extensions.constraints.protection import Protection
-from transformer_cli.extensions.constraints.terms import TermList
+from transformer_cli.config.schema import Config
+from transformer_cli.text.verbatim import has_words
 
 
 class Tokenizer(Protocol):
@@ -28,6 +28,11 @@ class Tokenizer(Protocol):
     def text_size(self) -> int:
         """Entries of the vocabulary that text is encoded to; reserved ones follow, if any."""
         return self.size
+
+    @property
+    def reserved_ids(self) -> dict[str, Any]:
+        """Ids behind those of text, by what they stand for."""
+        return {}
 
     @property
     def can_sample(self) -> bool:
@@ -79,72 +84,168 @@ class Tokenizer(Protocol):
         return list(sentences)
 
 
-class EncodedSource(NamedTuple):
-    """A source as ids, and what its slots stand for, in the order of their numbers."""
+class Lines(Protocol):
+    """Lines of text that can be iterated over several times: a list, or files read again."""
 
+    def __iter__(self) -> Iterator[str]: ...
+
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class EncodedSource:
+    """A source as ids, and what its reserved ids stand for, in an order that its codec knows."""
+
+    line: str
     ids: list[int]
     values: tuple[str, ...] = ()
 
 
+_SHOWN_LINES = 10
+
+
+def name_lines(numbers: Sequence[int]) -> str:
+    """Return the numbers of some lines as messages say them: the first few."""
+    shown = ", ".join(f"{number:,}" for number in numbers[:_SHOWN_LINES])
+    more = ", …" if len(numbers) > _SHOWN_LINES else ""
+    return f"line{'s' if len(numbers) > 1 else ''} {shown}{more}"
+
+
+class Notes:
+    """What there is to say about translations, line by line and in sum; here, nothing."""
+
+    def look(self, number: int, src: str, tgt: str) -> Iterable[str]:
+        """Look at a line and its translation; return what to say about them at once."""
+        return ()
+
+    def summary(self, lines: int) -> Iterator[str]:
+        """Yield what to say about all of so many lines."""
+        yield from ()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What was counted, for a report as JSON."""
+        return {}
+
+    def rows(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the same for people: a name, a value, and what it is."""
+        yield from ()
+
+
+Again = Callable[["Tokenizers", Sequence[int]], list[list["Translation"]]]
+"""Translates the lines at some places again, by other tokenizers."""
+
+
 @dataclass(frozen=True)
 class Tokenizers:
-    """Both sides' tokenizers; a joint one is the same object twice.
+    """Both sides' tokenizers; a joint one is the same object twice. They encode and write lines.
+
+    Here a line is what its tokenizer makes of it. An extension may inherit from this class, so that
+    further ids, behind those that text is encoded to, stand for something; see ``CodecKind``.
 
     ``types`` are the different words of the training text, source and target, before rare ones
-    were left out; None for subwords. ``protect`` and ``tags`` are those of ``ReservedTokenizers``.
-    ``letterless`` and ``copied`` are those of ``TextStats``.
+    were left out; None for subwords. ``letterless`` and ``copied`` are those of ``TextStats``.
     """
 
     src: Tokenizer
     tgt: Tokenizer
     types: tuple[int, int] | None = None
-    protect: tuple[Protection, ...] = ()
-    tags: tuple[str, ...] = ()
     letterless: bool = False
     copied: bool = False
 
-    def tag_id(self, name: str) -> int:
-        """Return the id of a tag, which is put before a source's ids; UsageError: there is none."""
-        raise UsageError(
-            f"no tag '{name}'; the run has no tags: no source of its training data has a 'tag'"
-        )
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        """What decides translations besides the tokenizers, by name."""
+        return {}
 
     def encode_pair(self, src: str, tgt: str) -> tuple[list[int], list[int]]:
         """Return the ids of a pair of lines, as in training."""
         return self.src.encode(src), self.tgt.encode(tgt)
 
-    def has_same_slots(self, src_ids: Sequence[int], tgt_ids: Sequence[int]) -> bool:
-        """Return whether a translation has each of its source's slots as often as the source."""
-        return True
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Names of the ids that may stand before a source."""
+        return ()
 
     @property
-    def has_terms(self) -> bool:
-        """Return whether there are marks for the terms of a source."""
-        return False
+    def reserved(self) -> dict[str, tuple[str, str]]:
+        """What further ids stand for, with the setting that asks for them, and its alternative."""
+        return {}
 
-    def with_term_slots(self) -> "Tokenizers | None":
-        """Return the same with terms in slots, where there are slots as well as marks."""
-        return None
+    def tag_id(self, name: str) -> int:
+        """Return the id of a tag; UsageError: there is none of this name."""
+        raise UsageError(f"no tag '{name}'; the run has no tags")
 
-    def encode_source(self, line: str, terms: TermList | None = None) -> EncodedSource:
-        """Return the ids of a line to be translated, in which ``terms`` are to be kept to.
+    def start(self, tag: str | None = None) -> list[int]:
+        """Return the ids that stand before a source, and before each piece of a long one."""
+        return [] if tag is None else [self.tag_id(tag)]
 
-        That takes marks for them, or slots.
-        """
-        return EncodedSource(self.src.encode(line))
+    def encode_source(self, line: str) -> EncodedSource:
+        """Return the ids of a line to be translated, without those of ``start``."""
+        return EncodedSource(line, self.src.encode(line))
 
-    def encode_target(self, line: str, values: Sequence[str]) -> list[int]:
-        """Return the ids of a translation, or of its beginning, given ``EncodedSource.values``."""
-        return self.tgt.encode(line)
+    def encode_prefix(self, prefix: str, source: EncodedSource) -> list[int]:
+        """Return the ids of a translation of a source, or of its beginning."""
+        return self.tgt.encode(prefix)
 
-    def source_tokens(
-        self, line: str, ids: Sequence[int], terms: TermList | None = None
-    ) -> list[str]:
-        """Return the tokens of a line, given its ids by ``encode_source``; tags may be among them.
+    def source_tokens(self, source: EncodedSource, ids: Sequence[int]) -> list[str]:
+        """Return the tokens of a source, given its ids with those of ``start``.
 
         Whole words are as the line has them. Tokens that stand for no text are empty.
         """
-        return self.src.line_tokens(line, ids)
+        return self.src.line_tokens(source.line, ids)
+
+    def has_words(self, line: str) -> bool:
+        """Return whether a line has something to translate; others are their own translations."""
+        return has_words(line)
+
+    def count_losses(
+        self, source_ids: Sequence[int], ids: Sequence[int], source: EncodedSource | None
+    ) -> tuple[int, ...]:
+        """Return how much a translation has lost of its source, the gravest first.
+
+        With any loss, there is a second search. ``source`` is None if the ids are a piece of one.
+        """
+        return ()
+
+    def compare(self, src: str, tgt: str) -> tuple[int, ...]:
+        """Return the same of lines of text."""
+        return ()
+
+    def translate_again(
+        self, pairs: Sequence[tuple[str, str]], again: Again
+    ) -> Iterator[tuple[int, list["Translation"]]]:
+        """Yield the places of lines whose translations ``again`` made better, and these."""
+        yield from ()
+
+    def notes(self) -> Notes:
+        """Return what takes notes of translations."""
+        return Notes()
+
+
+class CodecKind(Protocol):
+    """What an extension provides as ``codec``: what ids behind those of text stand for.
+
+    What it has to know is plain data in tokenizer.json: its record.
+    """
+
+    def describe(self, config: Config) -> dict[str, Any]:
+        """Return the record of what a configuration asks for; empty: nothing."""
+
+    def searches_again(self, config: Config) -> bool:
+        """Return whether translations may lose something, so that they are searched again."""
+
+    def check(self, record: Any) -> None:
+        """Raise ValueError unless this may be a record."""
+
+    def check_reuse(self, record: dict[str, Any], wanted: dict[str, Any]) -> None:
+        """Raise ValueError if tokenizers with a record lack what is wanted; they cannot grow."""
+
+    def text_to_learn(self, record: dict[str, Any], src: Lines, tgt: Lines) -> tuple[Lines, Lines]:
+        """Return both sides of a text without what its further ids will stand for."""
+
+    def open(self, tokenizers: Tokenizers, record: dict[str, Any]) -> Tokenizers:
+        """Return tokenizers with further ids."""
 
 
 @dataclass(frozen=True)
@@ -175,14 +276,6 @@ class Translation:
 # Trainers hold their lines in memory, and more of them than this improve nothing.
 MOST_LINES = 1_000_000
 _DRAWS_AT_ONCE = 1 << 16
-
-
-class Lines(Protocol):
-    """Lines of text that can be iterated over several times: a list, or files read again."""
-
-    def __iter__(self) -> Iterator[str]: ...
-
-    def __len__(self) -> int: ...
 
 
 ProgressBar = Callable[[Iterable[str], str], Iterable[str]]

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 
 from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.text.model_check import check_model, mark_checked
+from transformer_cli.text.model_check import SENTENCEPIECE, check_model, mark_checked
 from transformer_cli.text.normalization import nfc_rules
 from transformer_cli.text.protocol import Lines, ProgressBar, Tokenizer, TrainerInput
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
@@ -126,7 +126,7 @@ def open_model(model: bytes, source: Path, advice: str) -> Any:
     """Return SentencePiece's processor of a model, after trying it; see ``check_model``."""
     import sentencepiece
 
-    check_model("sentencepiece", model, source, advice)
+    check_model(SENTENCEPIECE, model, source, advice)
     processor: Any = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model)

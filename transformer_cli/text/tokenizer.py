@@ -6,11 +6,12 @@ that extensions provide as ``tokenizer``.
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -20,16 +21,16 @@ from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.base.files import read_small, sha256
 from transformer_cli.base.writing import whole_file
-from transformer_cli.config.data_schema import TagName
+from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import TokenizerConfig, TokenizerSection
-from transformer_cli.extensions.constraints.protection import (
-    GROUPS,
-    PlaceholderPattern,
-    ProtectedParts,
+from transformer_cli.text.protocol import (
+    CodecKind,
+    Lines,
+    ProgressBar,
+    StreamedLines,
+    Tokenizer,
+    Tokenizers,
 )
-from transformer_cli.extensions.constraints.reserved import ReservedTokenizers, without_slots
-from transformer_cli.text.normalization import describe_lost_characters
-from transformer_cli.text.protocol import Lines, ProgressBar, StreamedLines, Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import SpecialIds
 
 MANIFEST_NAME = "tokenizer.json"
@@ -40,6 +41,32 @@ MAX_TOKENIZER_BYTES = 1 << 28  # of a vocabulary or a model, many times the larg
 Side = Literal["src", "tgt", "joint"]
 # No other file is read or copied, whatever a manifest from elsewhere names.
 FileName = Annotated[str, Field(pattern=r"^(src|tgt|joint)(\.[a-z]+)+$")]
+
+
+def find_codec(name: str) -> CodecKind:
+    """Return the codec of a name; raise ValueError if nothing provides it."""
+    entry = registry.find("codec", name)
+    if entry is None:
+        raise ValueError(registry.describe_missing("codec", name))
+    codec: CodecKind = entry.load()
+    return codec
+
+
+def describe_codecs(config: Config) -> dict[str, Any]:
+    """Return the records of the codecs that a configuration asks for, by their names."""
+    found = {name: find_codec(name).describe(config) for name in sorted(registry.entries("codec"))}
+    return {name: record for name, record in found.items() if record}
+
+
+def searches_again(config: Config) -> bool:
+    """Return whether a codec may have lines searched again, with a beam."""
+    return any(find_codec(name).searches_again(config) for name in registry.entries("codec"))
+
+
+def _check_codecs(records: dict[str, Any]) -> dict[str, Any]:
+    for name, record in records.items():
+        find_codec(name).check(record)
+    return records
 
 
 class TokenizerManifest(BaseModel):
@@ -55,9 +82,8 @@ class TokenizerManifest(BaseModel):
     learned_from: str
     """SHA-256 of the training text that the tokenizers were learned from or are used with."""
     sha256: dict[FileName, str]
-    protect: ProtectedParts = []  # placeholders that reserved tokens stand for
-    tags: list[TagName] = []  # reserved tokens, in the order of their ids
-    terms: bool = False  # whether marks of terms follow them
+    codecs: Annotated[dict[str, Any], AfterValidator(_check_codecs)] = {}
+    """The records of what ids behind those of text stand for; see ``CodecKind``."""
     letterless: bool = False  # this and the next are of the training text; see ``TextStats``
     copied: bool = False
 
@@ -71,11 +97,11 @@ class TokenizerManifest(BaseModel):
 
     @abstractmethod
     def load(self, directory: Path) -> Tokenizers:
-        """Load the tokenizers of a directory, without reserved tokens, checking its files."""
+        """Load the tokenizers of a directory, without codecs, checking its files."""
 
     def save(self, directory: Path) -> None:
         """Write tokenizer.json: the last file, so that a directory with it is complete."""
-        optional = ("protect", "tags", "terms", "letterless", "copied", "specials")
+        optional = ("codecs", "letterless", "copied", "specials")
         empty = {key for key in optional if not getattr(self, key, None)}
         text = self.model_dump_json(indent=2, exclude=empty)
         write_text(directory / MANIFEST_NAME, f"{text}\n")
@@ -111,7 +137,7 @@ class SideFilesManifest(TokenizerManifest):
         """Return the tokenizer of a model file's bytes."""
 
     def load(self, directory: Path) -> Tokenizers:
-        """Load the tokenizers of a directory, without reserved tokens, checking its files."""
+        """Load the tokenizers of a directory, without codecs, checking its files."""
         is_joint = self.file_name("joint") in self.sha256
         sides: list[Side] = ["joint"] if is_joint else ["src", "tgt"]
         paths = [directory / self.file_name(side) for side in sides]
@@ -198,7 +224,7 @@ class TrainingText:
     sha256: str
     progress: ProgressBar
     warn: Callable[[str, str], None] | None = None
-    """Shows a warning about a setting; None: nobody asks whether characters survive."""
+    """Shows a warning about a setting; None: nobody asks what is odd about the tokenizers."""
     traits: Mapping[str, bool] = field(default_factory=dict)
 
     def sides(self, joint: bool) -> list[tuple[Side, Lines, str]]:
@@ -213,27 +239,23 @@ def learn_tokenizers(
     config: TokenizerConfig,
     text: TrainingText,
     directory: Path,
-    tags: Sequence[str] = (),
-    has_terms: bool = False,
+    codecs: Mapping[str, Any] = MappingProxyType({}),
 ) -> Tokenizers:
     """Learn both sides' tokenizers and write their files into a directory that exists.
 
-    ``tags`` are names of reserved tokens, sorted, which sources begin with; with ``has_terms``,
-    there are marks of terms.
+    ``codecs`` are records by name, as ``describe_codecs`` returns them.
     """
-    own = [each for each in config.protect if isinstance(each, PlaceholderPattern)]
-    protect = [*(group for group in GROUPS if group in config.protect), *dict.fromkeys(own)]
-    if protect:
-        src, tgt = (without_slots(text.src, text.tgt, protect, side) for side in (0, 1))
+    for name, record in codecs.items():
+        src, tgt = find_codec(name).text_to_learn(record, text.src, text.tgt)
         text = replace(text, src=src, tgt=tgt)
     manifest: TokenizerManifest = find_kind(config.kind).learn(config, text, directory)
-    reserved = {"protect": protect, "tags": list(tags), "terms": has_terms, **text.traits}
-    manifest.model_copy(update=reserved).save(directory)
+    manifest.model_copy(update={"codecs": dict(codecs), **text.traits}).save(directory)
     if text.warn is not None and config.kind != "words":
         made = manifest.load(directory)
-        sides = zip((made.src, made.tgt), (text.src, text.tgt), strict=True)
-        if lost := describe_lost_characters(config, sides):
-            text.warn("tokenizer", lost)
+        sides = [(made.src, text.src), (made.tgt, text.tgt)]
+        for check in registry.entries("tokenizer check").values():
+            if found := check.load()(config, sides):
+                text.warn("tokenizer", found)
     return load_tokenizers(directory)
 
 
@@ -246,26 +268,20 @@ def copy_tokenizers(
     source: Path,
     text_sha256: str,
     directory: Path,
-    tags: Sequence[str] = (),
-    has_terms: bool = False,
+    codecs: Mapping[str, Any] = MappingProxyType({}),
     traits: Mapping[str, bool] | None = None,
 ) -> Tokenizers:
-    """Copy the tokenizers in ``source`` to use them with another training text, and these tags.
+    """Copy the tokenizers in ``source`` to use them with another training text.
 
+    ``codecs`` are the records of what the copy must have; see ``describe_codecs``.
     ``traits`` are those of the other text; see ``TrainingText``. None: the text is the same.
     """
     manifest = _load_manifest(source)
-    if has_terms and not manifest.terms:
-        raise TokenizerError(
-            f"{source}: has no marks of terms, and a vocabulary cannot grow; leave out data.terms, "
-            "or train without init"
-        )
-    if missing := [tag for tag in tags if tag not in manifest.tags]:
-        known = f"only {', '.join(manifest.tags)}" if manifest.tags else "none"
-        raise TokenizerError(
-            f"{source}: has no tag '{missing[0]}', but {known}; a vocabulary cannot grow, so leave "
-            "the tag out of the sources, or train without init"
-        )
+    for name, wanted in codecs.items():
+        try:
+            find_codec(name).check_reuse(manifest.codecs.get(name, {}), wanted)
+        except ValueError as error:
+            raise TokenizerError(f"{source}: {error}, or train without init") from error
     for name in manifest.sha256:
         data = manifest.read_checked(source / name)
         with whole_file(directory / name) as temporary:
@@ -310,8 +326,9 @@ def load_tokenizers(directory: Path) -> Tokenizers:
     manifest = _load_manifest(directory)
     traits = {key: getattr(manifest, key) for key in _TRAITS}
     tokenizers = replace(manifest.load(directory), **traits)
-    reserved = manifest.protect, manifest.tags, manifest.terms
-    return ReservedTokenizers.of(tokenizers, *reserved) if any(reserved) else tokenizers
+    for name, record in sorted(manifest.codecs.items()):
+        tokenizers = find_codec(name).open(tokenizers, record)
+    return tokenizers
 
 
 def have_same_tokenizers(first: Path, second: Path) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, CorpusError, RunError
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.workers import SerialExecutor
@@ -29,9 +30,6 @@ from transformer_cli.data.store import (
 )
 from transformer_cli.data.token_arrays import EncodedText, Mix, encode_text
 from transformer_cli.data.training_text import MIN_PAIRS_FOR_WORKERS, StreamedText
-from transformer_cli.extensions.constraints.inline_terms import InlineTerms, Lexicon, sample_pairs
-from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
-from transformer_cli.extensions.corpora.settings import tag_names
 from transformer_cli.model.transformer import build_model, load_weights
 from transformer_cli.runs import initialize
 from transformer_cli.runs.checkpoint import list_checkpoints
@@ -161,20 +159,18 @@ def _prepare_tokenizers(
         return tokenizer.load_tokenizers(run.tokenizer)
     if run.tokenizer.is_dir():
         run.remove_data(run.tokenizer, run.encoded)
-    tags, has_terms = tag_names(config.data), config.data.terms > 0
+    codecs = tokenizer.describe_codecs(config)
     with whole_directory(run.tokenizer) as directory:
         if config.init is not None:
             source = RunDirectory(config.init).tokenizer
-            of_copy = directory, tags, has_terms, traits
-            return tokenizer.copy_tokenizers(source, text_sha256, *of_copy)
+            return tokenizer.copy_tokenizers(source, text_sha256, directory, codecs, traits)
         is_sampled = len(text) > MOST_LINES and tokenizer.learns_from_sample(config.tokenizer)
         lines = text.sample(MOST_LINES, executor) if is_sampled else text
         languages = config.data.src_lang, config.data.tgt_lang
         learned_from = tokenizer.TrainingText(
             *languages, lines.src, lines.tgt, text_sha256, progress, warn, traits
         )
-        of_text = learned_from, directory, tags, has_terms
-        return tokenizer.learn_tokenizers(config.tokenizer, *of_text)
+        return tokenizer.learn_tokenizers(config.tokenizer, learned_from, directory, codecs)
 
 
 def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -> bool:
@@ -221,15 +217,13 @@ def _shard(config: Config, store: EncodedStore, mix: Mix | None) -> ShardedStore
 def build_augmentation(
     config: Config, tokenizers: Tokenizers, store: EncodedStore
 ) -> Augmentation | None:
-    """Return what terms, BPE-dropout and concatenation do to a batch; None: it stays as it is."""
+    """Return what is done to each batch, anew in each epoch; None: it stays as it is."""
     settings = config.training
     rates = (settings.src_bpe_dropout, settings.tgt_bpe_dropout)
-    steps: list[Augmentation] = []
-    if config.data.terms:
-        assert isinstance(tokenizers, ReservedTokenizers)
-        lexicon = Lexicon.learn(sample_pairs(store), tokenizers.src.size)
-        terms = config.data.terms, settings.max_length
-        steps.append(InlineTerms(tokenizers.src, lexicon, *terms))
+    # Those of extensions return None if the configuration does not ask for them.
+    added = (entry.load() for entry in registry.entries("augmentation").values())
+    found = (build(config, tokenizers, store) for build in added)
+    steps: list[Augmentation] = [step for step in found if step is not None]
     if any(rates):
         steps.append(BpeDropout(tokenizers.src, tokenizers.tgt, *rates, settings.max_length))
     if settings.concatenate:

@@ -101,33 +101,37 @@ def test_text_that_nothing_was_learned_of_stays_as_it_is(text: EncodedText) -> N
 def test_terms_in_use_are_where_they_are_in_training() -> None:
     listed = TermList([make_term("Hund*", ["dog"]), make_term("roten Ball", ["red ball"])])
     line = "Ein Hund, ein %s und ein roten Ball."
-    ids, values = BOTH.encode_source(line, listed)
+    both = BOTH.with_terms(listed)
+    source = both.encode_source(line)
+    ids, values = source.ids, source.values
     assert values == ("%s",)
     assert [number for number in ids if number in MARKS] == [BEFORE, BEHIND] * 2
     assert split(ids)[1] == ["dog", "red ball"]
-    tokens = BOTH.source_tokens(line, ids, listed)
+    tokens = both.source_tokens(source, ids)
     assert len(tokens) == len(ids)
     assert "".join(tokens).replace("▁", "") == line.replace(" ", "")
     assert BOTH.src.decode(ids).startswith("Ein dog")
     # Where subwords go on beyond a term, the parts of the line are encoded by themselves.
-    within = BOTH.encode_source("Hunde", TermList([make_term("Hund", ["dog"])])).ids
+    other = BOTH.with_terms(TermList([make_term("Hund", ["dog"])]))
+    within = other.encode_source("Hunde").ids
     assert within == BOTH.encode_source("Hunde").ids
     assert not set(BOTH.src.encode(line)) & set(MARKS)
     assert set(BOTH.src.source_ids) == {BOTH.tag_id("news"), *MARKS}
 
 
 def test_without_marks_terms_are_slots() -> None:
-    slots = ReservedTokenizers.of(Tokenizers(BASE, BASE), ["printf"], [])
     listed = TermList([make_term("Hund*", ["dog"]), make_term("s", ["x"])])
+    slots = ReservedTokenizers.of(Tokenizers(BASE, BASE), ["printf"], []).with_terms(listed)
     line = "Hunde, ein %s und ein Hund"
-    ids, values = slots.encode_source(line, listed)
+    source = slots.encode_source(line)
+    ids, values = source.ids, source.values
     assert values == ("dog", "%s")
     # The same slot twice, and nothing within a placeholder.
     assert slots.src.count_slots(ids) == {0: 2, 1: 1}
     assert slots.tgt.detokenize(ids, slots.tgt.filled_tokens(ids, values)) == (
         "dog, ein %s und ein dog"
     )
-    assert [each for each in slots.source_tokens(line, ids, listed) if each in line.split()] == [
+    assert [each for each in slots.source_tokens(source, ids) if each in line.split()] == [
         "%s",
         "Hund",
     ]

@@ -3,25 +3,25 @@
 import re
 import subprocess
 import sys
-from typing import get_args
 
 import pytest
 from hypothesis import given, strategies as st
 from pydantic import TypeAdapter
 
 from transformer_cli.base.errors import TokenizerError
-from transformer_cli.extensions.constraints import reserved
+from transformer_cli.extensions.constraints import placeholders
+from transformer_cli.extensions.constraints.placeholders import (
+    compare_placeholders,
+    find_placeholders,
+)
 from transformer_cli.extensions.constraints.protection import (
     PlaceholderPattern,
-    Protected,
     ProtectedParts,
 )
-from transformer_cli.extensions.constraints.reserved import compare_placeholders, find_placeholders
-
-ALL: tuple[Protected, ...] = get_args(Protected)
+from transformer_cli.text.verbatim import GROUPS, Group
 
 
-def found(line: str, groups: tuple[Protected, ...] = ALL) -> list[str]:
+def found(line: str, groups: tuple[Group, ...] = GROUPS) -> list[str]:
     return [match[0] for match in find_placeholders(line, groups)]
 
 
@@ -63,10 +63,10 @@ def found(line: str, groups: tuple[Protected, ...] = ALL) -> list[str]:
         ("urls", "me@x.org. <a.b+c@x-y.co.uk> a@b @x.de http://", "me@x.org a.b+c@x-y.co.uk"),
     ],
 )
-def test_placeholders_of_a_group(group: Protected, line: str, expected: str) -> None:
+def test_placeholders_of_a_group(group: Group, line: str, expected: str) -> None:
     line = line.replace("_", " ")
     assert found(line, (group,)) == [each.replace("_", " ") for each in expected.split()]
-    others = tuple(each for each in ALL if each != group)
+    others = tuple(each for each in GROUPS if each != group)
     assert not set(expected.split()) & set(found(line, others)) or group == "urls"
 
 
@@ -121,7 +121,7 @@ def test_an_own_pattern_finds_what_python_finds(pattern: str, text: str) -> None
 def test_a_slow_pattern_ends_in_an_error(
     pattern: str, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reserved, "MAX_SECONDS", 0.2)
+    monkeypatch.setattr(placeholders, "MAX_SECONDS", 0.2)
     own = PlaceholderPattern(pattern=pattern)
     with pytest.raises(TokenizerError) as caught:
         find_placeholders(line, ("printf", own))
@@ -134,8 +134,8 @@ def test_a_slow_pattern_ends_in_an_error(
 
 def test_lines_without_an_own_pattern_do_not_use_regex() -> None:
     code = (
-        "import sys; from transformer_cli.extensions.constraints import reserved; "
-        "find = reserved.find_placeholders; "
+        "import sys; from transformer_cli.extensions.constraints import placeholders; "
+        "find = placeholders.find_placeholders; "
         "find('%s <b>', ['printf', 'braces', 'tags', 'urls']); sys.exit('regex' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -154,10 +154,10 @@ def test_the_leftmost_placeholder_counts() -> None:
 @given(st.text(st.sampled_from("<>/ab%s1$(){}:.[]!,@w&;='\" \\-") | st.characters()))
 def test_placeholders_are_parts_of_their_line_in_order(line: str) -> None:
     end = 0
-    for match in find_placeholders(line, ALL):
+    for match in find_placeholders(line, GROUPS):
         assert end <= match.start < match.end
         end = match.end
-    assert compare_placeholders(line, line, ALL) == ""
+    assert compare_placeholders(line, line, GROUPS) == ""
 
 
 @pytest.mark.long_cases
@@ -192,15 +192,15 @@ def test_placeholders_are_parts_of_their_line_in_order(line: str) -> None:
 )
 def test_long_lines_take_linear_time(unit: str) -> None:
     # In quadratic time, each of these would take minutes.
-    find_placeholders(unit * (100_000 // len(unit)), ALL)
-    find_placeholders(unit + "." * 100_000 + " " * 100_000 + "a" * 100_000, ALL)
+    find_placeholders(unit * (100_000 // len(unit)), GROUPS)
+    find_placeholders(unit + "." * 100_000 + " " * 100_000 + "a" * 100_000, GROUPS)
 
 
 def test_a_difference_is_told_with_numbers() -> None:
     assert (
-        compare_placeholders("%s {a} {a}", "{a} {b}", ALL)
+        compare_placeholders("%s {a} {a}", "{a} {b}", GROUPS)
         == "without '%s', without '{a}', with '{b}'"
     )
-    assert compare_placeholders("%s {a}", "{a} %s", ALL) == ""
+    assert compare_placeholders("%s {a}", "{a} %s", GROUPS) == ""
     assert compare_placeholders("%s", "", ["braces"]) == ""
     assert compare_placeholders("%s", "", []) == ""

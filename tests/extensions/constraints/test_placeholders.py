@@ -12,7 +12,7 @@ from cli.process import assert_refused, run
 
 from transformer_cli import Translator
 from transformer_cli.config.yaml import load_config
-from transformer_cli.extensions.constraints.reserved import compare_placeholders
+from transformer_cli.extensions.constraints.placeholders import compare_placeholders
 from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.experiments.growing import Growth
 from transformer_cli.runs.directory import RunDirectory

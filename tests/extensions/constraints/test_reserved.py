@@ -4,7 +4,7 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import sentencepiece
@@ -14,10 +14,13 @@ from tokenizers import Tokenizer as Library, models, pre_tokenizers, trainers
 
 from transformer_cli.base.errors import TokenizerError, UsageError
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
-from transformer_cli.extensions.constraints.protection import PlaceholderPattern, Protected
-from transformer_cli.extensions.constraints.reserved import SLOTS, ReservedTokenizers, has_words
+from transformer_cli.extensions.constraints.kind import make_record
+from transformer_cli.extensions.constraints.placeholders import own_searches
+from transformer_cli.extensions.constraints.protection import PlaceholderPattern
+from transformer_cli.extensions.constraints.reserved import SLOTS, ReservedTokenizers
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.tokenizer import TrainingText, copy_tokenizers, learn_tokenizers
+from transformer_cli.text.verbatim import GROUPS, Group, has_words
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS
 
 
@@ -51,13 +54,15 @@ def text(line: str) -> list[int]:
 
 def shown(line: str, translated: list[int] | None = None) -> str:
     """What is written of ids that translate a line; without any, of the line's own."""
-    ids, values = TOKENIZERS.encode_source(line)
+    source = TOKENIZERS.encode_source(line)
+    ids, values = source.ids, source.values
     ids = ids if translated is None else translated
     return TOKENIZERS.tgt.detokenize(ids, TOKENIZERS.tgt.filled_tokens(ids, values))
 
 
 def test_placeholders_become_slots_with_a_joiner_where_there_is_no_space() -> None:
-    ids, values = TOKENIZERS.encode_source("%s: <b>{name}</b> x")
+    source = TOKENIZERS.encode_source("%s: <b>{name}</b> x")
+    ids, values = source.ids, source.values
     assert values == ("%s", "<b>", "{name}", "</b>")
     expected = [SLOT[0], JOINER, *text(":"), SLOT[1], JOINER, SLOT[2], JOINER, SLOT[3], *text("x")]
     assert ids == expected
@@ -71,7 +76,8 @@ def test_equal_placeholders_share_a_slot_and_a_pair_has_those_of_both_sides() ->
 
 def test_more_placeholders_than_slots_stay_text() -> None:
     line = " ".join(f"{{{number}}}" for number in range(SLOTS + 1))
-    ids, values = TOKENIZERS.encode_source(line)
+    source = TOKENIZERS.encode_source(line)
+    ids, values = source.ids, source.values
     assert len(values) == SLOTS
     assert ids == [*SLOT, *text(f"{{{SLOTS}}}")]
     assert shown(line) == line
@@ -107,7 +113,8 @@ def test_a_hypothesis_may_have_any_ids() -> None:
 
 
 def test_a_prefix_has_slots_of_its_source() -> None:
-    assert TOKENIZERS.encode_target("{a} %s", ("%d", "%s")) == [*text("{a}"), SLOT[1]]
+    source = TOKENIZERS.encode_source("%d %s")
+    assert TOKENIZERS.encode_prefix("{a} %s", source) == [*text("{a}"), SLOT[1]]
 
 
 # --- every kind -----------------------------------------------------------------------------------
@@ -149,7 +156,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def learned(
-    kind: str, made: Path, directory: Path, protect: Sequence[Protected], tags: Sequence[str]
+    kind: str, made: Path, directory: Path, protect: Sequence[Group], tags: Sequence[str]
 ) -> Tokenizers:
     settings = KINDS[kind] | {"protect": list(protect)}
     for key in {"model", "file"} & settings.keys():
@@ -160,7 +167,7 @@ def learned(
         config,
         TrainingText("de", "en", GERMAN, ENGLISH, "sum", lambda lines, _: lines),
         directory,
-        tags,
+        {"reserved": record} if (record := make_record(protect, tags)) else {},
     )
 
 
@@ -188,7 +195,8 @@ def test_no_text_is_encoded_to_a_reserved_id(kind: str, made: Path, tmp_path: Pa
             assert max(ids, default=0) < tokenizer.text_size
             assert not {BOS_ID, EOS_ID, PAD_ID} & set(ids)
     for line in HOSTILE:
-        ids, values = both.encode_source(line)
+        source = both.encode_source(line)
+        ids, values = source.ids, source.values
         tags = set(both.src.source_ids)
         assert not tags & set(ids)
         # As many slots as there are placeholders of the line itself.
@@ -200,7 +208,7 @@ def test_no_text_is_encoded_to_a_reserved_id(kind: str, made: Path, tmp_path: Pa
 @pytest.mark.long_cases
 @pytest.mark.parametrize("kind", KINDS)
 def test_lines_keep_their_placeholders(kind: str, made: Path, tmp_path: Path) -> None:
-    both = learned(kind, made, tmp_path / "a", get_args(Protected), [])
+    both = learned(kind, made, tmp_path / "a", GROUPS, [])
     assert (both.src is both.tgt) == (kind not in ("words", "sentencepiece"))
     for src, tgt in zip(GERMAN[:3], ENGLISH[:3], strict=True):
         ids = both.encode_pair(src, tgt)[1]
@@ -208,7 +216,8 @@ def test_lines_keep_their_placeholders(kind: str, made: Path, tmp_path: Path) ->
         written = both.tgt.detokenize(ids, both.tgt.filled_tokens(ids, values))
         assert written.replace(" ", "") == tgt.replace(" ", "")
         assert kind == "words" or written == tgt
-        tokens = both.source_tokens(src, both.encode_source(src).ids)
+        source = both.encode_source(src)
+        tokens = both.source_tokens(source, source.ids)
         assert [token for token in tokens if token in values] == list(values)
 
 
@@ -231,19 +240,23 @@ def test_without_protection_user_defined_symbols_stay_pieces(made: Path, tmp_pat
 
 def test_manifests_without_reserved_tokens_are_as_they_were(made: Path, tmp_path: Path) -> None:
     learned("words", made, tmp_path / "a", [], [])
-    assert not {"protect", "tags"} & json.loads((tmp_path / "a/tokenizer.json").read_text()).keys()
+    assert "codecs" not in json.loads((tmp_path / "a/tokenizer.json").read_text())
     learned("words", made, tmp_path / "b", ["tags", "printf", "tags"], ["web"])
     manifest = json.loads((tmp_path / "b/tokenizer.json").read_text())
-    assert (manifest["protect"], manifest["tags"]) == (["printf", "tags"], ["web"])
+    assert manifest["codecs"] == {"reserved": {"protect": ["printf", "tags"], "tags": ["web"]}}
 
 
 def test_copies_know_the_tags_that_they_were_learned_with(made: Path, tmp_path: Path) -> None:
     learned("wordpiece", made, tmp_path / "a", [], ["news", "web"])
     (tmp_path / "b").mkdir()
-    copied = copy_tokenizers(tmp_path / "a", "other", tmp_path / "b", ["web"])
+    copied = copy_tokenizers(
+        tmp_path / "a", "other", tmp_path / "b", {"reserved": {"tags": ["web"]}}
+    )
     assert copied.tags == ("news", "web")
     with pytest.raises(TokenizerError, match="has no tag 'blog', but only news, web; "):
-        copy_tokenizers(tmp_path / "a", "other", tmp_path / "b", ["blog", "web"])
+        copy_tokenizers(
+            tmp_path / "a", "other", tmp_path / "b", {"reserved": {"tags": ["blog", "web"]}}
+        )
     with pytest.raises(
         UsageError, match=r"^no tag 'nwes'; did you mean 'news'\? known tags: news, web$"
     ):
@@ -274,9 +287,10 @@ def test_sampling_leaves_reserved_ids_alone() -> None:
 
 
 def test_slots_are_shown_as_the_placeholders_of_the_line() -> None:
-    ids = [NEWS, *TOKENIZERS.encode_source("%s: a <b>b").ids]
+    source = TOKENIZERS.encode_source("%s: a <b>b")
+    ids = [NEWS, *source.ids]
     assert "".join(map(TOKENIZERS.src.token, ids)) == "⟨tag news⟩⟨1⟩⟨joiner⟩: a⟨2⟩⟨joiner⟩b"
-    assert TOKENIZERS.source_tokens("%s: a <b>b", ids) == ["", "%s", "", *": a", "<b>", "", "b"]
+    assert TOKENIZERS.source_tokens(source, ids) == ["", "%s", "", *": a", "<b>", "", "b"]
 
 
 @pytest.mark.parametrize(
@@ -294,4 +308,4 @@ def test_slots_are_shown_as_the_placeholders_of_the_line() -> None:
     ],
 )
 def test_words_are_letters_outside_placeholders(line: str, expected: bool) -> None:
-    assert has_words(line, [PlaceholderPattern(pattern="@[A-Z]+@")]) == expected
+    assert has_words(line, own_searches([PlaceholderPattern(pattern="@[A-Z]+@")])) == expected

@@ -8,12 +8,17 @@ import pytest
 from inference.translators import MAX_POSITIONS, random_translator
 
 from transformer_cli.base.errors import UsageError
-from transformer_cli.extensions.constraints.reserved import SLOTS, ReservedTokenizers
+from transformer_cli.extensions.constraints.reserved import (
+    SLOTS,
+    ReservedTokenizers,
+    with_tag,
+    with_terms,
+)
 from transformer_cli.extensions.constraints.terms import TermList, make_term
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.stream import translate_stream
 from transformer_cli.inference.torch_engine import TorchTranslator, compute_attention_maps
-from transformer_cli.inference.translator import SLOT_BEAM
+from transformer_cli.inference.translator import SECOND_BEAM
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
 from transformer_cli.text.words import SpacyWords, WordsTokenizer
@@ -29,6 +34,14 @@ def slots_translator(favoured: Sequence[int] = (), **settings: Any) -> TorchTran
     both = ReservedTokenizers.of(Tokenizers(_WORDS, _WORDS), ["printf", "braces"], ["news", "web"])
     translator = random_translator(favoured, size=both.src.size, **settings)
     return replace(translator, tokenizers=both).with_search(max_length=5)
+
+
+def tagged(translator: TorchTranslator, tag: str) -> TorchTranslator:
+    return replace(translator, tokenizers=with_tag(translator.tokenizers, tag))
+
+
+def keeping_to(translator: TorchTranslator, terms: TermList) -> TorchTranslator:
+    return replace(translator, tokenizers=with_terms(translator.tokenizers, terms))
 
 
 def test_slots_are_written_as_what_the_source_has() -> None:
@@ -62,7 +75,7 @@ def test_alignments_count_placeholders_as_words() -> None:
 
 
 def test_unknown_words_are_not_replaced_by_tags_or_joiners() -> None:
-    translator = slots_translator([UNK_ID]).with_unk_replacement().with_tag("news")
+    translator = tagged(slots_translator([UNK_ID]).with_unk_replacement(), "news")
     for line in ("a", "{x}:b", "Xaver %s."):
         (best,), *_ = translator.translate_lines([line], with_alignments=True)
         assert len(best.text) >= 5
@@ -70,7 +83,7 @@ def test_unknown_words_are_not_replaced_by_tags_or_joiners() -> None:
 
 
 def test_each_chunk_begins_with_the_tag() -> None:
-    translator = slots_translator(positions="learned").with_tag("news")
+    translator = tagged(slots_translator(positions="learned"), "news")
     line = translator.encode_line("a " * 30, "", "news")
     assert [chunk[0] for chunk in line.pieces] == [NEWS] * 3
     assert max(map(len, line.pieces)) == MAX_POSITIONS
@@ -85,15 +98,16 @@ def test_tags_are_each_lines_own_or_the_translators() -> None:
     tags = [None, "news", "web"]
     together = [best for best, *_ in translator.translate_lines(lines, tags=tags)]
     for tag, best in zip(tags, together, strict=True):
-        (alone,), *_ = translator.with_tag(tag).translate_lines(lines[:1])
+        own = translator if tag is None else tagged(translator, tag)
+        (alone,), *_ = own.translate_lines(lines[:1])
         assert alone.log_probability == pytest.approx(best.log_probability, rel=1e-5)
     assert len({round(best.log_probability, 2) for best in together}) == 3
-    assert translator.with_tag("web").settings_fingerprint["tag"] == "web"
+    assert tagged(translator, "web").settings_fingerprint["tag"] == "web"
     assert "tag" not in translator.settings_fingerprint
     with pytest.raises(UsageError, match=r"^no tag 'wbe'; did you mean 'web'\?"):
-        translator.with_tag("wbe")
+        tagged(translator, "wbe")
     with pytest.raises(UsageError, match="the run has no tags"):
-        random_translator().with_tag("web")
+        tagged(random_translator(), "web")
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -101,26 +115,31 @@ def test_tags_are_never_written(beam_size: int) -> None:
     translator = slots_translator([NEWS, NEWS + 1]).with_search(beam_size=beam_size)
     for tag in (None, "news"):
         sources = translator.encode_line("a b {x} c", "", tag).pieces
-        for best, *_ in translator.search_ids(sources, [[JOINER]], keep_slots=False):
+        for best, *_ in translator.search_ids(sources, [[JOINER]], searches_again=False):
             assert best.ids
             assert not {NEWS, NEWS + 1} & {*best.ids}
 
 
-def test_a_stream_tells_where_placeholders_differ() -> None:
+def remarks(translator: TorchTranslator, lines: list[tuple[str, str]]) -> list[list[str]]:
+    """Return what the notes say about each line and its best translation."""
+    notes = translator.tokenizers.notes()
+    found = translate_stream(translator, lines, n_best=1)
+    pairs = zip(lines, found, strict=True)
+    return [list(notes.look(1, line, one.best or one.text)) for (line, _), one in pairs]
+
+
+def test_notes_tell_where_placeholders_differ() -> None:
     translator = slots_translator([SLOT[0]]).with_search(max_length=1)
     lines = [("{x} a", ""), ("{x} %s a", ""), ("a", ""), ("", "")]
-    found = list(translate_stream(translator, lines, n_best=1))
-    assert [each.difference for each in found] == ["", "without '%s'", "", ""]
+    assert remarks(translator, lines) == [[], ["placeholders differ: without '%s'"], [], []]
     unprotected = replace(
         random_translator(size=_WORDS.size), tokenizers=Tokenizers(_WORDS, _WORDS)
     )
-    plain = list(translate_stream(unprotected, [("a %s", ""), ("b", "")]))
-    assert "%s" not in plain[0].text
-    assert [each.difference for each in plain] == ["", ""]
+    assert remarks(unprotected, [("a %s", ""), ("b", "")]) == [[], []]
 
 
 def test_attention_shows_placeholders_and_tags() -> None:
-    translator = slots_translator([SLOT[0]]).with_tag("news")
+    translator = tagged(slots_translator([SLOT[0]]), "news")
     maps = compute_attention_maps(translator, "{x}: a")
     assert maps.src_tokens == ["⟨tag news⟩", "{x}", "⟨joiner⟩", "<unk>", "a", "<EOS>"]
     assert maps.tgt_tokens == ["{x}"] * 5 + ["<EOS>"]
@@ -155,7 +174,7 @@ def test_a_translation_without_its_placeholders_is_searched_again() -> None:
     # The first line's greedy translation has what it needs.
     lines = ["%s a", "%s a {x}", "a"]
     first, second, third = translator.translate(lines)
-    assert engine.asked == [(3, 1), (2, SLOT_BEAM)]
+    assert engine.asked == [(3, 1), (2, SECOND_BEAM)]
     assert (first, second) == ("%s a", "b {x} %s")
     assert third == "a"
     engine.asked.clear()
@@ -180,18 +199,17 @@ def test_terms_that_are_lost_between_marks_are_put_into_slots() -> None:
     lines = ["b d", "c", "d", "b b"]
     assert translator.translate(lines) == ["a"] * 4
     engine.asked.clear()
-    assert translator.with_terms(listed).translate(lines) == ["j", "a", "a", "j j"]
-    assert engine.asked == [(4, 1), (2, SLOT_BEAM), (2, 1)]
+    assert keeping_to(translator, listed).translate(lines) == ["j", "a", "a", "j j"]
+    assert engine.asked == [(4, 1), (2, SECOND_BEAM), (2, 1)]
     with pytest.raises(UsageError, match="has learned neither terms nor placeholders"):
-        random_translator().with_terms(listed)
+        keeping_to(random_translator(), listed)
 
 
 def test_what_is_in_placeholders_or_tags_is_no_term() -> None:
-    translator = slots_translator().with_terms(TermList([make_term("x", ["j"])]))
-    assert [translator.find_lost(line, "")[0] for line in ("{x} x", "{x} a {x}", "")] == [1, 0, 0]
-    assert translator.find_lost("`x` a x", "j", [(0, 3)]) == (1, [])
-    (found,) = translate_stream(translator, [("{x} a", "")])
-    assert found.terms == 0
+    translator = keeping_to(slots_translator(), TermList([make_term("x", ["j"])]))
+    find_lost = cast(ReservedTokenizers, translator.tokenizers).find_lost
+    assert [find_lost(line, "")[0] for line in ("{x} x", "{x} a {x}", "")] == [1, 0, 0]
+    assert find_lost("`x` a x", "j", [(0, 3)]) == (1, [])
 
 
 def test_without_a_better_one_the_first_translation_stays() -> None:

@@ -10,6 +10,7 @@ import torch
 from transformer_cli.base.errors import CheckpointError, ConfigError, RunError
 from transformer_cli.config.data_schema import FilePair, FilesData
 from transformer_cli.config.yaml import load_config
+from transformer_cli.extensions.constraints.settings import find_terms
 from transformer_cli.extensions.corpora import preparing
 from transformer_cli.extensions.corpora.prepared import CorpusRecord
 from transformer_cli.extensions.corpora.preparing import write_corpus
@@ -149,7 +150,7 @@ def test_the_student_has_the_terms_of_its_file_and_no_sums_of_what_was_fetched(
     student = load_config(written).data
     assert isinstance(student, FilesData)
     assert student.train == forward
-    assert student.terms == 0.3
+    assert find_terms(student) == 0.3
 
 
 def _describe(directory: Path, text: str) -> dict[str, str]:

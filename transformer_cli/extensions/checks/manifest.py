@@ -6,4 +6,5 @@ provides = {
     "evaluate options": {"near": {"load": "options:NearOptions"}},
     "evaluation_note": {"seen": {"load": "evaluation_note:SeenNote"}},
     "text_check": {"audit": {"load": "text_audit:TextAudit"}},
+    "tokenizer check": {"characters": {"load": "lost_characters:describe_lost_characters"}},
 }

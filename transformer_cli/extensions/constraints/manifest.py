@@ -1,4 +1,13 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides: dict[str, dict[str, dict[str, str]]] = {}
+provides = {
+    "setting": {
+        "tokenizer.protect": {"load": "settings:ProtectSettings"},
+        "data.terms": {"load": "settings:TermsSettings"},
+    },
+    "codec": {"reserved": {"load": "kind:KIND"}},
+    "translate options": {"constraints": {"load": "options:ConstraintOptions"}},
+    "evaluate options": {"constraints": {"load": "options:EvaluateConstraintOptions"}},
+    "augmentation": {"terms": {"load": "kind:build_inline_terms"}},
+}

@@ -15,8 +15,6 @@ from transformer_cli.config.setting_tree import describe_value
 if TYPE_CHECKING:
     import regex
 
-Protected = Literal["printf", "braces", "tags", "urls"]
-GROUPS: tuple[Protected, ...] = get_args(Protected)
 _LONGEST = 100
 _MOST_REPEATED = 10_000
 # ``regex`` writes out each item as often as it must occur. Counts may be nested if a group, or a
@@ -32,7 +30,9 @@ class PlaceholderPattern(Section):
     pattern: str = Field(description="a Python regular expression")
 
 
-Protection = Protected | PlaceholderPattern
+Group = Literal["printf", "braces", "tags", "urls"]  # those of text.verbatim
+GROUPS: tuple[Group, ...] = get_args(Group)
+Protection = Group | PlaceholderPattern
 
 
 @cache

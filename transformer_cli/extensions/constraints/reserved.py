@@ -8,192 +8,35 @@ term, which takes the term's place in a source: 'Ein ⟨term⟩ package ⟨end�
 all of them, so that vocabularies that were equal stay equal.
 """
 
-import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cache, partial
 from itertools import groupby, pairwise
-from time import thread_time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
-from transformer_cli.base.errors import TokenizerError, UsageError, did_you_mean, shorten_middle
-from transformer_cli.extensions.constraints.protection import (
-    GROUPS,
-    PlaceholderPattern,
-    Protected,
-    Protection,
-    compile_own,
+from transformer_cli.base.errors import UsageError, did_you_mean
+from transformer_cli.extensions.constraints.notes import ReservedNotes
+from transformer_cli.extensions.constraints.placeholders import (
+    compare_placeholders,
+    find_placeholders,
+    own_searches,
 )
-from transformer_cli.extensions.constraints.terms import TermList
-from transformer_cli.text.protocol import EncodedSource, Lines, StreamedLines, Tokenizer, Tokenizers
-from transformer_cli.text.scripts import has_letters
-
-if TYPE_CHECKING:
-    import regex
-
-MAX_SECONDS = 5
-"""Processor time that the user's patterns may take in one search of a line."""
+from transformer_cli.extensions.constraints.protection import Protection
+from transformer_cli.extensions.constraints.terms import Term, TermList
+from transformer_cli.text.protocol import (
+    Again,
+    EncodedSource,
+    Lines,
+    Notes,
+    StreamedLines,
+    Tokenizer,
+    Tokenizers,
+    Translation,
+)
+from transformer_cli.text.verbatim import VerbatimPart, has_words
 
 SLOTS = 16  # different placeholders of a line that are protected; further ones stay text
-
-# Each pattern takes time linear in the line's length, whatever the line: repetitions are
-# possessive, or end at a character that only starts a placeholder.
-
-# C's printf and its relatives: '%s', '%1$s', '%-5.2f', '%(name)s', and Qt's '%1'. No space as flag
-# and no digit before, as in '100 % der' and '100%ige'.
-_PRINTF = (
-    r"%%|(?<!\d)%(?:"
-    r"(?:\(\w++\)|\d++\$)?[-+#0']*+(?:\*|\d++)?+(?:\.(?:\*|\d++)?+)?(?:hh|ll|[hlqjztL])?"
-    r"[diouxXeEfFgGaAcCsSpnrm@]"
-    r"|L?[1-9](?!\d))"
-)
-# '{}', '{0}', '{name!r:>5}', '{user.name}', '${VAR}', '%{name}', '{{ name }}', '{0,number}'. Not
-# ICU's '{n, plural, one {# file} other {# files}}', whose text is to be translated.
-_BRACES = (
-    r"\{\{[^{}]*+\}\}"
-    r"|[$#%]?\{(?:\w*+(?:[.\[][\w.\[\]]*+)?(?:![rsa])?(?::[^{}\s]*+)?|\d++\s*+,[^{}]*+)\}"
-)
-_NAME = r"[A-Za-z0-9][\w:.-]*+"
-_ATTRIBUTE = r"""[\w:.-]++(?:\s*+=\s*+(?:"[^"<]*+"|'[^'<]*+'|[^\s"'<>=]++))?"""
-_TAGS = (
-    rf"</{_NAME}\s*+>|<(?P<opened>{_NAME})(?:\s++{_ATTRIBUTE})*+\s*+/?>"
-    r"|&(?:amp|lt|gt|quot|apos|nbsp);"
-)
-_URLS = (
-    r"(?<!\w)(?:(?:https?|ftp|file)://|www\.)"
-    r"[^\s<>\"“”„«»‹›`]*[^\s<>\"“”„«»‹›`.,;:!?')\]}…]"
-    r"|(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
-)
-_PATTERNS: dict[Protected, str] = {
-    "urls": _URLS,
-    "tags": _TAGS,
-    "printf": _PRINTF,
-    "braces": _BRACES,
-}
-_SIGNS = ("%", "<", "{", "&", "@", "://", "www.")  # each placeholder of a group has one
-_CLOSING = re.compile(rf"</({_NAME})")
-# Elements that need no closing tag in their line to be told from '<file>' in 'Usage: cat <file>'.
-_INLINE_ELEMENT = re.compile(
-    r"a|b|big|br|center|code|em|font|h[1-6]|hr|i|img|kbd|li|ol|p|pre|q|s|small|span|strong"
-    r"|su[bp]|tt|ul?",
-    re.IGNORECASE,
-)
-
-
-class Placeholder(NamedTuple):
-    """What a slot may stand for: its text in a translation, and its place in a line."""
-
-    text: str
-    start: int
-    end: int
-
-
-def find_placeholders(line: str, protect: Collection[Protection]) -> list[Placeholder]:
-    """Return the placeholders of a line that are protected, from left to right.
-
-    Raises:
-        TokenizerError: a user's pattern takes too long.
-    """
-    placeholders: list[Placeholder] = []
-    is_only_groups = not any(isinstance(each, PlaceholderPattern) for each in protect)
-    if not protect or (is_only_groups and not any(sign in line for sign in _SIGNS)):
-        return placeholders
-    pattern, own = _compile(tuple(protect))
-    search = _search_by_turns(own, pattern) if own else pattern.search
-    closed: set[str] | None = None
-    place = 0
-    while match := search(line, place):
-        has_name = match.re is pattern and "opened" in pattern.groupindex
-        opened = match["opened"] if has_name else None
-        if opened is not None and "=" not in match[0] and not match[0].endswith("/>"):
-            if closed is None:
-                closed = {name.lower() for name in _CLOSING.findall(line)}
-            if not _INLINE_ELEMENT.fullmatch(opened) and opened.lower() not in closed:
-                # '<file>' is text; look for placeholders inside it.
-                place = match.start() + 1
-                continue
-        if match[0]:
-            placeholders.append(Placeholder(match[0], *match.span()))
-        place = match.end() + (not match[0])  # a pattern of one's own may but look ahead
-    return placeholders
-
-
-def has_words(line: str, protect: Collection[Protection] = ()) -> bool:
-    """Return whether a line has letters outside placeholders, of all groups and own patterns.
-
-    Numbers, dates, punctuation, URLs and tags have nothing to translate.
-    """
-    if not has_letters(line):
-        return False
-    own = [each for each in protect if isinstance(each, PlaceholderPattern)]
-    end = 0
-    for _, start, after in find_placeholders(line, (*own, *GROUPS)):
-        if has_letters(line[end:start]):
-            return True
-        end = after
-    return has_letters(line[end:])
-
-
-@cache
-def _compile(protect: tuple[Protection, ...]) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """Return the pattern of our groups, and the user's own patterns."""
-    own = tuple(each.pattern for each in protect if isinstance(each, PlaceholderPattern))
-    ours = "|".join(_PATTERNS[name] for name in _PATTERNS if name in protect)
-    return re.compile(ours or "(?!)"), own
-
-
-_Search = Callable[[str, int], "re.Match[str] | regex.Match[str] | None"]
-
-
-def _search_by_turns(own: Sequence[str], ours: re.Pattern[str]) -> _Search:
-    """Return a search for the leftmost placeholder of one line.
-
-    At the same place, a user's pattern goes first: '%FILE%' is not printf's '%F'.
-    """
-    end = thread_time() + MAX_SECONDS  # not the process's: other threads translate meanwhile
-    searches: list[_Search] = [*(partial(_search_own, pattern, end) for pattern in own)]
-    searches.append(ours.search)
-    found: list[re.Match[str] | regex.Match[str] | None] = []
-
-    def search(line: str, place: int) -> "re.Match[str] | regex.Match[str] | None":
-        if not found:
-            found.extend(each(line, place) for each in searches)
-        for number, match in enumerate(found):
-            if match is not None and match.start() < place:
-                found[number] = searches[number](line, place)
-        left = (match for match in found if match is not None)
-        return min(left, key=lambda match: match.start(), default=None)
-
-    return search
-
-
-def _search_own(pattern: str, end: float, line: str, place: int) -> "regex.Match[str] | None":
-    try:
-        return compile_own(pattern).search(line, place, timeout=max(0.01, end - thread_time()))
-    except (TimeoutError, MemoryError):  # it may take up to 1 GiB
-        raise TokenizerError(
-            f"tokenizer.protect: the pattern '{pattern}' takes more than {MAX_SECONDS} s or 1 GiB "
-            f"for the line '{shorten_middle(line, 80)}'; simplify it"
-        ) from None
-
-
-def compare_placeholders(src: str, tgt: str, protect: Collection[Protection]) -> str:
-    """Return how the placeholders of two lines differ, as in "without '%s', with '% s'".
-
-    Nothing if they are the same. One that is twice in a line has to be twice in the other.
-    """
-    if not protect:
-        return ""
-    of_src, of_tgt = (
-        Counter(each.text for each in find_placeholders(line, protect)) for line in (src, tgt)
-    )
-    return ", ".join(
-        f"{how} '{text}'"
-        for how, texts in (("without", of_src - of_tgt), ("with", of_tgt - of_src))
-        for text in texts.elements()
-    )
 
 
 class TextPart(NamedTuple):
@@ -209,7 +52,7 @@ class TextPart(NamedTuple):
 
 
 def split_parts(
-    line: str, placeholders: Sequence[Placeholder], slots: Mapping[str, int]
+    line: str, placeholders: Sequence[VerbatimPart], slots: Mapping[str, int]
 ) -> Iterator[TextPart]:
     """Yield the parts of a line: placeholders that have a slot, and the text between them."""
     is_joined = False
@@ -385,10 +228,17 @@ class ReservedTokenizer(Tokenizer):
 
 @dataclass(frozen=True)
 class ReservedTokenizers(Tokenizers):
-    """Both sides' tokenizers, with reserved tokens."""
+    """Both sides' tokenizers, with reserved tokens.
+
+    ``protect`` are the placeholders that slots stand for. ``tag`` stands before each source, and
+    translations have to keep to ``terms``; None: there is none.
+    """
 
     src: ReservedTokenizer
     tgt: ReservedTokenizer
+    protect: tuple[Protection, ...] = ()
+    tag: str | None = None
+    terms: TermList | None = None
 
     @classmethod
     def of(
@@ -403,25 +253,60 @@ class ReservedTokenizers(Tokenizers):
         tgt = src
         if tokenizers.src is not tokenizers.tgt:
             tgt = ReservedTokenizer(tokenizers.tgt, bool(protect), tags, has_terms)
-        return cls(
-            src,
-            tgt,
-            tokenizers.types,
-            tuple(protect),
-            tuple(tags),
-            tokenizers.letterless,
-            tokenizers.copied,
-        )
+        of_text = tokenizers.types, tokenizers.letterless, tokenizers.copied
+        return cls(src, tgt, *of_text, tuple(protect))
 
-    def tag_id(self, name: str) -> int:
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(self.src.tag_ids)
+
+    @property
+    def reserved(self) -> dict[str, tuple[str, str]]:
+        advice = {
+            "placeholders (protect)": (self.protect, "tokenizer.protect", "train with []"),
+            "tags": (
+                self.tags,
+                f"tag {' '.join(self.tags[:1])}",
+                "train without a 'tag' in the sources",
+            ),
+            "terms": (self.has_terms, "data.terms", "train with 0"),
+        }
+        return {what: (setting, how) for what, (has, setting, how) in advice.items() if has}
+
+    @property
+    def fingerprint(self) -> dict[str, str]:
+        tag = {} if self.tag is None else {"tag": self.tag}
+        return tag if self.terms is None else {**tag, "terms": self.terms.sha256}
+
+    @property
+    def has_terms(self) -> bool:
+        """Return whether there are marks for the terms of a source."""
+        return bool(self.src.term_marks)
+
+    def with_tag(self, tag: str) -> Self:
+        """Return the same with a tag before each source; UsageError: there is no such tag."""
+        self.tag_id(tag)
+        return replace(self, tag=tag)
+
+    def with_terms(self, terms: TermList) -> Self:
+        """Return the same with terms to keep to; UsageError: the model has not learned to."""
+        if not (self.has_terms or self.protect):
+            raise UsageError(NO_TERMS)
+        return replace(self, terms=terms)
+
+    def tag_id(self, tag: str) -> int:
+        """Return the id of a tag; UsageError: there is none of this name."""
         if not self.tags:
-            return super().tag_id(name)
-        if name not in self.tags:
-            hint = did_you_mean(name, self.tags) or ""
+            raise UsageError(NO_TAGS.format(tag))
+        if tag not in self.tags:
+            hint = did_you_mean(tag, self.tags) or ""
             raise UsageError(
-                f"no tag '{name}'; {hint}{hint and ' '}known tags: {', '.join(self.tags)}"
+                f"no tag '{tag}'; {hint}{hint and ' '}known tags: {', '.join(self.tags)}"
             )
-        return self.src.tag_ids[name]
+        return self.src.tag_ids[tag]
+
+    def start(self, tag: str | None = None) -> list[int]:
+        return super().start(tag or self.tag)
 
     def encode_pair(self, src: str, tgt: str) -> tuple[list[int], list[int]]:
         """Return the ids of a pair; placeholders that are on both sides are slots."""
@@ -432,58 +317,45 @@ class ReservedTokenizers(Tokenizers):
             _ids(self.tgt.encode_parts(split_parts(tgt, of_tgt, slots))),
         )
 
-    def has_same_slots(self, src_ids: Sequence[int], tgt_ids: Sequence[int]) -> bool:
-        return self.src.count_slots(src_ids) == self.tgt.count_slots(tgt_ids)
-
-    @property
-    def has_terms(self) -> bool:
-        """Return whether there are marks for the terms of a source."""
-        return bool(self.src.term_marks)
-
-    def with_term_slots(self) -> "ReservedTokenizers | None":
-        """Return the same with terms in slots, where there are slots as well as marks."""
-        if not (self.protect and self.has_terms):
-            return None
-        src = copy(self.src)
-        src.term_marks = range(0)
-        return replace(self, src=src)
-
-    def encode_source(self, line: str, terms: TermList | None = None) -> EncodedSource:
+    def encode_source(self, line: str) -> EncodedSource:
         """Return the ids of a source alone; all placeholders are slots.
 
         Terms' translations stand between marks where there are any, or else are in slots.
         """
-        placeholders = self._find_slots(line, terms)
+        placeholders = self._find_slots(line)
         slots = _number(placeholders)
-        inline = terms if self.src.term_marks else None
-        ids = _ids(self.src.encode_parts(split_parts(line, placeholders, slots), inline))
-        return EncodedSource(ids, tuple(slots))
+        parts = split_parts(line, placeholders, slots)
+        ids = _ids(self.src.encode_parts(parts, self._inline_terms))
+        return EncodedSource(line, ids, tuple(slots))
 
-    def _find_slots(self, line: str, terms: TermList | None) -> list[Placeholder]:
+    @property
+    def _inline_terms(self) -> TermList | None:
+        """The terms that stand between marks."""
+        return self.terms if self.src.term_marks else None
+
+    def _find_slots(self, line: str) -> list[VerbatimPart]:
         """Return the placeholders of a source, and the terms if these are slots too."""
         placeholders = find_placeholders(line, self.protect)
-        if terms is None or self.src.term_marks:
+        if self.terms is None or self.src.term_marks:
             return placeholders
-        found = terms.find(line, ((start, end) for _, start, end in placeholders))
-        of_terms = (Placeholder(term.target, start, end) for term, start, end in found)
+        found = self.terms.find(line, ((start, end) for _, start, end in placeholders))
+        of_terms = (VerbatimPart(term.target, start, end) for term, start, end in found)
         return sorted([*placeholders, *of_terms], key=lambda each: each.start)
 
-    def encode_target(self, line: str, values: Sequence[str]) -> list[int]:
+    def encode_prefix(self, prefix: str, source: EncodedSource) -> list[int]:
         """Return the ids of a target; placeholders that its source has are slots."""
-        slots = {value: number for number, value in enumerate(values)}
-        placeholders = find_placeholders(line, self.protect)
-        return _ids(self.tgt.encode_parts(split_parts(line, placeholders, slots)))
+        slots = {value: number for number, value in enumerate(source.values)}
+        placeholders = find_placeholders(prefix, self.protect)
+        return _ids(self.tgt.encode_parts(split_parts(prefix, placeholders, slots)))
 
-    def source_tokens(
-        self, line: str, ids: Sequence[int], terms: TermList | None = None
-    ) -> list[str]:
+    def source_tokens(self, source: EncodedSource, ids: Sequence[int]) -> list[str]:
         """Return the tokens of a source; those of slots are their text in the line.
 
         Those of tags are empty; for those of terms, see ``mark_terms``.
         """
-        placeholders = self._find_slots(line, terms)
-        parts = split_parts(line, placeholders, _number(placeholders))
-        inline = terms if self.src.term_marks else None
+        placeholders = self._find_slots(source.line)
+        parts = split_parts(source.line, placeholders, _number(placeholders))
+        inline = self._inline_terms
         tokens = (
             token
             for text, part in self.src.encode_parts(parts, inline)
@@ -491,6 +363,92 @@ class ReservedTokenizers(Tokenizers):
         )
         tags = frozenset(self.src.tag_ids.values())
         return ["" if number in tags else next(tokens) for number in ids]
+
+    def has_words(self, line: str) -> bool:
+        """Return whether a line has letters outside placeholders, or terms."""
+        return has_words(line, own_searches(self.protect)) or bool(self.find_lost(line, "")[0])
+
+    def find_lost(
+        self, src: str, tgt: str, left_out: Iterable[tuple[int, int]] = ()
+    ) -> tuple[int, list[Term]]:
+        """Return how many terms a source has, and those that its translation has not.
+
+        What is in placeholders, or in spans that are left out, is no term.
+        """
+        if self.terms is None:
+            return 0, []
+        spans = ((start, end) for _, start, end in find_placeholders(src, self.protect))
+        return self.terms.find_lost(src, tgt, (*spans, *left_out))
+
+    def has_same_slots(self, src_ids: Sequence[int], tgt_ids: Sequence[int]) -> bool:
+        """Return whether a translation has each of its source's slots as often as the source."""
+        return self.src.count_slots(src_ids) == self.tgt.count_slots(tgt_ids)
+
+    def count_losses(
+        self, source_ids: Sequence[int], ids: Sequence[int], source: EncodedSource | None
+    ) -> tuple[int, ...]:
+        """Return whether slots differ, and how many terms are lost; of a piece of a line, none."""
+        lost = 0
+        if self.terms is not None and source is not None:
+            text = self.tgt.detokenize(ids, self.tgt.filled_tokens(ids, source.values))
+            lost = len(self.find_lost(source.line, text)[1])
+        return not self.has_same_slots(source_ids, ids), lost
+
+    def compare(self, src: str, tgt: str) -> tuple[int, ...]:
+        """Return whether placeholders differ, and how many terms are lost."""
+        differs = bool(compare_placeholders(src, tgt, self.protect))
+        return differs, len(self.find_lost(src, tgt)[1])
+
+    def with_term_slots(self) -> Self | None:
+        """Return the same with terms in slots, where there are slots as well as marks."""
+        if not (self.protect and self.has_terms):
+            return None
+        src = copy(self.src)
+        src.term_marks = range(0)
+        return replace(self, src=src)
+
+    def translate_again(
+        self, pairs: Sequence[tuple[str, str]], again: Again
+    ) -> Iterator[tuple[int, list[Translation]]]:
+        """Translate lines that lost terms with these in slots; yield where fewer are lost so."""
+        # Sentences are the better for marks, but slots are lost less often.
+        slots = self.with_term_slots()
+        if self.terms is None or slots is None:
+            return
+        lost = [len(self.find_lost(*pair)[1]) for pair in pairs]
+        places = [place for place, terms in enumerate(lost) if terms]
+        for place, translations in zip(places, again(slots, places), strict=True):
+            if len(self.find_lost(pairs[place][0], translations[0].text)[1]) < lost[place]:
+                yield place, translations
+
+    def notes(self) -> Notes:
+        return ReservedNotes(self.protect, self.terms is not None, self.find_lost)
+
+
+NO_TAGS = "no tag '{}'; the run has no tags: no source of its training data has a 'tag'"
+NO_TERMS = (
+    "the model has learned neither terms nor placeholders; train one with data.terms: 0.3, or with "
+    "tokenizer.protect"
+)
+
+
+def with_tag(tokenizers: Tokenizers, tag: str) -> ReservedTokenizers:
+    """Return tokenizers that put a tag before each source; UsageError: they have no such tag."""
+    if not isinstance(tokenizers, ReservedTokenizers):
+        raise UsageError(NO_TAGS.format(tag))
+    return tokenizers.with_tag(tag)
+
+
+def with_terms(tokenizers: Tokenizers, terms: TermList) -> ReservedTokenizers:
+    """Return tokenizers that keep to terms; UsageError: the model has not learned to."""
+    if not isinstance(tokenizers, ReservedTokenizers):
+        raise UsageError(NO_TERMS)
+    return tokenizers.with_terms(terms)
+
+
+def protected_by(tokenizers: Tokenizers) -> tuple[Protection, ...]:
+    """Return the placeholders that tokenizers have slots for."""
+    return tokenizers.protect if isinstance(tokenizers, ReservedTokenizers) else ()
 
 
 def without_slots(
@@ -509,7 +467,7 @@ def without_slots(
 
 
 def _number(
-    placeholders: Sequence[Placeholder], among: Collection[str] | None = None
+    placeholders: Sequence[VerbatimPart], among: Collection[str] | None = None
 ) -> dict[str, int]:
     """Return the slots of different placeholders, by first appearance; of those in ``among``."""
     texts = (each.text for each in placeholders if among is None or each.text in among)

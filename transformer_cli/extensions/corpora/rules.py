@@ -23,11 +23,10 @@ import numpy as np
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.languages import base_language
 from transformer_cli.data.corpus import Dropping
-from transformer_cli.extensions.constraints.protection import GROUPS
-from transformer_cli.extensions.constraints.reserved import find_placeholders
 from transformer_cli.extensions.corpora.digests import NO_DIGEST, Digests, find_repeated, is_among
 from transformer_cli.extensions.corpora.settings import FilterName
 from transformer_cli.text.scripts import is_blank, script_of, scripts_of
+from transformer_cli.text.verbatim import find_verbatim
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -158,7 +157,7 @@ _NUMBER, _DIGIT = re.compile(r"\d+"), re.compile(r"\d")
 def _without_placeholders(line: str) -> str:
     """Return a line with a space for each placeholder, tag and URL."""
     rest, end = [], 0
-    for _, start, after in find_placeholders(line, GROUPS):
+    for _, start, after in find_verbatim(line):
         rest.append(line[end:start])
         end = after
     return " ".join((*rest, line[end:]))
@@ -170,7 +169,7 @@ def _is_short(line: str) -> bool:
 
 
 def _differ_in_markup(src: str, tgt: str) -> bool:
-    parts = [[each.text for each in find_placeholders(line, GROUPS)] for line in (src, tgt)]
+    parts = [[each.text for each in find_verbatim(line)] for line in (src, tgt)]
     if not any(parts):
         return False
     src_kept, tgt_kept = (

@@ -19,7 +19,6 @@ from transformer_cli.config.data_schema import (
     SPLIT_NAME,
     DataSection,
     FilesData,
-    TagName,
     TextFiles,
 )
 from transformer_cli.config.sections import (
@@ -64,6 +63,8 @@ CorpusName = Annotated[
     Matching(TWO_NAMES, "CORPUS/VERSION, as transformer-cli init --from opus lists them"),
 ]
 DataSetName = Annotated[str, Matching(TWO_NAMES, "OWNER/NAME")]
+TAG_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
+TagName = Annotated[str, Matching(TAG_PATTERN, "at most 32 letters, digits, - and _")]
 MAX_WEIGHT = 1000.0
 """How often a pair may be drawn in an epoch."""
 

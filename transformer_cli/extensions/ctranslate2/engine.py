@@ -32,13 +32,15 @@ from transformer_cli.config.choices import Quantization, SearchPrecisionName
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data.token_arrays import cut_by_tokens
+from transformer_cli.extensions.ctranslate2 import trial
 from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
 from transformer_cli.runs.trained_model import OpenedModel
-from transformer_cli.text.model_check import find_fault
+from transformer_cli.text.model_check import Library, find_fault
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
+_LIBRARY = Library("ctranslate2", "CTranslate2", "model of CTranslate2", trial.__file__)
 FORMAT = 2
 """Of what ``write_model`` writes: raise it where the same weights are converted otherwise."""
 MAX_BYTES = 2 * 2**30
@@ -384,7 +386,7 @@ def check_usable(directory: Path, sums: dict[str, str]) -> None:
 
     ``sums`` are those of its files, verified. Raise CheckpointError if CTranslate2 cannot use it.
     """
-    if fault := find_fault("ctranslate2", os.fsencode(directory), sums):
+    if fault := find_fault(_LIBRARY, os.fsencode(directory), sums):
         raise CheckpointError(f"{directory}: {fault}; export it again")
 
 

@@ -20,6 +20,7 @@ from transformer_cli.cli.translation import (
     load_translator,
     watch,
 )
+from transformer_cli.extensions.constraints.reserved import ReservedTokenizers, protected_by
 from transformer_cli.extensions.documents import formats
 from transformer_cli.extensions.documents.document import (
     LOW_CONFIDENCE,
@@ -146,7 +147,7 @@ def fill_document(
     how = LineTranslator(
         translate,
         translator.config.data.src_lang,
-        translator.tokenizers.protect,
+        protected_by(translator.tokenizers),
         translator.engine.can_align,
         aligns_all=options.extra(DocumentOptions).report is not None,
         find_matches=partial(_search, memory),
@@ -154,10 +155,13 @@ def fill_document(
         translates_numbers=translator.tokenizers.letterless,
     )
     filled = fill(document, how)
+    tokenizers = translator.tokenizers
+    if not isinstance(tokenizers, ReservedTokenizers):
+        return filled
     for segment, filling in zip(document.segments, filled.fillings, strict=True):
         if filling is not None:
             tags = ((tag.start, tag.end) for tag in segment.tags)
-            terms, lost = translator.find_lost(segment.text, filling.text, tags)
+            terms, lost = tokenizers.find_lost(segment.text, filling.text, tags)
             filled.terms += terms
             filled.lost += [f"{segment.place}: {term.target}" for term in lost]
     return filled

@@ -14,9 +14,8 @@ from typing import Literal, NamedTuple, Self
 
 from transformer_cli.base.encodings import find_encoding
 from transformer_cli.base.errors import InputError
-from transformer_cli.extensions.constraints.protection import GROUPS
-from transformer_cli.extensions.constraints.reserved import find_placeholders
 from transformer_cli.text.scripts import has_letters
+from transformer_cli.text.verbatim import find_verbatim
 
 MAX_BYTES = 1 << 26
 """Of a document, which is held in memory as a whole."""
@@ -413,7 +412,7 @@ def mark_accelerator(text: str, place: str, escape: Callable[[str], str] = str) 
     with more such signs has no tag, as they are something else: '_emphasis_', '~/a or ~/b'.
     """
     # A placeholder is covered by its last character, as in '<a target="_blank">_File</a>'.
-    covers = (Edit(at, end, one[-1] * len(one)) for one, at, end in find_placeholders(text, GROUPS))
+    covers = (Edit(at, end, one[-1] * len(one)) for one, at, end in find_verbatim(text))
     covered = splice(text, covers)
     first_space = next((match.start() for match in _SPACES.finditer(covered)), len(text))
 

@@ -7,8 +7,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from transformer_cli.base.errors import InputError
+from transformer_cli.extensions.constraints.placeholders import (
+    compare_placeholders,
+    find_placeholders,
+)
 from transformer_cli.extensions.constraints.protection import Protection
-from transformer_cli.extensions.constraints.reserved import compare_placeholders, find_placeholders
 from transformer_cli.extensions.constraints.terms import describe_kept
 from transformer_cli.extensions.corpora.rules import loses_numbers
 from transformer_cli.extensions.documents.document import (

@@ -55,11 +55,11 @@ class DocumentOptions(InputOptions):
         entry = formats.format_of(given.input_)
         return entry is not None and "declares_encoding" in entry.facts
 
-    def reads(self) -> list[tuple[str, Path]]:
+    def inputs(self) -> list[tuple[str, Path]]:
         """Return the files of the translation memory."""
         return [("--memory", path) for path in self.memory or ()]
 
-    def writes(self) -> list[tuple[str, Path]]:
+    def outputs(self) -> list[tuple[str, Path]]:
         """Return the page."""
         return [("--report", self.report)] if self.report else []
 

@@ -8,11 +8,12 @@ from itertools import pairwise
 
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.languages import base_language
-from transformer_cli.extensions.constraints.protection import GROUPS, Protection
-from transformer_cli.extensions.constraints.reserved import find_placeholders
+from transformer_cli.extensions.constraints.placeholders import find_placeholders
+from transformer_cli.extensions.constraints.protection import Protection
 from transformer_cli.extensions.documents.document import Match, join_lines, without_controls
 from transformer_cli.extensions.documents.inline import Span
 from transformer_cli.text.protocol import Translation
+from transformer_cli.text.verbatim import GROUPS
 
 _WRAPPED = 50
 """Least length of a line whose sentence may go on in the next one."""

@@ -90,12 +90,7 @@ def check_expressible(name: ExportFormat, config: Config, tokenizers: Tokenizers
 
 def describe_limits(config: Config, tokenizers: Tokenizers) -> str | None:
     """Return what exports of a model with reserved tokens lack; None: it has none of these."""
-    has = {
-        "placeholders (protect)": tokenizers.protect,
-        "tags": tokenizers.tags,
-        "terms": tokenizers.has_terms,
-    }
-    if not any(has.values()):
+    if not tokenizers.reserved:
         return None
     refused = []
     for name in FORMATS:
@@ -104,7 +99,7 @@ def describe_limits(config: Config, tokenizers: Tokenizers) -> str | None:
         except UsageError:
             refused.append(name)
     return (
-        f"{' and '.join(name for name, those in has.items() if those)}: no export to "
+        f"{' and '.join(tokenizers.reserved)}: no export to "
         f"{' or '.join(refused)}; programs that search ctranslate2 or onnx themselves need this "
         "package's tokenizers"
     )

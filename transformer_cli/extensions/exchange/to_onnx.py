@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from transformer_cli.base.files import sha256
 from transformer_cli.base.packages import __version__
 from transformer_cli.config.choices import LONGEST_SOURCE
-from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 from transformer_cli.extensions.exchange.formats import write_json, write_tokenizer
 from transformer_cli.model.linear import fused_linears
 from transformer_cli.model.transformer import (
@@ -197,7 +196,7 @@ def _description(trained: TrainedModel, model: Transformer) -> dict[str, Any]:
     """Return what a program needs beside graphs and tokenizers; for onnx.json."""
     decoding, data, tokenizers = trained.config.decoding, trained.config.data, trained.tokenizers
     reserved = {}
-    if isinstance(tokenizers, ReservedTokenizers):
+    if tokenizers.reserved:
         sides = {"src": tokenizers.src, "tgt": tokenizers.tgt}
         reserved = {"reserved": {name: side.reserved_ids for name, side in sides.items()}}
     embeddings = {"src": model.src_embedding, "tgt": model.tgt_embedding}

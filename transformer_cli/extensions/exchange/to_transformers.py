@@ -72,12 +72,10 @@ def check_transformers(config: Config, tokenizers: Tokenizers) -> None:
     """Refuse by a UsageError tokenizers and embeddings that transformers has not."""
     model, sides = config.model, (tokenizers.src, tokenizers.tgt)
     obstacles = {
-        "tokenizer.protect: MarianTokenizer has no reserved tokens; train with []": bool(
-            tokenizers.protect
-        ),
-        f"tag {' '.join(tokenizers.tags[:1])}: MarianTokenizer has no reserved tokens; train "
-        "without a 'tag' in the sources": bool(tokenizers.tags),
-        "data.terms: MarianTokenizer has no reserved tokens; train with 0": tokenizers.has_terms,
+        **{
+            f"{setting}: MarianTokenizer has no reserved tokens; {advice}": True
+            for setting, advice in tokenizers.reserved.values()
+        },
         f"tokenizer.kind: {config.tokenizer.kind}: MarianTokenizer has SentencePiece models only; "
         "train with sentencepiece": any(side.sentencepiece_model is None for side in sides),
         "tokenizer.lowercase: true: MarianTokenizer does not lowercase; train with "

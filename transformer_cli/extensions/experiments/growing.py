@@ -23,6 +23,7 @@ from transformer_cli.data.corpus import PairProgress, ParallelFiles
 from transformer_cli.data.sources import check_has_text, load_split
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metrics_of_runs
 from transformer_cli.evaluation.scores import paired_bootstrap
+from transformer_cli.extensions.constraints.settings import find_terms
 from transformer_cli.extensions.corpora.mixing import TrainingMix
 from transformer_cli.extensions.corpora.opening import open_source, source_of_file
 from transformer_cli.extensions.corpora.prepared import open_writer
@@ -140,7 +141,7 @@ class Growth:
                 "near": "apart",
             },
             "val": None,
-            "terms": config.data.terms,
+            "terms": find_terms(config.data),
             "replay": {"share": _SHARE, "sources": replayed},
         }
         batch_tokens = min(_BATCH_TOKENS, config.training.batch_tokens)

@@ -37,7 +37,7 @@ class ManyFilesOptions(InputOptions):
             yield f"--prefix-file {of_one}"
         if given.alignments is not None:
             yield f"--alignments {of_one}"
-        for name, _ in (pair for each in given.extras for pair in each.writes()):
+        for name, _ in (pair for each in given.extras for pair in each.outputs()):
             yield f"{name} {of_one}"
         if Ranks.from_env().size > 1:
             yield "torchrun's processes share one file; give many files to --cluster"

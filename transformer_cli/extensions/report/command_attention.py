@@ -61,8 +61,8 @@ def attention(
         translator, _ = options.load_models(directory.RunDirectory(run), checkpoint, compute)
         ids = None
         if translation is not None:
-            values = translator.tokenizers.encode_source(sentence).values
-            ids = translator.tokenizers.encode_target(translation, values)
+            source = translator.tokenizers.encode_source(sentence)
+            ids = translator.tokenizers.encode_prefix(translation, source)
         maps = torch_engine.compute_attention_maps(translator, sentence.strip(), ids)
         with options.prefix_errors("--"):
             panels = attention_picture.select_panels(maps, kind, layer, head)

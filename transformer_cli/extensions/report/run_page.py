@@ -158,9 +158,8 @@ def _attend(subject: Subject, lengths: Sequence[int]) -> list[dict[str, Any]]:
     fit = [number for number in whole if lengths[number] in _FITTING_TOKENS] or whole
     maps = []
     for number in sorted(random.Random(SEED).sample(fit, min(ATTENTION_SENTENCES, len(fit)))):
-        tagged = translator.with_tag(text.tags[number]) if text.tags else translator
-        line = text.src[number]
-        maps.append(pack_attention(line, compute_attention_maps(tagged, line)))
+        tag, line = text.tags[number] if text.tags else None, text.src[number]
+        maps.append(pack_attention(line, compute_attention_maps(translator, line, tag=tag)))
     return maps
 
 

@@ -13,12 +13,16 @@ from typing import Any, Literal, Self
 
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.base.packages import import_extra
+from transformer_cli.extensions.tokenizers import trial
 from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig
-from transformer_cli.text.model_check import check_model
+from transformer_cli.text.model_check import Library, check_model
 from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
 from transformer_cli.text.vocabulary import SPECIALS, IdMap, SpecialIds
 
+_LIBRARY = Library(
+    "tokenizers", "the tokenizers library", "tokenizer.json of Hugging Face", trial.__file__
+)
 # Common names of special tokens, the most likely first.
 _NAMES = {
     "unk": ("<unk>", "[UNK]", "<UNK>"),
@@ -115,7 +119,7 @@ def import_tokenizers(what: str = "tokenizer.kind wordpiece") -> ModuleType:
 
 def _open(data: bytes, source: Path, advice: str) -> Any:
     library = import_tokenizers(str(source))
-    check_model("tokenizers", data, source, advice)
+    check_model(_LIBRARY, data, source, advice)
     with _naming_source(source):
         tokenizer: Any = library.Tokenizer.from_buffer(data)
     tokenizer.no_padding()

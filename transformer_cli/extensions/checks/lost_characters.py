@@ -1,0 +1,68 @@
+"""Which characters of the training text new tokenizers change or lose; active by default."""
+
+import unicodedata
+from collections.abc import Callable, Iterable
+
+from transformer_cli.config.tokenizer_schema import TokenizerConfig
+from transformer_cli.text.protocol import Tokenizer
+
+_CONTEXT = 8  # characters on either side of one that is tried
+_MOST_NAMED = 8
+
+
+def describe_lost_characters(
+    config: TokenizerConfig, sides: Iterable[tuple[Tokenizer, Iterable[str]]]
+) -> str | None:
+    """Return which characters tokenizers change or lose in the text given with each of them.
+
+    White space and ASCII are left out. None: all characters survive.
+    """
+    fold = _folding(config)
+    lost: dict[str, None] = {}
+    for tokenizer, lines in sides:
+        for character, context in _contexts(lines).items():
+            expected, decoded = fold(context), fold(tokenizer.decode(tokenizer.encode(context)))
+            if any(decoded.count(each) < expected.count(each) for each in fold(character)):
+                lost[character] = None
+    if not lost:
+        return None
+    named = ", ".join(map(_name, sorted(lost)[:_MOST_NAMED]))
+    others = f" and {len(lost) - _MOST_NAMED} more" if len(lost) > _MOST_NAMED else ""
+    is_nfkc = not config.files and getattr(config, "normalization", "").endswith("nfkc")
+    advice = "; set tokenizer.normalization to nfc to keep what NFKC changes" if is_nfkc else ""
+    return f"changes or loses characters of the training text: {named}{others}{advice}"
+
+
+def _contexts(lines: Iterable[str]) -> dict[str, str]:
+    """Return each character that is neither ASCII nor white space, with the text around one."""
+    found: dict[str, str] = {}
+    for line in lines:
+        if not line.isascii():
+            for character in set(line) - found.keys():
+                if not character.isascii() and not character.isspace():
+                    place = line.index(character)
+                    found[character] = line[max(0, place - _CONTEXT) : place + _CONTEXT + 1]
+    return found
+
+
+def _folding(config: TokenizerConfig) -> Callable[[str], str]:
+    """Return what makes texts equal that differ only as the settings ask for."""
+    lowercase, strip_accents = config.lowercase, getattr(config, "strip_accents", False)
+
+    def fold(text: str) -> str:
+        text = text.lower() if lowercase else text
+        if strip_accents:
+            text = "".join(
+                each
+                for each in unicodedata.normalize("NFD", text)
+                if unicodedata.category(each) != "Mn"
+            )
+        return unicodedata.normalize("NFC", text)
+
+    return fold
+
+
+def _name(character: str) -> str:
+    shown = f" '{character}'" if character.isprintable() else ""
+    name = unicodedata.name(character, "")
+    return f"U+{ord(character):04X}{shown or f' {name}'}".rstrip()

@@ -1,0 +1,111 @@
+"""The codec of reserved tokens, as tokenizer.json records it; a ``CodecKind``."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from transformer_cli.config.schema import Config
+from transformer_cli.extensions.constraints.protection import (
+    PlaceholderPattern,
+    ProtectedParts,
+    Protection,
+)
+from transformer_cli.extensions.constraints.settings import find_protect, find_terms
+from transformer_cli.extensions.corpora.settings import TagName, tag_names
+from transformer_cli.text.protocol import Lines, Tokenizers
+from transformer_cli.text.verbatim import GROUPS
+
+if TYPE_CHECKING:
+    from transformer_cli.data.batches import Augmentation
+    from transformer_cli.data.store import EncodedStore
+
+
+class ReservedRecord(BaseModel):
+    """What reserved tokens stand for: placeholders, tags in the order of their ids, terms."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    protect: ProtectedParts = []
+    tags: list[TagName] = []
+    terms: bool = False
+
+
+def make_record(
+    protect: Sequence[Protection], tags: Sequence[str] = (), has_terms: bool = False
+) -> dict[str, Any]:
+    """Return the record of placeholders, of which each counts once, sorted tags, and terms."""
+    own = [each for each in protect if isinstance(each, PlaceholderPattern)]
+    groups: list[Protection] = [group for group in GROUPS if group in protect]
+    both = [*groups, *dict.fromkeys(own)]
+    record = ReservedRecord(protect=both, tags=list(tags), terms=has_terms)
+    return record.model_dump(mode="json", exclude_defaults=True)
+
+
+class ReservedKind:
+    """Tells what reserved tokens a configuration asks for, and adds them to tokenizers."""
+
+    def describe(self, config: Config) -> dict[str, Any]:
+        """Return the record of what a configuration asks for; empty: nothing."""
+        protect, terms = find_protect(config.tokenizer), find_terms(config.data)
+        return make_record(protect, tag_names(config.data), terms > 0)
+
+    def searches_again(self, config: Config) -> bool:
+        """Return whether there are placeholders or terms, which may be lost."""
+        return bool(find_protect(config.tokenizer)) or find_terms(config.data) > 0
+
+    def check(self, record: Any) -> None:
+        """Raise ValueError unless this may be a record."""
+        try:
+            ReservedRecord.model_validate(record)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            raise ValueError(f"{key}: {first['msg'].removeprefix('Value error, ')}") from error
+
+    def check_reuse(self, record: dict[str, Any], wanted: dict[str, Any]) -> None:
+        """Raise ValueError if tokenizers with a record lack tags or marks of terms."""
+        there, asked = map(ReservedRecord.model_validate, (record, wanted))
+        if asked.terms and not there.terms:
+            raise ValueError(
+                "has no marks of terms, and a vocabulary cannot grow; leave out data.terms"
+            )
+        if missing := [tag for tag in asked.tags if tag not in there.tags]:
+            known = f"only {', '.join(there.tags)}" if there.tags else "none"
+            raise ValueError(
+                f"has no tag '{missing[0]}', but {known}; a vocabulary cannot grow, so leave "
+                "the tag out of the sources"
+            )
+
+    def text_to_learn(self, record: dict[str, Any], src: Lines, tgt: Lines) -> tuple[Lines, Lines]:
+        """Return both sides of a text without what slots stand for."""
+        from transformer_cli.extensions.constraints.reserved import without_slots
+
+        protect = ReservedRecord.model_validate(record).protect
+        if not protect:
+            return src, tgt
+        return without_slots(src, tgt, protect, 0), without_slots(src, tgt, protect, 1)
+
+    def open(self, tokenizers: Tokenizers, record: dict[str, Any]) -> Tokenizers:
+        """Return tokenizers with reserved tokens behind their own."""
+        from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
+
+        reserved = ReservedRecord.model_validate(record)
+        return ReservedTokenizers.of(tokenizers, reserved.protect, reserved.tags, reserved.terms)
+
+
+KIND = ReservedKind()
+
+
+def build_inline_terms(
+    config: Config, tokenizers: Tokenizers, store: "EncodedStore"
+) -> "Augmentation | None":
+    """Return what puts terms into sources; None: ``data.terms`` asks for none."""
+    if not find_terms(config.data):
+        return None
+    from transformer_cli.extensions.constraints.inline_terms import InlineTerms, learn_lexicon
+    from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
+
+    assert isinstance(tokenizers, ReservedTokenizers)
+    lexicon = learn_lexicon(store, tokenizers.src.size)
+    return InlineTerms(tokenizers.src, lexicon, find_terms(config.data), config.training.max_length)

@@ -1,0 +1,65 @@
+"""What there is to say about placeholders and terms in translations."""
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from transformer_cli.extensions.constraints.placeholders import compare_placeholders
+from transformer_cli.extensions.constraints.protection import Protection
+from transformer_cli.extensions.constraints.terms import Term, describe_kept
+from transformer_cli.text.protocol import Notes, name_lines
+
+
+class ReservedNotes(Notes):
+    """Notes lines whose placeholders differ from their translation's, and that have lost terms.
+
+    ``find_lost`` returns how many terms a line has, and which its translation has not.
+    """
+
+    def __init__(
+        self,
+        protect: Collection[Protection],
+        has_terms: bool,
+        find_lost: Callable[[str, str], tuple[int, list[Term]]],
+    ) -> None:
+        self._protect = protect
+        self._has_terms = has_terms
+        self._find_lost = find_lost
+        self._differing: list[int] = []
+        self._losing: list[int] = []
+        self._terms = self._lost = 0
+
+    def look(self, number: int, src: str, tgt: str) -> Iterator[str]:
+        difference = compare_placeholders(src, tgt, self._protect)
+        if difference:
+            self._differing.append(number)
+            yield f"placeholders differ: {difference}"
+        found, lost = self._find_lost(src, tgt)
+        self._terms += found
+        self._lost += len(lost)
+        if lost:
+            self._losing.append(number)
+            yield f"terms lost: {', '.join(term.target for term in lost)}"
+
+    def summary(self, lines: int) -> Iterator[str]:
+        if self._differing:
+            where = name_lines(self._differing)
+            yield f"{len(self._differing):,} of {lines:,} lines: placeholders differ; {where}"
+        if self._terms:
+            where = f"; others are lost in {name_lines(self._losing)}" if self._lost else ""
+            yield f"{describe_kept(self._terms, self._lost)}{where}"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        terms = {"found": self._terms, "kept": self._terms - self._lost}
+        return {
+            **({"placeholders_differ": len(self._differing)} if self._protect else {}),
+            **({"terms": terms} if self._has_terms else {}),
+        }
+
+    def rows(self) -> Iterator[tuple[str, str, str]]:
+        if self._protect:
+            differing = f"{len(self._differing):6,}"
+            yield "placeholders", differing, "lines whose translation has other ones"
+        if self._has_terms:
+            kept = (self._terms - self._lost) / max(1, self._terms)
+            yield "terms", f"{kept:6.1%}", f"kept, of {self._terms:,} in the sources"

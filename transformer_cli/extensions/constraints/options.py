@@ -1,0 +1,51 @@
+"""Options of ``translate`` and ``evaluate``: a tag before sources, and terms to keep to."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+from transformer_cli.base.errors import UsageError
+from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, option
+from transformer_cli.cli.options import prefix_errors
+
+
+@dataclass(frozen=True)
+class ConstraintOptions(ExtraOptions):
+    """What translations keep to."""
+
+    heading = "Terms and memory"
+    tag: Annotated[
+        str | None, option("NAME", "Put this tag of the training data before lines.")
+    ] = None
+    terms: Annotated[Path | None, option("FILE", "Terms to keep to: TSV, or TBX.")] = None
+
+    def inputs(self) -> list[tuple[str, Path]]:
+        """Return the list of terms, if it is given."""
+        return [] if self.terms is None else [("--terms", self.terms)]
+
+    def prepare(self, translator: AnyTranslator) -> AnyTranslator:
+        """Return a translator whose tokenizers put the tag before sources and keep to the terms."""
+        if self.tag is None and self.terms is None:
+            return translator
+        from transformer_cli.extensions.constraints import reserved, terms_file
+
+        tokenizers = translator.tokenizers
+        if self.tag is not None:
+            with prefix_errors("--tag: "):
+                tokenizers = reserved.with_tag(tokenizers, self.tag)
+        if self.terms is not None:
+            data = translator.config.data
+            listed = terms_file.read_terms(self.terms, data.src_lang, data.tgt_lang)
+            with prefix_errors("--terms: "):
+                tokenizers = reserved.with_terms(tokenizers, listed)
+        return replace(translator, tokenizers=tokenizers)
+
+
+@dataclass(frozen=True)
+class EvaluateConstraintOptions(ConstraintOptions):
+    """The same for ``evaluate``, whose splits have tags of their own."""
+
+    def check(self, given: Any) -> None:
+        """Raise a UsageError for a tag of a split."""
+        if self.tag is not None and given.src is None:
+            raise UsageError("--tag is for --src and --ref; the lines of a split have theirs")

@@ -1,0 +1,59 @@
+"""The settings of placeholders and of terms."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from transformer_cli.config.data_schema import DataSection
+from transformer_cli.config.sections import Section, setting
+from transformer_cli.config.tokenizer_schema import TokenizerSection
+from transformer_cli.extensions.constraints.protection import ProtectedParts, Protection
+
+
+class ProtectSettings(Section):
+    """A key of tokenizers."""
+
+    protect: ProtectedParts = setting(
+        [],
+        "parts of a line that are translated as they are, a token each: printf ('%s'), "
+        "braces ('{name}'), tags ('<b>'), urls, and what fits a pattern of your own, as in "
+        "{pattern: '%[A-Z]+%'}",
+    )
+
+    def check_with(self, config: Any) -> None:
+        """Make sure that lines are not joined, whose placeholders are numbered."""
+        super().check_with(config)
+        if config.training.concatenate:
+            raise ValueError(
+                "training.concatenate: tags (tag) and placeholders (protect) belong to one line, "
+                "not to several, one behind another; leave it at 0, or leave them out"
+            )
+
+
+class TermsSettings(Section):
+    """A key of data."""
+
+    terms: Annotated[float, Field(ge=0.0, le=1.0)] = setting(
+        0.0,
+        "share of the training lines in which some words are replaced by their translations, so "
+        "that translate --terms is kept to (Dinu et al. 2019); 0.3 say",
+    )
+
+    def check_with(self, config: Any) -> None:
+        """Make sure that the source can have words of the target."""
+        super().check_with(config)
+        if not config.tokenizer.one_vocabulary:
+            raise ValueError(
+                "data.terms: sources with target words need one vocabulary for both sides "
+                "(subwords with joint: true, or one file for both); leave it at 0"
+            )
+
+
+def find_protect(tokenizer: TokenizerSection) -> list[Protection]:
+    """Return the placeholders that are protected."""
+    return list(tokenizer.protect) if isinstance(tokenizer, ProtectSettings) else []
+
+
+def find_terms(data: DataSection) -> float:
+    """Return the share of training lines that have terms."""
+    return data.terms if isinstance(data, TermsSettings) else 0.0

@@ -1,0 +1,131 @@
+"""Parts of a line that stay as they are in its translation, such as '%s', '{name}', '<b>' or a URL.
+
+Each pattern takes time linear in the line's length, whatever the line: repetitions are possessive,
+or end at a character that only starts such a part.
+"""
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+from transformer_cli.text.scripts import has_letters
+
+if TYPE_CHECKING:
+    import regex
+
+Group = Literal["printf", "braces", "tags", "urls"]
+GROUPS: tuple[Group, ...] = get_args(Group)
+
+# C's printf and its relatives: '%s', '%1$s', '%-5.2f', '%(name)s', and Qt's '%1'. No space as flag
+# and no digit before, as in '100 % der' and '100%ige'.
+_PRINTF = (
+    r"%%|(?<!\d)%(?:"
+    r"(?:\(\w++\)|\d++\$)?[-+#0']*+(?:\*|\d++)?+(?:\.(?:\*|\d++)?+)?(?:hh|ll|[hlqjztL])?"
+    r"[diouxXeEfFgGaAcCsSpnrm@]"
+    r"|L?[1-9](?!\d))"
+)
+# '{}', '{0}', '{name!r:>5}', '{user.name}', '${VAR}', '%{name}', '{{ name }}', '{0,number}'. Not
+# ICU's '{n, plural, one {# file} other {# files}}', whose text is to be translated.
+_BRACES = (
+    r"\{\{[^{}]*+\}\}"
+    r"|[$#%]?\{(?:\w*+(?:[.\[][\w.\[\]]*+)?(?:![rsa])?(?::[^{}\s]*+)?|\d++\s*+,[^{}]*+)\}"
+)
+_NAME = r"[A-Za-z0-9][\w:.-]*+"
+_ATTRIBUTE = r"""[\w:.-]++(?:\s*+=\s*+(?:"[^"<]*+"|'[^'<]*+'|[^\s"'<>=]++))?"""
+_TAGS = (
+    rf"</{_NAME}\s*+>|<(?P<opened>{_NAME})(?:\s++{_ATTRIBUTE})*+\s*+/?>"
+    r"|&(?:amp|lt|gt|quot|apos|nbsp);"
+)
+_URLS = (
+    r"(?<!\w)(?:(?:https?|ftp|file)://|www\.)"
+    r"[^\s<>\"“”„«»‹›`]*[^\s<>\"“”„«»‹›`.,;:!?')\]}…]"
+    r"|(?<![\w.+-])[\w.+-]++@[\w-]++(?:\.[\w-]++)++"
+)
+_PATTERNS: dict[Group, str] = {"urls": _URLS, "tags": _TAGS, "printf": _PRINTF, "braces": _BRACES}
+_SIGNS = ("%", "<", "{", "&", "@", "://", "www.")  # each part of a group has one
+_CLOSING = re.compile(rf"</({_NAME})")
+# Elements that need no closing tag in their line to be told from '<file>' in 'Usage: cat <file>'.
+_INLINE_ELEMENT = re.compile(
+    r"a|b|big|br|center|code|em|font|h[1-6]|hr|i|img|kbd|li|ol|p|pre|q|s|small|span|strong"
+    r"|su[bp]|tt|ul?",
+    re.IGNORECASE,
+)
+
+Search = Callable[[str, int], "re.Match[str] | regex.Match[str] | None"]
+"""Returns the first match in a line from a place on, as a pattern's method does."""
+
+
+class VerbatimPart(NamedTuple):
+    """The text of a part, and its place in a line."""
+
+    text: str
+    start: int
+    end: int
+
+
+def find_verbatim(
+    line: str, groups: Collection[Group] = GROUPS, others: Sequence[Search] = ()
+) -> list[VerbatimPart]:
+    """Return the parts of a line that belong to some groups, from left to right.
+
+    ``others`` search for further parts; at the same place, the first of them goes before ours:
+    somebody's '%FILE%' is not printf's '%F'.
+    """
+    parts: list[VerbatimPart] = []
+    if not others and not (groups and any(sign in line for sign in _SIGNS)):
+        return parts
+    pattern = _compile(tuple(group for group in _PATTERNS if group in groups))
+    search = _search_by_turns([*others, pattern.search]) if others else pattern.search
+    closed: set[str] | None = None
+    place = 0
+    while match := search(line, place):
+        has_name = match.re is pattern and "opened" in pattern.groupindex
+        opened = match["opened"] if has_name else None
+        if opened is not None and "=" not in match[0] and not match[0].endswith("/>"):
+            if closed is None:
+                closed = {name.lower() for name in _CLOSING.findall(line)}
+            if not _INLINE_ELEMENT.fullmatch(opened) and opened.lower() not in closed:
+                # '<file>' is text; look for parts inside it.
+                place = match.start() + 1
+                continue
+        if match[0]:
+            parts.append(VerbatimPart(match[0], *match.span()))
+        place = match.end() + (not match[0])  # another's pattern may match nothing but look ahead
+    return parts
+
+
+def has_words(line: str, others: Sequence[Search] = ()) -> bool:
+    """Return whether a line has letters outside its verbatim parts, of all groups and ``others``.
+
+    Numbers, dates, punctuation, URLs and tags have nothing to translate.
+    """
+    if not has_letters(line):
+        return False
+    end = 0
+    for _, start, after in find_verbatim(line, GROUPS, others):
+        if has_letters(line[end:start]):
+            return True
+        end = after
+    return has_letters(line[end:])
+
+
+@cache
+def _compile(groups: tuple[Group, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(_PATTERNS.__getitem__, groups)) or "(?!)")
+
+
+def _search_by_turns(searches: Sequence[Search]) -> Search:
+    """Return a search of one line for the leftmost match of any of several."""
+    found: list[re.Match[str] | regex.Match[str] | None] = []
+
+    def search(line: str, place: int) -> "re.Match[str] | regex.Match[str] | None":
+        if not found:
+            found.extend(each(line, place) for each in searches)
+        for number, match in enumerate(found):
+            if match is not None and match.start() < place:
+                found[number] = searches[number](line, place)
+        left = (match for match in found if match is not None)
+        return min(left, key=lambda match: match.start(), default=None)
+
+    return search

@@ -1,22 +1,14 @@
-"""Interpreters that this program starts, and a command of it that ends with its starter.
+"""How this program starts interpreters, none of which imports modules from the working directory.
 
-None of them imports modules from the working directory, which may be anybody's.
-
-The module itself is what ``CHILD`` runs: the starter holds the other end of stdin. When it dies,
-however that happens, the pipe is closed, and this process ends at once; what it was writing is
-whole or not there.
+That may be anybody's.
 """
 
 import os
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-from transformer_cli.base.guard import find_guard
 
 PYTHON = (sys.executable, "-P")  # starts an interpreter, best in ``environment()``
 
@@ -30,17 +22,6 @@ spec.loader.exec_module(package)
 runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 """
 PROGRAM = (*PYTHON, "-c", _RUN, "transformer_cli")  # starts transformer-cli, given its arguments
-CHILD = (*PYTHON, "-c", _RUN, "transformer_cli.base.child")
-"""Starts it as a process that ends with this one, given its arguments and a pipe as stdin."""
-
-APART: dict[str, Any]  # options of Popen by which a process is no part of its starter's Ctrl-C
-STOP: int  # the signal that asks it to stop
-if sys.platform == "win32":
-    from subprocess import CREATE_NEW_PROCESS_GROUP
-
-    APART, STOP = {"creationflags": CREATE_NEW_PROCESS_GROUP}, signal.CTRL_BREAK_EVENT
-else:
-    APART, STOP = {"start_new_session": True}, signal.SIGTERM
 
 
 def environment() -> dict[str, str]:
@@ -94,25 +75,3 @@ def block_sigint() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def main() -> None:
-    """Run the command line given in ``sys.argv``."""
-    import runpy
-
-    threading.Thread(target=_end_with_starter, daemon=True).start()
-    if guard := find_guard():
-        guard.check()
-        threading.Thread(target=guard.watch, daemon=True).start()
-    runpy.run_module("transformer_cli", run_name="__main__", alter_sys=True)
-
-
-def _end_with_starter() -> None:
-    # Not sys.stdin, whose lock would be held while the interpreter shuts down.
-    while os.read(0, 1):
-        pass
-    os._exit(143)
-
-
-if __name__ == "__main__":
-    main()

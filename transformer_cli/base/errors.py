@@ -100,10 +100,6 @@ class MissingRunError(RunError):
     exit_code = 2
 
 
-class ImportedModelError(TransformerCliError):
-    """A model of another program that is missing, damaged, or has a form that ours cannot have."""
-
-
 class RunInUseError(RunError):
     """A run directory that another process writes to."""
 
@@ -118,10 +114,6 @@ class OutputError(TransformerCliError):
 
 class TrainingError(TransformerCliError):
     """Training cannot continue, for instance because the loss is not finite."""
-
-
-class ClusterError(TransformerCliError):
-    """A cluster that cannot be reached, or whose workers cannot do the work."""
 
 
 class RanksError(TransformerCliError):

@@ -23,9 +23,6 @@ class Guard(Protocol):
     def check(self) -> None:
         """End this process if another one has replaced it."""
 
-    def watch(self) -> None:
-        """Call ``check`` for ever."""
-
 
 def find_guard() -> Guard | None:
     """Return the guard of this process; None: nobody takes over its work."""

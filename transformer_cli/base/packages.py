@@ -13,8 +13,6 @@ from typing import Any
 from transformer_cli.base.errors import MissingExtraError
 
 __version__ = "1.0.0"
-HIDDEN_PREFIX = ".transformer-cli-"
-"""How the names of temporary files in directories that workers of a cluster share begin."""
 
 
 def import_extra(module: str, extra: str | None, what: str) -> ModuleType:

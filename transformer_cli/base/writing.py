@@ -25,12 +25,24 @@ from transformer_cli.base.files import check_replaceable, is_at, is_stream, sha2
 from transformer_cli.base.guard import check_guard, find_guard
 from transformer_cli.base.locations import is_url, locate, open_checked, versions
 
-# Temporary names carry this mark, the writer's process id and its machine, so that leftovers of a
-# killed process can be recognised. Nobody can guess the rest, and put a link there first.
-TEMPORARY_MARK = ".partial-"
+# What stands next to a file that is being written, under its name with one of these endings.
+PARTIAL = ".partial"
+"""Of output that can be resumed, which has the journal ``PARTIAL_JOURNALS``."""
+PARTIAL_JOURNALS = (f"{PARTIAL}.json", f"{PARTIAL}.json.new")
+PARTIAL_LOCK = f"{PARTIAL}.lock"
+"""Of a file that is claimed."""
+TEMPORARY_MARK = f"{PARTIAL}-"
+"""Of all else. The writer's process id and its machine follow, so that leftovers of a killed
+process can be recognised. Nobody can guess the rest, and put a link there first."""
 TEMPORARY_END = re.escape(TEMPORARY_MARK) + r"(?P<process>\d+)(-[0-9a-f]{16})?(@(?P<host>.+))?"
-"""Pattern of what is added to a name."""
+"""Pattern of such an ending."""
 _TEMPORARY_NAME = re.compile(rf"(.*){TEMPORARY_END}", re.DOTALL)
+UNFINISHED = re.compile(
+    rf"(?P<name>.+)({'|'.join(map(re.escape, (PARTIAL, *PARTIAL_JOURNALS, PARTIAL_LOCK)))}"
+    rf"|{TEMPORARY_END})",
+    re.DOTALL,
+)
+"""Any of these names."""
 # Write errors that the operating system raises without a file name.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -231,7 +243,7 @@ def _lock(path: Path) -> Iterator[None]:
     """Lock a file beside ``path`` that is never renamed, so that no other process claims it."""
     from filelock import lock_descriptor  # 5 ms, which --help does not need
 
-    lock = path.with_name(f"{path.name}.partial.lock")
+    lock = path.with_name(path.name + PARTIAL_LOCK)
     while True:
         with naming_output_errors(lock):
             if guard := find_guard():

@@ -1,13 +1,14 @@
 """``transformer-cli evaluate``."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.metrics import METRICS, Metrics
 from transformer_cli.base.packages import lazy_imports
@@ -16,7 +17,6 @@ from transformer_cli.cli.declaring import CommandOptions, declared_by, flag, opt
 from transformer_cli.cli.display import (
     align_columns,
     log,
-    pair_bar,
     plus_minus,
     say,
     scoring_bar,
@@ -27,7 +27,6 @@ with lazy_imports():
     from transformer_cli.base import compression, writing
     from transformer_cli.data import corpus
     from transformer_cli.evaluation import best_checkpoint, scores, scoring
-    from transformer_cli.extensions.checks import near_copies, seen_pairs
     from transformer_cli.extensions.constraints import terms_file as readers
     from transformer_cli.inference import (
         loading,
@@ -38,7 +37,22 @@ with lazy_imports():
     from transformer_cli.runs import directory as directories, metrics_log, trained_model
 
 _TERMS = ("found", "kept")
-_ScoreSome = Callable[[Sequence[int]], dict[str, Any]]
+ScoreSome = Callable[[Sequence[int]], dict[str, Any]]
+"""Returns the number and the scores of the pairs at some places, for JSON."""
+
+
+class EvaluationNote(Protocol):
+    """What an extension says of a text that is scored.
+
+    The ``load`` of an entry of the interface ``evaluation_note`` is called before the text is
+    translated, with the options, the runs, the text's name and the text.
+    """
+
+    def report(self, score_some: ScoreSome) -> dict[str, Any]:
+        """Return entries for the report."""
+
+    def format(self, report: Mapping[str, Any]) -> Iterable[str]:
+        """Yield the lines that people read of these entries."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +82,6 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
     ensemble: options.Ensemble = None
     beam_size: options.BeamSize = None
     comet: Annotated[bool, flag("COMET too, if its package is installed.", "--comet")] = False
-    near: Annotated[
-        bool, flag("Scores by nearness to the training text, which is read.", "--near")
-    ] = False
 
     def check(self) -> None:
         """Make sure, before long work, that the options go together."""
@@ -103,11 +114,12 @@ def evaluate(given: EvaluateOptions) -> None:
     run = directories.RunDirectory(given.run)
     run.load_config()  # or it is no run
     with writing.claim(given.output):
-        report, hypotheses = _evaluate(run, given, *_read_text(run, given))
-        say(json.dumps(report) if given.json else "\n".join(_format(report)))
+        report, hypotheses, notes = _evaluate(run, given, *_read_text(run, given))
+        lines = chain(_format(report), *(note.format(report) for note in notes))
+        say(json.dumps(report) if given.json else "\n".join(lines))
         if given.output is not None:
-            lines = "".join(f"{line}\n" for line in hypotheses)
-            compression.write_text(given.output, lines, is_named=True)
+            text = "".join(f"{line}\n" for line in hypotheses)
+            compression.write_text(given.output, text, is_named=True)
 
 
 def _read_text(
@@ -133,8 +145,8 @@ def _read_text(
 
 def _evaluate(
     run: "directories.RunDirectory", given: EvaluateOptions, name: str, text: "corpus.ParallelText"
-) -> tuple[dict[str, Any], list[str]]:
-    """Translate and score a text; return the report and the translations."""
+) -> tuple[dict[str, Any], list[str], list[EvaluationNote]]:
+    """Translate and score a text; return the report, the translations, and what it is noted by."""
     metrics = best_checkpoint.metrics_of_runs(run.load_config(), [run], log)
     opened = trained_model.open_checkpoint(run, given.checkpoint)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
@@ -157,8 +169,10 @@ def _evaluate(
     if given.comet:
         with options.prefix_errors("evaluate: --comet: ", ", or leave out --comet"):
             comet_score = scores.open_comet(translator.engine.device)
-    seen = seen_pairs.find_seen([run, *others], text, pair_bar)
-    nearest = seen_pairs.find_nearest([run, *others], text, pair_bar) if given.near else None
+    entries = registry.entries("evaluation_note").values()
+    notes: list[EvaluationNote] = [
+        entry.load()(given, [run, *others], name, text) for entry in entries
+    ]
     result = _translate(translator, searcher, name, text, metrics)
     score_some = partial(_score_some, result.hypotheses, text, metrics)
     engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint
@@ -175,8 +189,7 @@ def _evaluate(
         "perplexity": metrics_log.perplexity(result.loss),
         **({} if differing is None else {"placeholders_differ": differing}),
         **({} if result.terms is None else {"terms": dict(zip(_TERMS, result.terms, strict=True))}),
-        "seen": _report_seen(seen, name, score_some),
-        **({} if nearest is None else {"near": _report_near(*nearest, score_some)}),
+        **dict(chain.from_iterable(note.report(score_some).items() for note in notes)),
         "engine": fingerprint.get("engine", "torch"),
         "environment": {**environment, "precision": fingerprint["precision"]},
         "trained_with": metrics_log.environment_of_training(
@@ -186,7 +199,7 @@ def _evaluate(
     if given.comet:
         report["comet"] = comet_score(text.src, result.hypotheses, text.tgt)
         report["comet_model"] = scores.COMET_MODEL
-    return report, result.hypotheses
+    return report, result.hypotheses, notes
 
 
 def _translate(
@@ -214,26 +227,6 @@ def _translate(
             f"{translator.longest_source:,} tokens on a side",
         )
     return result
-
-
-def _report_seen(seen: "seen_pairs.SeenPairs", name: str, score_some: _ScoreSome) -> dict[str, Any]:
-    """Return how many pairs are trained on, and the scores of the rest if both kinds are there."""
-    rest = seen.rest
-    if not rest:
-        warn(name, "all its pairs were seen in training; scores on it say nothing of other text")
-    is_part = 0 < len(rest) < len(seen.by_src)
-    return {**seen.report(), "rest": score_some(rest) if is_part else None}
-
-
-def _report_near(
-    bands: Sequence[int], unknown: Sequence[Path], score_some: _ScoreSome
-) -> dict[str, Any]:
-    """Return the scores by similarity to the nearest training pair."""
-    scored = [
-        {"from": least, "to": most, **score_some([n for n, own in enumerate(bands) if own == band])}
-        for band, (least, most) in enumerate(pairwise((0.0, *near_copies.BANDS, 1.0)))
-    ]
-    return {"bands": scored, "unknown": [path.as_posix() for path in unknown]}
 
 
 def _score_some(
@@ -273,21 +266,10 @@ def _format(report: dict[str, Any]) -> Iterator[str]:
     if "comet" in report:
         rows.append(("COMET", f"{report['comet']:8.4f}", report["comet_model"]))
     yield from align_columns(rows, left=3)
-    seen = report["seen"]
-    yield from seen_pairs.describe_seen(seen, report["sentences"], "the model")
-    if (rest := seen["rest"]) is not None:
-        yield f"of the other {rest['sentences']:,}: {_format_scores(rest)}"
-    if (near := report.get("near")) is not None:
-        yield "by similarity to the nearest training pair:"
-        yield from align_columns(
-            (f"{band['from']} to {band['to']}", f"{band['sentences']:,}", _format_scores(band))
-            for band in near["bands"]
-        )
-        if near["unknown"]:
-            yield f"not compared: the training text of {', '.join(near['unknown'])} is not here"
 
 
-def _format_scores(some: dict[str, Any]) -> str:
+def format_scores(some: Mapping[str, Any]) -> str:
+    """Return the scores of some pairs, as ``ScoreSome`` has them, on one line."""
     return ", ".join(
         f"{METRICS[name].short or METRICS[name].label} {format_score(score)}"
         for name, score in some["scores"].items()

@@ -159,6 +159,11 @@ class ConcatenatedSources:
         return None if None in keys else "; ".join(map(str, keys))
 
 
+def concatenate(first: PairSource, *more: PairSource) -> PairSource:
+    """Return the pairs of all these sources, one after another."""
+    return ConcatenatedSources((first, *more)) if more else first
+
+
 # --- lines ---------------------------------------------------------------------------------------
 
 

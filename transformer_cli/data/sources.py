@@ -6,7 +6,7 @@ from typing import Any
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, CorpusError, MissingTextError, did_you_mean
 from transformer_cli.config.data_schema import DataSection
-from transformer_cli.data.corpus import ConcatenatedSources, PairSource, ParallelFiles, ParallelText
+from transformer_cli.data.corpus import PairSource, ParallelFiles, ParallelText, concatenate
 from transformer_cli.data.kinds import CopyKind, CorpusKind, FilesKind, ToyKind
 from transformer_cli.data.multi30k import Multi30kKind
 
@@ -62,8 +62,7 @@ def open_split(
 
 def open_training_text(data: DataSection, place: Path | None = None) -> PairSource:
     """Return the split ``train`` and all that is added to it; raise what ``open_split`` does."""
-    train, *more = open_training_parts(data, place).values()
-    return ConcatenatedSources((train, *more)) if more else train
+    return concatenate(*open_training_parts(data, place).values())
 
 
 def open_training_parts(data: DataSection, place: Path | None = None) -> dict[str, PairSource]:

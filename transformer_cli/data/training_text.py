@@ -4,10 +4,11 @@ import codecs
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, islice, pairwise, repeat, zip_longest
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -108,6 +109,26 @@ class TextStats:
         )
 
 
+class Look(Protocol):
+    """Looks at the pairs of a shard, in a task; so it is small, and can be sent to another process.
+
+    A copy looks at each shard.
+    """
+
+    def look(self, batch: Sequence[tuple[str, str]]) -> None:
+        """Look at the next pairs, blank ones too."""
+
+
+class TextCheck(Protocol):
+    """Checks text in the pass that reads it anyway."""
+
+    def begin(self, source: PairSource, shards: Sequence[Shard], executor: Executor) -> Look:
+        """Return what looks at the shards of the next source."""
+
+    def merge(self, look: Any, blocks: Sequence[BlockStats]) -> None:
+        """Take what was seen in the next shard of that source."""
+
+
 @dataclass(frozen=True)
 class StreamedText:
     """The pairs of a source that have text on both sides, checked once and read on demand."""
@@ -123,11 +144,11 @@ class StreamedText:
         source: PairSource,
         known: TextStats | None = None,
         executor: Executor | None = None,
-        check: "Check | None" = None,
+        checks: Sequence[TextCheck] = (),
     ) -> "StreamedText":
-        """Check ``source`` from one end to the other, unless that was done before.
+        """Read ``source`` from one end to the other, unless it is ``known``, and have it checked.
 
-        ``check`` does so for one of several sources. Raises what ``source.pairs`` does.
+        Raises what ``source.pairs`` and the checks do.
         """
         mtime_key = source.mtime_key()
         if known is not None and mtime_key is not None and known.mtime_key == mtime_key:
@@ -136,7 +157,7 @@ class StreamedText:
         for part in source.sources if isinstance(source, ConcatenatedSources) else (source,):
             files = cut_source(part)
             shards = list(chain.from_iterable(files))
-            found = iter([*(check or check_shards)(part, shards, executor or SerialExecutor())])
+            found = iter([*_check_shards(part, shards, executor or SerialExecutor(), checks)])
             parts.append([[stats for _ in file for stats in next(found)] for file in files])
             all_shards += files
         return cls(source, TextStats.of(parts, mtime_key), all_shards)
@@ -275,33 +296,41 @@ def map_shards(
 
 # --- what is done with a shard -------------------------------------------------------------------
 
-Check = Callable[[PairSource, Sequence[Shard], Executor], Iterator[list[BlockStats]]]
-"""Yields what is in the blocks of each of a source's shards."""
 
-
-def check_shards(
-    source: PairSource, shards: Sequence[Shard], executor: Executor
+def _check_shards(
+    source: PairSource,
+    shards: Sequence[Shard],
+    executor: Executor,
+    checks: Sequence[TextCheck],
 ) -> Iterator[list[BlockStats]]:
-    """Check the shards of a source; see ``Check``."""
-    return map_shards(executor, _check_shard, shards, repeat(BLOCK_PAIRS))
+    """Yield what is in the blocks of each of a source's shards."""
+    looks = [check.begin(source, shards, executor) for check in checks]
+    for blocks, seen in map_shards(
+        executor, _check_shard, shards, repeat(BLOCK_PAIRS), repeat(looks)
+    ):
+        for check, look in zip(checks, seen, strict=True):
+            check.merge(look, blocks)
+        yield blocks
 
 
-def _check_shard(shard: Shard, block_pairs: int) -> list[BlockStats]:
-    return check_pairs(shard.pairs(), block_pairs)
+def _check_shard(
+    shard: Shard, block_pairs: int, looks: Sequence[Look]
+) -> tuple[list[BlockStats], Sequence[Look]]:
+    looks = deepcopy(looks)  # of which this process may have more shards to read
+    return check_pairs(shard.pairs(), block_pairs, looks), looks
 
 
 def check_pairs(
-    pairs: Iterator[tuple[str, str]],
-    block_pairs: int,
-    look: Callable[[Sequence[tuple[str, str]]], None] = lambda batch: None,
+    pairs: Iterator[tuple[str, str]], block_pairs: int, looks: Sequence[Look] = ()
 ) -> list[BlockStats]:
-    """Go through the pairs of a shard, in blocks; ``look`` is given a batch of them at a time."""
+    """Go through the pairs of a shard, in blocks."""
     blocks = []
     for first in pairs:
         sides = src_side, tgt_side = hashlib.sha256(), hashlib.sha256()
         full = total = letterless = copied = 0
         for batch in in_batches(chain((first,), islice(pairs, block_pairs - 1))):
-            look(batch)
+            for each in looks:
+                each.look(batch)
             kept = list(keep_full(batch))
             total += len(batch)
             full += len(kept)

@@ -25,7 +25,14 @@ from transformer_cli.base.errors import OutputError
 from transformer_cli.base.files import read_small
 from transformer_cli.base.guard import check_guard, find_guard
 from transformer_cli.base.locations import open_checked
-from transformer_cli.base.writing import claim, naming_output_errors, replace_file, sync, whole_file
+from transformer_cli.base.writing import (
+    PARTIAL,
+    claim,
+    naming_output_errors,
+    replace_file,
+    sync,
+    whole_file,
+)
 
 _READ_BYTES = 1 << 20
 _Count = Annotated[int, Field(ge=0, lt=1 << 63)]
@@ -206,7 +213,7 @@ def output_file(
     """
     compress = compressor(path)
     path = path.resolve()
-    partial = path.with_name(f"{path.name}.partial")
+    partial = path.with_name(path.name + PARTIAL)
     with claim(path), _open_partial(partial) as file:
         if file.seek(0, os.SEEK_END) and not _journal(partial).exists():
             raise OutputError(

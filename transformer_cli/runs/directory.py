@@ -33,6 +33,7 @@ from transformer_cli.base.packages import __version__
 from transformer_cli.base.writing import TEMPORARY_END, name_path_in_error, remove_directory
 from transformer_cli.config.data_schema import SPLIT_NAME
 from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import Section
 from transformer_cli.config.yaml import is_resolved, load_config
 from transformer_cli.extensions.exchange import hub_model
 
@@ -127,6 +128,10 @@ class RunDirectory:
             return hub_model.read_hub_config(self.path)[1]
         if not self.config.is_file():
             raise MissingRunError(f"{self.path}: not a run directory, {self._why_no_run()}")
+        for name in _read_needed(self.path):
+            if not registry.is_installed(name):
+                problem = registry.describe_missing("extension", name)
+                raise RunError(f"{self.path}: was made with an extension; {problem}")
         return load_config(self.config)
 
     def _why_no_run(self) -> str:
@@ -194,11 +199,29 @@ def _find_runs(directory: Path, pattern: str) -> Iterator[Path]:
             yield run
 
 
-def write_mark(run: Path) -> None:
-    """Mark a directory as a run unless it is marked."""
-    if not is_run(run):
+def write_mark(run: Path, config: Config | None = None) -> None:
+    """Mark a directory as a run, with the extensions that its settings belong to, unless it is."""
+    needed = [] if config is None else sorted(_find_owners(config))
+    if not is_run(run) or _read_needed(run) != needed:
         mark = {"format": _FORMAT, "program": "transformer-cli", "version": __version__}
-        write_text(run / MARK, json.dumps(mark) + "\n")
+        write_text(run / MARK, json.dumps(mark | ({"extensions": needed} if needed else {})) + "\n")
+
+
+def _find_owners(section: Section) -> set[str]:
+    """Return the extensions that a section of settings, or one in it, belongs to."""
+    owners = set(filter(None, map(registry.owner_of, type(section).__mro__)))
+    for value in dict(section).values():
+        if isinstance(value, Section):
+            owners |= _find_owners(value)
+    return owners
+
+
+def _read_needed(run: Path) -> list[str]:
+    """Return the extensions that a run needs, as its mark has them."""
+    match read_json(run / MARK):
+        case {"extensions": [*names]}:
+            return [str(name) for name in names]
+    return []
 
 
 def is_run(run: Path) -> bool:

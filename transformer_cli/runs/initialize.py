@@ -156,7 +156,7 @@ def initialize_run(
         # The mark is written first, so that the directory is known as a run whenever the process
         # dies.
         run.path.mkdir(parents=True, exist_ok=True)
-        write_mark(run.path)
+        write_mark(run.path, config)
         text = dump_config(config)
         if not run.config.is_file() or read_small(run.config) != text.encode():
             write_text(run.config, text)

@@ -6,19 +6,25 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, RunError
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import PairProgress, ParallelText, without_blank_pairs
+from transformer_cli.data.corpus import PairProgress, ParallelText, concatenate, without_blank_pairs
 from transformer_cli.data.kinds import Preparation
-from transformer_cli.data.sources import find_mixing, load_split, open_kind, open_training_text
+from transformer_cli.data.sources import (
+    find_mixing,
+    load_split,
+    open_kind,
+    open_training_parts,
+    open_training_text,
+)
 from transformer_cli.data.store import EncodedStore, read_stats
 from transformer_cli.data.token_arrays import Mix
-from transformer_cli.data.training_text import StreamedText, TextStats
-from transformer_cli.extensions.checks.text_audit import TextAudit
+from transformer_cli.data.training_text import StreamedText, TextCheck, TextStats
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
@@ -64,26 +70,57 @@ class Callbacks(NamedTuple):
     log: Callable[[str], object]
 
 
+class ExperimentCheck(TextCheck, Protocol):
+    """Checks the text of an experiment, the training text in the pass that reads it anyway.
+
+    Any method may refuse it by a CorpusError.
+    """
+
+    notes: list[str]
+    """Warnings, a line each, which begin with a split's name and a colon."""
+    details: list[str]
+    """Lines to be logged."""
+
+    def check_scored(self) -> None:
+        """Check the texts that are not trained on."""
+
+    def conclude(self, text_sha256: str, is_known: bool) -> None:
+        """Conclude from what was seen of the training text, which ``is_known`` from before."""
+
+
 def audit_texts(
     request: TrainRequest, run: RunDirectory, report: Callbacks, executor: Executor
 ) -> Texts:
-    """Check and audit an experiment's texts, which are in ``run`` if they are of sources."""
-    data = request.config.data
+    """Read an experiment's texts, some of which ``run`` may keep, and have them checked.
+
+    An extension checks them by an entry of the interface ``text_check``, whose ``load`` returns an
+    ``ExperimentCheck`` given the data, the place of its text, the training texts by name,
+    ``allow``, which is whether the user insists on them, and ``is_begun``, whether there are
+    checkpoints.
+    """
+    data, place = request.config.data, corpus_directory(run)
     is_begun = not request.overwrite and bool(list_checkpoints(run.checkpoints))
-    audit = TextAudit(data, request.allow_suspect_data, is_begun, corpus_directory(run))
-    if is_begun and (change := open_kind(data).find_change(run.corpus)):
-        where, _, finding = change.partition(": ")
-        report.warn(where, finding)
+    about = {"allow": request.allow_suspect_data, "is_begun": is_begun}
+    parts = open_training_parts(data, place)
+    entries = registry.entries("text_check").values()
+    checks: list[ExperimentCheck] = [entry.load()(data, place, parts, **about) for entry in entries]
+    notes = [open_kind(data).find_change(run.corpus)] if is_begun else []
     try:
-        audit.look_at_scored()
-        train = audit.read_training_text(read_stats(run.encoded), executor)
-        return read_val(data, train, audit.earlier)
+        for check in checks:
+            check.check_scored()
+        known = read_stats(run.encoded)
+        train = StreamedText.of(concatenate(*parts.values()), known, executor, checks)
+        text_sha256 = train.stats.text_sha256
+        for check in checks:
+            check.conclude(text_sha256, known is not None and known.text_sha256 == text_sha256)
+        return read_val(data, train, place)
     finally:
-        for note in audit.notes:
+        notes += [note for check in checks for note in check.notes]
+        for note in filter(None, notes):
             where, _, finding = note.partition(": ")
             report.warn(where, finding)
-        for each in audit.near:
-            report.log(f"{each.name}: {each.describe()}")
+        for detail in (detail for check in checks for detail in check.details):
+            report.log(detail)
 
 
 def read_texts(data: DataConfig, known: TextStats | None = None) -> Texts:

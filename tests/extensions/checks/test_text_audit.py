@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
-from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.data_schema import FilesData
+from transformer_cli.data.corpus import concatenate
+from transformer_cli.data.sources import open_training_parts
+from transformer_cli.data.training_text import StreamedText
 from transformer_cli.extensions.checks.text_audit import TextAudit
 
 
@@ -17,7 +19,9 @@ def test_units_of_added_text_that_cannot_be_read_are_noted(tmp_path: Path) -> No
         {"kind": "files", "src_lang": "de", "tgt_lang": "en", "train": files, "val": files}
         | {"more": [{"tsv": str(table), "src_column": 1, "tgt_column": 2}]}
     )
-    audit = TextAudit(data, allow=True, is_begun=False)
-    audit.read_training_text(None, SerialExecutor())
+    parts = open_training_parts(data)
+    audit = TextAudit(data, None, parts, allow=True, is_begun=False)
+    text = StreamedText.of(concatenate(*parts.values()), checks=[audit])
+    audit.conclude(text.stats.text_sha256, is_known=False)
     why = f"{table}:1: 1 column; there is no column 2"
     assert audit.notes == [f"data.more[0]: 1 of 200 units cannot be read ({why})"]

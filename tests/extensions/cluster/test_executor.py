@@ -10,9 +10,10 @@ import psutil
 import pytest
 
 from extensions.cluster.dask_cluster import DaskCluster, listening, wait_until
-from transformer_cli.base.errors import ClusterError, CorpusError, WorkerError
+from transformer_cli.base.errors import CorpusError, WorkerError
 from transformer_cli.extensions.cluster import cluster as clusters
 from transformer_cli.extensions.cluster.cluster import ClusterExecutor, open_cluster, read_cluster
+from transformer_cli.extensions.cluster.start import ClusterError
 
 
 def _note_and_wait(directory: Path, name: str) -> str:

@@ -1,4 +1,9 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides = {"command": {"check": {"load": "command:check"}}}
+provides = {
+    "command": {"check": {"load": "command:check"}},
+    "evaluate options": {"near": {"load": "options:NearOptions"}},
+    "evaluation_note": {"seen": {"load": "evaluation_note:SeenNote"}},
+    "text_check": {"audit": {"load": "text_audit:TextAudit"}},
+}

@@ -4,11 +4,11 @@ The splits to validate and to evaluate on are read. The training text is looked 
 checked anyway, so that a run that goes on starts as soon as before. ``check`` looks more closely.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
-from itertools import accumulate, chain, islice, repeat
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import accumulate, chain, islice
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -17,9 +17,8 @@ import numpy as np
 
 from transformer_cli.base.errors import CorpusError, SuspectTextError
 from transformer_cli.base.files import is_same_file
-from transformer_cli.config.data_schema import CopyData, DataConfig, ToyData
+from transformer_cli.config.data_schema import DataSection
 from transformer_cli.data.corpus import (
-    ConcatenatedSources,
     PairRange,
     PairSource,
     ParallelFiles,
@@ -29,22 +28,18 @@ from transformer_cli.data.corpus import (
 from transformer_cli.data.sources import (
     default_split,
     is_on_disk,
+    open_kind,
     open_split,
-    open_training_parts,
     split_names,
 )
 from transformer_cli.data.training_text import (
-    BLOCK_PAIRS,
     BlockStats,
     Shard,
     StreamedText,
-    TextStats,
-    check_pairs,
     keep_full,
-    map_shards,
     pick_executor,
 )
-from transformer_cli.extensions.checks.near_copies import LOOKED_FOR, Nearness, Samples
+from transformer_cli.extensions.checks.near_copies import LOOKED_FOR, Samples
 from transformer_cli.extensions.checks.shift import ShiftCheck
 from transformer_cli.extensions.corpora.prepared import given_sources
 from transformer_cli.extensions.corpora.rules import ScriptCheck
@@ -66,57 +61,74 @@ _SHIFT_PAIRS = 1_000_000
 
 
 class TextAudit:
-    """Checks an experiment's text while it is prepared, and collects notes.
+    """Checks an experiment's text while it is prepared; a ``texts.ExperimentCheck``.
 
     What can only be a mistake is refused by a SuspectTextError, or noted: if ``allow`` says so, or
-    training ``is_begun``; then a test split may be missing, too. ``earlier`` is where the run found
-    Multi30k before.
+    training ``is_begun``; then a test split may be missing, too. ``place`` is where the run keeps
+    or found its text.
     """
 
     def __init__(
-        self, data: DataConfig, allow: bool, is_begun: bool, earlier: Path | None = None
+        self,
+        data: DataSection,
+        place: Path | None,
+        training: Sources,
+        *,
+        allow: bool,
+        is_begun: bool,
     ) -> None:
-        self.notes: list[str] = []  # a line each, that begins with a split's name
-        self.near: list[Nearness] = []  # of what is scored, once the training text was read
+        self.notes: list[str] = []
+        self.details: list[str] = []
         self._data = data
+        self._kind = open_kind(data)
         self._allow = allow or is_begun
         self._is_begun = is_begun
         self._one_language = data.src_lang == data.tgt_lang
-        self.earlier = earlier
-        self._training = open_training_parts(data, earlier)
+        self._place = place
+        self._training = training
         self._trained = [_Audited(name, source) for name, source in self._training.items()]
         self._scored: list[_Audited] = []
+        self._now = self._trained[0]
         self._text_sha256s: dict[str, str] = {}
         self._wanted = _Scored()
         self._found: set[int] = set()
         self._nearest = np.zeros(1, np.float32)
 
-    def look_at_scored(self) -> None:
+    def check_scored(self) -> None:
         """Check all files' names, and read the splits to validate and evaluate on.
 
         A CorpusError is raised if one is missing, misaligned, damaged or blank.
         """
-        if isinstance(self._data, CopyData):  # made as it has to be
+        if self._kind.is_made:
             return
         scored = dict(self._open_scored())
         for mistake in find_mistaken_files(self._data, self._training, scored):
             self._refuse(mistake)
         for name, source in scored.items():
             audited = _Audited(name, source)
+            self._scored.append(audited)
             try:
-                text = StreamedText.of(source, check=partial(self._check, [audited]))
+                text = StreamedText.of(source, checks=[self])
             except CorpusError as error:
+                self._scored.remove(audited)
                 self._miss(name, error)
             else:
                 self._text_sha256s[name] = text.stats.text_sha256
-                self._scored.append(audited)
                 self._conclude_pairs(audited)
+        files = (
+            (name, replace(source, src=source.src.absolute(), tgt=source.tgt.absolute()))
+            for name, source in ((each.name, each.source) for each in self._scored)
+            if isinstance(source, ParallelFiles)
+        )
+        languages = (self._data.src_lang, self._data.tgt_lang)
+        self._wanted = _Scored(tuple(files), languages, uuid4().hex)
+        self._nearest = np.zeros(1, np.float32)
 
     def _open_scored(self) -> Iterator[tuple[str, ParallelFiles | ParallelText]]:
         _, *names = split_names(self._data)
         for name in names:
-            if name == "val" or is_on_disk(self._data, name, self.earlier):
-                source = open_split(self._data, name, self.earlier)
+            if name == "val" or is_on_disk(self._data, name, self._place):
+                source = open_split(self._data, name, self._place)
                 try:
                     next(source.pairs())
                 except CorpusError as error:
@@ -131,50 +143,26 @@ class TextAudit:
             raise type(error)(f"split '{name}': {error}") from error
         self.notes.append(f"{name}: cannot be evaluated on: {error}")
 
-    def read_training_text(self, known: TextStats | None, executor: Executor) -> StreamedText:
-        """Return the training text; unless it is ``known``, check it, and note what is found."""
-        files = (
-            (
-                each.name,
-                replace(
-                    each.source,
-                    src=each.source.src.absolute(),
-                    tgt=each.source.tgt.absolute(),
-                ),
-            )
-            for each in self._scored
-            if isinstance(each.source, ParallelFiles)
-        )
-        languages = (self._data.src_lang, self._data.tgt_lang)
-        self._wanted = _Scored(tuple(files), languages, uuid4().hex)
-        self._nearest = np.zeros(1, np.float32)
-        first, *more = (each.source for each in self._trained)
-        source = ConcatenatedSources((first, *more)) if more else first
-        text = StreamedText.of(source, known, executor, partial(self._check, self._trained))
-        self._refuse_trained_text(text.stats.text_sha256)
-        if known is None or known.text_sha256 != text.stats.text_sha256:  # not told yet
-            self._conclude()
-        return text
-
-    def _check(
-        self,
-        sources: Iterable["_Audited"],
-        source: PairSource,
-        shards: Sequence[Shard],
-        executor: Executor,
-    ) -> Iterator[list[BlockStats]]:
-        """Audit the shards of one of these sources; see ``Check``."""
-        audited = next(each for each in sources if each.source is source)
+    def begin(self, source: PairSource, shards: Sequence[Shard], executor: Executor) -> "_Look":
+        """Begin with one of the texts; see ``TextCheck``."""
+        texts = (*self._trained, *self._scored)
+        self._now = next(each for each in texts if each.source is source)
         first = _first_shards(shards)
-        shifts = pick_executor(executor, first).submit(_find_shifts, first)
-        same = (repeat(BLOCK_PAIRS), repeat(self._wanted))
-        for blocks, found, nearest in map_shards(executor, _audit_shard, shards, *same):
-            audited.full += sum(block.full for block in blocks)
-            audited.copies += sum(block.copied for block in blocks)
-            self._found |= found
-            self._nearest = np.maximum(self._nearest, nearest)
-            yield blocks
-        audited.shifts, audited.main_shift = shifts.result()
+        self._now.shifts = pick_executor(executor, first).submit(_find_shifts, first)
+        return _Look(self._wanted)
+
+    def merge(self, look: "_Look", blocks: Sequence[BlockStats]) -> None:
+        """Take what was seen in a shard; see ``TextCheck``."""
+        self._now.full += sum(block.full for block in blocks)
+        self._now.copies += sum(block.copied for block in blocks)
+        self._found |= look.found
+        self._nearest = np.maximum(self._nearest, look.nearest)
+
+    def conclude(self, text_sha256: str, is_known: bool) -> None:
+        """Note what was found in the training text, unless it was noted before."""
+        self._refuse_trained_text(text_sha256)
+        if not is_known:
+            self._conclude()
 
     def _refuse_trained_text(self, text_sha256: str) -> None:
         for name, other in self._text_sha256s.items():
@@ -193,21 +181,23 @@ class TextAudit:
             if trained and trained >= LARGE_OVERLAP * len(pairs):
                 shared = f"{trained:,} of {len(pairs):,} pairs are trained on too"
                 self.notes.append(f"{name}: {shared}")
-        if not isinstance(self._data, ToyData):  # of few words, so that all is near
-            self.near = wanted.samples.conclude(self._nearest)
-        self.notes += [
-            f"{near.name}: {near.near / near.compared:.0%} of its pairs {near.warn(self._data)}"
-            for near in self.near
-            if near.is_large
-        ]
+        if self._kind.has_few_words:  # so that all is near
+            return
+        for near in wanted.samples.conclude(self._nearest):
+            if near.is_large:
+                share = f"{near.near / near.compared:.0%} of its pairs"
+                self.notes.append(f"{near.name}: {share} {near.warn(self._data)}")
+            self.details.append(f"{near.name}: {near.describe()}")
 
     def _conclude_pairs(self, audited: "_Audited") -> None:
         if audited.full and audited.copies == audited.full and not self._one_language:
             self._refuse(ALL_COPIED.format(audited.name))
-        main = audited.main_shift
+        if audited.shifts is None:  # nothing was read, as the text is known
+            return
+        shifts, main = audited.shifts.result()
         if main is not None:
             self._refuse(f"{MOSTLY_SHIFTED.format(audited.name)}, {main}", "mend the files")
-        self.notes += [f"{audited.name}: {shift}" for shift in audited.shifts if shift != main]
+        self.notes += [f"{audited.name}: {shift}" for shift in shifts if shift != main]
 
     def _refuse(self, mistake: str, remedy: str = "name other files") -> None:
         if not self._allow:
@@ -227,10 +217,8 @@ class _Audited:
     """Pairs with text on both sides."""
     copies: int = 0
     """Of these, the targets with letters that are their sources."""
-    shifts: list[str] = field(default_factory=list)
-    """Descriptions of stretches that are shifted."""
-    main_shift: str | None = None
-    """The longest one's, if most pairs are in one."""
+    shifts: Future[tuple[list[str], str | None]] | None = None
+    """Descriptions of stretches that are shifted; the longest one's, if most pairs are in one."""
 
 
 class _Scored(NamedTuple):
@@ -265,27 +253,21 @@ def _look_for(scored: _Scored) -> _Wanted:
     return _Wanted(numbers, splits, Samples(texts, scored.languages))
 
 
-def _audit_shard(
-    shard: Shard, block_pairs: int, scored: _Scored
-) -> tuple[list[BlockStats], set[int], np.ndarray]:
-    """Check a shard.
+class _Look:
+    """Looks for the pairs of splits in a shard, and how near it is to a sample of these."""
 
-    Return also which pairs of splits are in it, and how near it is to the samples of these.
-    """
-    wanted = _look_for(scored)
-    nearest = np.zeros(1, np.float32)
-    found = set()
+    def __init__(self, scored: _Scored) -> None:
+        self._scored = scored
+        self.nearest = np.zeros(1, np.float32)
+        self.found: set[int] = set()
+        """Numbers of the pairs."""
 
-    def look(batch: Sequence[tuple[str, str]]) -> None:
-        nonlocal nearest
-        nearest = np.maximum(nearest, wanted.samples.held_out.find_nearest(batch))
-        for pair in batch:
-            number = wanted.numbers.get(hash(pair))
-            if number is not None:
-                found.add(number)
-
-    blocks = check_pairs(shard.pairs(), block_pairs, look)
-    return blocks, found, nearest
+    def look(self, batch: Sequence[tuple[str, str]]) -> None:
+        """Look at some pairs."""
+        wanted = _look_for(self._scored)
+        self.nearest = np.maximum(self.nearest, wanted.samples.held_out.find_nearest(batch))
+        numbers = map(wanted.numbers.get, map(hash, batch))
+        self.found.update(number for number in numbers if number is not None)
 
 
 def _first_shards(shards: Sequence[Shard]) -> list[Shard]:
@@ -309,7 +291,7 @@ def _find_shifts(shards: Sequence[Shard]) -> tuple[list[str], str | None]:
     return told, told[lengths.index(max(lengths))] if is_most else None
 
 
-def find_mistaken_files(data: DataConfig, training: Sources, scored: Sources) -> Iterator[str]:
+def find_mistaken_files(data: DataSection, training: Sources, scored: Sources) -> Iterator[str]:
     """Yield a message for each file that is used twice, and each text whose sides are swapped."""
     more_training, more_scored = {}, {}
     if isinstance(data, CorpusData):  # whose splits are made of other files

@@ -18,17 +18,15 @@ from platform import python_version
 from threading import Event, Thread
 from typing import Any, TypeVar
 
-from transformer_cli.base.errors import (
-    ClusterError,
-    UsageError,
-    WorkerError,
-)
-from transformer_cli.base.packages import HIDDEN_PREFIX, __version__
+from transformer_cli.base.errors import UsageError, WorkerError
+from transformer_cli.base.packages import __version__
 from transformer_cli.base.ranks import count_cores
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import read_mapping
 from transformer_cli.extensions.cluster.settings import ClusterSettings
 from transformer_cli.extensions.cluster.start import (
+    HIDDEN_PREFIX,
+    ClusterError,
     check_options,
     format_resources,
     import_distributed,

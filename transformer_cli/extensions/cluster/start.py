@@ -19,16 +19,18 @@ from typing import Any
 
 from transformer_cli.base.child import block_sigint
 from transformer_cli.base.errors import (
-    ClusterError,
     MissingExtraError,
+    TransformerCliError,
     did_you_mean,
     hide_credentials,
     shorten_middle,
 )
-from transformer_cli.base.packages import HIDDEN_PREFIX, import_extra
+from transformer_cli.base.packages import import_extra
 from transformer_cli.config.setting_tree import Node, find_place, setting_error
 from transformer_cli.extensions.cluster.settings import QUEUES, ClusterSettings, QueueCluster
 
+HIDDEN_PREFIX = ".transformer-cli-"
+"""How the names of temporary files in directories that workers share begin."""
 _NANNY = "distributed.nanny.pre-spawn-environ"
 # Workers we start: this program reports their errors, and their stderr is ours. With Dask's setting
 # of malloc, a training step takes twice the time, and its profiler takes 2 % of a core per worker.
@@ -42,6 +44,10 @@ _CONFIG = {
 _SSH_CONFIG = {"logging.distributed": "info", f"{_NANNY}.DASK_LOGGING__DISTRIBUTED": "info"}
 # Arguments of schedulers and workers that turn off the dashboard and then the web server.
 _NO_WEB = {"dashboard": False, "dashboard_address": "127.0.0.1:0", "preload": [__name__]}
+
+
+class ClusterError(TransformerCliError):
+    """A cluster that cannot be reached, or whose workers cannot do the work."""
 
 
 def import_distributed() -> ModuleType:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from transformer_cli.base.errors import ImportedModelError, UsageError
+from transformer_cli.base.errors import TransformerCliError, UsageError
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import HIGHEST_PENALTY, LARGEST_BEAM
@@ -22,6 +22,12 @@ from transformer_cli.extensions.exchange import hub_model
 from transformer_cli.runs.directory import MARK
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
+
+
+class ImportedModelError(TransformerCliError):
+    """A model of another program that is missing, damaged, or has a form that ours cannot have."""
+
+
 TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER_FILES = ("source.spm", "target.spm", "vocab.json", "target_vocab.json")
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"

@@ -79,7 +79,7 @@ def write_run(
     remove_leftovers(run.parent, others=[run.name])
     with whole_directory(run) as temporary:
         written = RunDirectory(temporary)
-        write_mark(temporary)
+        write_mark(temporary, config)
         write_text(written.config, dump_config(config))
         written.tokenizer.mkdir()
         write_tokenizers(tokenizers.models, vocabularies, sums, written.tokenizer)

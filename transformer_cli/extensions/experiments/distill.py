@@ -13,7 +13,7 @@ from transformer_cli.base.compression import is_compressed, write_text
 from transformer_cli.base.errors import InputError, UsageError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.metrics import sentence_chrf
-from transformer_cli.base.writing import whole_file
+from transformer_cli.base.writing import PARTIAL, PARTIAL_JOURNALS, PARTIAL_LOCK, whole_file
 from transformer_cli.config.data_schema import CopyData, FilePair
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
@@ -317,7 +317,7 @@ def name_models(runs: Sequence[RunDirectory]) -> list[str]:
 
 def discard_translation(output: Path) -> None:
     """Remove a translation, finished or not."""
-    for ending in ("", ".partial", ".partial.json", ".partial.json.new", ".partial.lock"):
+    for ending in ("", PARTIAL, *PARTIAL_JOURNALS, PARTIAL_LOCK):
         output.with_name(output.name + ending).unlink(missing_ok=True)
 
 

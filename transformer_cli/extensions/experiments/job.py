@@ -12,13 +12,14 @@ from transformer_cli.base import files, writing
 from transformer_cli.base.artifact import Artifact, FileRecord, sum_json, write_record
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import TransformerCliError, UsageError
-from transformer_cli.base.packages import HIDDEN_PREFIX, __version__
+from transformer_cli.base.packages import __version__
 from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import PairSource
 from transformer_cli.data.sources import open_split, open_training_text
 from transformer_cli.extensions.cluster import fence
+from transformer_cli.extensions.cluster.start import HIDDEN_PREFIX
 from transformer_cli.extensions.corpora.preparing import UnpreparedSplit
 from transformer_cli.extensions.corpora.settings import PATH_KEYS, CorpusData
 from transformer_cli.extensions.exchange.hub_model import CONFIG as HUB_CONFIG

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from transformer_cli.base.child import APART, CHILD, STOP, environment
+from transformer_cli.base.child import environment
 from transformer_cli.base.errors import TransformerCliError
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.writing import whole_file
 from transformer_cli.extensions.cluster import fence
+from transformer_cli.extensions.experiments.child import APART, CHILD, STOP
 from transformer_cli.extensions.experiments.job import Job, JobDirectory
 from transformer_cli.runs.checkpoint import newest_step
 

@@ -5,7 +5,6 @@ record is there before the first translation. Inputs are found, and what is whol
 """
 
 import os
-import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -17,7 +16,7 @@ from transformer_cli.base.artifact import read_record, write_record
 from transformer_cli.base.errors import InputError, UsageError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url, locate, versions
-from transformer_cli.base.writing import TEMPORARY_END, temporary_path
+from transformer_cli.base.writing import UNFINISHED, temporary_path
 from transformer_cli.runs.directory import lock_directory
 
 RECORD = ".translations.json"
@@ -30,11 +29,6 @@ _LONGEST_NAME = 255
 """In bytes, on most file systems."""
 _MAX_RECORD_BYTES = 1 << 28
 """Of some 700,000 files; the directory is the user's own."""
-# Names of ``output.output_file``, ``writing.claim`` and ``writing.temporary_path``.
-_BEGUN = re.compile(
-    rf"(?P<name>.+)(\.partial(\.json(\.new)?|\.lock)?|{TEMPORARY_END})",
-    re.DOTALL,
-)
 
 
 class FileState(BaseModel):
@@ -218,7 +212,7 @@ class OutputDirectory:
             return
         known = self._record.files
         for path in self._path.iterdir():
-            begun = _BEGUN.fullmatch(path.name)
+            begun = UNFINISHED.fullmatch(path.name)
             if begun is None or path.name in known or not path.is_file():
                 continue
             if begun["process"] or begun["name"] in known:

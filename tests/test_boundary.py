@@ -1,0 +1,102 @@
+"""The core names no extension: nothing in its text is a name that a manifest or its folder has."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import transformer_cli
+from transformer_cli.base import registry
+from transformer_cli.config.sections import Section
+
+PACKAGE = Path(transformer_cli.__file__).parent
+# Words that the core uses in their ordinary sense, or has as names of its own. Such a word only
+# counts as an extension's name as its command, option, key, module, or in quotes.
+ORDINARY = """
+    archives attention bench by_name card charts check checks clean cluster code codec command
+    compare constraints corpora corpus digests document documents engine examples exchange
+    experiments export fetched file filters forecast form formats groups guard http https import
+    imported inline input job joint kind layout length lines lowercase machine marks matching
+    memory mixing more names near normalization objects observers opening options page pieces
+    places plan prepared preparing protection provenance report reserved results rules scope scores
+    search sentences settings shift sorting sources spec src_file start stores tables tag terms
+    text tgt_file tokenizers training units vocab_size weights zip
+"""
+# Names that the core still has. A name leaves the list with its last occurrence; none is added.
+STILL = """
+    by_name check checks cluster constraints corpora corpus ctranslate2 curves distill documents
+    engine exchange experiments export fence growing html hub_model huggingface imported
+    inline_terms many_files near_copies observers opus own_text po protection replay reserved rules
+    seen_pairs spec stores strip_accents sweep tables terms terms_file text_audit tmx units xliff
+"""
+
+
+def test_the_core_has_no_name_of_an_extension() -> None:
+    found = {name: places for name, places in _find_names().items() if name not in STILL.split()}
+    assert found == {}
+
+
+def _find_names() -> dict[str, list[str]]:
+    """Return the lines of the core in which a name of an extension stands, by name."""
+    lines = [
+        (f"{path.relative_to(PACKAGE)}:{number}: {line.strip()}", line)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if not path.is_relative_to(PACKAGE / "extensions")
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+    ]
+    forms: dict[str, set[str]] = {}
+    for name, form in _names():
+        forms.setdefault(name, set()).update({form} if name in ORDINARY.split() else {form, name})
+    found = {}
+    for name, alternatives in sorted(forms.items()):
+        pattern = re.compile(
+            "|".join(rf"(?<![\w-]){re.escape(each)}(?![\w-])" for each in alternatives)
+        )
+        if places := [place for place, line in lines if pattern.search(line)]:
+            found[name] = places
+    return found
+
+
+def _names() -> Iterator[tuple[str, str]]:
+    """Yield each name, and what the core would write if it meant the extension's."""
+    for extension, manifest in registry._shipped().items():
+        yield extension, f"extensions.{extension}"
+        for path in (PACKAGE / "extensions" / extension).rglob("*.py"):
+            if path.stem not in ("__init__", "manifest"):
+                yield path.stem, f"extensions.{extension}.{path.stem}"
+        for interface in manifest.provides:
+            for entry in registry.entries(interface).values():
+                if entry.extension == extension:
+                    yield from _names_of(interface, entry)
+
+
+def _names_of(interface: str, entry: registry.Entry) -> Iterator[tuple[str, str]]:
+    """Yield the names of an entry: its own, file endings and the like, options and settings."""
+    if interface == "command":
+        yield entry.name, f"transformer-cli {entry.name}"
+    elif interface not in ("location", "download") and not interface.endswith(" options"):
+        name = entry.name.rpartition(".")[2] if interface == "setting" else entry.name
+        yield name, f'"{entry.name}"'
+    for fact in entry.facts.values():
+        yield from ((each, f'"{each}"') for each in fact if not isinstance(fact, str))
+    loaded: list[Any] = [entry.load(fact) for fact in ("load", "settings") if fact in entry.facts]
+    for kind in loaded:
+        if interface.endswith(" options") and is_dataclass(kind):
+            for field in fields(kind):
+                yield field.name, "--" + field.name.rstrip("_").replace("_", "-")
+        elif isinstance(kind, type) and issubclass(kind, Section):
+            section = {"corpus": "data"}.get(interface, interface)
+            own = kind.__annotations__.keys() - _core_settings(Section)
+            yield from ((name, f"{section}.{name}") for name in own)
+
+
+def _core_settings(kind: type[Section]) -> set[str]:
+    """Return the keys of all sections of the core."""
+    own = () if ".extensions." in kind.__module__ else kind.model_fields.keys()
+    return {*own, *(name for each in kind.__subclasses__() for name in _core_settings(each))}
+
+
+if __name__ == "__main__":
+    for name, places in _find_names().items():
+        print(f"{name}: {len(places)}", *places[:3], sep="\n    ")

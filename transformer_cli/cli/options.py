@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -201,7 +201,7 @@ def load_models(
     compute: "loading.ComputeOptions",
     others: "Sequence[directory.RunDirectory]" = (),
 ) -> "tuple[torch_engine.TorchTranslator, translators.TextTranslator[Any] | None]":
-    """Load a model with torch, and what searches in its place if the engine is CTranslate2.
+    """Load a model with torch, and what searches in its place if another engine does.
 
     With int8, torch's is in float32.
     """
@@ -214,7 +214,7 @@ def load_models(
     translator = translator.with_search(compute.beam_size)
     if engine == "torch":
         return translator, None
-    searcher = loading.load_ctranslate2_translator(run, checkpoint, compute)
+    searcher = loading.load_translator(run, checkpoint, replace(compute, engine=engine))
     return translator, searcher.with_search(compute.beam_size)
 
 

@@ -24,7 +24,6 @@ from transformer_cli.base.errors import TokenizerError, UsageError
 from transformer_cli.base.files import find_unusable_on_windows
 from transformer_cli.cli import options, process as processes
 from transformer_cli.config.data_schema import FilePair
-from transformer_cli.extensions.observers.curves import EventLog
 from transformer_cli.text import model_check, model_check_script
 
 __all__ = ["config"]
@@ -197,19 +196,6 @@ def test_a_crash_is_known_by_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
         model_check.check_model(
             model_check.SENTENCEPIECE, b"crashes", Path("src.model"), "get it anew"
         )
-
-
-@pytest.mark.long
-def test_a_running_tensorboard_keeps_its_file(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def refuse(path: Path) -> None:
-        raise PermissionError(13, "in use", str(path))
-
-    EventLog.open(tmp_path / "tensorboard", tmp_path / "metrics.jsonl", 1000.0)
-    monkeypatch.setattr(Path, "unlink", refuse)
-    EventLog.open(tmp_path / "tensorboard", tmp_path / "metrics.jsonl", 2000.0)
-    assert len(list((tmp_path / "tensorboard").iterdir())) == 2
 
 
 @pytest.mark.long

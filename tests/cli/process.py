@@ -139,8 +139,10 @@ def _be_the_program(
 
 def _leave_curves_undrawn() -> None:
     """Matplotlib takes twice as long as a tiny training."""
-    from transformer_cli.extensions.observers.curves import draw_curves
-
+    try:
+        from transformer_cli.extensions.observers.curves import draw_curves
+    except ImportError:  # the extension is not installed
+        return
     # Who imported it has it by name.
     for module in list(sys.modules.values()):
         if vars(module).get(draw_curves.__name__) is draw_curves:

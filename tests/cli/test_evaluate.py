@@ -5,10 +5,8 @@ import lzma
 import os
 import sys
 import tempfile
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,14 +14,10 @@ import torch
 
 from cli.conftest import Training
 from cli.process import assert_refused, run
-from transformer_cli.base.metrics import METRICS, Metrics
-from transformer_cli.base.ranks import SINGLE_PROCESS
+from transformer_cli.base.metrics import METRICS
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.sources import load_split
 from transformer_cli.evaluation import scoring
-from transformer_cli.evaluation.scoring import Validator
-from transformer_cli.inference.torch_engine import TorchEngine, load_torch_translator
-from transformer_cli.runs.directory import RunDirectory
 
 KEYS = {
     "split",
@@ -320,7 +314,6 @@ def test_a_place_that_cannot_be_written_is_said_before_the_work(
 
 
 def _with_a_read_only_disk() -> None:
-    from transformer_cli.evaluation import scoring
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
@@ -330,34 +323,3 @@ def _with_a_read_only_disk() -> None:
 
     tempfile.TemporaryFile = refuse  # type: ignore[assignment]
     scoring.evaluate = too_late  # type: ignore[assignment]
-
-
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_an_evaluation_is_timed_on_translations_as_long_as_the_references(
-    training: Training, monkeypatch: pytest.MonkeyPatch, beam_size: int
-) -> None:
-    run_directory = RunDirectory(training.run)
-    data = run_directory.load_config().data
-    cpu = torch.device("cpu")
-    translator = load_torch_translator(run_directory, "best", cpu, torch.float32)
-    trainer: Any = SimpleNamespace(eval_model=translator.engine.model, ranks=SINGLE_PROCESS)
-    pairs = load_split(data, "val")
-    validator = Validator(trainer, translator, pairs, 0, Metrics(), "bleu")
-    search = TorchEngine.search
-    found: list[tuple[list[int], list[int]]] = []
-
-    def record(engine: TorchEngine, sources: Any, prefixes: Any, *others: Any) -> Any:
-        outputs = search(engine, sources, prefixes, *others)
-        found.extend((best[0].ids, prefix) for best, prefix in zip(outputs, prefixes, strict=True))
-        return outputs
-
-    monkeypatch.setattr(TorchEngine, "search", record)
-    monkeypatch.setattr(scoring, "_MEASURED", 10)
-    clock = iter([0.0, 5.0, 0.0, 5.0])
-    monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    assert validator.measure(beam_size, thorough=True) == 0.5
-    assert len(found) == 10
-    assert all(written == reference for written, reference in found)
-    assert validator.estimate() == 0.5 * len(pairs)
-    long = replace(pairs, src=[" ".join(["1"] * 10_000)] * len(pairs))
-    assert replace(validator, pairs=long).estimate() == 0.0

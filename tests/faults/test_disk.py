@@ -258,9 +258,7 @@ def test_a_run_on_a_disk_that_has_become_read_only(training: Training, small_dis
 
 
 @pytest.mark.long_cases
-@pytest.mark.parametrize(
-    "name", ["checkpoints", "tokenizer", ".lock", "metrics.jsonl", "tensorboard"]
-)
+@pytest.mark.parametrize("name", ["checkpoints", "tokenizer", ".lock", "metrics.jsonl"])
 def test_something_else_in_the_place_of_a_part_of_the_run(
     config: Path, tmp_path: Path, name: str
 ) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
@@ -23,7 +24,7 @@ from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.runs.metrics_log import Record
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training import session as session_module
-from transformer_cli.training.session import LOG_EVERY, Session, Validation
+from transformer_cli.training.session import LOG_EVERY, Observer, Session, Validation
 from transformer_cli.training.trainer import StepResult, Trainer
 
 TOKENIZER = "fingerprint"
@@ -449,13 +450,46 @@ def test_stopping_changes_nothing_where_an_average_is_kept(tmp_path: Path) -> No
 
 def test_a_finished_session_does_nothing(run: RunDirectory, uninterrupted: RunDirectory) -> None:
     shutil.copytree(uninterrupted.path, run.path)
-    shutil.rmtree(run.tensorboard)  # is made anew each time
     before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
     session = open_session(run, SETTINGS, [])
     assert session.is_finished
     assert events(session, never) == []
-    shutil.rmtree(run.tensorboard)
     assert {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()} == before
+
+
+class Noting(Observer):
+    """Notes what it is told, until it fails at a kind of record."""
+
+    writes = "notes.txt"
+
+    def __init__(self, fails_at: str = "") -> None:
+        self.seen: list[object] = []
+        self._fails_at = fails_at
+
+    def on_begin(self, run: RunDirectory, step: int, start_time: float) -> None:
+        self.seen.append((run, step, start_time <= time.time()))
+
+    def on_record(self, record: Record) -> None:
+        if record["kind"] == self._fails_at:
+            raise OSError("no space")
+        self.seen.append(record["kind"])
+
+    def on_end(self) -> None:
+        self.seen.append("end")
+
+
+def test_observers_see_a_session_and_cannot_harm_it(run: RunDirectory) -> None:
+    noting, failing = Noting(), Noting(fails_at="validation")
+    warnings: list[tuple[str, str]] = []
+    session = open_session(run, SETTINGS)
+    session._observers = [noting, failing]
+    session._warn = lambda where, what: warnings.append((where, what))
+    events(session, never)
+    assert session.is_finished
+    kinds = [record["kind"] for record in metrics(run)]
+    assert noting.seen == [(run, 0, True), "session", *kinds, "end"]
+    assert failing.seen == [(run, 0, True), "session", *kinds[: kinds.index("validation")]]
+    assert warnings == [(str(run.path / "notes.txt"), "not written: no space")]
 
 
 def test_more_epochs_go_on_from_the_end(run: RunDirectory) -> None:

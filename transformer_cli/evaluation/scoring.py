@@ -1,6 +1,5 @@
 """Evaluate a model on a split: translate it, score the translations, and measure the loss."""
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +19,7 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.token_arrays import EncodedText, cut_by_tokens, encode_text
 from transformer_cli.evaluation.scores import score
 from transformer_cli.inference import torch_engine
-from transformer_cli.inference.engine import SearchEngine, SearchOptions
+from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translator import LongLine, TextTranslator, ignore, never
 from transformer_cli.model.device import sum_dtype
@@ -28,7 +27,6 @@ from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.text.protocol import Notes
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.preparation import PreparedData
 from transformer_cli.training.session import Validation
 from transformer_cli.training.trainer import Trainer
@@ -191,43 +189,6 @@ class Validator:
         scores = {name: score.value for name, score in result.scores.items()}
         samples = choose_samples(self.pairs, result.hypotheses)
         return Validation(result.loss, scores, self.metrics.tokenize, self.select, samples)
-
-    def measure(self, beam_size: int = 1, thorough: bool = False) -> float:
-        """Return the seconds that evaluating a pair takes, by some pairs of the split.
-
-        Their references are forced on the search: a model that is not trained yet would write much
-        longer translations than it will.
-        """
-        count = min(len(self.pairs), _MEASURED)
-        places = [number * len(self.pairs) // count for number in range(count)]
-        src, tgt = ([side[place] for place in places] for side in (self.pairs.src, self.pairs.tgt))
-        translator = self.translator.with_search(beam_size=beam_size)
-        encoded = encode_text(ParallelText(src, tgt), translator.tokenizers, lambda lines, _: lines)
-        try:
-            short = find_measurable_pairs(translator, encoded)
-        except CorpusError:  # by chance, as other pairs are short enough
-            return 0.0
-        encoded = encoded.take(short)
-        sources = [[*encoded.src[place].tolist(), EOS_ID] for place in range(len(short))]
-        references = [encoded.tgt[place].tolist() for place in range(len(short))]
-        limits = [len(ids) + 1 for ids in references]
-        options = SearchOptions(BOS_ID, EOS_ID, (PAD_ID, BOS_ID), beam_size)
-        self.trainer.eval_model.eval()
-        started = time.monotonic()
-        translator.engine.search(
-            sources, references, limits, options, translator.decoding.batch_tokens, ignore, never
-        )
-        training = translator.config.training
-        mean_loss(
-            translator.engine.searched, encoded, training.batch_tokens, translator.engine.precision
-        )
-        # Shifted, as those of one text that are the same are scored faster.
-        score([*tgt[1:], tgt[0]], tgt, thorough, self.metrics)
-        return (time.monotonic() - started) / len(short)
-
-    def estimate(self) -> float:
-        """Return the seconds that a validation takes."""
-        return self.measure() * len(self.pairs) / self.trainer.ranks.size
 
 
 def choose_samples(pairs: ParallelText, hypotheses: Sequence[str]) -> list[dict[str, str]]:

@@ -51,12 +51,11 @@ _DATA = {
     "corpus": rf"{SPLIT_NAME}\.(src|tgt)|sources\.json",
 }
 ALL = (
-    *(MARK, LOCK, CONFIG, CORPUS, "origins.json", "metrics.jsonl", "curves.png"),
+    *(MARK, LOCK, CONFIG, CORPUS, "origins.json", "metrics.jsonl"),
     *(
         REPORT,
         *_DATA,
         CHECKPOINTS,
-        "tensorboard",
         GROWTH_CONFIG,
         GROWTH_RECORD,
         REPLAY,
@@ -95,8 +94,6 @@ class RunDirectory:
         self.checkpoints = self.path / CHECKPOINTS
         self.lock = self.path / LOCK
         self.metrics = self.path / "metrics.jsonl"
-        self.tensorboard = self.path / "tensorboard"
-        self.curves = self.path / "curves.png"
         self.report = self.path / REPORT
 
     @property
@@ -250,6 +247,8 @@ def check_config_files(run: Path, files: Sequence[Path]) -> None:
         path, directory = file.resolve(), run.resolve()
         if not any(path.is_relative_to(directory / name) for name in ALL):
             continue
+        if path.parent == directory and path.name in registry.entries("run file"):
+            continue  # an extension wrote it there, and no training writes it
         if path != directory / CONFIG or file != files[0]:
             raise ConfigError(
                 f"{file}: settings are read from it, and it lies where this run is written; "

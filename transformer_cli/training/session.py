@@ -2,14 +2,13 @@
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from transformer_cli.base.errors import CheckpointError, TrainingError, is_out_of_memory
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.writing import remove_directory, sync
 from transformer_cli.config.schema import Config
-from transformer_cli.extensions.observers.curves import EventLog
 from transformer_cli.model.transformer import load_weights, weights_of
 from transformer_cli.runs import metrics_log
 from transformer_cli.runs.checkpoint import (
@@ -45,11 +44,48 @@ class Validation(NamedTuple):
 ShouldStop = Callable[[], bool]
 
 
+class Validator(Protocol):
+    """Evaluates ``Trainer.eval_model`` on the validation split."""
+
+    @property
+    def num_unscored(self) -> int:
+        """Pairs that are too long to be in the validation loss."""
+
+    @property
+    def select(self) -> str:
+        """The metric that the best checkpoint is chosen by."""
+
+    def __call__(self, should_stop: ShouldStop) -> Validation | None:
+        """Return the metrics; None if ``should_stop`` returned true meanwhile."""
+
+
+class Observer:
+    """Watches sessions on the main process: ``provides["observer"] = {NAME: {"load": CLASS}}``.
+
+    What it raises becomes a warning, and ends its watch: a training is no worse for lacking it.
+    """
+
+    writes = ""
+    """The file or directory of the run that it writes, for the warning."""
+
+    def on_begin(self, run: RunDirectory, step: int, start_time: float) -> None:
+        """Take note that a session begins at a step.
+
+        ``start_time`` is when the training began, less all pauses, in seconds since 1970.
+        """
+
+    def on_record(self, record: metrics_log.Record) -> None:
+        """Take a record, once it is in metrics.jsonl."""
+
+    def on_end(self) -> None:
+        """Take note that the session has ended, with a checkpoint."""
+
+
 class Session:
     """One run's training, from its newest intact checkpoint to its end.
 
-    All ranks run the same session; only the main process writes. ``validate`` evaluates
-    ``trainer.eval_model``; it returns None if its ``should_stop`` returns true.
+    All ranks run the same session; only the main process writes, and has ``observers``. ``warn``
+    shows a warning, given what it is about and the finding.
     """
 
     def __init__(
@@ -59,11 +95,15 @@ class Session:
         trainer: Trainer,
         tokenizer_fingerprint: str,
         validate: Callable[[ShouldStop], Validation | None],
+        observers: Iterable[Observer] = (),
+        warn: Callable[[str, str], object] = lambda where, what: None,
     ) -> None:
         self.config = config
         self.run = run
         self.trainer = trainer
         self.validate = validate
+        self._observers = list(observers) if trainer.ranks.is_main else []
+        self._warn = warn
         self.state = State(step=0)
         self.damaged_checkpoints: list[str] = []  # a message for each that was passed over
         self.stopped = False  # whether the session ended because a rank was asked to stop
@@ -76,8 +116,6 @@ class Session:
             self._metrics = metrics_log.MetricsLog.open(
                 run.metrics, trainer.step, not self.state.unvalidated
             )
-            start_time = time.time() - self.state.seconds
-            self._tensorboard = EventLog.open(run.tensorboard, run.metrics, start_time)
 
     @property
     def is_finished(self) -> bool:
@@ -101,8 +139,22 @@ class Session:
         self._began = self._measured_since = time.monotonic()
         self._first_step, self._seconds_before = self.trainer.step, self.state.seconds
         self._tokens_before = self.trainer.window[-1]
-        if self.is_finished:
-            return
+        start_time = time.time() - self.state.seconds
+        self._notify("on_begin", self.run, self.trainer.step, start_time)
+        if not self.is_finished:
+            self._train(should_stop, show_step)
+        self._notify("on_end")
+
+    def _notify(self, event: str, *values: object) -> None:
+        for observer in [*self._observers]:
+            try:
+                getattr(observer, event)(*values)
+            except Exception as error:  # whatever a library raises
+                self._observers.remove(observer)
+                reason = " ".join(str(error).split()) or type(error).__name__
+                self._warn(str(self.run.path / observer.writes), f"not written: {reason}")
+
+    def _train(self, should_stop: ShouldStop, show_step: Callable[[StepResult], object]) -> None:
         computing = (self.trainer.device, self.trainer.precision, self._ranks.size)
         self._record(metrics_log.SESSION_KIND, **metrics_log.describe_environment(*computing))
         if self.state.unvalidated:
@@ -200,7 +252,7 @@ class Session:
         record = {**place, **values, "seconds": round(self._seconds, 3)}
         if self._ranks.is_main:
             self._metrics.append(record)
-            self._tensorboard.append(record)
+            self._notify("on_record", record)
         if kind != metrics_log.SESSION_KIND:
             self._show_record(record)
 

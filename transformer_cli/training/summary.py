@@ -1,13 +1,13 @@
 """What is shown before a training starts, and what ``vocab`` shows of each side."""
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, repeat
-from pathlib import Path
+from typing import Any
 
 import torch
 
-from transformer_cli.base.errors import duration, size
+from transformer_cli.base.registry import entries
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import (
@@ -15,64 +15,87 @@ from transformer_cli.config.tokenizer_schema import (
     TokenizerConfig,
     WordsConfig,
 )
-from transformer_cli.data.batches import EpochSample
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import find_extension
 from transformer_cli.runs.metrics_log import changed_environment, describe_environment, read_records
 from transformer_cli.text.vocabulary import UNK_ID
-from transformer_cli.training import forecast as forecasts
 from transformer_cli.training.optimizer import last_step, rate_jump
 from transformer_cli.training.preparation import PreparedData, select_training_pairs
+from transformer_cli.training.session import Validator
+from transformer_cli.training.texts import TrainRequest
 from transformer_cli.training.trainer import Trainer
-
-_LONG = 3600  # seconds of a training that one may want to shorten
 
 Row = tuple[str, str]  # a label and a text; a row with an empty label continues the one above
 
 
-def summarize_training(
-    config: Config,
-    data: PreparedData,
-    trainer: Trainer,
-    num_unscored: int,
-    run: RunDirectory,
-    previous: Config | None,
-    always_probe: bool = False,
-    is_complete: bool = False,
-    time_validation: Callable[[], float] = lambda: 0.0,
-) -> Iterator[Row]:
-    """Yield the summary, with a forecast of the steps that are left.
+@dataclass(frozen=True)
+class PlannedTraining:
+    """A training that is about to begin."""
 
-    ``num_unscored`` validation pairs are too long to be in the validation loss. ``previous`` are
-    the settings so far of a run that is resumed. ``always_probe`` asks for a forecast even if
-    training is hardly longer than that. There is none of a training that ``is_complete``, which
-    may end before its last step.
-    """
-    sample = trainer.epochs.sample(forecasts.PROBED)
-    batches_left = (trainer.total_steps - trainer.step) * config.training.accumulate
-    least = 1 if always_probe else forecasts.WORTHWHILE
-    probing = batches_left >= least and not is_complete
-    fits = forecasts.trial_fits(trainer, config)
-    expected = None
-    if probing and fits:
-        expected = forecasts.forecast(trainer, sample, time_validation)
-    yield from _summarize_data(config, data, sample, num_unscored)
-    yield from _summarize_model(config, data, trainer)
+    request: TrainRequest
+    data: PreparedData
+    trainer: Trainer
+    validator: Validator
+    previous: Config | None  # the settings so far of a run that is resumed
+    is_complete: bool = False  # whether nothing is left to train
+    is_dry: bool = False  # whether it is only previewed
+
+    @property
+    def config(self) -> Config:
+        """The settings."""
+        return self.request.config
+
+    @property
+    def run(self) -> RunDirectory:
+        """The directory of the run."""
+        return self.request.run
+
+
+class Preview:
+    """What an extension adds to the summary: ``provides["preview"] = {NAME: {"load": CLASS}}``."""
+
+    def rows(self, planned: PlannedTraining) -> Iterable[Row]:
+        """Return rows of the summary."""
+        return ()
+
+    def facts(self, planned: PlannedTraining) -> Mapping[str, Any]:
+        """Return facts for programs, by name."""
+        return {}
+
+
+def _previews() -> list[Preview]:
+    return [entry.load()() for entry in entries("preview").values()]
+
+
+def summarize_training(planned: PlannedTraining) -> Iterator[Row]:
+    """Yield the summary, which ends with the rows of previews and the run directory."""
+    config, trainer = planned.config, planned.trainer
+    yield from _summarize_data(planned)
+    yield from _summarize_model(config, planned.data, trainer)
     yield _describe_device(trainer)
-    if previous is not None:
+    if planned.previous is not None:
         now = describe_environment(trainer.device, trainer.precision, trainer.ranks.size)
-        changed = changed_environment(read_records(run.metrics), now)
-        yield from _list_changes(previous, config, trainer, changed)
-    if probing and not fits:
-        yield "forecast", "none: trial steps take a copy of the model, which does not fit"
-    yield from summarize_forecast(expected, run.path)
+        changed = changed_environment(read_records(planned.run.metrics), now)
+        yield from _list_changes(planned.previous, config, trainer, changed)
+    for preview in _previews():
+        yield from preview.rows(planned)
+    yield "run", str(planned.run.path)
 
 
-def _summarize_data(
-    config: Config, data: PreparedData, sample: EpochSample, num_unscored: int
-) -> Iterator[Row]:
+def report_training(planned: PlannedTraining) -> dict[str, Any]:
+    """Return the steps of a training, and the facts of previews."""
+    facts: dict[str, Any] = {}
+    for preview in _previews():
+        facts |= preview.facts(planned)
+    trainer = planned.trainer
+    steps = {"steps": trainer.total_steps, "steps_done": trainer.step}
+    return {**facts, **steps, "steps_per_epoch": trainer.steps_per_epoch}
+
+
+def _summarize_data(planned: PlannedTraining) -> Iterator[Row]:
+    config, data, num_unscored = planned.config, planned.data, planned.validator.num_unscored
     texts, max_length = data.texts, config.training.max_length
     num_pairs = len(select_training_pairs(config, data.train, data.mix))
     yield (
@@ -88,6 +111,7 @@ def _summarize_data(
     )
     if data.mix is not None:
         yield from data.mix.summarize()
+    sample = planned.trainer.epochs.sample(1)
     about = "" if sample.is_exact else "about "
     src, tgt = sample.tokens
     padding = (
@@ -175,51 +199,6 @@ def describe_extension(run: RunDirectory, config: Config) -> str | None:
         text += f" ({jump})" if jump else ""
     kept = f"keep the old value ({extension.undone_by})"
     return f"{text}; add --extend to train it further, or {kept}"
-
-
-def summarize_forecast(expected: forecasts.Forecast | None, run: Path) -> Iterator[Row]:
-    """Yield the forecast, if there is one, and the run directory."""
-    if expected is not None:
-        seconds = duration(expected.seconds)
-        if expected.idle_seconds < expected.seconds:
-            seconds = (
-                f"{duration(expected.idle_seconds)} on an idle machine, {seconds} at the present "
-                "load"
-            )
-        is_long = expected.seconds > _LONG
-        yield (
-            "forecast",
-            f"about {seconds} with validations, and at least {size(expected.memory)} of "
-            f"memory{'; fewer training.epochs or training.max_steps shorten it' * is_long}",
-        )
-    yield "run", str(run)
-
-
-def report_forecast(
-    config: Config,
-    trainer: Trainer,
-    time_validation: Callable[[], float],
-    time_pair: Callable[[int, bool], float],
-) -> dict[str, float | None]:
-    """Return what the steps that are left take, as extensions/experiments/forecast.py reads it.
-
-    Seconds and bytes of memory are None if a step does not fit into memory. ``time_pair`` returns
-    the seconds that ``evaluate`` takes for a pair, given the beam size and whether it is thorough.
-    """
-    start = time.process_time()  # what an idle machine takes to load torch and the data
-    fits = trainer.step < trainer.total_steps and forecasts.trial_fits(trainer, config)
-    sample = trainer.epochs.sample(forecasts.PROBED)
-    expected = forecasts.forecast(trainer, sample, time_validation) if fits else None
-    return {
-        "start_seconds": start,
-        "pair_seconds": time_pair(config.decoding.beam_size, True),
-        "steps": trainer.total_steps,
-        "steps_done": trainer.step,
-        "steps_per_epoch": trainer.steps_per_epoch,
-        "seconds": None if expected is None else expected.idle_seconds,
-        "memory": None if expected is None else expected.memory,
-        "disk": forecasts.checkpoint_bytes(config, trainer.model),
-    }
 
 
 def count_parameters_by_part(model: Transformer) -> dict[str, int]:

@@ -41,10 +41,10 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     return figures
 
 
-def draw(directory: Path, *records: dict[str, Any], select: str = "bleu") -> Path:
+def draw(directory: Path, *records: dict[str, Any]) -> Path:
     (directory / "metrics.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records))
     picture = directory / "curves.png"
-    draw_curves(directory / "metrics.jsonl", picture, "runs/größe$_{", select)
+    draw_curves(directory / "metrics.jsonl", picture, "runs/größe$_{")
     return picture
 
 
@@ -78,8 +78,8 @@ def test_a_panel_each_with_the_best_step_marked(tmp_path: Path, drawn: list[Figu
 def test_the_score_that_counts_is_shown(
     tmp_path: Path, drawn: list[Figure], select: str, title: str, best: str
 ) -> None:
-    validated = [{**each, "chrf": 52.0} for each in VALIDATION]
-    draw(tmp_path, *TRAIN, *validated, select=select)
+    validated = [{**each, "chrf": 52.0, "select": select} for each in VALIDATION]
+    draw(tmp_path, *TRAIN, *validated)
     axes = drawn[0].axes[2]
     assert axes.get_title("left") == title
     assert axes.get_legend_handles_labels()[1] == [f"validation (best, step 20: {best})"]

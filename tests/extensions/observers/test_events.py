@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from transformer_cli.base.errors import RunError
-from transformer_cli.extensions.observers.curves import EventLog
+from transformer_cli.extensions.observers.events import EventLog
 
 RECORD = {"kind": "train", "step": 50, "epoch": 1, "loss": 2.5, "seconds": 4.0}
 
@@ -99,3 +99,16 @@ def test_records_that_are_none_are_left_out(metrics: Path, tmp_path: Path, line:
     metrics.write_text(f"{line}\n{json.dumps(RECORD)}\n")
     EventLog.open(tmp_path / "tensorboard", metrics, start_time=1000.0)
     assert points(tmp_path / "tensorboard") == [(50, 2.5, 1004.0)]
+
+
+@pytest.mark.long
+def test_a_running_tensorboard_keeps_its_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "in use", str(path))
+
+    EventLog.open(tmp_path / "tensorboard", tmp_path / "metrics.jsonl", 1000.0)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    EventLog.open(tmp_path / "tensorboard", tmp_path / "metrics.jsonl", 2000.0)
+    assert len(list((tmp_path / "tensorboard").iterdir())) == 2

@@ -81,7 +81,7 @@ def test_events_say_what_the_metrics_say(training: Training) -> None:
             marks=pytest.mark.long,
         ),
         pytest.param(
-            partial(signal_at, "transformer_cli.extensions.observers.curves:EventLog", "append", 3),
+            partial(signal_at, "transformer_cli.extensions.observers.events:EventLog", "append", 3),
             id="killed before an event",
         ),
         pytest.param(partial(half_a_line, 3), id="killed in a record"),
@@ -153,7 +153,7 @@ def test_curves_that_cannot_be_drawn_spoil_nothing(training: Training, own_run: 
     finished = run("train", training.config, "--run-dir", own_run, *longer, before=fail_to_draw)
     assert finished.code == 0
     assert finished.err.splitlines()[-1] == (
-        f"warning: {own_run / 'curves.png'}: not drawn: no font"
+        f"warning: {own_run / 'curves.png'}: not written: no font"
     )
     assert finished.out.startswith(f"{own_run}: trained 65 steps in ")
 
@@ -280,7 +280,7 @@ def test_trying_steps_changes_no_weight(config: Path, more: str) -> None:
 
 
 def no_forecast() -> None:
-    from transformer_cli.training import forecast
+    from transformer_cli.extensions.observers import forecast
 
     vars(forecast)["forecast"] = lambda *_: None
 
@@ -329,7 +329,7 @@ def test_a_model_that_memory_cannot_hold_is_refused_before_any_is_taken(
 
 
 def no_room_for_a_trial() -> None:
-    from transformer_cli.training import forecast
+    from transformer_cli.extensions.observers import forecast
 
     vars(forecast)["trial_fits"] = lambda trainer, config: False
 

@@ -22,6 +22,7 @@ from transformer_cli.config.shipped import shipped_directory
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.extensions.bench.flops import training_flops
 from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
 from transformer_cli.extensions.ctranslate2.spec import write_model
 from transformer_cli.inference.engine import SearchEngine, SearchOptions
@@ -33,7 +34,6 @@ from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
-from transformer_cli.training.forecast import training_flops
 from transformer_cli.training.precision import has_bfloat16
 from transformer_cli.training.trainer import Trainer
 

@@ -15,7 +15,7 @@ from transformer_cli.base.ranks import count_cores
 from transformer_cli.config.choices import DeviceName
 from transformer_cli.model.device import choose_device, choose_precision
 from transformer_cli.training import precision as precisions
-from transformer_cli.training.forecast import memory_of
+from transformer_cli.training.memory import memory_of
 
 _PACKAGES = ("torch", "ctranslate2", "sentencepiece", "sacrebleu", "safetensors", "numpy")
 _CACHES = ("converted", "fetched", "tried")

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from transformer_cli.base import registry
 from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.compression import is_compressed
-from transformer_cli.base.errors import CorpusError, UsageError
+from transformer_cli.base.errors import CorpusError, MissingExtraError, UsageError
 from transformer_cli.base.locations import compile_wildcards, fetch, find_files
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
-from transformer_cli.extensions.corpora.by_name import fetch_corpus, fetch_data_set
 from transformer_cli.extensions.corpora.po import PoReader
 from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.corpora.tables import SEPARATED_BY_TABS, FieldsReader, TsvReader
@@ -56,6 +56,11 @@ def open_source(
         CorpusError: no file matches a path with wildcards, it is a directory's, or one of the web
             that cannot be fetched.
     """
+    if source.opus is not None or source.hf is not None:
+        if not registry.is_installed("stores"):
+            missing = registry.describe_missing("extension", "stores")
+            raise MissingExtraError(f"{source.opus or source.hf}: cannot be fetched; {missing}")
+        from transformer_cli.extensions.corpora.by_name import fetch_corpus, fetch_data_set
     if source.opus is not None:
         return _open_text_files(*fetch_corpus(source.opus, src_lang, tgt_lang), (None, None))
     if source.hf is not None:

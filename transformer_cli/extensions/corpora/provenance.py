@@ -4,7 +4,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from transformer_cli.base import registry
 from transformer_cli.base.artifact import read_record, write_record
+from transformer_cli.config.data_schema import DataSection
 from transformer_cli.config.schema import Config
 
 FETCHED = "fetched.json"
@@ -38,12 +40,23 @@ def record_fetched(run: Path, config: Config) -> None:
 
     The records of the run that the weights start from are taken over, as it may be gone one day.
     """
-    from transformer_cli.extensions.corpora.by_name import list_fetched  # few runs need it
-
     earlier = () if config.init is None else read_fetched(config.init)
-    found = tuple(dict.fromkeys((*earlier, *list_fetched(config.data))))
+    found = tuple(dict.fromkeys((*earlier, *_list_fetched(config.data))))
     if found or (run / FETCHED).exists():
         write_record(run / FETCHED, FetchedRecord(fetched=found))
+
+
+def _list_fetched(data: DataSection) -> tuple[Fetched, ...]:
+    # Plain files need neither the settings of sources nor what fetches them.
+    if "://" not in data.model_dump_json() and not any(map(registry.owner_of, type(data).__mro__)):
+        return ()
+    from transformer_cli.extensions.corpora.settings import list_sources, list_urls
+
+    if not list_urls(data) and not any(source.opus or source.hf for source in list_sources(data)):
+        return ()
+    from transformer_cli.extensions.corpora.by_name import list_fetched
+
+    return list_fetched(data)
 
 
 def read_fetched(run: Path) -> tuple[Fetched, ...]:

@@ -5,6 +5,7 @@ provides = {
     "corpus": {"imported": {"settings": "settings:ImportedData", "load": "imported:ImportedKind"}},
     "provenance": {"imported": {"load": "provenance:record_import"}},
     "run file": {"import.json": {}},
+    "preview": {"export": {"load": "preview:ExportPreview"}},
     "command": {
         "export": {"load": "command_export:export"},
         "import": {"load": "command_import:import_"},

@@ -1,10 +1,12 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides = {
+provides: dict[str, dict[str, dict[str, str]]] = {
+    "train options": {"growing": {"load": "train_options:GrowingOptions"}},
+    "run file": {"growth.yaml": {}, "growth.json": {}, "replay": {}},
     "command": {
         "sweep": {"load": "command_sweep:sweep"},
         "distill": {"load": "command_distill:distill"},
         "compare": {"load": "command_compare:compare"},
-    }
+    },
 }

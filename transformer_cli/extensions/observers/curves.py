@@ -1,43 +1,46 @@
-"""The training curves: a picture, and a TensorBoard event file."""
+"""The training curves, as a picture."""
 
-import io
 import logging
 import math
-import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from transformer_cli.base.errors import make_visible
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.writing import whole_file
-from transformer_cli.runs.metrics_log import SESSION_KIND, append_to_log, read_records
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.metrics_log import SESSION_KIND, read_records
+from transformer_cli.training.session import Observer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from tensorboard.compat.proto.event_pb2 import Event
 
 # Okabe and Ito's palette, which colour-blind people can tell apart.
 _BLUE, _ORANGE, _GREEN = "#0072B2", "#D55E00", "#009E73"
 
-_PREFIX = "events.out.tfevents."
-_EVENT_FILE_NAME = re.compile(r"events\.out\.tfevents\.\d{10,}")
-# Keys that are stored elsewhere in an event, or are not plotted.
-_NO_CURVES = frozenset(
-    {"kind", "step", "seconds", "epoch", "best", "tgt_tokens", "tokenize", "select", "samples"}
-)
-
 Records = Sequence[Mapping[str, Any]]
 
 
-def draw_curves(metrics: Path, picture: Path, title: str, select: str = "bleu") -> None:
+class CurvesObserver(Observer):
+    """Draws curves.png at the end of each session."""
+
+    writes = "curves.png"
+
+    def on_begin(self, run: RunDirectory, step: int, start_time: float) -> None:
+        """Remember the run."""
+        self._run = run
+
+    def on_end(self) -> None:
+        """Draw what is recorded."""
+        draw_curves(self._run.metrics, self._run.path / self.writes, str(self._run.path))
+
+
+def draw_curves(metrics: Path, picture: Path, title: str) -> None:
     """Draw loss, perplexity, BLEU or chrF, and learning rate, and mark the best step.
 
-    The picture depends on the records and arguments only; without records none is drawn. The best
-    step is chosen by ``select``, a key of ``METRICS``. matplotlib may raise anything.
+    The picture depends on the records and the title only; without records none is drawn.
+    matplotlib may raise anything.
     """
     records = [record for record in read_records(metrics) if record["kind"] != SESSION_KIND]
     if not records:
@@ -55,15 +58,17 @@ def draw_curves(metrics: Path, picture: Path, title: str, select: str = "bleu") 
             figure = Figure(figsize=(10, 6.4), dpi=110)
             figure.subplots_adjust(0.065, 0.085, 0.985, 0.88, wspace=0.18, hspace=0.3)
             figure.suptitle(title, x=0.065, y=0.975, ha="left", size=13, parse_math=False)
-            _plot_panels(list(figure.subplots(2, 2, sharex=True).flat), records, select)
+            _plot_panels(list(figure.subplots(2, 2, sharex=True).flat), records)
             with whole_file(picture) as temporary, temporary.open("wb") as file:
                 figure.savefig(file, format="png", metadata={"Software": None})
 
 
-def _plot_panels(panels: Sequence["Axes"], records: Records, select: str) -> None:
+def _plot_panels(panels: Sequence["Axes"], records: Records) -> None:
     train = [record for record in records if record["kind"] == "train"]
     validation = [record for record in records if record["kind"] == "validation"]
     best = max((record["step"] for record in validation if record.get("best")), default=None)
+    # What the best step is chosen by.
+    select = next((each["select"] for each in reversed(validation) if "select" in each), "bleu")
     score = "bleu" if select == "loss" else select
     loss, perplexity, scores, rate = panels
     _plot_curve(loss, train, "loss", "training: what is minimised", _BLUE)
@@ -107,92 +112,3 @@ def _format_axes(axes: "Axes", name: str, last_step: int) -> None:
     axes.tick_params(labelsize=9)
     if axes.get_legend_handles_labels()[1]:
         axes.legend(fontsize=8.5, frameon=False)
-
-
-@dataclass(frozen=True)
-class EventLog:
-    """Appends to an event file of TensorBoard.
-
-    Each session writes a new file with all records of metrics.jsonl. Wall times leave out pauses
-    between sessions, so that TensorBoard's relative time is the time spent training.
-    """
-
-    path: Path
-    start_time: float  # when the training began, less all pauses, in seconds since 1970
-
-    @classmethod
-    def open(cls, directory: Path, metrics: Path, start_time: float) -> "EventLog":
-        """Replace the run's event files by one with all records so far."""
-        from tensorboard.compat.proto.event_pb2 import Event
-
-        # A running TensorBoard continues with the file whose name sorts last.
-        log = cls(directory / f"{_PREFIX}{int(start_time):010d}", start_time)
-        directory.mkdir(exist_ok=True)
-        for older in directory.iterdir():
-            if _EVENT_FILE_NAME.fullmatch(older.name):
-                with suppress(PermissionError):  # on Windows, TensorBoard has it open
-                    older.unlink()
-        log.path.touch(exist_ok=False)  # never write through a link
-        # The first event names the format.
-        version = Event(wall_time=start_time, file_version="brain.Event:2")
-        log._write([version, *map(log._to_event, read_records(metrics))])
-        return log
-
-    def append(self, record: Mapping[str, Any]) -> None:
-        """Write one record; see ``append_to_log``."""
-        self._write([self._to_event(record)])
-
-    def _write(self, events: "Iterable[Event | None]") -> None:
-        # Takes a quarter of a second to import.
-        from tensorboard.summary.writer.record_writer import RecordWriter
-
-        data = io.BytesIO()
-        framed = RecordWriter(data)
-        for event in events:
-            if event is not None:
-                framed.write(event.SerializeToString())
-        append_to_log(self.path, data.getvalue())
-
-    def _to_event(self, record: Mapping[str, Any]) -> "Event | None":
-        """Convert a record; return None if it has nothing to plot."""
-        if record.get("kind") == SESSION_KIND:
-            return None
-        from tensorboard.compat.proto import event_pb2, summary_pb2, tensor_pb2, types_pb2
-
-        try:
-            values = [
-                summary_pb2.Summary.Value(tag=f"{record['kind']}/{key}", simple_value=value)
-                for key, value in record.items()
-                if key not in _NO_CURVES and value is not None
-            ]
-            if samples := record.get("samples"):
-                text = _format_samples(samples).encode("utf-8", "replace")
-                plugin = summary_pb2.SummaryMetadata.PluginData(plugin_name="text")
-                values.append(
-                    summary_pb2.Summary.Value(
-                        tag="validation/samples",
-                        metadata=summary_pb2.SummaryMetadata(plugin_data=plugin),
-                        tensor=tensor_pb2.TensorProto(dtype=types_pb2.DT_STRING, string_val=[text]),
-                    )
-                )
-            return event_pb2.Event(
-                wall_time=self.start_time + record["seconds"],
-                step=record["step"],
-                summary=summary_pb2.Summary(value=values),
-            )
-        except (KeyError, TypeError, ValueError, OverflowError):
-            return None
-
-
-def _format_samples(samples: Iterable[Mapping[str, str]]) -> str:
-    """Return samples as TensorBoard, which renders Markdown, shows them as they are.
-
-    Each line is part of an indented block of code, which nothing in a line can end.
-    """
-    return "\n    \n".join(
-        "\n".join(
-            f"    {label}  {make_visible(' '.join(sample[label].split()))}"
-            for label in ("source", "reference", "translation")
-        )
-        for sample in samples
-    )

@@ -1,4 +1,11 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides: dict[str, dict[str, dict[str, str]]] = {}
+provides: dict[str, dict[str, dict[str, str]]] = {
+    "observer": {
+        "tensorboard": {"load": "events:TensorBoardObserver"},
+        "curves": {"load": "curves:CurvesObserver"},
+    },
+    "preview": {"forecast": {"load": "forecast:ForecastPreview"}},
+    "run file": {"curves.png": {}, "tensorboard": {}},
+}

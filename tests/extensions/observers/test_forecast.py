@@ -2,24 +2,37 @@
 
 import copy
 import time
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from cli.conftest import Training
 
 from transformer_cli.base.errors import TrainingError
-from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.metrics import Metrics
+from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch
+from transformer_cli.data.sources import load_split
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.evaluation.scoring import Validator
+from transformer_cli.extensions.observers import forecast as module
+from transformer_cli.extensions.observers.forecast import (
+    PROBED,
+    Forecast,
+    _StepTimes,
+    describe_forecast,
+    forecast,
+    time_pair,
+    time_validation,
+)
+from transformer_cli.inference.torch_engine import TorchEngine, load_torch_translator
 from transformer_cli.model.transformer import build_model
+from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training import forecast as module
-from transformer_cli.training.forecast import PROBED, Forecast, _StepTimes, forecast
-from transformer_cli.training.summary import summarize_forecast
 from transformer_cli.training.trainer import Trainer
 
 BATCH_TOKENS = 24
@@ -191,14 +204,13 @@ def test_a_thread_that_waits_is_not_computing(monkeypatch: pytest.MonkeyPatch) -
     ],
 )
 def test_both_are_said(idle_seconds: float, said: str) -> None:
-    rows = dict(summarize_forecast(Forecast(12_240.0, idle_seconds, 10**9), Path("run")))
-    assert rows["forecast"].startswith(said)
+    assert describe_forecast(Forecast(12_240.0, idle_seconds, 10**9)).startswith(said)
 
 
 @pytest.mark.parametrize(("seconds", "is_told"), [(3_500.0, False), (3_700.0, True)])
 def test_what_shortens_a_long_training_is_told(seconds: float, is_told: bool) -> None:
-    rows = dict(summarize_forecast(Forecast(seconds, seconds, 10**9), Path("run")))
-    assert rows["forecast"].endswith("training.max_steps shorten it") == is_told
+    text = describe_forecast(Forecast(seconds, seconds, 10**9))
+    assert text.endswith("training.max_steps shorten it") == is_told
 
 
 def test_a_first_batch_that_takes_too_long_is_the_last(
@@ -286,3 +298,34 @@ def test_of_several_shards_the_largest_speaks_for_all() -> None:
 def test_a_text_of_one_batch_is_sampled_as_often_as_asked() -> None:
     batches = list(trainer(batch_tokens=10_000).epochs.sample(3).batches)
     assert [len(batch.src) for batch in batches] == [40] * 3
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_an_evaluation_is_timed_on_translations_as_long_as_the_references(
+    training: Training, monkeypatch: pytest.MonkeyPatch, beam_size: int
+) -> None:
+    run_directory = RunDirectory(training.run)
+    data = run_directory.load_config().data
+    cpu = torch.device("cpu")
+    translator = load_torch_translator(run_directory, "best", cpu, torch.float32)
+    trainer: Any = SimpleNamespace(eval_model=translator.engine.model, ranks=SINGLE_PROCESS)
+    pairs = load_split(data, "val")
+    validator = Validator(trainer, translator, pairs, 0, Metrics(), "bleu")
+    search = TorchEngine.search
+    found: list[tuple[list[int], list[int]]] = []
+
+    def record(engine: TorchEngine, sources: Any, prefixes: Any, *others: Any) -> Any:
+        outputs = search(engine, sources, prefixes, *others)
+        found.extend((best[0].ids, prefix) for best, prefix in zip(outputs, prefixes, strict=True))
+        return outputs
+
+    monkeypatch.setattr(TorchEngine, "search", record)
+    monkeypatch.setattr(module, "_MEASURED", 10)
+    clock = iter([0.0, 5.0, 0.0, 5.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    assert time_pair(validator, beam_size, thorough=True) == 0.5
+    assert len(found) == 10
+    assert all(written == reference for written, reference in found)
+    assert time_validation(validator) == 0.5 * len(pairs)
+    long = replace(pairs, src=[" ".join(["1"] * 10_000)] * len(pairs))
+    assert time_validation(replace(validator, pairs=long)) == 0.0

@@ -5,8 +5,8 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from transformer_cli.config.schema import ModelConfig
+from transformer_cli.extensions.bench.flops import training_flops
 from transformer_cli.model.transformer import build_model, record_attention
-from transformer_cli.training.forecast import training_flops
 
 
 def test_a_small_model_by_hand() -> None:

@@ -1,0 +1,95 @@
+"""``train --from``: a run grows by new text, in a run next to it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from transformer_cli.base.errors import RunError, UsageError
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.base.ranks import Ranks
+from transformer_cli.cli import options
+from transformer_cli.cli.completion import complete_run
+from transformer_cli.cli.declaring import option
+from transformer_cli.cli.display import bar, line_bar, log, pair_bar
+from transformer_cli.cli.train import TrainExtra, TrainOptions
+
+with lazy_imports():
+    from transformer_cli.extensions.experiments import growing
+    from transformer_cli.inference import loading
+    from transformer_cli.runs import directory
+
+_MAX_LOSS = 0.5
+
+
+@dataclass(frozen=True)
+class GrowingOptions(TrainExtra):
+    """Growth of a trained run.
+
+    The run is adapted in minutes, in a run next to it (runs/a+1 for runs/a), which is taken over
+    only if a held-out part of the new text gains and the old validation text loses little.
+    """
+
+    heading = "Growing a run by new text"
+    from_: Annotated[
+        Path | None,
+        option(
+            "RUN",
+            "Adapt this run to the text of --add, in a new run next to it.",
+            "--from",
+            autocompletion=complete_run,
+        ),
+    ] = None
+    add: Annotated[
+        list[Path] | None,
+        option(
+            "FILE", "With --from: TMX, PO, MO, or TSV of source and target; repeatable.", "--add"
+        ),
+    ] = None
+    max_loss: Annotated[
+        float, option("BLEU", "With --from: what the old validation text may lose.", min=0.0)
+    ] = _MAX_LOSS
+
+    def check(self, given: TrainOptions) -> None:
+        """Raise a UsageError unless the options go together."""
+        if self.from_ is None:
+            if self.add or given.config is None:
+                is_missing = "--add: is for --from RUN, which is missing"
+                what = is_missing if self.add else "CONFIG: missing"
+                raise UsageError(f"{what}; give a configuration, or --from RUN --add FILE")
+            if self.max_loss != _MAX_LOSS:
+                raise UsageError("--max-loss: is for --from, which is missing; add it")
+            return
+        if not self.add:
+            raise UsageError("--from: adapts a run to new text; add --add FILE")
+        unfit = {
+            "CONFIG": given.config is not None,
+            "--overwrite": given.overwrite,
+            "--extend": given.extend,
+            "--dry-run": given.dry_run,
+            "torchrun": Ranks.from_env().size > 1,
+        }
+        if named := [name for name, is_given in unfit.items() if is_given]:
+            raise UsageError(f"--from: not with {named[0]}; leave one of them out")
+
+    def around(self, train: Callable[[TrainOptions], str], given: TrainOptions) -> str:
+        """Train the new run, and judge whether it is taken over; raise RunError if it is not."""
+        if self.from_ is None:
+            return train(given)
+        new = given.run_dir or growing.next_run(self.from_)
+        options.check_name(new, "--run-dir")
+        old, added = directory.RunDirectory(self.from_), self.add or []
+        growth = growing.Growth(old, directory.RunDirectory(new), added)
+        config = growth.write(pair_bar, line_bar)
+        log(train(replace(given, config=config, run_dir=new)))
+        compute = loading.ComputeOptions("auto", given.device, given.precision, given.threads)
+        with bar(None, "judging", " sentences") as shown:
+            gained, lost = growth.judge(compute, shown.update, log)
+        rejected = growth.settle(gained, lost, self.max_loss)
+        about = f"new text {gained}; old text {lost}"
+        if rejected is not None:
+            raise RunError(
+                f"{new}: not taken over, and renamed to {rejected.name}: {about} "
+                f"(--max-loss {self.max_loss:g})"
+            )
+        return f"{new}: taken over: {about}"

@@ -1,0 +1,127 @@
+"""The records of a training as a TensorBoard event file."""
+
+import io
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from transformer_cli.base.errors import make_visible
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.metrics_log import SESSION_KIND, Record, append_to_log, read_records
+from transformer_cli.training.session import Observer
+
+if TYPE_CHECKING:
+    from tensorboard.compat.proto.event_pb2 import Event
+
+_PREFIX = "events.out.tfevents."
+_EVENT_FILE_NAME = re.compile(r"events\.out\.tfevents\.\d{10,}")
+# Keys that are stored elsewhere in an event, or are not plotted.
+_NO_CURVES = frozenset(
+    {"kind", "step", "seconds", "epoch", "best", "tgt_tokens", "tokenize", "select", "samples"}
+)
+
+
+class TensorBoardObserver(Observer):
+    """Keeps tensorboard/ in a run, which TensorBoard can show while the training runs."""
+
+    writes = "tensorboard"
+
+    def on_begin(self, run: RunDirectory, step: int, start_time: float) -> None:
+        """Begin a file, with all records so far."""
+        self._log = EventLog.open(run.path / self.writes, run.metrics, start_time)
+
+    def on_record(self, record: Record) -> None:
+        """Append a record."""
+        self._log.append(record)
+
+
+@dataclass(frozen=True)
+class EventLog:
+    """Appends to an event file of TensorBoard.
+
+    Each session writes a new file with all records of metrics.jsonl. Wall times leave out pauses
+    between sessions, so that TensorBoard's relative time is the time spent training.
+    """
+
+    path: Path
+    start_time: float  # when the training began, less all pauses, in seconds since 1970
+
+    @classmethod
+    def open(cls, directory: Path, metrics: Path, start_time: float) -> "EventLog":
+        """Replace the run's event files by one with all records so far."""
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        # A running TensorBoard continues with the file whose name sorts last.
+        log = cls(directory / f"{_PREFIX}{int(start_time):010d}", start_time)
+        directory.mkdir(exist_ok=True)
+        for older in directory.iterdir():
+            if _EVENT_FILE_NAME.fullmatch(older.name):
+                with suppress(PermissionError):  # on Windows, TensorBoard has it open
+                    older.unlink()
+        log.path.touch(exist_ok=False)  # never write through a link
+        # The first event names the format.
+        version = Event(wall_time=start_time, file_version="brain.Event:2")
+        log._write([version, *map(log._to_event, read_records(metrics))])
+        return log
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Write one record; see ``append_to_log``."""
+        self._write([self._to_event(record)])
+
+    def _write(self, events: "Iterable[Event | None]") -> None:
+        # Takes a quarter of a second to import.
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        data = io.BytesIO()
+        framed = RecordWriter(data)
+        for event in events:
+            if event is not None:
+                framed.write(event.SerializeToString())
+        append_to_log(self.path, data.getvalue())
+
+    def _to_event(self, record: Mapping[str, Any]) -> "Event | None":
+        """Convert a record; return None if it has nothing to plot."""
+        if record.get("kind") == SESSION_KIND:
+            return None
+        from tensorboard.compat.proto import event_pb2, summary_pb2, tensor_pb2, types_pb2
+
+        try:
+            values = [
+                summary_pb2.Summary.Value(tag=f"{record['kind']}/{key}", simple_value=value)
+                for key, value in record.items()
+                if key not in _NO_CURVES and value is not None
+            ]
+            if samples := record.get("samples"):
+                text = _format_samples(samples).encode("utf-8", "replace")
+                plugin = summary_pb2.SummaryMetadata.PluginData(plugin_name="text")
+                values.append(
+                    summary_pb2.Summary.Value(
+                        tag="validation/samples",
+                        metadata=summary_pb2.SummaryMetadata(plugin_data=plugin),
+                        tensor=tensor_pb2.TensorProto(dtype=types_pb2.DT_STRING, string_val=[text]),
+                    )
+                )
+            return event_pb2.Event(
+                wall_time=self.start_time + record["seconds"],
+                step=record["step"],
+                summary=summary_pb2.Summary(value=values),
+            )
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return None
+
+
+def _format_samples(samples: Iterable[Mapping[str, str]]) -> str:
+    """Return samples as TensorBoard, which renders Markdown, shows them as they are.
+
+    Each line is part of an indented block of code, which nothing in a line can end.
+    """
+    return "\n    \n".join(
+        "\n".join(
+            f"    {label}  {make_visible(' '.join(sample[label].split()))}"
+            for label in ("source", "reference", "translation")
+        )
+        for sample in samples
+    )

@@ -1,0 +1,262 @@
+"""What a training will take: time and memory, by a few trial steps."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import psutil
+import torch
+
+from transformer_cli.base.errors import (
+    CorpusError,
+    TrainingError,
+    duration,
+    is_out_of_memory,
+    size,
+)
+from transformer_cli.config.schema import Config
+from transformer_cli.data.batches import Batch, EpochSample
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.token_arrays import encode_text
+from transformer_cli.evaluation.scores import score
+from transformer_cli.evaluation.scoring import Validator, find_measurable_pairs, mean_loss
+from transformer_cli.inference.engine import SearchOptions
+from transformer_cli.inference.translator import ignore, never
+from transformer_cli.model.device import empty_cache, synchronize
+from transformer_cli.model.transformer import Transformer
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from transformer_cli.training.memory import FLOAT, count_numbers, memory_of, processes_sharing
+from transformer_cli.training.summary import PlannedTraining, Preview, Row
+from transformer_cli.training.trainer import Trainer
+
+PROBED = 5  # maximum number of trial batches
+WORTHWHILE = 20 * PROBED  # with fewer batches than this, a forecast takes about as long as training
+# Time after which no further batch is tried.
+_ENOUGH_SECONDS = 8.0
+_MEASURED = 64  # pairs by which the time of an evaluation is estimated
+_LONG = 3600  # seconds of a training that one may want to shorten
+# The machine is loaded if a thread's share of CPU time is below this; else it is over 0.85.
+_LOADED = 0.75
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Expected cost of the steps that are left."""
+
+    seconds: float  # at the present load, with validations, without checkpoints
+    idle_seconds: float
+    """The same on an idle machine; equals ``seconds`` if the machine is idle now."""
+    memory: int  # bytes: peak of the tensors on a GPU, else of the process
+
+
+def forecast(
+    trainer: Trainer, sample: EpochSample, time_validation: Callable[[], float] = lambda: 0.0
+) -> Forecast | None:
+    """Forecast from a few trial batches, the largest first, on a copy of the trainer.
+
+    ``time_validation`` returns the seconds that a validation takes.
+    Neither the trainer nor the random state changes. Each rank tries by itself, so communication is
+    not in the forecast. None: a batch does not fit into memory or its gradient is not finite.
+    """
+    on_gpu = trainer.device.type == "cuda"
+    with torch.random.fork_rng(devices=[trainer.device] if on_gpu else []):
+        try:
+            return _forecast(trainer, sample, time_validation)
+        except TrainingError:
+            return None
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return None
+        finally:
+            empty_cache()
+
+
+def _forecast(
+    trainer: Trainer, sample: EpochSample, time_validation: Callable[[], float]
+) -> Forecast:
+    began = time.monotonic()
+    allocated = 0
+    if trainer.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(trainer.device)
+        allocated = torch.cuda.memory_allocated(trainer.device)
+    trial = trainer.copy_for_trial()
+    largest = next(sample.batches)
+    # The first step allocates what later ones reuse, such as Adam's moments.
+    _time_step(trial, largest.select(slice(1)))
+    measured = [(largest.src.numel() + largest.tgt_in.numel(), _time_step(trial, largest))]
+    memory = _peak_memory(trainer.device) - allocated
+    # A step on one pair takes the time that does not depend on the batch size.
+    one_pair = largest.select(slice(1))
+    overhead = _time_step(trial, one_pair).wall
+    accumulate = trainer.config.accumulate
+    overhead_per_step = overhead
+    if accumulate > 1:
+        overhead_per_step = _time_step(trial, *[one_pair] * accumulate).wall
+    typical: list[tuple[int, _StepTimes]] = []
+    while time.monotonic() - began < _ENOUGH_SECONDS:
+        started = time.monotonic()
+        batch = next(sample.batches, None)
+        if batch is None:
+            break
+        made = time.monotonic() - started
+        step = _time_step(trial, batch)
+        padded = batch.src.numel() + batch.tgt_in.numel()
+        typical.append((padded, _StepTimes(made + step.wall, made + step.cpu)))
+    measured = typical or measured
+    tokens = sum(padded for padded, _ in measured)
+    seconds = sum(times.wall for _, times in measured)
+    per_token = max(0.0, seconds - len(measured) * overhead) / tokens
+    tokens_per_step = sum(sample.padded_tokens) / (trainer.ranks.size * trainer.steps_per_epoch)
+    steps_left = trainer.total_steps - trainer.step
+    at_this_load = steps_left * (overhead_per_step + tokens_per_step * per_token)
+    at_this_load += count_validations(trainer) * time_validation()
+    cpu_share = sum(times.cpu for _, times in measured) / seconds
+    alone = at_this_load * (cpu_share if cpu_share < _LOADED else 1.0)
+    return Forecast(at_this_load, alone, memory)
+
+
+def count_validations(trainer: Trainer) -> int:
+    """Return how many validations are left, unless patience ends the training."""
+    every = trainer.config.validate_every or trainer.steps_per_epoch
+    return -(-trainer.total_steps // every) - trainer.step // every
+
+
+class _StepTimes(NamedTuple):
+    """Seconds of a step: wall time, and CPU time of this thread."""
+
+    wall: float
+    cpu: float
+
+
+def _time_step(trial: Trainer, *batches: Batch) -> _StepTimes:
+    started, computed = time.monotonic(), time.thread_time()
+    trial.try_step([*batches])
+    on_gpu = trial.device.type != "cpu"
+    synchronize(trial.device)
+    wall = time.monotonic() - started
+    return _StepTimes(wall, wall if on_gpu else time.thread_time() - computed)
+
+
+def _peak_memory(device: torch.device) -> int:
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    if sys.platform == "win32":
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def trial_fits(trainer: Trainer, config: Config) -> bool:
+    """Return whether a forecast's copy of the trainer fits into memory beside it."""
+    numbers = count_numbers(trainer.model, config)
+    held = numbers.weights + (numbers.state if trainer.step else 0)
+    sharing = processes_sharing(trainer.device, trainer.ranks)
+    return sharing * FLOAT * (held + sum(numbers)) <= memory_of(trainer.device)
+
+
+def checkpoint_bytes(config: Config, model: Transformer) -> int:
+    """Return the bytes of the checkpoints that a run keeps: the newest ones, and the best."""
+    numbers = count_numbers(model, config)
+    return (config.training.keep_last + 1) * FLOAT * (numbers.weights + numbers.state)
+
+
+class ForecastPreview(Preview):
+    """The forecast, in the summary before a training and in ``--dry-run --json``."""
+
+    def rows(self, planned: PlannedTraining) -> Iterator[Row]:
+        """Yield the forecast of the steps that are left.
+
+        There is none of a complete training, which may have ended before its last step; and unless
+        the training is only previewed, none if training takes hardly longer.
+        """
+        trainer, config = planned.trainer, planned.config
+        batches_left = (trainer.total_steps - trainer.step) * config.training.accumulate
+        if planned.is_complete or batches_left < (1 if planned.is_dry else WORTHWHILE):
+            return
+        if not trial_fits(trainer, config):
+            yield "forecast", "none: trial steps take a copy of the model, which does not fit"
+            return
+        sample = trainer.epochs.sample(PROBED)
+        expected = forecast(trainer, sample, lambda: time_validation(_validator(planned)))
+        if expected is not None:
+            yield "forecast", describe_forecast(expected)
+
+    def facts(self, planned: PlannedTraining) -> Mapping[str, Any]:
+        """Return the seconds and bytes of the steps that are left.
+
+        Seconds and bytes of memory are None if a step does not fit into memory.
+        """
+        start = time.process_time()  # what an idle machine takes to load torch and the data
+        trainer, config = planned.trainer, planned.config
+        validator = _validator(planned)
+        expected = None
+        if trainer.step < trainer.total_steps and trial_fits(trainer, config):
+            sample = trainer.epochs.sample(PROBED)
+            expected = forecast(trainer, sample, lambda: time_validation(validator))
+        return {
+            "start_seconds": start,
+            "pair_seconds": time_pair(validator, config.decoding.beam_size, thorough=True),
+            "seconds": None if expected is None else expected.idle_seconds,
+            "memory": None if expected is None else expected.memory,
+            "disk": checkpoint_bytes(config, trainer.model),
+        }
+
+
+def _validator(planned: PlannedTraining) -> Validator:
+    assert isinstance(planned.validator, Validator)
+    return planned.validator
+
+
+def describe_forecast(expected: Forecast) -> str:
+    """Return a forecast in words."""
+    seconds = duration(expected.seconds)
+    if expected.idle_seconds < expected.seconds:
+        seconds = (
+            f"{duration(expected.idle_seconds)} on an idle machine, {seconds} at the present load"
+        )
+    is_long = expected.seconds > _LONG
+    return (
+        f"about {seconds} with validations, and at least {size(expected.memory)} of "
+        f"memory{'; fewer training.epochs or training.max_steps shorten it' * is_long}"
+    )
+
+
+def time_validation(validator: Validator) -> float:
+    """Return the seconds that a validation takes."""
+    return time_pair(validator) * len(validator.pairs) / validator.trainer.ranks.size
+
+
+def time_pair(validator: Validator, beam_size: int = 1, thorough: bool = False) -> float:
+    """Return the seconds that evaluating a pair takes, by some pairs of the validation split.
+
+    Their references are forced on the search: a model that is not trained yet would write much
+    longer translations than it will.
+    """
+    pairs = validator.pairs
+    count = min(len(pairs), _MEASURED)
+    places = [number * len(pairs) // count for number in range(count)]
+    src, tgt = ([side[place] for place in places] for side in (pairs.src, pairs.tgt))
+    translator = validator.translator.with_search(beam_size=beam_size)
+    encoded = encode_text(ParallelText(src, tgt), translator.tokenizers, lambda lines, _: lines)
+    try:
+        short = find_measurable_pairs(translator, encoded)
+    except CorpusError:  # by chance, as other pairs are short enough
+        return 0.0
+    encoded = encoded.take(short)
+    sources = [[*encoded.src[place].tolist(), EOS_ID] for place in range(len(short))]
+    references = [encoded.tgt[place].tolist() for place in range(len(short))]
+    limits = [len(ids) + 1 for ids in references]
+    options = SearchOptions(BOS_ID, EOS_ID, (PAD_ID, BOS_ID), beam_size)
+    validator.trainer.eval_model.eval()
+    started = time.monotonic()
+    engine, batch_tokens = translator.engine, translator.decoding.batch_tokens
+    engine.search(sources, references, limits, options, batch_tokens, ignore, never)
+    mean_loss(engine.searched, encoded, translator.config.training.batch_tokens, engine.precision)
+    # Shifted, as those of one text that are the same are scored faster.
+    score([*tgt[1:], tgt[0]], tgt, thorough, validator.metrics)
+    return (time.monotonic() - started) / len(short)

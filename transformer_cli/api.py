@@ -51,7 +51,7 @@ class Translator:
         self._engine = choose_engine(run, options)
         self._scoring_engine = choose_engine(run, options, prefers_torch=True)
         self._config = load_settings(run)
-        if not (run.is_hub_model or run.is_for_ctranslate2):
+        if not (run.exported or run.is_for_ctranslate2):
             # One for both engines, whatever training makes the best one meanwhile.
             checkpoint = str(find_checkpoint(run.checkpoints, checkpoint).absolute())
         self._run, self._checkpoint, self._options = run, checkpoint, options

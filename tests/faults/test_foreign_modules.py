@@ -113,7 +113,7 @@ def run_a_stage() -> None:
 
 
 def find_gpus() -> None:
-    from transformer_cli.extensions.experiments.command_sweep import list_gpus
+    from transformer_cli.extensions.experiments.job_commands import list_gpus
 
     assert list_gpus() == []
 

@@ -20,17 +20,17 @@ from safetensors.torch import load_file, save_file
 from faults.test_hostile import make_sums_match, write_content
 from transformer_cli.api import Translator
 from transformer_cli.base.artifact import FileRecord, Record, record_files, write_record
-from transformer_cli.base.errors import CheckpointError, ConfigError, RunError, UsageError
+from transformer_cli.base.errors import CheckpointError, ConfigError, UsageError
 from transformer_cli.base.files import cache_directory, sha256
 from transformer_cli.extensions.checks.seen_pairs import _find_origins
-from transformer_cli.extensions.experiments.groups import read_sweep_plan
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import read_records
 from transformer_cli.text import model_check
 
-pytestmark = pytest.mark.posix
 SECONDS, BYTES = 300, 16 * 2**30
+
+
 """The most that a command may take here; each takes a small part."""
 
 
@@ -50,9 +50,6 @@ def change_weights(run_directory: Path, value: float) -> None:
         weights[name].view(-1)[0] = value
         save_file(weights, path)
     make_sums_match(run_directory)
-
-
-# --- conversions ----------------------------------------------------------------------------------
 
 
 def conversion_of(path: Path, factor: float, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -148,9 +145,6 @@ def verified_names(directory: Path) -> list[str]:
     return list(json.loads((directory / "sums.json").read_bytes())["content"]["files"])
 
 
-# --- weights --------------------------------------------------------------------------------------
-
-
 @pytest.mark.long_cases
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_weights_that_are_no_numbers_are_refused(
@@ -186,9 +180,6 @@ def test_finite_weights_whose_sum_is_not_are_weights(own_run: Path) -> None:
     save_file(weights, path / "model.safetensors")
     make_sums_match(own_run)
     assert torch.equal(Checkpoint.open(path).load_weights()[name], weights[name])
-
-
-# --- numbers of a configuration -------------------------------------------------------------------
 
 
 @pytest.mark.long_cases
@@ -252,48 +243,6 @@ def test_keys_without_number_are_refused_soon(form: str, own_run: Path) -> None:
     more = "".join(keys) if form == "keys" else f"more: [{'1, ' * 300_000}]\n"
     settings.write_text(settings.read_text() + more)
     assert_refused(limited("translate", own_run), 2, "more than 20,000 keys and values")
-
-
-# --- records --------------------------------------------------------------------------------------
-
-PLAN: dict[str, Any] = {
-    "points": ["base"],
-    "seeds": [1],
-    "reference": "base",
-    "metric": "bleu",
-    "evaluate": [],
-}
-
-
-@pytest.mark.long_cases
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"metric": "comet"}, "damaged, metric: Input should be 'bleu'"),
-        ({"metric": None}, "damaged, metric"),
-        ({"points": "base"}, "damaged, points"),
-        ({"points": ["../../elsewhere"]}, "damaged, points.0"),
-        ({"seeds": ["1"]}, "damaged, seeds.0"),
-        ({"seeds": 1}, "damaged, seeds"),
-        ({"reference": []}, "damaged, reference"),
-        ({"evaluate": {}}, "damaged, evaluate"),
-    ],
-)
-def test_a_sweeps_plan_is_as_it_has_to_be(
-    change: dict[str, Any], said: str, own_run: Path, tmp_path: Path
-) -> None:
-    sweep = tmp_path / "sweep"
-    shutil.copytree(own_run, sweep / "runs" / "base" / "seed-1")
-    (sweep / "sweep.json").write_text('{"program": "transformer-cli sweep", "format": 1}')
-    (sweep / "plan.json").write_text(json.dumps({**PLAN, **change}))
-    assert_refused(limited("report", sweep), 1, f"{sweep / 'plan.json'}: {said}")
-
-
-@pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, "1" * 5000, "\x00", "{}"])
-def test_a_plan_that_is_no_plan(text: str, tmp_path: Path) -> None:
-    (tmp_path / "plan.json").write_text(text)
-    with pytest.raises(RunError, match=r"plan\.json: damaged"):
-        read_sweep_plan(tmp_path)
 
 
 def test_records_of_other_types_are_left_out(tmp_path: Path) -> None:

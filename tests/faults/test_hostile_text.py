@@ -1,7 +1,6 @@
 """Text from strangers: it steers no terminal, and none of it takes for ever."""
 
 import codecs
-import json
 import signal
 import string
 import textwrap
@@ -13,7 +12,6 @@ import sentencex
 from cli.conftest import Training
 from cli.process import assert_refused, run
 from extensions.documents.fakes import filled
-from extensions.report.test_groups_page import compare, make_groups
 
 from transformer_cli.base.encodings import ENCODINGS
 from transformer_cli.base.errors import TransformerCliError, make_visible, shorten_middle
@@ -21,14 +19,13 @@ from transformer_cli.cli.display import log, print_error, say, warn
 from transformer_cli.extensions.corpora.opening import open_source
 from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.documents.sentences import cut_sentences
-from transformer_cli.extensions.report.groups_page import (
-    EvaluatedSplit,
-    describe_groups,
-    render_groups,
-)
 
 STEERING = "a\x1b]0;owned\x07\x9b2J\u202etxt.exe\u2066\u200f\u061cb"
+
+
 SHOWN = r"a\x1b]0;owned\x07\x9b2J\u202etxt.exe\u2066\u200f\u061cb"
+
+
 HIDDEN = set("\x00\x07\x08\x1b\x7f\x9b\u2028\u202a\u202e\u2066\u2069\u200e\u200f\u061c\udcff")
 
 
@@ -85,33 +82,6 @@ def test_a_runs_name_does_not_steer_the_terminal(tmp_path: Path) -> None:
     assert not HIDDEN & set(refused.err)
 
 
-def test_a_page_shows_what_would_steer_it(tmp_path: Path) -> None:
-    groups = make_groups(tmp_path, {"reference": [[1.0]], STEERING: [[2.0]]})
-    sentence = "\u202eشرطة\u202c \x1b[2J"
-    split = EvaluatedSplit(
-        STEERING,
-        src=[sentence],
-        references=["one \u202etwo"],
-        groups=["reference", STEERING],
-        translations=[[["one two"]], [[f"one {STEERING}"]]],
-        comparisons={"bleu": compare("nrefs:1", [[30.0], [33.0]])},
-    )
-    page = render_groups(describe_groups(STEERING, groups, {}, "bleu", [split], {}), "")
-    assert SHOWN in page
-    assert "\x1b" not in page
-    assert "\x07" not in page
-    # In paragraphs of their own only, which end what bidi controls begin.
-    bidi = [line for line in page.splitlines() if HIDDEN & set(line)]
-    assert bidi
-    assert all(line.strip().startswith("<td") and 'dir="auto"' in line for line in bidi)
-    assert "\\u202eشرطة" not in page
-    (data,) = (line for line in page.splitlines() if 'id="data"' in line)
-    shown = json.loads(data.partition(">")[2].rpartition("</script>")[0])
-    assert not HIDDEN & set(json.dumps(shown, ensure_ascii=False))
-
-
-# --- encodings ------------------------------------------------------------------------------------
-
 DECLARING = {
     "x.html": '<meta charset="{}"><p>{}</p>\n',
     "x.xlf": '<?xml version="1.0" encoding="{}"?><xliff version="1.2"><file source-language="en" '
@@ -155,9 +125,6 @@ def test_known_encodings_read_ascii_as_ascii(encoding: str, tmp_path: Path) -> N
         filled(path, frame.format(encoding, "a dog"))
         if name == "x.po":
             assert list(open_source(SourceConfig(po=path), "en", "de").pairs()) == [("a dog", "c")]
-
-
-# --- time -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["Hund " + "« " * 20_000, "犬。" * 10_000, "a" * 30_000])

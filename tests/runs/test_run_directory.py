@@ -1,11 +1,14 @@
 """When a run directory may be written to, and what is kept of an earlier run."""
 
+import sys
 from contextlib import nullcontext
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, RunError, UsageError
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
@@ -92,12 +95,10 @@ def test_what_is_no_run_has_no_settings(tmp_path: Path) -> None:
             "mine/checkpoints/step-9",
             "there is nothing of that name; make one with: transformer-cli train CONFIG",
         ),
-        ("mine.argosmodel", "it is exported for Argos Translate; name the run that it was made of"),
     ],
 )
 def test_what_is_near_a_run_leads_to_it(trained: RunDirectory, name: str, advice: str) -> None:
     path = trained.path.parent / name
-    (trained.path.parent / "mine.argosmodel").touch()
     with pytest.raises(RunError) as error:
         RunDirectory(path).load_config()
     advice = advice.format(runs=trained.path.parent, path=path)
@@ -378,3 +379,64 @@ def test_the_sum_of_a_file_may_be_added(run: RunDirectory, begun: bool) -> None:
     for other in (url, {**url, "sha256": "1" * 64}):
         with pytest.raises(ConfigError) if begun else nullcontext():
             check_resumable(run, of_sources(other))
+
+
+class Archived:
+    """A model that an extension has exported."""
+
+    def __init__(self, path: Path) -> None:
+        self.record = path / "archive.txt"
+
+    def load_config(self) -> Config:
+        """Return settings that no run here has."""
+        return settings(seed=77)
+
+
+@pytest.fixture
+def extended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install an extension with directories of its own."""
+    manifest, module = ModuleType("archives.manifest"), ModuleType("archives.model")
+    vars(module).update(Archived=Archived)
+    manifest.provides = {  # type: ignore[attr-defined]
+        "exported model": {"archive": {"mark": "archive.txt", "load": "model:Archived"}},
+        "export format": {"zip": {"reader": "Unzip", "suffix": ".zipped"}},
+        "run collection": {"farm": {"mark": "farm.json", "runs": "plots/*/*", "shared": "seed"}},
+    }
+    monkeypatch.setitem(sys.modules, "archives", ModuleType("archives"))
+    monkeypatch.setitem(sys.modules, "archives.model", module)
+    monkeypatch.setattr(registry, "_shipped", lambda: {"archives": manifest})
+
+
+@pytest.mark.usefixtures("extended")
+def test_an_exported_model_has_settings_and_no_checkpoints(run: RunDirectory) -> None:
+    assert run.exported is None
+    model = RunDirectory(run.path.parent / "model")
+    model.path.mkdir()
+    (model.path / "archive.txt").touch()
+    assert model.load_config().seed == 77
+    with pytest.raises(RunError, match="is an exported model, which has no checkpoints"):
+        model.check_not_exported()
+    # A run stays one, whatever else lies in it.
+    (run.path / "archive.txt").touch()
+    assert run.exported is None
+
+
+@pytest.mark.usefixtures("extended")
+def test_an_exported_file_is_named_after_its_reader(tmp_path: Path) -> None:
+    (tmp_path / "model.zipped").touch()
+    with pytest.raises(RunError, match="it is exported for Unzip; name the run that it was made"):
+        RunDirectory(tmp_path / "model.zipped").load_config()
+
+
+@pytest.mark.usefixtures("extended")
+def test_the_runs_of_a_collection_are_found_without_what_they_share(tmp_path: Path) -> None:
+    farm = tmp_path / "farm"
+    for run in ("plots/a/1", "plots/a/2", "seed/1"):
+        (farm / run).mkdir(parents=True)
+        (farm / run / "config.yaml").touch()
+    (farm / "farm.json").touch()
+    for path in (farm, tmp_path):
+        with pytest.raises(RunError) as error:
+            RunDirectory(path).load_config()
+        found = f"but it holds runs: {farm}/plots/a/1, {farm}/plots/a/2; name one of them"
+        assert str(error.value).endswith(found)

@@ -37,7 +37,7 @@ def average(
         raise UsageError("average: a run is named twice; name each once")
     directories = [directory.RunDirectory(run) for run in runs]
     directories[0].load_config()
-    directories[0].check_not_hub_model()
+    directories[0].check_not_exported()
     with directory.lock_run(directories[0]):
         path, averaged = trained_model.average_runs(directories, last)
     for run in directories:

@@ -60,7 +60,7 @@ def show(
     if config.is_dir():
         run = directory.RunDirectory(config)
         run.load_config()  # or it is no run
-        run.check_not_hub_model()
+        run.check_not_exported()
         file, earlier = run.config, origins.load_origins(run.origins)
         if not earlier:
             log(f"{run.path}: where its settings come from is not known (no {run.origins.name})")

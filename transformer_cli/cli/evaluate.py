@@ -145,7 +145,7 @@ def _evaluate(
     metrics = best_checkpoint.metrics_of_runs(run.load_config(), [run], log)
     opened = trained_model.open_checkpoint(run, given.checkpoint)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
-    weights = given.checkpoint if run.is_hub_model or given.ensemble else str(opened.path)
+    weights = given.checkpoint if run.exported or given.ensemble else str(opened.path)
     others = [directories.RunDirectory(other) for other in given.ensemble or ()]
     compute = loading.ComputeOptions(
         "auto", given.device, given.precision, given.threads, given.beam_size

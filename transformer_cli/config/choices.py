@@ -8,7 +8,6 @@ DecodingErrors = Literal["strict", "replace"]
 # Of a model that only translates.
 SearchPrecisionName = Literal["auto", "float32", "bfloat16", "int8"]
 EngineName = Literal["auto", "torch", "ctranslate2"]
-ExportFormat = Literal["ctranslate2", "onnx", "transformers", "argos", "hub"]
 Quantization = Literal[
     "float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_bfloat16"
 ]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from filelock import lock_descriptor
 
@@ -35,14 +35,12 @@ from transformer_cli.config.data_schema import SPLIT_NAME
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.config.yaml import is_resolved, load_config
-from transformer_cli.extensions.exchange import hub_model
+
+if TYPE_CHECKING:
+    from transformer_cli.runs.checkpoint import Checkpoint
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
 CORPUS, REPORT = "corpus.json", "report.html"
-GROWTH_CONFIG, GROWTH_RECORD, REPLAY = "growth.yaml", "growth.json", "replay"
-"""Of a run that was grown; see extensions/experiments/growing.py."""
-SWEEP_MARK, SWEEP_PLAN, SWEEP_RUNS = "sweep.json", "plan.json", "runs"
-"""In the directory of a sweep."""
 
 # Data that can be made again, by directory, with the names of its files: nothing else is deleted.
 _DATA = {
@@ -52,17 +50,9 @@ _DATA = {
 }
 ALL = (
     *(MARK, LOCK, CONFIG, CORPUS, "origins.json", "metrics.jsonl"),
-    *(
-        REPORT,
-        *_DATA,
-        CHECKPOINTS,
-        GROWTH_CONFIG,
-        GROWTH_RECORD,
-        REPLAY,
-        *registry.entries("run file"),
-    ),
+    *(REPORT, *_DATA, CHECKPOINTS, *registry.entries("run file")),
 )
-"""Everything that is written."""
+"""Everything that is written; extensions add names of theirs."""
 WRITTEN_WHOLE = {
     CHECKPOINTS: ("step-*", "average", "trial"),
     "encoded": ("store.json",),
@@ -97,32 +87,37 @@ class RunDirectory:
         self.report = self.path / REPORT
 
     @property
-    def is_hub_model(self) -> bool:
-        """True if this is an exported Hugging Face Hub model; see hub_model.py."""
-        return not self.config.is_file() and (self.path / hub_model.CONFIG).is_file()
+    def exported(self) -> "ExportedModel | None":
+        """The exported model that lies here; None: this is a run, or neither."""
+        if self.config.is_file():
+            return None
+        for entry in registry.entries("exported model").values():
+            if (self.path / entry.facts["mark"]).is_file():
+                return entry.load()(self.path)  # type: ignore[no-any-return]
+        return None
 
     @property
     def is_for_ctranslate2(self) -> bool:
         """True if this is a model exported for CTranslate2."""
         return (self.path / "model.bin").is_file()
 
-    def check_not_hub_model(self) -> None:
-        """Raise a ``RunError`` if this is an exported Hub model, which has no checkpoints."""
-        if self.is_hub_model:
+    def check_not_exported(self) -> None:
+        """Raise a ``RunError`` if this is an exported model, which has no checkpoints."""
+        if self.exported:
             raise RunError(
                 f"{self.path}: is an exported model, which has no checkpoints and is not trained "
                 "on; name a run, or begin one from this model with init"
             )
 
     def load_config(self) -> Config:
-        """Return the settings of the run or the Hub model; raise ``RunError`` if it is neither."""
+        """Return the settings of the run or exported model; raise ``RunError`` if it is neither."""
         if self.is_for_ctranslate2:
             raise RunError(
                 f"{self.path}: is exported for CTranslate2, and only translate can use it, with "
                 "--engine ctranslate2; name the run that it was made of"
             )
-        if self.is_hub_model:
-            return hub_model.read_hub_config(self.path)[1]
+        if exported := self.exported:
+            return exported.load_config()
         if not self.config.is_file():
             raise MissingRunError(f"{self.path}: not a run directory, {self._why_no_run()}")
         for name in _read_needed(self.path):
@@ -138,12 +133,13 @@ class RunDirectory:
             for run in path.parents[:2]:
                 if (run / MARK).is_file() and (run / CONFIG).is_file():
                     return f"it lies in a run; name that: {run}"
-        if path.suffix == ".argosmodel" and path.is_file():
-            return "it is exported for Argos Translate; name the run that it was made of"
+        for entry in registry.entries("export format").values():
+            if path.is_file() and path.suffix == entry.facts.get("suffix"):
+                reader = entry.facts["reader"]
+                return f"it is exported for {reader}; name the run that it was made of"
         place = path if path.is_dir() else parent
         if path.is_dir():
-            # A sweep's runs are at runs/POINT/seed-N, and the text that they share in its data.
-            for pattern in ("*", "*/*", f"{SWEEP_RUNS}/*/*", f"*/{SWEEP_RUNS}/*/*"):
+            for pattern in ("*", "*/*", *_patterns_of_collections()):
                 found = sorted(_find_runs(path, pattern))
                 if found:
                     named = ", ".join(map(str, found[:_MOST_NAMED]))
@@ -157,7 +153,7 @@ class RunDirectory:
 
     def check_is_run_or_empty(self) -> None:
         """Check that the directory holds a run or nothing."""
-        self.check_not_hub_model()
+        self.check_not_exported()
         # A stranger's links could make us change any file. ``report`` takes no lock, and replaces
         # its page whatever it is.
         check_no_links(self.path, set(ALL) - {REPORT})
@@ -188,11 +184,34 @@ class RunDirectory:
             remove_directory(directory)
 
 
+class ExportedModel(Protocol):
+    """A directory that is no run, but holds the weights and settings of one."""
+
+    record: Path
+    """The file that has the SHA-256 of the weights."""
+
+    def load_config(self) -> Config:
+        """Return the settings of the run that was exported."""
+
+    def open_weights(self) -> "Checkpoint":
+        """Return the weights as a checkpoint; check that they belong to the tokenizer here."""
+
+
+def _patterns_of_collections() -> Iterator[str]:
+    """Yield where runs lie in the directories that extensions fill with runs, and around those."""
+    for entry in registry.entries("run collection").values():
+        yield from (entry.facts["runs"], f"*/{entry.facts['runs']}")
+
+
 def _find_runs(directory: Path, pattern: str) -> Iterator[Path]:
-    """Yield runs whose paths in a directory match a pattern, but for the shared data of sweeps."""
+    """Yield runs whose paths in a directory match a pattern, without what they share."""
+    collections = [entry.facts for entry in registry.entries("run collection").values()]
     for config in islice(directory.glob(f"{pattern}/{CONFIG}"), _MAX_RUNS):
         run = config.parent
-        if not (run.parent.name == "data" and (run.parents[1] / SWEEP_MARK).is_file()):
+        if not any(
+            run.parent.name == facts["shared"] and (run.parents[1] / facts["mark"]).is_file()
+            for facts in collections
+        ):
             yield run
 
 

@@ -10,10 +10,8 @@ from transformer_cli.base.files import sha256
 from transformer_cli.config.differences import Difference, differences
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
-from transformer_cli.extensions.exchange import hub_model
 from transformer_cli.runs.checkpoint import (
     MANIFEST,
-    MODEL,
     Checkpoint,
     find_checkpoint,
     list_checkpoints,
@@ -55,19 +53,19 @@ class TrainedModel:
 
 
 def load_trained_model(run: RunDirectory, checkpoint: str) -> TrainedModel:
-    """Load a checkpoint of a trained run, as ``find_checkpoint`` names it, or a Hub model."""
+    """Load a checkpoint of a run, as ``find_checkpoint`` names it, or an exported model."""
     return load_weights_of(open_trained_model(run, checkpoint))
 
 
 def open_trained_model(run: RunDirectory, checkpoint: str) -> OpenedModel:
     """Open what ``load_trained_model`` loads, without torch."""
     config = run.load_config()
-    has_model = run.is_hub_model or list_checkpoints(run.checkpoints)
+    has_model = run.exported or list_checkpoints(run.checkpoints)
     if not run.tokenizer.is_dir() and not has_model:
         raise RunError(f"{run.path}: not trained yet; train first: transformer-cli train CONFIG")
     tokenizers = load_tokenizers(run.tokenizer)
     opened = open_checkpoint(run, checkpoint)
-    recorded_in = opened.path / (hub_model.CONFIG if run.is_hub_model else MANIFEST)
+    recorded_in = run.exported.record if run.exported else opened.path / MANIFEST
     return OpenedModel(config, tokenizers, opened, sha256(recorded_in), fingerprint(run.tokenizer))
 
 
@@ -95,8 +93,9 @@ def load_weights_of(opened: OpenedModel) -> TrainedModel:
 
 
 def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
-    """Open a checkpoint of a run, or the weights of a Hub model; see ``load_trained_model``."""
-    if not run.is_hub_model:
+    """Open a checkpoint of a run, or an exported model's weights; see ``load_trained_model``."""
+    exported = run.exported
+    if exported is None:
         path = find_checkpoint(run.checkpoints, which)
         return Checkpoint.open(path, fingerprint(run.tokenizer))
     if which != "best":
@@ -104,13 +103,7 @@ def open_checkpoint(run: RunDirectory, which: str) -> Checkpoint:
             f"`checkpoint` {which}: {run.path} is an exported model, which has its weights only; "
             "leave the option out"
         )
-    config, _ = hub_model.read_hub_config(run.path)
-    if fingerprint(run.tokenizer) != config.sha256.tokenizer:
-        raise CheckpointError(
-            f"{run.tokenizer}: not the tokenizer that {hub_model.CONFIG} records; "
-            "get the model again"
-        )
-    return Checkpoint(run.path, {MODEL: config.sha256.weights}, "get the model again")
+    return exported.open_weights()
 
 
 def model_differences(old: Config, new: Config) -> list[Difference]:
@@ -231,7 +224,7 @@ def list_stops(run: RunDirectory) -> list[Path]:
 
 def _newest_checkpoints(run: RunDirectory, last: int | None) -> list[Path]:
     stops = list_stops(run)
-    run.check_not_hub_model()
+    run.check_not_exported()
     find_checkpoint(run.checkpoints, "last")  # or there is none
     paths = [path for path in list_checkpoints(run.checkpoints) if path not in stops]
     if not paths:

@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.extensions.exchange.form import SourceFiles, read_form
+from transformer_cli.extensions.exchange.form import ModelFiles, read_form
 from transformer_cli.extensions.exchange.run_writer import write_run
 from transformer_cli.extensions.exchange.weights import to_transformers
 from transformer_cli.model.transformer import Transformer, sinusoids, weights_of
@@ -121,7 +121,7 @@ def write_model(directory: Path) -> None:
 
 def import_directory(directory: Path, run: Path) -> RunDirectory:
     """Import ``directory`` as the command does."""
-    files = SourceFiles(directory)
+    files = ModelFiles(directory)
     form = read_form(files)
     write_run(files, form, ("de", "en"), directory.as_posix(), None, run, lambda message: None)
     return RunDirectory(run)

@@ -16,12 +16,13 @@ from safetensors.torch import load_file
 from torch.nn.utils.rnn import pad_sequence
 
 from extensions.exchange.marian_files import import_directory
+from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
-from transformer_cli.extensions.exchange.formats import check_expressible
+from transformer_cli.extensions.exchange.formats import INTERFACE, check_expressible
 from transformer_cli.extensions.exchange.to_transformers import (
     check_transformers,
     write_transformers,
@@ -287,13 +288,14 @@ def test_a_form_that_transformers_lacks_is_refused(
     what: str, tokenizers: dict[str, tuple[SentencePieceConfig, Tokenizers]]
 ) -> None:
     model, tokenizer, fragment = REFUSED[what]
+    entry = registry.entries(INTERFACE)["transformers"]
     config = Config(
         data=CopyData(kind="copy"),
         tokenizer=SentencePieceConfig(kind="sentencepiece", **tokenizer),
         model=ModelConfig(**{"tying": "all", **model}),
     )
     with pytest.raises(UsageError, match=f"--format transformers: .*{fragment}"):
-        check_expressible("transformers", config, tokenizers["joint"][1])
+        check_expressible(entry, config, tokenizers["joint"][1])
 
 
 def test_tokenizers_that_marian_cannot_be_are_refused(

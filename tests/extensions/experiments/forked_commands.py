@@ -29,7 +29,7 @@ def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> N
         hooked: what a command's arguments begin with.
         hook: called in its process first.
     """
-    from transformer_cli.extensions.experiments import command_sweep as sweep, forecast, runner
+    from transformer_cli.extensions.experiments import forecast, job_commands, runner
 
     def run_command(command: Command) -> Ended:
         is_hooked = hook is not None and " ".join(command.arguments).startswith(hooked)
@@ -43,14 +43,14 @@ def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> N
 
     for module in (runner, forecast):
         vars(module)["run_command"] = run_command
-    vars(sweep)["ThreadPoolExecutor"] = Inline
+    vars(job_commands)["ThreadPoolExecutor"] = Inline
 
 
 def do_not_wait() -> None:
     """Have a second process refused at once."""
-    from transformer_cli.extensions.experiments import command_sweep as sweep
+    from transformer_cli.extensions.experiments import job_commands
 
-    vars(sweep)["PATIENCE"] = 0.0
+    vars(job_commands)["PATIENCE"] = 0.0
 
 
 def _be_a_command(command: Command, hook: Callable[[], None] | None) -> None:

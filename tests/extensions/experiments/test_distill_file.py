@@ -15,7 +15,6 @@ from transformer_cli.extensions.corpora import preparing
 from transformer_cli.extensions.corpora.prepared import CorpusRecord
 from transformer_cli.extensions.corpora.preparing import write_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
-from transformer_cli.extensions.experiments.command_sweep import settle_precision
 from transformer_cli.extensions.experiments.distill import (
     SIDES,
     DistillDirectory,
@@ -27,6 +26,10 @@ from transformer_cli.extensions.experiments.distill import (
 )
 from transformer_cli.extensions.experiments.distill_file import load_distillation
 from transformer_cli.extensions.experiments.job import describe_training, set_aside
+from transformer_cli.extensions.experiments.job_commands import (
+    choose_training_precision,
+    record_precisions,
+)
 from transformer_cli.runs.directory import RunDirectory, write_mark
 
 CONFIG = """\
@@ -81,9 +84,10 @@ def test_the_precision_is_measured_once(directory: Path, monkeypatch: pytest.Mon
     for _ in range(2):
         out = DistillDirectory(directory / "out")
         distillation = load_distillation(path)
-        training = settle_precision(out, "cpu", "auto", None)
+        training = choose_training_precision(out, "cpu", "auto", None)
+        record_precisions(out, "auto", training)
         compute = ["--device", "cpu", "--precision"]
-        plan = DistillPlan(distillation, out, [*compute, "auto"], [*compute, str(training)])
+        plan = DistillPlan(distillation, out, [*compute, "auto"], [*compute, training])
         commands = {job.name: job.command for job in plan.jobs()}
         for name in ("train runs/de_en", "train student"):
             assert commands[name][-4:] == [*compute, "bfloat16"]

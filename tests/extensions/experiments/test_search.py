@@ -11,9 +11,13 @@ from transformer_cli.base.errors import ConfigError, RunError, UsageError
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
-from transformer_cli.extensions.experiments.command_sweep import check_precision, settle_precision
 from transformer_cli.extensions.experiments.groups import read_run_state
 from transformer_cli.extensions.experiments.job import Job
+from transformer_cli.extensions.experiments.job_commands import (
+    check_precision,
+    choose_training_precision,
+    record_precisions,
+)
 from transformer_cli.extensions.experiments.search import Search, Trial
 from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
 from transformer_cli.extensions.experiments.sweep_file import load_sweep
@@ -30,7 +34,7 @@ def _trials(directory: Path, worker: "subprocess.Popen[bytes]") -> list[Trial]:
     assert worker.returncode == 0
     plan = SweepPlan(load_sweep(directory / "sweep.yaml"), SweepDirectory(directory / "out"), ())
     assert isinstance(plan.trials, Search)
-    return plan.trials.trials
+    return plan.trials.study.trials
 
 
 def _score(dropout: object) -> float:
@@ -223,7 +227,8 @@ def test_what_is_done_stays_so_where_its_inputs_are_gone(directory: Path) -> Non
 def test_all_trainings_have_the_precision_of_the_first(directory: Path) -> None:
     out = SweepDirectory(directory / "float32")
     assert check_precision(out, "float32") == "float32"
-    assert settle_precision(out, "cpu", "float32", None) is None
+    assert choose_training_precision(out, "cpu", "float32", None) == "float32"
+    record_precisions(out, "float32", "float32")
     assert check_precision(out, "auto") == "float32"
     with pytest.raises(
         UsageError, match=r"begun with --precision float32; resume it so, or .*-dir"

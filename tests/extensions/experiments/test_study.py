@@ -16,8 +16,8 @@ import pytest
 from transformer_cli.base.errors import ConfigError, RunError
 from transformer_cli.config.setting_tree import parse
 from transformer_cli.extensions.experiments import search as study_module
-from transformer_cli.extensions.experiments.search import Prune, Sampler, Study, Trial
-from transformer_cli.extensions.experiments.sweep_file import Space, read_space
+from transformer_cli.extensions.experiments.search import Study, Trial
+from transformer_cli.extensions.experiments.sweep_file import Draws, Prune, Space, read_space
 
 pytest.importorskip("optuna")
 
@@ -29,7 +29,7 @@ def space_of(text: str = SPACE) -> Space:
 
 
 def open_study(
-    directory: Path, sampler: Sampler = "tpe", seed: int = 1, prune: Prune = "none"
+    directory: Path, sampler: Draws = "tpe", seed: int = 1, prune: Prune = "none"
 ) -> Study:
     return Study(directory, space_of(), sampler, seed, prune)
 
@@ -99,7 +99,7 @@ def test_optuna_is_imported_when_a_study_is_opened_and_needs_no_database() -> No
 
 @pytest.mark.long
 def test_tpe_finds_the_best_region_sooner_than_random_draws(tmp_path: Path) -> None:
-    def scores(sampler: Sampler, seed: int) -> list[float]:
+    def scores(sampler: Draws, seed: int) -> list[float]:
         study = open_study(tmp_path / f"{sampler}-{seed}", sampler, seed)
         return [score(values) for values in search(study, 30)]
 
@@ -112,7 +112,7 @@ def test_tpe_finds_the_best_region_sooner_than_random_draws(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("sampler", ["tpe", "random"])
 def test_a_study_that_is_opened_for_each_trial_has_the_same_points(
-    tmp_path: Path, sampler: Sampler
+    tmp_path: Path, sampler: Draws
 ) -> None:
     straight = search(open_study(tmp_path / "straight", sampler), 14)
     for limit in range(15):

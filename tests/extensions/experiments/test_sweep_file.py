@@ -114,7 +114,7 @@ def test_a_point_changes_the_base(tmp_path: Path) -> None:
         ),
         (
             "base: base.yaml\ntrials: 3\n",
-            "sweep.yaml:2: trials: is of a search, and there is none; leave it out",
+            "sweep.yaml:2: trials: belongs to a search, and there is none; leave it out",
         ),
         (
             "base: base.yaml\ngrid: {model.dropout: [0.1]}\nsearch: {model.d_ff: [1, 2]}\n",

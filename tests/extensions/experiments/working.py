@@ -9,7 +9,7 @@ from pathlib import Path
 
 from transformer_cli.extensions.cluster.cluster import read_cluster
 from transformer_cli.extensions.experiments import runner
-from transformer_cli.extensions.experiments.command_sweep import open_engine
+from transformer_cli.extensions.experiments.job_commands import open_workers
 from transformer_cli.extensions.experiments.runner import Runner
 from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
 from transformer_cli.extensions.experiments.sweep_file import load_sweep
@@ -29,8 +29,8 @@ def main() -> None:
     plan = SweepPlan(load_sweep(Path(file)), directory, (), jobs)
     stops: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stops.append(number))
-    with open_engine(directory.path, cluster, "cpu", jobs) as engine:
-        counting = Runner(plan, engine.executor, engine.lock, engine.places)
+    with open_workers(directory.path, cluster, "cpu", jobs) as workers:
+        counting = Runner(plan, workers.executor, workers.lock, workers.places)
         for event in counting.run(lambda: bool(stops)):
             if event is not None:
                 print(event.kind, event.job.name, event.message, flush=True)

@@ -5,7 +5,7 @@ from transformer_cli.extensions.report.examples import (
     Span,
     choose_sentences,
     mark_differences,
-    split_pieces,
+    split_parts,
     split_words,
 )
 
@@ -18,7 +18,7 @@ def test_words_of_many_scripts() -> None:
 
 @given(st.text())
 def test_pieces_make_up_the_text(text: str) -> None:
-    assert "".join(split_pieces(text)) == text
+    assert "".join(split_parts(text)) == text
 
 
 def test_what_differs_is_marked_on_both_sides() -> None:

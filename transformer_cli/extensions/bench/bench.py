@@ -1,7 +1,7 @@
-"""What a machine does with this program: speeds of training and of translation, in a minute.
+"""How fast this machine trains and translates, measured in a minute.
 
-The model is that of a shipped configuration, its weights and all sentences are random, and each
-speed is the median over as many calls as a few seconds allow, of matrix products the maximum.
+The model has the size of a shipped configuration, with random weights and random sentences. A speed
+is the median of as many calls as fit into a few seconds; for matrix products, it is the maximum.
 """
 
 import time
@@ -47,7 +47,7 @@ _SEARCH_TOKENS = 4096  # that a thread is given at once
 
 @dataclass(frozen=True)
 class Speed:
-    """What one measurement found; a share is of a matrix product's FLOP/s by as many threads."""
+    """The result of one measurement."""
 
     what: str
     precision: str
@@ -55,17 +55,17 @@ class Speed:
     engine: str
     tokens_per_second: float | None  # target tokens
     flops_per_second: float | None
-    share_of_peak: float | None
+    share_of_peak: float | None  # of the FLOP/s of matrix products with as many threads
 
 
 @dataclass(frozen=True)
 class Bench:
-    """What is measured: a model's shape, on a device, for so many seconds each time."""
+    """A model's shape that is measured on a device, for some seconds each time."""
 
     config: Config
     device: torch.device
     sizes: tuple[int, ...]  # rows and columns of the matrices that are multiplied
-    seconds: float = 2.5  # training has twice as long
+    seconds: float = 2.5  # training gets twice as long
 
     @classmethod
     def of_shipped_model(cls, device: torch.device) -> "Bench":
@@ -81,7 +81,7 @@ class Bench:
         return self.config.tokenizer.vocab_size
 
     def plan(self) -> list[tuple[str, str, int]]:
-        """Return what is measured, in which precision, by how many threads; peaks come first."""
+        """Return (what to measure, precision, threads); the peaks come first."""
         on_cpu = self.device.type == "cpu"
         fast = choose_precision("auto", self.device) == torch.bfloat16
         precisions = ["float32", *(["bfloat16"] if fast or (on_cpu and has_bfloat16()) else [])]
@@ -154,21 +154,19 @@ class Bench:
         return rate, rate * training_flops(config.model, self.vocab, src, tgt) / sum(tgt)
 
     def _translate(self, precision: str, threads: int) -> tuple[str, float]:
-        """Return the name of what searches, and its target tokens a second, greedily."""
+        """Return the engine's name, and its target tokens a second in greedy search."""
         count = threads * max(1, _SEARCH_TOKENS // (_LENGTH + 1))
         drawn = np.random.default_rng(1).integers(len(SPECIALS), self.vocab, (count, _LENGTH))
         sources = [[*ids, EOS_ID] for ids in drawn.tolist()]
-        # Random weights end no sentence in good time, so that each gets as many tokens as it has.
+        # A model with random weights rarely ends a sentence, so each output gets a fixed length.
         banned = (UNK_ID, BOS_ID, EOS_ID, PAD_ID)
         options = SearchOptions(BOS_ID, EOS_ID, banned, with_scores=False)
 
         def search(sources: Sequence[list[int]]) -> float:
             prefixes: list[list[int]] = [[] for _ in sources]
             limits = [_LENGTH] * len(sources)
-            about = options, _SEARCH_TOKENS, ignore, never
-            return sum(
-                len(best.ids) for best, *_ in engine.search(sources, prefixes, limits, *about)
-            )
+            found = engine.search(sources, prefixes, limits, options, _SEARCH_TOKENS, ignore, never)
+            return sum(len(best.ids) for best, *_ in found)
 
         with TemporaryDirectory() as directory:
             engine = self._open_engine(precision, threads, Path(directory))
@@ -177,9 +175,9 @@ class Bench:
         return ("torch" if isinstance(engine, TorchEngine) else "ctranslate2"), rate
 
     def _open_engine(self, precision: str, threads: int, directory: Path) -> SearchEngine:
-        """Return an engine: torch, or where ``translate`` uses it, CTranslate2 on a CPU.
+        """Return CTranslate2 on a CPU if ``translate`` would use it, otherwise torch.
 
-        ``directory`` is for a converted model.
+        A converted model is written to ``directory``.
         """
         model = self._build_model().eval()
         if self.device.type != "cpu" or precision == "bfloat16" or not _has_ctranslate2():
@@ -189,8 +187,9 @@ class Bench:
         quantization: Literal["int8", "float32"] = "int8" if precision == "int8" else "float32"
         trained = TrainedModel(self.config, tokenizers, model, directory, "")
         write_model(trained, quantization, directory)
-        about = self.config.model, tokenizers, ("cpu", 0), threads
-        return CTranslate2Engine.open(directory, *about, quantization)
+        return CTranslate2Engine.open(
+            directory, self.config.model, tokenizers, ("cpu", 0), threads, quantization
+        )
 
     def _build_model(self) -> Transformer:
         config = self.config
@@ -198,7 +197,7 @@ class Bench:
         return model.to(self.device)
 
     def _draw_text(self) -> EncodedText:
-        """Return random pairs, as many as fill an epoch's batches."""
+        """Return enough random pairs for an epoch's batches."""
         random = np.random.default_rng(self.config.seed)
         pairs = _BATCHES * self.config.training.batch_tokens // (_LENGTH + 1)
         lengths = random.integers(_SHORTEST, _LONGEST + 1, pairs)
@@ -211,7 +210,7 @@ class Bench:
         return EncodedText(*sides)
 
     def _rates(self, call: Callable[[], float], seconds: float) -> list[float]:
-        """Return what each call does a second, given what it returns; there is at least one."""
+        """Return the work per second of each call, which returns its work; at least one."""
         rates: list[float] = []
         synchronize(self.device)
         end = time.perf_counter() + seconds
@@ -224,12 +223,12 @@ class Bench:
 
 
 def measure_load() -> float:
-    """Return the share of the processor that other programs take now."""
+    """Return the share of the processor that other programs are using."""
     return float(psutil.cpu_percent(interval=0.5)) / 100
 
 
 class _Numerals(Tokenizer):
-    """Names ids by numerals: CTranslate2 knows tokens by names only."""
+    """Names ids by numerals, because CTranslate2 only knows tokens by name."""
 
     def __init__(self, size: int) -> None:
         self.size = size

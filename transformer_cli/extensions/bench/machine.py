@@ -1,4 +1,4 @@
-"""What a machine is, and what is installed on it: facts for a report of a fault, or of speed."""
+"""Facts about this machine and its installed packages, for bug reports and benchmarks."""
 
 import os
 import platform
@@ -19,7 +19,7 @@ from transformer_cli.training.memory import memory_of
 
 _PACKAGES = ("torch", "ctranslate2", "sentencepiece", "sacrebleu", "safetensors", "numpy")
 _CACHES = ("converted", "fetched", "tried")
-# What decides how fast matrices are multiplied; the last line is ARM's.
+# These decide how fast matrices are multiplied; the last line is for ARM.
 _INSTRUCTIONS = (
     *("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"),
     *("asimd", "sve", "i8mm", "bf16"),
@@ -27,7 +27,7 @@ _INSTRUCTIONS = (
 
 
 def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
-    """Return facts by name; none of them has a user's name or a path that may have one."""
+    """Return facts by name; none contains a user's name, or a path that may contain one."""
     device = choose_device(device_name)
     model, instructions = describe_processor()
     return {
@@ -47,7 +47,7 @@ def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
 
 
 def describe_processor(file: Path = Path("/proc/cpuinfo")) -> tuple[str, str]:
-    """Return the processor's name and its vector instructions; ``file`` is Linux' list of cores."""
+    """Return the processor's name and vector instructions; ``file`` is Linux' list of cores."""
     listed = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     entries = {
         name.strip(): value.strip()
@@ -67,7 +67,7 @@ def _version_of(package: str) -> str | None:
 
 
 def _installed_extras() -> list[str]:
-    """Return the extras of this program whose packages are all there."""
+    """Return the extras of this program whose packages are all installed."""
     try:
         extras = metadata("transformer-cli").get_all("Provides-Extra") or []
     except PackageNotFoundError:  # run from a checkout that is not installed
@@ -76,7 +76,7 @@ def _installed_extras() -> list[str]:
 
 
 def _is_installed(requirement: str) -> bool:
-    """Return whether a package is there, with what its extras bring: 'sacrebleu[ja]>=2.4' say."""
+    """Return whether a package is installed, with its extras, as in 'sacrebleu[ja]>=2.4'."""
     found = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?", requirement)
     if found is None or _version_of(found[1]) is None:
         return False
@@ -92,7 +92,7 @@ def _describe_device(device: torch.device) -> str:
 
 
 def _describe_precision(device: torch.device) -> str:
-    """Return what ``train --precision auto`` comes to, and what it measures for that."""
+    """Return what ``train --precision auto`` would choose, and the speed that decides it."""
     if device.type != "cpu":
         return str(choose_precision("auto", device)).removeprefix("torch.")
     if not (gain := precisions.measure_gain()):
@@ -103,7 +103,7 @@ def _describe_precision(device: torch.device) -> str:
 
 
 def _describe_caches() -> str:
-    """Return the sizes of what is kept in the user's cache, by kind."""
+    """Return the sizes of the user's caches, by kind."""
     base = cache_directory("")
     kinds = [kind for kind in _CACHES if (base / kind).is_dir()]
     sizes = ", ".join(f"{kind} {size(_bytes_below(base / kind))}" for kind in kinds)

@@ -1,4 +1,4 @@
-"""The model card of a shared model, for readers and for the Hugging Face Hub."""
+"""The model card of an exported model, for readers and for the Hugging Face Hub."""
 
 import json
 import re
@@ -93,16 +93,16 @@ _CORPORA = {
         "The training text is part of transformer-cli, under the MIT licence.",
     ),
 }
-"""By data.kind: what the training text is, and what it means for a licence."""
+"""By data.kind: what the training text is, and what that means for a licence."""
 _DATASETS = {"multi30k": "Multi30k", "toy": "toy captions", "copy": "copy task"}
 
 Library = Literal["transformer-cli", "transformers", "ctranslate2", "argostranslate"]
-"""What reads the directory of a card; ``library_name`` on the Hub."""
+"""The library that reads the model; ``library_name`` on the Hub."""
 
 
 @dataclass(frozen=True)
 class ValidationScore:
-    """Scores of a validation."""
+    """The scores of a validation."""
 
     step: int
     scores: Mapping[str, float]  # by the metric's name
@@ -112,7 +112,7 @@ class ValidationScore:
 def write_card(
     run: RunDirectory, trained: TrainedModel, directory: Path, library: Library, use: str
 ) -> None:
-    """Write the card of an exported model into ``directory``; see ``model_card``."""
+    """Write the card of an exported model into a directory; see ``model_card``."""
     config = trained.config
     src, tgt = trained.tokenizers.src.size, trained.tokenizers.tgt.size
     is_imported = isinstance(config.data, ImportedData)
@@ -132,7 +132,7 @@ def write_card(
 
 
 def _score(run: RunDirectory, trained: TrainedModel) -> ValidationScore | None:
-    """Return the validation scores of these weights, if there are any."""
+    """Return the validation scores of these weights; None: they were not validated."""
     begun = read_validated_by(run)
     for record in reversed(validations(read_records(run.metrics))):
         is_of_these = trained.checkpoint.name == f"step-{record['step']:08d}"
@@ -156,9 +156,9 @@ def model_card(
 ) -> str:
     """Return the text of README.md: YAML front matter, then Markdown.
 
-    ``sizes`` are the vocabularies' entries, of a joint one once; ``use`` is Markdown;
-    ``imported_from`` is what this model, or the run in ``init``, was imported from; ``fetched``,
-    the text that was.
+    ``sizes`` are the sizes of the vocabularies, one if they are joint. ``use`` is Markdown.
+    ``imported_from`` names the model that this one, or the run in ``init``, was imported from.
+    ``fetched`` is the training text from elsewhere.
     """
     src, tgt = config.data.src_lang, config.data.tgt_lang
     corpus, licence = _corpus(config, imported_from)
@@ -216,7 +216,7 @@ def _front_matter(
 
 
 def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:
-    """Return a description of the training text, and what it means for a licence."""
+    """Return a description of the training text, and what that means for a licence."""
     data = config.data
     origin = imported_from and _quote(imported_from)
     names = {"from_": origin or "a model that was made elsewhere"}
@@ -236,7 +236,7 @@ def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:
 
 
 def _describe_fetched(fetched: Fetched) -> str:
-    """Return an entry of a list; what others have written in it may be anything."""
+    """Return an item of a list, in which the names may contain anything."""
     sums = ", ".join(map(_code, fetched.sha256[:1])) + ", …" * (len(fetched.sha256) > 1)
     licence = _code(fetched.licence) if fetched.licence else "not stated with it"
     where = f"{_quote(fetched.name)}, from {_code(fetched.url)} (SHA-256 {sums})"
@@ -247,27 +247,27 @@ def _scores(score: ValidationScore | None, lowercase: bool) -> str:
     if score is None:
         return "Not measured yet: see `transformer-cli evaluate`.\n"
     note = "\nIt writes lower case, so that cased BLEU is low.\n" if lowercase else ""
-    # A list: the signatures' bars would end a table's cells.
+    # This is no table, because signatures contain bars, which would end its cells.
     listed = "".join(
         f"- {METRICS[name].label} {score.scores[name]:.2f} (`{signature}`)\n"
         for name, signature in describe_signatures(score.metrics).items()
         if name in score.scores
     )
     return (
-        f"On the validation split, at step {score.step:,}, as it was measured in training, by\n"
-        f"sacreBLEU:\n\n{listed}{note}"
+        f"On the validation split, measured by sacreBLEU during training, at step "
+        f"{score.step:,}:\n\n{listed}{note}"
     )
 
 
 def _settings(config: Config) -> str:
     """Return a Markdown table of the settings."""
     make: Any = type(config.tokenizer).model_construct
-    # Its parts may not go together with defaults of others: it is compared, never used.
+    # Defaults may not fit together, but this configuration is only compared with.
     defaults = Config.model_construct(data=config.data, tokenizer=make(kind=config.tokenizer.kind))
     rows = [
         f"| `{change.key}` | {_cell(change.new)} |"
         for change in differences(defaults, config)
-        # Null stands for what another kind of schedule has, or a tokenizer that is learned.
+        # These are null in other kinds of schedules, and in tokenizers that are learned.
         if change.key != "init"
         if change.new is not None or not change.key.startswith(("training.schedule.", "tokenizer."))
     ]
@@ -275,12 +275,12 @@ def _settings(config: Config) -> str:
 
 
 def _quote(name: str) -> str:
-    """Return a name of others' choosing as Markdown, which might make more of it than text."""
+    """Return a name that may contain anything as Markdown that shows it as text."""
     return name if re.fullmatch(r"[\w .,+-]+", name) else _code(name)
 
 
 def _code(text: str) -> str:
-    """Return text as code on one line."""
+    """Return text as one line of code in Markdown."""
     text = text.replace("`", "'")
     return f"`{''.join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in text)}`"
 

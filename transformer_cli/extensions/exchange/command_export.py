@@ -3,12 +3,24 @@
 from pathlib import Path
 from typing import Annotated
 
-from transformer_cli.base.errors import UsageError
-from transformer_cli.base.packages import import_extra
+from transformer_cli.base import registry
+from transformer_cli.base.errors import UsageError, did_you_mean
+from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, option
 from transformer_cli.cli.display import say
-from transformer_cli.config.choices import ExportFormat, Quantization
+from transformer_cli.config.choices import Quantization
+
+with lazy_imports():
+    from transformer_cli.base import writing
+    from transformer_cli.extensions.exchange import formats
+    from transformer_cli.runs import directory as directories, trained_model
+
+_FORMATS = registry.entries("export format")
+
+
+def _complete_format(incomplete: str) -> list[str]:
+    return [name for name in _FORMATS if name.startswith(incomplete)]
 
 
 def export(
@@ -17,7 +29,9 @@ def export(
         Path,
         argument("DIR", "Where to write; new or empty. A new file, NAME.argosmodel, for argos."),
     ],
-    format_: Annotated[ExportFormat, option(None, "Format.", "--format")],
+    format_: Annotated[
+        str, option("|".join(_FORMATS), "Format.", "--format", autocompletion=_complete_format)
+    ],
     checkpoint: options.Checkpoint = "best",
     quantization: Annotated[
         Quantization | None,
@@ -31,35 +45,35 @@ def export(
     """Write a trained model in a format that other programs read.
 
     ctranslate2 is for fast translation on CPUs and GPUs, onnx for ONNX Runtime, transformers for
-    programs that use Hugging Face's library, argos for Argos Translate and LibreTranslate, hub for
-    sharing with users of this program. DIR gets all that translation needs: tokenizers and
-    settings too. It appears when it is complete.
+    programs that use Hugging Face's library, argos for Argos Translate and LibreTranslate, and hub
+    for sharing with users of this program. DIR contains everything needed for translation, with
+    tokenizers and settings. It appears when it is complete.
 
     \b
     Example:
       transformer-cli export runs/toy exported --format ctranslate2 --quantization int8
     """
-    from transformer_cli.base.writing import claim, remove_leftovers, whole_directory, whole_file
-    from transformer_cli.extensions.exchange import formats
-    from transformer_cli.runs.directory import RunDirectory
-    from transformer_cli.runs.trained_model import load_weights_of, open_trained_model
-
-    entry = formats.FORMATS[format_]
-    if quantization is not None and entry.quantization is None:
+    if (entry := registry.find(formats.INTERFACE, format_)) is None:
+        hint = did_you_mean(format_, _FORMATS) or f"there are {', '.join(_FORMATS)}"
+        raise UsageError(f"--format {format_}: no such format is installed; {hint}")
+    facts = entry.facts
+    if quantization is not None and "quantization" not in facts:
         raise UsageError(
             f"--quantization {quantization}: {format_} has no such choice; leave it out, "
             "or use --format ctranslate2"
         )
-    options.check_new(directory, "DIR", entry.suffix, [run])
-    if entry.package is not None:  # before the work
-        import_extra(entry.package, entry.extra, f"--format {format_}")
-    run_directory = RunDirectory(run)
-    target = directory.resolve()
-    with claim(target):
-        opened = open_trained_model(run_directory, checkpoint)
-        formats.check_expressible(format_, opened.config, opened.tokenizers)
-        trained = load_weights_of(opened)
-        remove_leftovers(target.parent, others=[target.name])
-        with (whole_file if entry.suffix else whole_directory)(target) as temporary:
-            formats.write_format(format_, run_directory, trained, temporary, quantization)
+    suffix = facts.get("suffix")
+    options.check_new(directory, "DIR", suffix, [run])
+    if "package" in facts:  # before the work
+        import_extra(facts["package"], facts.get("extra"), f"--format {format_}")
+    source, target = directories.RunDirectory(run), directory.resolve()
+    with writing.claim(target):
+        opened = trained_model.open_trained_model(source, checkpoint)
+        formats.check_expressible(entry, opened.config, opened.tokenizers)
+        trained = trained_model.load_weights_of(opened)
+        writing.remove_leftovers(target.parent, others=[target.name])
+        chosen = quantization or facts.get("quantization")
+        types = {} if chosen is None else {"quantization": chosen}
+        with (writing.whole_file if suffix else writing.whole_directory)(target) as temporary:
+            entry.load()(source, trained, temporary, **types)
     say(f"{directory}: {trained.checkpoint.name} of {run}, for {format_}")

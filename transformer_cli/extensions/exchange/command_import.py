@@ -33,10 +33,10 @@ def import_(
 ) -> None:
     """Make a run of a Marian model of transformers, such as OPUS-MT's.
 
-    The run translates, and is evaluated, compared and exported like any other. Training goes on
-    from it in a run of its own, whose configuration has base: RUN/config.yaml, init: RUN and a
-    data section. It needs no transformers, and never runs code that comes with a model. It appears
-    when it is complete.
+    The run can be evaluated, compared and exported like any other, and translates. To train it
+    further, write a configuration with base: RUN/config.yaml, init: RUN and a data section. This
+    does not need transformers, and never runs code that comes with a model. RUN appears when it is
+    complete.
 
     \b
     Example:
@@ -48,7 +48,7 @@ def import_(
     if is_on_hub:
         directory, commit = forms.fetch_settings(source, revision)
         log(f"{source}: commit {commit}; --revision {commit} gets the same again")
-    files = forms.SourceFiles(directory)
+    files = forms.ModelFiles(directory)
     form = forms.read_form(files)
     path = directory.resolve()
     name = path.name if commit is None else source
@@ -61,7 +61,7 @@ def import_(
 
 
 def _check_source(source: str, revision: str | None) -> bool:
-    """Return whether the model is on the Hugging Face Hub; raise UsageError if it is nowhere."""
+    """Return whether the model is on the Hugging Face Hub; raise UsageError if it cannot be."""
     directory = Path(source)
     if directory.is_dir():
         if revision is not None:
@@ -80,7 +80,7 @@ def _check_source(source: str, revision: str | None) -> bool:
 
 
 def _check_run(run: Path, source: Path) -> None:
-    """Make sure that a run can be made, whose parents need not be there yet."""
+    """Check that a run can be made; its parent directories may be missing."""
     parent = next(path for path in run.absolute().parents if os.path.lexists(path))
     if not parent.is_dir():
         raise UsageError(f"{run}: {parent} is no directory; give another name")

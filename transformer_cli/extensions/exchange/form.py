@@ -1,4 +1,4 @@
-"""A model of transformers as found: its files, which are not trusted, settings and languages."""
+"""A model of transformers: its files, which are not trusted, its settings and its languages."""
 
 import hashlib
 import json
@@ -36,9 +36,9 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")  # of 
 # In bytes, ten times the largest of OPUS-MT.
 _MAX_JSON_SIZE = 1 << 26
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
-# Tokens of an output, EOS included, at which both formulas of a length penalty have the same slope:
-# ours divides by ((5 + length) / 6) ** alpha (Wu et al. 2016), transformers' by length ** penalty,
-# and no number makes both alike for all lengths.
+# Our length penalty divides by ((5 + length) / 6) ** alpha (Wu et al. 2016), transformers' by
+# length ** penalty. No number makes them equal for all lengths; at this one, in tokens with EOS,
+# their slopes are equal.
 _TYPICAL_LENGTH = 15
 _PENALTY_SLOPE = _TYPICAL_LENGTH / (5 + _TYPICAL_LENGTH)
 _OPUS_NAME = re.compile(r"opus-mt-(?:.+-)?([a-z]{2,3})-([a-z]{2,3})")
@@ -47,8 +47,8 @@ _OPUS_NAME = re.compile(r"opus-mt-(?:.+-)?([a-z]{2,3})-([a-z]{2,3})")
 # --- files ----------------------------------------------------------------------------------------
 
 
-class SourceFiles:
-    """Files of a directory, and the SHA-256 of those that were read."""
+class ModelFiles:
+    """The files of a model's directory, and the SHA-256 of those that were read."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -59,7 +59,7 @@ class SourceFiles:
             self._roots.append(directory.resolve().parent.parent / "blobs")
 
     def has(self, name: str) -> bool:
-        """Return whether there is a file of this name, or anything else."""
+        """Return whether anything has this name."""
         return os.path.lexists(self.directory / name)
 
     def read_json(self, name: str) -> dict[str, Any]:
@@ -102,13 +102,13 @@ class SourceFiles:
 
 
 def fetch_settings(name: str, revision: str | None) -> tuple[Path, str]:
-    """Fetch what tells a model's form into the Hub's cache; return the directory and the commit."""
+    """Fetch a model's settings into the Hub's cache; return the directory and the commit."""
     directory = _fetch(name, revision, [CONFIG, GENERATION, TOKENIZER_CONFIG])
     return directory, directory.name
 
 
 def fetch_weights(name: str, commit: str) -> None:
-    """Fetch the rest of a model's files of the same commit."""
+    """Fetch the other files of a model, of the same commit."""
     directory = _fetch(name, commit, [*TOKENIZER_FILES, SAFETENSORS])
     if not (directory / SAFETENSORS).exists():
         _fetch(name, commit, [TORCH])
@@ -119,12 +119,12 @@ def _fetch(name: str, revision: str | None, patterns: list[str]) -> Path:
     hub = import_extra("huggingface_hub", "hub", what)
     try:
         return Path(hub.snapshot_download(name, revision=revision, allow_patterns=patterns))
-    except Exception as error:  # whatever its layers raise: of the network, the Hub, the disk
+    except Exception as error:  # of many kinds: network, Hub or disk
         offline = (ConnectionError, TimeoutError, hub.errors.LocalEntryNotFoundError)
         is_offline = isinstance(error, offline)
         problem = "cannot be reached" if is_offline else "does not give it"
         cause: BaseException = error
-        # What was raised first says the most in the fewest words.
+        # The first error is the most specific.
         while is_offline and (earlier := cause.__cause__ or cause.__context__):
             cause = earlier
         reason = shorten(" ".join(str(cause).split()), 200) or type(cause).__name__
@@ -137,13 +137,13 @@ def _fetch(name: str, revision: str | None, patterns: list[str]) -> Path:
 
 
 class _Keys(BaseModel):
-    """Keys of transformers' JSON files, which have others, too."""
+    """Keys of transformers' JSON files, which also have others."""
 
     model_config = ConfigDict(strict=True, frozen=True, validate_default=True, allow_inf_nan=False)
 
 
 class TokenizerKeys(_Keys):
-    """What tokenizer_config.json says."""
+    """Keys of tokenizer_config.json."""
 
     unk_token: str = "<unk>"
     eos_token: str = "</s>"
@@ -155,7 +155,7 @@ class TokenizerKeys(_Keys):
     @model_validator(mode="before")
     @classmethod
     def _leave_out_empty(cls, keys: dict[str, Any]) -> dict[str, Any]:
-        # Older versions of transformers describe a token by an object.
+        # Older versions of transformers write a token as an object.
         values = {
             key: value.get("content") if isinstance(value, dict) else value
             for key, value in keys.items()
@@ -164,7 +164,7 @@ class TokenizerKeys(_Keys):
 
 
 class ModelForm(_Keys):
-    """A model's form, and its ids: what its files say, by our names."""
+    """A model's sizes, settings and special ids, by our names."""
 
     tokenizer: TokenizerKeys
     type: Literal["marian", "pegasus"] = Field(alias="model_type")
@@ -187,8 +187,8 @@ class ModelForm(_Keys):
     beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] | None = Field(None, alias="num_beams")
     length_penalty: Annotated[float, Field(ge=0, le=HIGHEST_PENALTY * _PENALTY_SLOPE)] | None = None
 
-    # What is always so in our models. Some keys are of older versions of transformers.
-    scale_embedding: Literal[True]  # where it does not say so, transformers scales none
+    # Our models always have these values. Some keys are from older versions of transformers.
+    scale_embedding: Literal[True]  # required, as the default of transformers is not to scale
     is_encoder_decoder: Literal[True] = True
     normalize_embedding: Literal[False] = False
     static_position_embeddings: Literal[True] = True
@@ -220,7 +220,7 @@ class ModelForm(_Keys):
 
     @cached_property
     def model(self) -> ModelConfig:
-        """Our settings, but for ``tying``, which the weights tell."""
+        """Our settings, without ``tying``, which depends on the weights."""
         same = self.model_dump(include=set(ModelConfig.model_fields))
         norm = "pre" if self.type == "pegasus" else "post"
         activation = "swish" if self.activation == "silu" else self.activation
@@ -228,16 +228,16 @@ class ModelForm(_Keys):
 
     @property
     def decoding(self) -> DecodingConfig:
-        """The settings of search that come nearest to transformers'; docs/exchange.md."""
-        if self.beam_size is None or self.beam_size == 1:  # the penalty is only their default
+        """The search settings that are nearest to transformers'; see docs/exchange.md."""
+        if self.beam_size is None or self.beam_size == 1:  # the penalty is only a default then
             return DecodingConfig()
         penalty = 1.0 if self.length_penalty is None else self.length_penalty
         alpha = round(penalty / _PENALTY_SLOPE, 3)
         return DecodingConfig(beam_size=self.beam_size, length_penalty=alpha)
 
 
-def read_form(files: SourceFiles) -> ModelForm:
-    """Read a model's form; an ImportedModelError names the key that our model cannot have."""
+def read_form(files: ModelFiles) -> ModelForm:
+    """Read a model's form; an ImportedModelError names a key that our models cannot have."""
     if files.has(MARK):
         raise ImportedModelError(f"{files.directory}: is a run of transformer-cli already; use it")
     if not files.has(CONFIG):
@@ -252,13 +252,13 @@ def read_form(files: SourceFiles) -> ModelForm:
         raise ImportedModelError(f"{files.directory}: {problem}")
     try:
         form = ModelForm.model_validate({**config, **generation, "tokenizer": tokenizer})
-        form.model  # noqa: B018, as its settings may not go together
+        form.model  # noqa: B018, as its settings may not fit together
     except ValidationError as error:
         first = error.errors()[0]
     else:
         return form
     name, problem = CONFIG, first["msg"].removeprefix("Value error, ")
-    if keys := first["loc"]:  # else it names the keys
+    if keys := first["loc"]:  # otherwise the message names the key
         name = (
             TOKENIZER_CONFIG if len(keys) > 1 else GENERATION if keys[0] in generation else CONFIG
         )
@@ -277,8 +277,8 @@ def find_languages(
 ) -> tuple[str, str]:
     """Return a model's source and target language.
 
-    ``src`` and ``tgt`` are what the options say; else the tokenizer's file may tell, or the model's
-    name, as in 'opus-mt-de-en'. A UsageError is raised if nothing does.
+    ``src`` and ``tgt`` come from options; if None, the tokenizer's file or the model's name may
+    tell, as in 'opus-mt-de-en'. If neither does, a UsageError is raised.
     """
     opus = _OPUS_NAME.fullmatch(PurePath(name).name)
     languages: dict[str, str | None] = {}

@@ -2,8 +2,8 @@
 
 The directory holds
 
-- ``config.json``: what kind of model this is, the settings of its run, and the SHA-256 of the
-  weights and of tokenizer.json, which has those of the tokenizers' other files,
+- ``config.json``: the kind of model, the settings of its run, and the SHA-256 of the weights and of
+  tokenizer.json, which has those of the tokenizers' other files,
 - ``model.safetensors``: the weights,
 - ``tokenizer/``: the tokenizers, as in a run,
 - ``README.md``: the model card, for people.
@@ -17,22 +17,23 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from transformer_cli.base.errors import RunError
+from transformer_cli.base.errors import CheckpointError, RunError
 from transformer_cli.base.files import read_small
 from transformer_cli.base.locations import open_regular
 from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import find_node, parse, values
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import MAX_YAML_BYTES
+from transformer_cli.runs.checkpoint import MODEL, Checkpoint
+from transformer_cli.text.tokenizer import fingerprint
 
 CONFIG, CARD, TOKENIZER = "config.json", "README.md", "tokenizer"
 MODEL_TYPE: Literal["transformer-cli"] = "transformer-cli"
-WEIGHTS = "model.safetensors"
 _POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 class FileHashes(BaseModel):
-    """SHA-256 of the files that vouch for all others."""
+    """SHA-256 of the weights, and of the file that has those of all tokenizer files."""
 
     model_config = ConfigDict(strict=True)
 
@@ -50,9 +51,30 @@ class HubConfig(BaseModel):
     sha256: FileHashes
 
 
+class HubModel:
+    """An exported model, as runs/directory.py's ``ExportedModel`` describes it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.record = path / CONFIG
+
+    def load_config(self) -> Config:
+        """Return the settings of the run that was exported."""
+        return read_hub_config(self.path)[1]
+
+    def open_weights(self) -> Checkpoint:
+        """Return the weights as a checkpoint; check that they belong to the tokenizer here."""
+        config, tokenizer = read_hub_config(self.path)[0], self.path / TOKENIZER
+        if fingerprint(tokenizer) != config.sha256.tokenizer:
+            raise CheckpointError(
+                f"{tokenizer}: not the tokenizer that {CONFIG} records; get the model again"
+            )
+        return Checkpoint(self.path, {MODEL: config.sha256.weights}, "get the model again")
+
+
 def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
     """Read config.json; return its keys and the run's settings."""
-    for path in (directory / WEIGHTS, *sorted((directory / TOKENIZER).glob("*"))):
+    for path in (directory / MODEL, *sorted((directory / TOKENIZER).glob("*"))):
         with suppress(OSError), open_regular(path) as file:  # an error is reported when it is read
             if file.read(len(_POINTER)) == _POINTER:
                 raise RunError(
@@ -69,10 +91,10 @@ def read_hub_config(directory: Path) -> tuple[HubConfig, Config]:
     root = parse(text, str(path))
     settings, found = find_node(root, ("settings",)), values(root)
     keys = found if settings is None and isinstance(found, dict) else {}
-    # Both exports have our version, and this one another program's type of model.
+    # Both exports have our version, but the type in this one is another program's.
     if "transformer_cli_version" in keys and keys.get("model_type") != MODEL_TYPE:
         raise RunError(
-            f"{directory}: is exported for transformers; name the run that it was made of"
+            f"{directory}: is exported for transformers; name the run that it was exported from"
         )
     if keys.get("model_type") == "marian":
         raise RunError(

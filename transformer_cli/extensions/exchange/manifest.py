@@ -1,4 +1,4 @@
-"""What this extension adds, as plain data."""
+"""What this extension adds, as plain data; formats.py says what the facts of a format mean."""
 
 api = 1
 provides = {
@@ -9,6 +9,38 @@ provides = {
     "command": {
         "export": {"load": "command_export:export"},
         "import": {"load": "command_import:import_"},
+    },
+    "exported model": {"hub": {"mark": "config.json", "load": "hub_model:HubModel"}},
+    "export format": {
+        "ctranslate2": {
+            "load": "to_ctranslate2:write_ctranslate2",
+            "reader": "CTranslate2",
+            "package": "ctranslate2",
+            "quantization": "float32",
+        },
+        "onnx": {
+            "load": "to_onnx:write_onnx",
+            "reader": "ONNX Runtime",
+            "package": "onnx",
+            "extra": "export",
+            "values": "norm_kind: layernorm",  # torch's exporter knows no other
+        },
+        "transformers": {
+            "load": "to_transformers:write_transformers",
+            "check": "to_transformers:check_transformers",
+            "reader": "transformers",
+            # Marian and Pegasus have neither gates nor learned positions.
+            "values": "norm_kind: layernorm; positions: sinusoidal; activation: relu, gelu, swish",
+        },
+        "argos": {
+            "load": "to_ctranslate2:write_argos",
+            "check": "to_ctranslate2:check_argos",
+            "reader": "Argos Translate",
+            "package": "ctranslate2",
+            "suffix": ".argosmodel",
+            "quantization": "int8",
+        },
+        "hub": {"load": "to_hub:write_hub", "reader": "transformer-cli"},
     },
     "tokenizer": {"marian": {"settings": "settings:MarianConfig", "load": "marian:Manifest"}},
 }

@@ -13,7 +13,7 @@ from transformer_cli.base.packages import __version__
 from transformer_cli.base.writing import remove_leftovers, whole_directory
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.extensions.exchange.form import TOKENIZER_CONFIG, ModelForm, SourceFiles
+from transformer_cli.extensions.exchange.form import TOKENIZER_CONFIG, ModelFiles, ModelForm
 from transformer_cli.extensions.exchange.marian import write_tokenizers
 from transformer_cli.extensions.exchange.provenance import IMPORT
 from transformer_cli.extensions.exchange.settings import ImportedData, MarianConfig
@@ -34,7 +34,7 @@ _NEVER = -100.0
 
 
 def write_run(
-    files: SourceFiles,
+    files: ModelFiles,
     form: ModelForm,
     languages: tuple[str, str],
     source: str,
@@ -120,7 +120,7 @@ class _Tokenizers:
         return self.tables.get("joint") or self.tables[side]
 
 
-def _read_tokenizers(files: SourceFiles, form: ModelForm) -> _Tokenizers:
+def _read_tokenizers(files: ModelFiles, form: ModelForm) -> _Tokenizers:
     """Read a model's tokenizers, and check that they fit the model."""
     for name in (*_MODELS.values(), _TABLE):
         if not files.has(name):
@@ -143,7 +143,7 @@ def _read_tokenizers(files: SourceFiles, form: ModelForm) -> _Tokenizers:
     return _Tokenizers(models, {"joint": table})
 
 
-def _read_table(files: SourceFiles, name: str, form: ModelForm, size: int, is_tgt: bool) -> _Table:
+def _read_table(files: ModelFiles, name: str, form: ModelForm, size: int, is_tgt: bool) -> _Table:
     """Read the table of ids of an embedding of ``size`` rows; outputs are made of a target's."""
     ids = files.read_json(name)
     pieces = _by_id(files, name, ids, size)
@@ -178,7 +178,7 @@ def _read_table(files: SourceFiles, name: str, form: ModelForm, size: int, is_tg
     return _Table(Vocabulary(ordinary), rows, copies_start=bos is None)
 
 
-def _by_id(files: SourceFiles, name: str, ids: Mapping[str, Any], size: int) -> dict[int, str]:
+def _by_id(files: ModelFiles, name: str, ids: Mapping[str, Any], size: int) -> dict[int, str]:
     """Return the pieces by their ids, which are the numbers of the model's rows."""
     if len(ids) != size:
         problem = f"has {len(ids):,} pieces, but the model has {size:,} rows for them"

@@ -38,7 +38,7 @@ config.json has all settings.
 
 def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None:
     """Write the model, its tokenizers, its settings and a model card into an empty directory."""
-    if run.is_hub_model:
+    if run.exported:
         raise UsageError(f"{run.path}: has been exported to this format; copy the directory")
     tokenizer = write_tokenizer(run, directory)
     # The header's format is what other readers of the Hub look for. A file that safetensors itself

@@ -1,12 +1,12 @@
-"""Weights by the names of transformers, and back; those of a file, checked against its form.
+"""Weights by the names of transformers and by ours; reading a file of weights, with checks.
 
-MarianMTModel and PegasusForConditionalGeneration are made of what our model is made of. They
-differ from it, and from each other, in these points:
+MarianMTModel and PegasusForConditionalGeneration have the same parts as our model. They differ
+from it and from each other in these points:
 
 - Marian normalises after each sublayer, Pegasus before it.
-- Both have all sines of a position in the first half of its vector and all cosines in the second,
-  where the paper's, and ours, alternate. So all that reads or writes the residual stream is
-  permuted along d_model, which changes no logit but by rounding.
+- In both, the first half of a position's vector has all sines and the second half all cosines;
+  they alternate in the paper and here. So all weights that read or write the residual stream are
+  permuted along d_model, which changes logits only by rounding.
 - The output layer's bias is called ``final_logits_bias``, and is a row.
 """
 
@@ -28,8 +28,8 @@ from transformer_cli.extensions.exchange.form import (
     CONFIG,
     SAFETENSORS,
     TORCH,
+    ModelFiles,
     ModelForm,
-    SourceFiles,
 )
 from transformer_cli.extensions.exchange.torch_child import TOO_MUCH
 from transformer_cli.model.transformer import build_shapes, sinusoids, weights_of
@@ -48,19 +48,19 @@ EMBEDDINGS = {
     _TGT: "model.decoder.embed_tokens.weight",
     _OUTPUT: "lm_head.weight",
 }
-# In bytes, of a whole file besides the weights: names, and the table of positions.
+# In bytes, of a file without the weights: names, and the table of positions.
 _MAX_REST = 1 << 27
-# In bytes, of all names, types and shapes: each takes 30 times as much memory, if it is empty.
+# In bytes, of all names, types and shapes, which take up to 30 times as much memory.
 _MAX_HEADER = 1 << 23
 _POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 _FLOATS = {torch.float64, torch.float32, torch.float16, torch.bfloat16}
-# What a file may lack, as others of its tensors stand for it.
+# A file may lack these, because others of its tensors replace them.
 _OPTIONAL = {*EMBEDDINGS.values(), SHARED, BIAS_ROW}
 Shapes = dict[str, tuple[int, ...]]
 
 
 def to_transformers(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
-    """Return our weights, as of ``weights_of``, by transformers' names, tied ones once."""
+    """Return the weights of ``weights_of`` by transformers' names, tied ones once."""
     # Even columns first: sines, then cosines.
     order = torch.arange(config.d_model).view(-1, 2).T.flatten()
     named = {theirs: _permute(weights[ours], axes, order) for ours, theirs, axes in _pairs(config)}
@@ -72,7 +72,7 @@ def to_transformers(weights: Mapping[str, Tensor], config: ModelConfig) -> dict[
 
 
 def from_transformers(tensors: Mapping[str, Tensor], config: ModelConfig) -> dict[str, Tensor]:
-    """Return transformers' weights by our names, tied ones once; KeyError names a missing one.
+    """Return transformers' weights by our names, tied ones once; a KeyError names a missing one.
 
     A missing ``final_logits_bias`` is zero, and missing embeddings are the shared ones.
     """
@@ -92,7 +92,7 @@ def from_transformers(tensors: Mapping[str, Tensor], config: ModelConfig) -> dic
 def take_rows(
     weights: Mapping[str, Tensor], src_rows: Sequence[int], tgt_rows: Sequence[int]
 ) -> dict[str, Tensor]:
-    """Return our weights with other ids: row n of a table is row ``src_rows[n]`` of the given one.
+    """Return our weights with other ids: row n of a table is row ``src_rows[n]`` of the old one.
 
     ``tgt_rows`` are equal to ``src_rows`` if all embeddings are tied.
     """
@@ -112,7 +112,7 @@ def find_embedding(tensors: Mapping[str, Tensor], name: str) -> Tensor:
 
 
 def find_tying(tensors: Mapping[str, Tensor]) -> Literal["none", "output", "all"]:
-    """Return which embeddings are the same, whichever names they are stored by."""
+    """Return which embeddings are equal, whatever their names in the file."""
     src, tgt, output = (find_embedding(tensors, name) for name in (_SRC, _TGT, _OUTPUT))
     if not torch.equal(tgt, output):
         return "none"
@@ -163,11 +163,11 @@ def _permute(tensor: Tensor, axes: Axes, order: Tensor) -> Tensor:
 
 
 def read_tensors(
-    files: SourceFiles, form: ModelForm, log: Callable[[str], object]
+    files: ModelFiles, form: ModelForm, log: Callable[[str], object]
 ) -> dict[str, Tensor]:
-    """Read a model's tensors, in float32, all of this form; tell ``log`` of a PyTorch file."""
+    """Read and check a model's tensors, in float32; ``log`` gets a note about a PyTorch file."""
     shapes = _find_shapes(form)
-    # A file that is larger than the model could be is refused before memory is taken.
+    # A file larger than any such model is refused before it takes memory.
     max_size = 8 * sum(map(prod, shapes.values())) + _MAX_REST
     if files.has(SAFETENSORS):
         name, data = SAFETENSORS, files.read(SAFETENSORS, max_size)
@@ -194,7 +194,7 @@ def read_tensors(
 
 
 def _find_shapes(form: ModelForm) -> Shapes:
-    """Return the shapes of all tensors that a model of this form may have, but for positions."""
+    """Return the shapes of all tensors that a model of this form may have, except positions."""
     model = build_shapes(form.model, form.src_size, form.tgt_size, form.pad_id)
     with torch.device("meta"):
         named = to_transformers(weights_of(model), form.model)
@@ -202,8 +202,8 @@ def _find_shapes(form: ModelForm) -> Shapes:
     return {**shapes, SHARED: (form.src_size, form.d_model)}
 
 
-def _convert(files: SourceFiles, max_size: int) -> bytes:
-    """Return a file of torch.save as safetensors, which a process of its own makes of it."""
+def _convert(files: ModelFiles, max_size: int) -> bytes:
+    """Convert a file of torch.save to safetensors in another process; return its bytes."""
     with (
         tempfile.TemporaryFile() as file,
         tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory,
@@ -211,24 +211,24 @@ def _convert(files: SourceFiles, max_size: int) -> bytes:
         file.write(files.read(TORCH, max_size))
         file.seek(0)
         out = Path(directory) / SAFETENSORS
-        # The file, its tensors apart from each other, and as bytes.
+        # The process holds the file, copies of its tensors, and their bytes.
         max_memory = str(3 * max_size)
         command = [*PROGRAM[:-1], f"{__package__}.torch_child", str(out), max_memory]
         done = subprocess.run(
             command, stdin=file, capture_output=True, text=True, env=environment(), check=False
         )
-        if done.returncode:  # by a signal, if the limit has ended it
+        if done.returncode:  # negative if a limit has ended it
             raise files.error(TORCH, done.stdout.strip() or TOO_MUCH)
         return out.read_bytes()
 
 
-def _load(files: SourceFiles, name: str, data: bytes, shapes: Shapes) -> dict[str, Tensor]:
-    """Return the tensors of a safetensors file, all of names and shapes that the model has."""
+def _load(files: ModelFiles, name: str, data: bytes, shapes: Shapes) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file; check their names and shapes."""
     try:
         if int.from_bytes(data[:8], "little") > _MAX_HEADER:
             raise ValueError(f"a header of more than {_MAX_HEADER >> 20} MiB")
         tensors = load(data)
-    # The last two: shapes of more dimensions or larger numbers than torch has.
+    # The last two are for shapes with more dimensions or larger numbers than torch allows.
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError) as error:
         reason = " ".join(str(error).split())[:200]
         raise files.error(name, f"is not a safetensors file, or damaged ({reason})") from None

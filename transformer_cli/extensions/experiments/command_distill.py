@@ -4,7 +4,7 @@ import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,15 +20,12 @@ with lazy_imports():
     from transformer_cli.base import errors, files
     from transformer_cli.extensions.cluster import cluster as clusters
     from transformer_cli.extensions.experiments import (
-        command_sweep as sweep,
         distill as plans,
         distill_file,
         forecast,
+        job_commands,
         runner,
     )
-
-if TYPE_CHECKING:
-    from transformer_cli.config.choices import PrecisionName
 
 STOPPING = "stopping this stage; run it again to resume; once more stops at once"
 
@@ -63,35 +60,34 @@ def distill(
     directory = plans.DistillDirectory(path)
     settings = None if cluster is None else clusters.read_cluster(cluster)
     directory.check()
-    precision = sweep.check_precision(directory, precision)
+    precision = job_commands.check_precision(directory, precision)
 
-    def make_plan(training_precision: "PrecisionName | None") -> "plans.DistillPlan":
-        compute = ("--device", device, "--precision")
+    def make_plan(threads: int | None, is_begun: bool) -> "plans.DistillPlan":
+        train = job_commands.choose_training_precision(directory, device, precision, threads)
+        if is_begun:
+            teachers = sorted({each.run.path.as_posix() for each in distillation.teachers})
+            job_commands.record_precisions(directory, precision, train, teachers=teachers)
         plan = plans.DistillPlan(
             distillation,
             directory,
-            (*compute, precision),
-            (*compute, training_precision or precision),
-            () if threads is None else ("--threads", str(threads)),
-            allow_suspect_data,
+            binding=("--device", device, "--precision", precision),
+            training=("--device", device, "--precision", train),
+            threads=() if threads is None else ("--threads", str(threads)),
+            allow_suspect_data=allow_suspect_data,
         )
         plan.check()
         return plan
 
     if dry_run:
-        training = sweep.measure_precision(directory, device, precision, threads)
-        say("\n".join(preview_distillation(make_plan(training))))
+        say("\n".join(preview_distillation(make_plan(threads, is_begun=False))))
         return
-    with sweep.open_engine(path, settings) as engine:
+    with job_commands.open_workers(path, settings) as workers:
         if settings is not None:
-            threads = threads or engine.threads
-        teachers = sorted({teacher.run.path.as_posix() for teacher in distillation.teachers})
-        training = sweep.settle_precision(directory, device, precision, threads, teachers=teachers)
-        plan = make_plan(training)
-        raise typer.Exit(run_distillation(plan, engine))
+            threads = threads or workers.threads
+        raise typer.Exit(run_distillation(make_plan(threads, is_begun=True), workers))
 
 
-def run_distillation(plan: "plans.DistillPlan", engine: "sweep.Engine") -> int:
+def run_distillation(plan: "plans.DistillPlan", workers: "job_commands.Workers") -> int:
     """Run the jobs that are left, and say the scores; return the exit code."""
     plan.directory.remove_leftovers()
     failed: list[runner.Event] = []
@@ -102,7 +98,9 @@ def run_distillation(plan: "plans.DistillPlan", engine: "sweep.Engine") -> int:
             failed.extend([event] if event.kind == "failed" else [])
 
     # On a cluster, what jobs say is in their logs.
-    stop = sweep.run_jobs(plan, engine, STOPPING, show, shows_output=engine.lock is not None)
+    stop = job_commands.run_jobs(
+        plan, workers, STOPPING, show, shows_output=workers.lock is not None
+    )
     if stop is not None:
         return stop
     for event in failed:

@@ -1,4 +1,4 @@
-"""Trained runs to compare, alone or in groups that differ in their seeds only, and on what text."""
+"""The runs, groups of runs that differ only in their seeds, and texts to compare."""
 
 import glob
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +14,8 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import check_has_splits, default_split, load_split, split_names
 from transformer_cli.extensions.experiments.groups import (
+    MARK,
+    RUNS,
     RunGroup,
     read_run_state,
     read_sweep_plan,
@@ -22,27 +24,25 @@ from transformer_cli.extensions.experiments.groups import (
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.inference.translator import LongLine
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
-from transformer_cli.runs.directory import SWEEP_MARK, SWEEP_RUNS, RunDirectory, is_run
+from transformer_cli.runs.directory import RunDirectory, is_run
 from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.runs.metrics_log import environment_of_training, read_records
 from transformer_cli.text.tokenizer import fingerprint
 
-"""Within a group. Weights do not depend on them, but for the seed; and test texts are compared."""
-
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """A run to compare, and the checkpoint that stands for it."""
+    """A run to compare, and the checkpoint to use."""
 
-    name: str  # as much of the path's end as no other run's path ends in
+    name: str  # the shortest end of its path that no other run's path has
     directory: RunDirectory
-    config: Config  # the run's settings, with the search that it is compared by
+    config: Config  # the run's settings, with the search to use
     checkpoint: Path
     step: int  # optimizer steps up to the checkpoint
     steps: int  # and of the whole training, up to now
     seconds: float  # of the whole training, up to now
-    trained_with: dict[str, object] | None  # up to the checkpoint; ``environment_of_training``
-    is_finished: bool = True  # whether no step and no validation of the training is left
+    trained_with: dict[str, object] | None  # see ``environment_of_training``
+    is_finished: bool = True  # whether no step and no validation is left
 
     def translate(
         self,
@@ -51,7 +51,7 @@ class ComparedRun:
         progress: Callable[[int], object],
         on_long_line: Callable[[LongLine], object],
     ) -> list[str]:
-        """Return its translations, one a line, by a model that is loaded for them only."""
+        """Load the model, and return its translations, one a line."""
         translator = load_translator(self.directory, str(self.checkpoint), computing)
         translator = translator.with_search(self.config.decoding.beam_size)
         return translator.translate(
@@ -73,7 +73,7 @@ class ComparedGroup:
 def open_runs(
     paths: Sequence[Path], checkpoint: str, beam_size: int | None = None
 ) -> list[ComparedRun]:
-    """Look at each run, before any long work; without a beam size each has that of its settings."""
+    """Open each run before any long work; without a beam size, each uses its own."""
     seen: set[Path] = set()
     for path in paths:
         if path.resolve() in seen:
@@ -86,7 +86,7 @@ def open_runs(
 
 
 def distinct_names(paths: Sequence[Path]) -> list[str]:
-    """Return as much of each path's end as no other path ends in, at least its last part."""
+    """Return the shortest end of each path that no other path has."""
     names = []
     parts = [path.absolute().parts for path in paths]
     for own in parts:
@@ -98,7 +98,7 @@ def distinct_names(paths: Sequence[Path]) -> list[str]:
 
 
 def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> ComparedRun:
-    run.check_not_hub_model()
+    run.check_not_exported()
     config = run.load_config()
     if beam_size is not None:
         decoding = config.decoding.model_copy(update={"beam_size": beam_size})
@@ -126,8 +126,8 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
 def find_groups(paths: Sequence[Path]) -> list[RunGroup]:
     """Find the runs that arguments of a command line name.
 
-    Each is a run; a pattern of runs, as ``runs/a-*``; a directory of runs, which is a group; or the
-    directory of a sweep, which is a group for each of its points.
+    Each argument is a run, a pattern of runs such as ``runs/a-*``, a directory of runs, which is
+    one group, or the directory of a sweep, which has a group for each of its points.
     """
     groups = [group for path in paths for group in _find(path)]
     names = distinct_names([path for path, _ in groups])
@@ -138,7 +138,7 @@ def find_groups(paths: Sequence[Path]) -> list[RunGroup]:
 
 
 def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
-    """Yield each group's path, which names it, and those of its runs; a sweep's reference first."""
+    """Yield each group's path and the paths of its runs; a sweep's reference comes first."""
     if not path.exists() and glob.has_magic(str(path)):
         # As a shell does it: `..` is followed, and hidden directories are not found.
         matches = map(Path, glob.glob(str(path)))  # noqa: PTH207
@@ -146,24 +146,24 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
         if not runs:
             raise UsageError(f"{path}: no directory fits this pattern; name runs that are there")
         yield path.parent if path.name == "*" else path, runs
-    elif (path / SWEEP_MARK).is_file():
+    elif (path / MARK).is_file():
         groups = []
         plan = read_sweep_plan(path)
-        for point in sorted(plan["points"], key=lambda point: bool(point != plan["reference"])):
-            names = [run_name(point, seed) for seed in plan["seeds"]]
+        for point in sorted(plan.points, key=lambda point: point != plan.reference):
+            names = [run_name(point, seed) for seed in plan.seeds]
             finished = [path / name for name in names if read_run_state(path, name) == "done"]
-            groups += [(path / SWEEP_RUNS / point, finished)] if finished else []
+            groups += [(path / RUNS / point, finished)] if finished else []
         if not groups:
             raise RunError(f"{path}: this sweep has no finished run yet; run it first")
         yield from groups
     else:
-        # What is neither a run nor holds one is refused where it is opened.
+        # A directory that neither is a run nor holds one is refused when it is opened.
         directories = sorted(path.iterdir()) if path.is_dir() and not is_run(path) else []
         yield path, [run for run in directories if run.is_dir() and is_run(run)] or [path]
 
 
 def group_runs(groups: Sequence[RunGroup], runs: Sequence[ComparedRun]) -> list[ComparedGroup]:
-    """Put opened runs into their groups, if any has several; check that these can be compared."""
+    """Put opened runs into their groups, if any has several, and check each group."""
     if len(groups) == len(runs):
         return []
     import_extra("scipy.special", "sweep", "statistics over seeds")
@@ -177,7 +177,7 @@ def group_runs(groups: Sequence[RunGroup], runs: Sequence[ComparedRun]) -> list[
 
 
 def _check_group(runs: Sequence[ComparedRun]) -> None:
-    """Check that a group's runs compare with each other; a run alone may be unfinished."""
+    """Check that a group's runs can be compared; a single run may be unfinished."""
     first = runs[0]
     for before, run in pairwise(runs):
         if before.config.seed == run.config.seed:
@@ -196,7 +196,7 @@ def _check_group(runs: Sequence[ComparedRun]) -> None:
         if len(runs) > 1 and not run.is_finished:
             raise RunError(
                 f"{run.directory.path}: its training has not finished (step {run.steps:,}); "
-                "go on with train, or name the finished runs only"
+                "resume it with train, or name only finished runs"
             )
 
 
@@ -206,10 +206,10 @@ def _check_group(runs: Sequence[ComparedRun]) -> None:
 def load_texts(
     runs: Sequence[ComparedRun], splits: Sequence[str]
 ) -> list[tuple[str, ParallelText]]:
-    """Return the texts to compare on, by the splits as they were named.
+    """Return the texts to compare on, by the splits that were named.
 
-    Each is one of all runs, or RUN:NAME, of any run of the same languages; by default, the first
-    test split of the first run that has text.
+    A split belongs to all runs, or as RUN:NAME to any run with the same languages. The default is
+    the first test split of the first run that has text.
     """
     texts = []
     for split in dict.fromkeys(splits or [_default_split(runs)]):
@@ -220,7 +220,7 @@ def load_texts(
 
 
 def _default_split(runs: Sequence[ComparedRun]) -> str:
-    """Return a split of all runs, or RUN:NAME if some are imported models, without text."""
+    """Return a split of all runs, or RUN:NAME if some are imported models without text."""
     with_text = [run for run in runs if split_names(run.config.data)]
     first = (with_text or runs)[0]
     check_has_splits(
@@ -231,7 +231,7 @@ def _default_split(runs: Sequence[ComparedRun]) -> str:
 
 
 def _load_text_of_run(runs: Sequence[ComparedRun], split: str) -> ParallelText:
-    """Return the text of RUN:NAME. Both may have colons, paths of Windows too."""
+    """Return the text of RUN:NAME. Both may contain colons, as paths of Windows do."""
     colons = [place for place in range(1, len(split) - 1) if split[place] == ":"]
     candidates = [(RunDirectory(Path(split[:at])), split[at + 1 :]) for at in reversed(colons)]
     if not candidates:
@@ -259,7 +259,7 @@ def _languages(data: DataConfig) -> str:
 
 
 def load_common_text(runs: Sequence[ComparedRun], name: str) -> ParallelText:
-    """Return the text of a split, which has to be the same in all runs."""
+    """Return the text of a split, which must be the same in all runs."""
     owners = [run for run in runs if name in split_names(run.config.data)]
     lacking = [run for run in runs if run not in owners]
     if owners and lacking:
@@ -290,7 +290,7 @@ def _load_text(run: RunDirectory, data: DataConfig, split: str) -> ParallelText:
 def _difference(
     first: ComparedRun, text: ParallelText, other: ComparedRun, other_text: ParallelText
 ) -> str | None:
-    """Return what differs between two runs' texts, if anything does."""
+    """Return how two runs' texts differ; None: they do not."""
     languages = [_languages(run.config.data) for run in (first, other)]
     if languages[0] != languages[1]:
         return f"languages {languages[0]} and {languages[1]}"

@@ -1,4 +1,4 @@
-"""The jobs of a distillation: teachers translate what a student is trained on."""
+"""The jobs of a distillation: teachers translate the text that a student is trained on."""
 
 import json
 import os.path
@@ -56,10 +56,11 @@ class DistillDirectory(JobDirectory):
     kind: ClassVar[str] = "distill"
     noun: ClassVar[str] = "distillation"
     option: ClassVar[str] = "--dir"
+    folders: ClassVar[tuple[str, ...]] = ("jobs", "scores", "text", "forward", "back")
 
     @property
     def student_config(self) -> Path:
-        """Path of the student's configuration, with all that it is trained on."""
+        """Path of the student's configuration, with all its training text."""
         return self.path / "student.yaml"
 
     @property
@@ -68,7 +69,7 @@ class DistillDirectory(JobDirectory):
         return RunDirectory(self.path / "student")
 
     def text(self, split: str, side: str) -> Path:
-        """Return the path of a split's side: 'src' or 'tgt'."""
+        """Return the path of a side, 'src' or 'tgt', of a split."""
         return self.path / "text" / f"{split}.{side}"
 
     def translation(self, direction: Direction, text: str) -> Path:
@@ -87,13 +88,13 @@ class DistillPlan(Plan):
     distillation: Distillation
     directory: DistillDirectory
     binding: Sequence[str]
-    """Options of all commands that decide what they compute: device and precision."""
-    training: Sequence[str]  # the same of new trainings, of which all have one precision
-    threads: Sequence[str] = ()  # the option of all commands that does not
+    """Options of all commands that affect results: device and precision."""
+    training: Sequence[str]  # the same for new trainings, which all have one precision
+    threads: Sequence[str] = ()  # the option of all commands that does not affect results
     allow_suspect_data: bool = False
 
     def jobs(self) -> Iterator[Job]:
-        """Yield all jobs; each reads what earlier ones have made."""
+        """Yield all jobs; each reads outputs of earlier ones."""
         teachers = [each for each in self.distillation.teachers if each.file is not None]
         yield from map(self._teacher_job, {each.run.path: each for each in teachers}.values())
         yield self._text_job()
@@ -107,7 +108,7 @@ class DistillPlan(Plan):
         yield from self._score_jobs()
 
     def check(self) -> None:
-        """Check that the teachers of an ensemble have one tokenizer, as far as they are trained."""
+        """Check that the trained teachers of each ensemble have the same tokenizer."""
         for direction in self.distillation.directions:
             runs = [each.run for each in direction.teachers if each.run.tokenizer.is_dir()]
             for other in runs[1:]:
@@ -136,15 +137,15 @@ class DistillPlan(Plan):
         )
 
     def _find_needs(self, direction: Direction) -> list[str]:
-        """Return the names of the jobs that make the text and the teachers of a direction."""
+        """Return the names of the jobs that write the text and train a direction's teachers."""
         trained = [each.run for each in direction.teachers if each.file is not None]
         return [TEXT_JOB, *map(_training_name, trained)]
 
     def _find_begun_with(self, name: str, run: RunDirectory) -> Sequence[str]:
-        """Return the options of a training that was begun elsewhere; none: it is ours.
+        """Return the options of a training that was begun elsewhere; none: it was begun here.
 
-        It goes on as it was begun: so --precision auto has it. The record tells, as long as we are
-        not the first: a training that runs on a cluster is found by its command.
+        It is resumed with the precision that it began with, as ``auto`` does. Later sessions take
+        that from the record, because a cluster finds a running training by its command.
         """
         record = self.directory.read(name)
         is_adopted = run.metrics.exists() if record is None else bool(record.options)
@@ -171,7 +172,7 @@ class DistillPlan(Plan):
         )
 
     def _texts(self, direction: Direction) -> Iterator[tuple[str, Path]]:
-        """Yield name and path of each text that is translated in a direction."""
+        """Yield the name and path of each text to translate in a direction."""
         if direction.settings.corpus:
             yield "train", self.directory.text("train", direction.read)
         for number, path in enumerate(direction.settings.monolingual, start=1):
@@ -179,10 +180,10 @@ class DistillPlan(Plan):
             yield f"{number}-{Path(name).stem}", path
 
     def _translation_jobs(self, direction: Direction, name: str, text: Path) -> Iterator[Job]:
-        """Yield the job that translates a text, and the one that chooses among candidates."""
+        """Yield the job that translates a text, and perhaps one that chooses among candidates."""
         settings, runs = direction.settings, [teacher.run for teacher in direction.teachers]
         written = output = self.directory.translation(direction, name)
-        # A monolingual text has no reference.
+        # Monolingual text has no references to choose by.
         n_best = settings.n_best if isinstance(settings, Forward) and name == "train" else None
         if n_best is not None:
             output = written.with_name(f"{name}.nbest.jsonl")
@@ -199,7 +200,7 @@ class DistillPlan(Plan):
         compute = [*self.binding, *self.threads]
 
         def inputs() -> dict[str, str]:
-            self.check()  # tokenizers of teachers that were trained just now
+            self.check()  # some teachers may have been trained only now
             models = {run.path.as_posix(): describe_model(run) for run in runs}
             return {"text": sha256(text), **models, "search": " ".join(options)}
 
@@ -229,7 +230,7 @@ class DistillPlan(Plan):
         )
 
     def _synthetic(self) -> list[FilePair]:
-        """Return the pairs of which models write a side."""
+        """Return the pairs with a side that models write."""
         pairs = []
         for direction in self.distillation.directions:
             for name, text in self._texts(direction):
@@ -248,7 +249,7 @@ class DistillPlan(Plan):
                 for split in (TRAINED_ON if keep_reference else ["val"])
                 for side in SIDES
             }
-            # By numbers, as monolingual text may lie anywhere.
+            # Numbered, because monolingual text may lie anywhere.
             for number, pair in enumerate(self._synthetic(), start=1):
                 files |= {f"pair {number}'s {side}": getattr(pair, side) for side in SIDES}
             sums = {name: sha256(path) for name, path in files.items()}
@@ -277,7 +278,7 @@ class DistillPlan(Plan):
         )
 
     def models(self) -> dict[str, list[RunDirectory]]:
-        """Return what is scored, by name: each teacher, all of them together, the student."""
+        """Return the models to score by name: each teacher, their ensemble, and the student."""
         runs = [teacher.run for teacher in self.distillation.directions[0].teachers]
         models = {f"teacher-{number}": [run] for number, run in enumerate(runs, start=1)}
         ensemble = {"ensemble": runs} if len(runs) > 1 else {}
@@ -311,7 +312,7 @@ def _training_name(run: RunDirectory) -> str:
 
 
 def name_models(runs: Sequence[RunDirectory]) -> list[str]:
-    """Return the arguments of a command that has runs translate as one ensemble."""
+    """Return the arguments by which a command uses runs as one ensemble."""
     first, *others = (str(run.path) for run in runs)
     return [first, *(part for other in others for part in ("--ensemble", other))]
 
@@ -322,21 +323,21 @@ def discard_translation(output: Path) -> None:
         output.with_name(output.name + ending).unlink(missing_ok=True)
 
 
-# --- what a student is trained on -----------------------------------------------------------------
+# --- the student's text ---------------------------------------------------------------------------
 
 
 def text_splits(config: Config) -> list[str]:
     """Return the splits whose text is written to the directory.
 
-    What the copy task makes is in no file, and a prepared corpus in a run only, so they are written
-    as a whole.
+    The copy task's text is in no file, and a prepared corpus only in a run, so all their splits
+    are written.
     """
     names = split_names(config.data)
     return names if isinstance(config.data, CopyData | CorpusData) else names[:2]
 
 
 def write_texts(config: Config, paths: Mapping[tuple[str, str], Path]) -> None:
-    """Write splits as plain text to files by split and side; a corpus is prepared once for all."""
+    """Write splits as plain text to files by split and side; a corpus is prepared only once."""
     with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
         corpus = Path(directory) / "corpus"
         if isinstance(config.data, CorpusData):
@@ -357,16 +358,16 @@ def compose_student(
     synthetic: Sequence[FilePair],
     keep_reference: bool,
 ) -> None:
-    """Write the student's configuration: the settings of its file, ``base``, and more text.
+    """Write the student's configuration: its file as the ``base``, and all its training text.
 
-    ``text_path`` gives the path of a split's side; ``synthetic`` are pairs that models have made.
+    ``text_path`` gives the path of a split's side; models have written ``synthetic``.
     """
 
     def text_pair(split: str) -> FilePair:
         return FilePair(src=text_path(split, "src"), tgt=text_path(split, "tgt"))
 
     def test_pair(split: str) -> FilePair:
-        if isinstance(config.data, CopyData | CorpusData):  # as ``text_splits`` has it
+        if isinstance(config.data, CopyData | CorpusData):  # see ``text_splits``
             return text_pair(split)
         source = open_text(config, split)
         assert isinstance(source, ParallelFiles)
@@ -397,14 +398,14 @@ def compose_student(
 
 
 def _instead(pair: FilePair) -> dict[str, object]:
-    """Return a pair as it stands in the place of one that may have been fetched, and had a sum."""
+    """Return a pair that replaces one that may have had a checksum."""
     return {"src": pair.src, "tgt": pair.tgt, "sha256": None}
 
 
 def select_nearest(
     candidates: Path, references: Path, output: Path, lowercase: bool = False
 ) -> None:
-    """Write the nearest candidate of each n-best list of ``translate``, by ``nearest``."""
+    """Write the candidate of each n-best list of ``translate`` that ``nearest`` chooses."""
     lists, lines = (sum(1 for _ in stream_lines(path)) for path in (candidates, references))
     if lists != lines:
         raise InputError(
@@ -420,12 +421,12 @@ def select_nearest(
 def nearest(
     candidates: Iterable[list[str]], references: Iterable[str], lowercase: bool = False
 ) -> Iterator[str]:
-    """Yield the candidate of each line with the highest chrF; of equal ones, the likeliest.
+    """Yield the candidate of each line with the highest chrF; if several have it, the first.
 
-    Candidates are in this order. Case is ignored where they have none.
+    Candidates are ordered by probability. ``lowercase`` ignores case.
     """
     for texts, reference in zip(candidates, references, strict=True):
-        # Two segmentations of one text are two hypotheses.
+        # A text may occur twice, with different segmentations.
         different = [*dict.fromkeys(texts)]
         if len(different) == 1:
             yield different[0]

@@ -1,4 +1,4 @@
-"""A distillation's YAML file: its keys, and checks of what it names before training."""
+"""A distillation's YAML file: its settings, and checks of the files that it names."""
 
 import os
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ Teachers = Annotated[list[str], Field(min_length=1)]
 
 
 class Translated(Section):
-    """Text that is translated for the student."""
+    """Text to translate for the student."""
 
     corpus: bool = Field(True, description="the student's own training text, or its other side")
     monolingual: list[FilePath] = Field(
@@ -50,7 +50,7 @@ class Translated(Section):
 
 
 class Forward(Translated):
-    """What the teachers translate: the student's targets."""
+    """The text that the teachers translate, for the student's targets."""
 
     n_best: Annotated[int, Field(ge=2, le=LARGEST_BEAM)] | None = Field(
         None, description="candidates for each line of the corpus, with keep: nearest"
@@ -83,7 +83,7 @@ class Forward(Translated):
 
 
 class Back(Translated):
-    """Back-translation: what models of the other direction write as the student's sources."""
+    """Back-translation: models of the other direction write sources for the student."""
 
     teachers: Teachers = Field(description="as above, but from the target language to the source")
     sample: bool = Field(
@@ -100,7 +100,7 @@ class Back(Translated):
 
 
 class DistillSettings(Section):
-    """A distillation: who translates what for which student."""
+    """A distillation: the teachers, the text that they translate, and the student."""
 
     teachers: Teachers = Field(
         description="configurations (YAML), trained first unless their runs are finished, or run "
@@ -119,17 +119,17 @@ class Teacher:
     """A model that translates."""
 
     run: RunDirectory
-    file: Path | None  # the configuration that the run is trained with; None: it is there already
+    file: Path | None  # the run's configuration; None: it is already trained
 
     @cached_property
     def config(self) -> Config:
-        """Its settings."""
+        """The settings of the run."""
         return self.run.load_config() if self.file is None else yaml.load_config(self.file)
 
 
 @dataclass(frozen=True)
 class Direction:
-    """Who translates what, and in which direction."""
+    """Teachers of one direction, and what they translate."""
 
     name: str  # 'forward' or 'back'
     teachers: list[Teacher]
@@ -137,18 +137,18 @@ class Direction:
 
     @property
     def read(self) -> str:
-        """The student's side that is translated: 'src' or 'tgt'."""
+        """The student's side that the teachers translate: 'src' or 'tgt'."""
         return "src" if self.name == "forward" else "tgt"
 
     @property
     def written(self) -> str:
-        """The student's side that is written."""
+        """The student's side that the teachers write."""
         return "tgt" if self.name == "forward" else "src"
 
 
 @dataclass(frozen=True)
 class Distillation:
-    """A distillation's file, checked."""
+    """A checked distillation file."""
 
     settings: DistillSettings
     student_file: Path
@@ -202,12 +202,12 @@ def _setting_error(root: Node, keys: Keys, problem: str) -> ConfigError:
 
 
 def _check_sources(root: Node, data: DataConfig, is_translated: bool) -> None:
-    """Refuse sources with tags or weights, which plain text loses, or that are replayed."""
+    """Refuse replayed sources, and those with tags or weights, which plain text would lose."""
     if find_replay(data) is not None:
-        problem = "a student's text is written anew, and nothing is replayed; leave it out"
+        problem = "a student's text is written again, and nothing is replayed; leave it out"
         raise _setting_error(root, ("data", "replay"), problem)
     instead = "leave it out"
-    sources: dict[Keys, SourceConfig | None] = {}  # those whose text is written to plain files
+    sources: dict[Keys, SourceConfig | None] = {}  # their text is written to plain files
     if isinstance(data, CorpusData):
         instead += (
             ", or write the text with 'transformer-cli clean CONFIG -o DIR' and name its files "
@@ -233,7 +233,7 @@ def _find_teachers(
     languages: Sequence[str],
     files: dict[Path, Path],
 ) -> list[Teacher]:
-    """Return the teachers of a direction, and add their files to those by run."""
+    """Return the teachers of a direction, and add their files to ``files``, by run."""
     teachers: list[Teacher] = []
     for number, name in enumerate(names):
         # Not Path.expanduser, which raises where there is no such user.
@@ -250,10 +250,10 @@ def _find_teachers(
 def _find_problem(
     teacher: Teacher, others: Sequence[Teacher], languages: Sequence[str], files: dict[Path, Path]
 ) -> str | None:
-    """Return why a teacher does not fit the student, or the others of its ensemble."""
+    """Return why a teacher does not fit the student or the others in its ensemble."""
     config, run = teacher.config, teacher.run.path
     if teacher.file is None:
-        weights_record(teacher.run)  # or it is not trained yet
+        weights_record(teacher.run)  # raises an error if it is not trained yet
     elif (file := files.setdefault(run, teacher.file)).resolve() != teacher.file.resolve():
         return f"has the run {run.as_posix()}, as {file} has; rename one of the files"
     elif problem := _find_changed_settings(teacher.run, config, teacher.file):
@@ -275,7 +275,7 @@ def _find_problem(
 
 
 def _find_changed_settings(run: RunDirectory, config: Config, file: Path) -> str | None:
-    """Return why ``train`` would refuse to resume a teacher's run, and what to do about it."""
+    """Return why ``train`` would not resume a teacher's run, and what to do about it."""
     if not run.config.is_file():
         return None
     use = f"name {run.path.as_posix()} instead of the file to use it as it is"

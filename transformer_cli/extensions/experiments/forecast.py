@@ -1,4 +1,4 @@
-"""Forecast what jobs take, without writing anything that stays."""
+"""Forecast the time, disk and memory of jobs, in a temporary directory."""
 
 import json
 import statistics
@@ -25,16 +25,16 @@ _RUN_DIR = "--run-dir"
 
 
 class JobForecast(NamedTuple):
-    """What a job takes."""
+    """The expected cost of a job."""
 
     seconds: float | None = 0.0
-    """On an idle machine, with validations; 0: nothing to speak of; None: unknown, or a step of a
-    training does not fit into memory or is not finite."""
-    disk: int = 0  # bytes of what it makes, of a training its checkpoints
-    memory: int | None = None  # bytes that a training needs at least; None where ``seconds`` is
+    """On an idle machine, with validations; 0: next to nothing; None: unknown, or a training step
+    does not fit into memory or is not finite."""
+    disk: int = 0  # bytes of its outputs; of a training, of its checkpoints
+    memory: int | None = None  # bytes that a training needs at least; None if ``seconds`` is None
     lines: int | None = None  # lines to translate
     start: float = 0.0  # seconds that a process needs until it trains or scores
-    pair_seconds: float = 0.0  # of evaluating the trained model
+    pair_seconds: float = 0.0  # to evaluate a pair with the trained model
 
     def time_scoring(self, pairs: int) -> float:
         """Return the seconds that scoring a trained model on so many pairs takes."""
@@ -43,31 +43,31 @@ class JobForecast(NamedTuple):
 
 @dataclass
 class Forecaster:
-    """Tries trainings, each by its own command's dry run, and equal ones once.
+    """Tries each training by a dry run of its command, and similar trainings only once.
 
-    A process each: so the memory of one is not that of the one before.
+    Each runs in its own process, so that none sees memory that an earlier one has used.
     """
 
     directory: Path  # a temporary one
-    trainings: Sequence[Job]  # all that will be asked for
-    log: Callable[[str], object]  # takes what the commands say, each line once
+    trainings: Sequence[Job]  # all that will be forecast
+    log: Callable[[str], object]  # gets the messages of the commands, each once
     _said: set[str] = field(default_factory=set)
     _tried: dict[str, dict[str, Any]] = field(default_factory=dict)
     _prepared: dict[str, Path] = field(default_factory=dict)
     _pairs: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def forecast(self, training: Job, growth: float = 1.0) -> JobForecast:
-        """Return what the rest of a training takes, with ``growth`` times the text of the trial."""
+        """Return the cost of the rest of a training on ``growth`` times the text of its trial."""
         config, run = training.config, training.run
         assert config is not None
         assert run is not None
         settings = _describe_step(config)
         if settings not in self._tried:
             path = run.path if run.config.is_file() else self.prepare(training)
-            # Of two directories, the last one counts.
+            # The last of two --run-dir counts.
             said = self._run([*training.command, _RUN_DIR, str(path), "--dry-run", "--json"])
             tried = json.loads(said)
-            if tried["steps_done"] >= tried["steps"]:  # nothing is tried of what is finished
+            if tried["steps_done"] >= tried["steps"]:  # it is finished, so no step was tried
                 return _describe(0.0, tried)
             self._tried[settings] = tried
         tried = self._tried[settings]
@@ -76,13 +76,13 @@ class Forecaster:
         seconds = None
         if not left:
             seconds = 0.0
-        elif tried["seconds"] is not None:  # of the steps that were left there
+        elif tried["seconds"] is not None:  # of the steps that are left in that run
             seconds = tried["seconds"] / max(1, tried["steps"] - tried["steps_done"]) * left
             seconds += tried["start_seconds"]
         return _describe(seconds, tried)
 
     def count_pairs(self, training: Job, splits: Sequence[str]) -> int:
-        """Return the pairs of splits; one that would have to be fetched counts as large as val."""
+        """Return the number of pairs of splits; val stands for those that must be fetched."""
         config, run = training.config, training.run
         assert config is not None
         assert run is not None
@@ -98,9 +98,9 @@ class Forecaster:
         return self._pairs[key]
 
     def prepare(self, training: Job) -> Path:
-        """Return a run directory with the data that several trainings share, or a new one.
+        """Return a run directory, in which data is prepared if several trainings share it.
 
-        The sources of a corpus are always prepared in it, so that nothing has to do it again.
+        A corpus is always prepared there, so that it is done only once.
         """
         command, config = training.command, training.config
         assert config is not None
@@ -136,7 +136,7 @@ def _describe(seconds: float | None, tried: Mapping[str, Any]) -> JobForecast:
 
 
 def _describe_step(config: Config) -> str:
-    """Return what a step's time depends on: all but for the seed and the training's length."""
+    """Return what a step's time depends on: all settings but seed and length of training."""
     length = {"epochs", "max_steps", "patience"}
     return config.model_dump_json(exclude={"seed": True, "training": length})
 
@@ -189,7 +189,7 @@ class DistillForecaster:
     def _forecast_score(
         self, name: str, forecasts: Mapping[str, JobForecast | None]
     ) -> JobForecast:
-        """Forecast the scoring of models by the trials of their trainings, if there are any."""
+        """Forecast the scoring of models from the trials of their trainings."""
         tried = {
             job.run.path: forecasts[job.name]
             for job in self._undone.values()
@@ -197,7 +197,7 @@ class DistillForecaster:
         }
         runs = self._plan.models()[name.removeprefix("score ")]
         models = [model for run in runs if (model := tried.get(run.path)) is not None]
-        if len(models) < len(runs):  # one was trained before
+        if len(models) < len(runs):  # another one is already trained, so there is no trial
             return JobForecast(None)
         return JobForecast(sum(model.time_scoring(self._val_pairs) for model in models))
 
@@ -206,14 +206,14 @@ class DistillForecaster:
         return self._forecaster.count_pairs(self._trainings[STUDENT_JOB], ["val"])
 
     def _make_training(self, job: Job, config: Config) -> Job:
-        """Return a job's training; a new one of the student, whose text is not there yet."""
+        """Return a job's training; the student's is a new one, as its text does not exist yet."""
         command, run = [*job.command], job.run
         if job.name == STUDENT_JOB:
             command[1] = str(self._plan.distillation.student_file)
             run = RunDirectory(self._directory.path / "student-to-be")
         if config.init is not None and not list_checkpoints(RunDirectory(config.init).checkpoints):
             config = config.model_copy(update={"init": None})
-            # The last two need init.
+            # The last two settings need init.
             for without in ("init=null", "training.init_share=null", "training.freeze=[]"):
                 command += ["--set", without]
         return replace(job, command=command, config=config, run=run)
@@ -226,12 +226,12 @@ class DistillForecaster:
             return JobForecast(seconds=0.0 if job.command else None)
         size = self._measure(job.text)
         seconds = size.lines / statistics.median(self._line_rates) if self._line_rates else None
-        # A translation is about as long as its source.
+        # Translations are about as long as their sources.
         return JobForecast(seconds, size.bytes * job.candidates, lines=size.lines)
 
     @cached_property
     def _growth(self) -> float:
-        """How much longer the student's training is with all its text than on the corpus."""
+        """How much longer the student trains on all its text than on the corpus alone."""
         lines = sum(self._measure(job.text).lines for job in self._jobs if job.text is not None)
         corpus = self._measure(self._directory.text("train", "src")).lines
         kept = corpus if self._plan.distillation.settings.keep_reference else 0
@@ -239,7 +239,7 @@ class DistillForecaster:
 
     @cached_property
     def _line_rates(self) -> list[float]:
-        """Lines a second of the jobs that have translated."""
+        """Lines per second of the finished translations."""
         records = [(job.text, self._directory.read(job.name)) for job in self._jobs]
         return [
             self._measure(text).lines / record.seconds
@@ -249,12 +249,12 @@ class DistillForecaster:
 
     @cached_property
     def _corpus(self) -> dict[str, _Size]:
-        """The student's training text, by side, before it is written."""
+        """The size of each side of the student's training text, before it is written."""
         lines = 0
         sizes = [0, 0]
         student, corpus = self._plan.distillation.student, None
         if isinstance(student.data, CorpusData):
-            training = self._trainings[STUDENT_JOB]  # to do, as its text is
+            training = self._trainings[STUDENT_JOB]  # it is left, because its text is
             corpus = RunDirectory(self._forecaster.prepare(training)).corpus
         for pair in open_text(student, "train", corpus).pairs():
             lines += 1

@@ -1,7 +1,7 @@
-"""Grow a run: adapt it to new text in a run beside it, and judge what was gained and lost.
+"""Grow a run: adapt it to new text in a run next to it, and measure the gain and the loss.
 
-The adaptation is a training like any other. Its configuration and the old text that it replays are
-written into the new run, so that it can be looked at and repeated.
+The adaptation is an ordinary training. Its configuration and the old text that it replays are
+written into the new run, so that both can be inspected and the training can be repeated.
 """
 
 import json
@@ -31,22 +31,17 @@ from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.experiments.job import compose_config
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints
-from transformer_cli.runs.directory import (
-    GROWTH_CONFIG,
-    GROWTH_RECORD,
-    REPLAY,
-    RunDirectory,
-    lock_run,
-    write_mark,
-)
+from transformer_cli.runs.directory import RunDirectory, lock_run, write_mark
 from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.protocol import ProgressBar, draw_places
 from transformer_cli.training.preparation import PreparedData, open_prepared_data
 
-_HELD_OUT = 20  # of so many pairs of the new text, one is held out,
-_FEWEST, _MOST = 50, 500  # and at least and at most so many in all; no more than half
+CONFIG, RECORD, REPLAY = "growth.yaml", "growth.json", "replay"
+"""What is written in a run that was grown, besides what each run has."""
+_HELD_OUT = 20  # one pair in so many of the new text is held out,
+_FEWEST, _MOST = 50, 500  # but at least and at most so many, and never more than half
 _TOO_FEW = 20
-# docs/results.md, "Growing", has what other values come to.
+# docs/results.md, "Growing", compares other values.
 _SHARE = 0.25
 _BATCH_TOKENS = 1024  # for many small steps in a short text
 _EPOCHS = 10
@@ -57,14 +52,14 @@ _TRAINING: dict[str, Any] = {
     "schedule": {"kind": "linear", "peak": 3e-4, "warmup": 10},
     "ema_decay": None,
     "init_share": 0.5,
-    # At the end only, so that no checkpoint is chosen by the text that judges it.
+    # Only at the end, so that the text that judges the run does not choose its checkpoint.
     "validate_every": 2**31 - 1,
 }
 
 
 @dataclass(frozen=True)
 class ScoreChange:
-    """What becomes of the BLEU of a text."""
+    """The BLEU of a text before and after growing."""
 
     before: float
     after: float
@@ -86,13 +81,13 @@ class Growth:
     added: Sequence[Path]
 
     def write(self, progress: PairProgress, lines: ProgressBar) -> Path:
-        """Write the configuration and the replayed text, unless they are there; return its path.
+        """Write the configuration and the replayed text, unless they exist; return its path.
 
         Raises:
-            UsageError: a file of the new text has no format, or the new run is of another text.
+            UsageError: the new text has a file of unknown format, or the new run has other text.
             ConfigError, CorpusError, RunError: the old run or a text is missing or damaged.
         """
-        self.old.check_not_hub_model()
+        self.old.check_not_exported()
         config = self.old.load_config()
         check_has_text(config.data, self.old.config)
         find_checkpoint(self.old.checkpoints, "best")
@@ -103,7 +98,7 @@ class Growth:
         old = open_prepared_data(config, self.old, lines)
         replayed = _draw_replay(old, math.ceil(_EPOCHS * pairs * _SHARE / (1 - _SHARE)))
         text = self._compose(config, sources, pairs, list(replayed))
-        path = self.new.path / GROWTH_CONFIG
+        path = self.new.path / CONFIG
         with lock_run(self.new):
             if path.is_file() and read_small(path) == text.encode():
                 return path
@@ -124,7 +119,7 @@ class Growth:
     def _compose(
         self, config: Config, sources: list[SourceConfig], pairs: int, tags: list[str | None]
     ) -> str:
-        """Return the text of the configuration: what differs from the old run's."""
+        """Return the text of the configuration, with the differences from the old run's."""
         replayed = [
             SourceConfig(src=files.src, tgt=files.tgt, tag=tag)
             for files, tag in zip(map(self._replay_files, range(len(tags))), tags, strict=True)
@@ -151,7 +146,7 @@ class Growth:
             "data": data,
             "training": _TRAINING | {"batch_tokens": batch_tokens},
         }
-        return compose_config("train --from", self.new.path / GROWTH_CONFIG, settings)
+        return compose_config("train --from", self.new.path / CONFIG, settings)
 
     def judge(
         self,
@@ -159,7 +154,7 @@ class Growth:
         progress: Callable[[int], object],
         say: Callable[[str], object],
     ) -> tuple[ScoreChange, ScoreChange]:
-        """Return what becomes of the new text's held-out part, and of the old validation text."""
+        """Return the changes on the new text's held-out part, and on the old validation text."""
         runs = (self.old, self.new)
         config = self.old.load_config()
         metric = metrics_of_runs(config, runs, say).by_name()[bleu_of(config)]
@@ -171,18 +166,24 @@ class Growth:
                 for run in runs
             ]
             before, after = paired_bootstrap(systems, text.tgt, metric)
-            scores = before.value, after.value, after.half_width, after.p_value
-            found.append(ScoreChange(*scores, len(text)))
+            change = ScoreChange(
+                before=before.value,
+                after=after.value,
+                half_width=after.half_width,
+                p_value=after.p_value,
+                pairs=len(text),
+            )
+            found.append(change)
         gained, lost = found
         return gained, lost
 
     def settle(self, gained: ScoreChange, lost: ScoreChange, max_loss: float) -> Path | None:
-        """Record the judgement; rename a run that is not taken over, and return where it is."""
+        """Record the judgement; if it is negative, rename the new run and return its path."""
         is_better = gained.after > gained.before and lost.before - lost.after < max_loss
         record = {"old": self.old.path.absolute().as_posix(), "max_loss": max_loss}
         texts = {"new_text": asdict(gained), "old_text": asdict(lost), "taken_over": is_better}
         path = self.new.path if self.new.path.name.strip(".") else self.new.path.resolve()
-        write_text(path / GROWTH_RECORD, json.dumps(record | texts, indent=1) + "\n")
+        write_text(path / RECORD, json.dumps(record | texts, indent=1) + "\n")
         if is_better:
             return None
         names = (f"{path.name}.rejected{f'-{n}' if n > 1 else ''}" for n in count(1))
@@ -192,7 +193,7 @@ class Growth:
 
 
 def next_run(old: Path) -> Path:
-    """Return the path of the run that grows out of one: runs/a+1, and out of that, runs/a+2."""
+    """Return the path of the run that grows out of one: from runs/a, runs/a+1, then runs/a+2."""
     path = old if old.name.strip(".") else old.resolve()
     name, _, number = path.name.rpartition("+")
     is_grown = name and number.isdecimal()
@@ -205,10 +206,7 @@ def _count_pairs(source: SourceConfig, config: Config, progress: PairProgress) -
 
 
 def _draw_replay(old: PreparedData, wanted: int) -> Mapping[str | None, np.ndarray]:
-    """Return places in the old training text, by tag, as often as the training draws each source.
-
-    Sources have the same shares as in the old run's epochs.
-    """
+    """Draw places in the old training text, by tag; sources keep their shares of an epoch."""
     mix = old.mix or TrainingMix((len(old.texts.train),), (1.0,), (None,))
     assert isinstance(mix, TrainingMix)
     names = {old.tokenizers.tag_id(name): name for name in old.tokenizers.tags}

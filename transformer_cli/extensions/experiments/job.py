@@ -1,4 +1,4 @@
-"""A job: an ordinary command that makes something once from its inputs; and the record of that."""
+"""Jobs: ordinary commands that each make something once from its inputs, and their records."""
 
 import json
 import os
@@ -13,7 +13,6 @@ from transformer_cli.base.artifact import Artifact, FileRecord, sum_json, write_
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import TransformerCliError, UsageError
 from transformer_cli.base.packages import __version__
-from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import PairSource
@@ -22,7 +21,6 @@ from transformer_cli.extensions.cluster import fence
 from transformer_cli.extensions.cluster.start import HIDDEN_PREFIX
 from transformer_cli.extensions.corpora.preparing import UnpreparedSplit
 from transformer_cli.extensions.corpora.settings import PATH_KEYS, CorpusData
-from transformer_cli.extensions.exchange.hub_model import CONFIG as HUB_CONFIG
 from transformer_cli.extensions.experiments.groups import JobRecord, job_file
 from transformer_cli.runs.checkpoint import MANIFEST, find_checkpoint
 from transformer_cli.runs.directory import LOCK, RunDirectory, check_unlocked
@@ -33,29 +31,29 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class Job:
-    """Something to be done once, as long as its inputs stay as they are.
+    """Something to do once, and again only if its inputs change.
 
-    Paths of jobs are of the coordinator: ``inputs``, ``outputs``, ``prepare`` and ``discard`` are
-    called where the sweep or the distillation runs, only ``command`` where the executor has it.
+    ``inputs``, ``outputs``, ``prepare`` and ``discard`` are called in the process of the sweep or
+    the distillation; only ``command`` runs where the executor runs it.
     """
 
-    name: str  # also the path of its record and log below jobs/
+    name: str  # also the path of its record and log in jobs/
     inputs: Callable[[], Mapping[str, str]]
-    """Settings and SHA-256 sums that decide the outputs; called once what it needs is done."""
-    outputs: Callable[[], Sequence[Path]]  # the files whose sums are recorded, once it is done
-    command: Sequence[str] = ()  # arguments of transformer-cli; none: ``prepare`` does it all
-    needs: Sequence[str] = ()  # names of jobs that have to be done first
-    stdout: Path | None = None  # the file that the command's output becomes
+    """Settings and SHA-256 sums that decide the outputs; called when all that it needs is done."""
+    outputs: Callable[[], Sequence[Path]]  # files whose sums are recorded when it is done
+    command: Sequence[str] = ()  # arguments of transformer-cli; none: ``prepare`` does everything
+    needs: Sequence[str] = ()  # names of jobs that must be done first
+    stdout: Path | None = None  # the file that the command's output is written to
     prepare: Callable[[], object] = lambda: None
-    """Called before the command, each time that it is started."""
+    """Called each time before the command starts."""
     discard: Callable[[], Path | None] = lambda: None
-    """Removes what was made of other inputs, finished or not, or returns where it is set aside."""
+    """Removes what other inputs have made, finished or not, or returns where it was moved."""
     resumes_with: Sequence[str] = ()
-    """Options that it resumes with only: one file has one precision."""
-    config: Config | None = None  # the settings of what is trained
-    run: RunDirectory | None = None  # where it is trained
-    text: Path | None = None  # what is translated
-    candidates: int = 1  # translations of each of its lines
+    """Options without which it is not resumed: a file is written in one precision."""
+    config: Config | None = None  # of a training: its settings
+    run: RunDirectory | None = None  # of a training: where it is
+    text: Path | None = None  # of a translation: its input
+    candidates: int = 1  # of a translation: how many each line gets
 
 
 @dataclass
@@ -66,13 +64,14 @@ class JobDirectory:
     """
 
     kind: ClassVar[str]  # the command that makes it
-    noun: ClassVar[str]
-    option: ClassVar[str]  # of the command, by which another directory is chosen
+    noun: ClassVar[str]  # what messages call it
+    option: ClassVar[str]  # the command's option that names it
+    folders: ClassVar[tuple[str, ...]]  # where its jobs write, except for runs
 
     path: Path
-    done: set[str] = field(default_factory=set)  # names of jobs that are known to be done
+    done: set[str] = field(default_factory=set)  # names of the jobs that are known to be done
     failed: dict[str, str] = field(default_factory=dict)
-    """Messages of jobs that have failed since this object was made; the next one tries again."""
+    """Messages of the jobs that have failed since this object was made; another one retries."""
     _begun: dict[str, tuple[JobRecord, float | None]] = field(default_factory=dict)
 
     @property
@@ -81,7 +80,7 @@ class JobDirectory:
         return self.path / f"{self.kind}.json"
 
     def read_mark(self) -> dict[str, Any] | None:
-        """Return what marks the directory; None: it is not one of this kind."""
+        """Return the content of the mark; None: the directory is not of this kind."""
         mark = files.read_json(self.mark)
         if not isinstance(mark, dict) or mark.get("program") != f"transformer-cli {self.kind}":
             return None
@@ -92,24 +91,11 @@ class JobDirectory:
             )
         return mark
 
-    @property
-    def training_precision(self) -> PrecisionName | None:
-        """What ``--precision auto`` stands for in all trainings; None: that was not measured."""
-        known = (self.read_mark() or {}).get("training_precision")
-        return known if known in ("float32", "bfloat16") else None
-
-    @property
-    def precision(self) -> PrecisionName | None:
-        """The option ``--precision`` that it was begun with; None: that was not recorded."""
-        of_earlier_version = "auto" if self.training_precision else None
-        known = (self.read_mark() or {}).get("precision", of_earlier_version)
-        return known if known in ("auto", "float32", "bfloat16") else None
-
     def check(self) -> None:
-        """Check that it is of this kind and version, or empty, or not there; and has no links."""
+        """Check that it is of this kind and version, or empty, or missing, and has no links."""
         if self.path.exists() and not self.path.is_dir():
             raise self._refusal("cannot be made (File exists);")
-        # What another process, or a killed one, has just begun.
+        # Another process, or one that was killed, may have just begun.
         beginning = (LOCK, HIDDEN_PREFIX, f"{self.mark.name}{writing.TEMPORARY_MARK}")
         is_foreign = self.path.is_dir() and any(
             not path.name.startswith(beginning) for path in self.path.iterdir()
@@ -120,7 +106,7 @@ class JobDirectory:
         files.check_no_links(self.path)
 
     def create(self, **values: object) -> None:
-        """Create the directory unless it is there, and mark it; raise what ``check`` does."""
+        """Create the directory if it is missing, and mark it; raise what ``check`` raises."""
         self.check()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -135,14 +121,14 @@ class JobDirectory:
         return UsageError(f"{self.path}: {problem} choose another directory with {self.option}")
 
     def remove_leftovers(self) -> None:
-        """Remove what killed processes have left unfinished, but for that in runs."""
+        """Remove unfinished files of killed processes, except in runs."""
         writing.remove_leftovers(self.path)
-        for name in ("jobs", "scores", "text", "forward", "back"):
+        for name in self.folders:
             for directory, _, _ in os.walk(self.path / name):
                 writing.remove_leftovers(Path(directory))
 
     def file(self, job: str, ending: str) -> Path:
-        """Return the path of a job's file: .json, its record; .log, .stop or .owner."""
+        """Return the path of a job's record (.json), or of its .log, .stop or .owner."""
         return job_file(self.path, job, ending)
 
     def _record_of(self, job: str) -> Artifact[JobRecord]:
@@ -150,11 +136,11 @@ class JobDirectory:
         return Artifact(self.path, JobRecord, path.as_posix())
 
     def read(self, job: str) -> JobRecord | None:
-        """Return a job's record; None: it never began."""
+        """Return a job's record; None: the job never began."""
         return self._record_of(job).read()
 
     def is_done(self, job: Job) -> bool:
-        """Return whether a job's outputs are there, and made of its present inputs."""
+        """Return whether a job's outputs exist and were made from its present inputs."""
         if job.name in self.done:
             return True
         record = self.read(job.name)
@@ -166,24 +152,24 @@ class JobDirectory:
         return True
 
     def seems_done(self, job: Job) -> bool:
-        """Return whether a job is done, as far as can be seen before what it needs is done."""
+        """Return whether a job is done, as far as that can be told before the jobs it needs."""
         try:
             return self.is_done(job)
         except (OSError, TransformerCliError):
             return False
 
     def begin(self, job: Job) -> tuple[bool, str]:
-        """Record that a job begins; return whether anew, and what becomes of an earlier one."""
+        """Record that a job begins; return whether it is new, and what happens to an old one."""
         inputs = dict(job.inputs())
         known = self.read(job.name)
         reason = None if known is None else _find_change(known, job, inputs)
-        # A training that has ended, and whose files are others now, is resumed.
+        # A finished training whose files have changed is resumed.
         is_resumed = known is not None and (
             reason is None or (known.made_of == inputs and job.config is not None)
         )
         news = [f"again, as {reason}"] if reason and not is_resumed else []
         if not is_resumed:
-            fence.lift_fence(self.file(job.name, ".owner"))  # it may still run on a cluster
+            fence.lift_fence(self.file(job.name, ".owner"))  # the old one may run on a cluster
         if not is_resumed and (earlier := job.discard()):
             news.append(f"the earlier one is now {earlier.as_posix()}")
         record = JobRecord(made_of=inputs, options=list(job.resumes_with))
@@ -192,7 +178,7 @@ class JobDirectory:
         return not is_resumed, "; ".join(news)
 
     def finish(self, job: Job) -> None:
-        """Record what a job has made; raise TransformerCliError or OSError if it is not there."""
+        """Record a job's outputs; raise TransformerCliError or OSError if they are missing."""
         record, began = self._begun.pop(job.name)
         record.files = {
             # The directory may be a link, behind which .. leads elsewhere.
@@ -210,7 +196,7 @@ class JobDirectory:
         """Record that a job has failed, or was given up early."""
         if state == "failed":
             self.failed[job.name] = message
-        # What is done stays so where it cannot be looked at now, as a file of its inputs is gone.
+        # A finished job stays finished, even if it cannot be checked because an input is missing.
         if (record := self.read(job.name)) and record.state != "done":
             self._write(job.name, record.model_copy(update={"state": state, "message": message}))
 
@@ -221,13 +207,13 @@ class JobDirectory:
 
 
 def _find_change(known: JobRecord, job: Job, inputs: Mapping[str, str]) -> str | None:
-    """Return why a job that was begun cannot be resumed; None: it can."""
+    """Return why a job that has begun cannot be resumed; None: it can."""
     keys = {**known.made_of, **inputs}
     changed = [key for key in keys if known.made_of.get(key) != inputs.get(key)]
     if changed:
         return f"{', '.join(changed)} changed"
     if known.state == "done":
-        return "what it has made was changed, or is gone"
+        return "its outputs were changed or are missing"
     if known.options != list(job.resumes_with):
         return f"it was begun with {' '.join(known.options)}"
     return None
@@ -236,7 +222,10 @@ def _find_change(known: JobRecord, job: Job, inputs: Mapping[str, str]) -> str |
 def compose_config(
     command: str, output: Path, settings: Mapping[str, object], here: Path | None = None
 ) -> str:
-    """Return the configuration that a command writes; paths below ``here`` start from there."""
+    """Return the text of a configuration that a command writes.
+
+    Paths in the directory ``here`` are written as relative to it.
+    """
 
     def default(value: Section | Path) -> object:
         if isinstance(value, Section):
@@ -262,27 +251,27 @@ def compose_config(
 
 
 def set_aside(run: RunDirectory) -> Path | None:
-    """Rename a run that has checkpoints, as ``train --overwrite`` does; return where it is now."""
-    check_unlocked(run, fence.FENCE.patience)  # by a process that has just been ended
+    """Rename a run that has checkpoints, as ``train --overwrite`` does; return its new path."""
+    check_unlocked(run, fence.FENCE.patience)  # a process that was just ended may hold the lock
     return rename_run(run)
 
 
 def weights_record(run: RunDirectory) -> Path:
-    """Return the file that has the SHA-256 of a run's best weights."""
-    if run.is_hub_model:
-        return run.path / HUB_CONFIG
+    """Return the file that records the SHA-256 of a run's best weights."""
+    if run.exported:
+        return run.exported.record
     return find_checkpoint(run.checkpoints, "best") / MANIFEST
 
 
 def describe_model(run: RunDirectory) -> str:
-    """Return the sum of a run's weights and of how it searches."""
+    """Return a checksum of a run's weights and its search settings."""
     return sum_json([files.sha256(weights_record(run)), run.load_config().decoding.fingerprint()])
 
 
 TRAINED_ON = ("train", "val")
-"""The splits that decide a run's weights, and which of them is the best."""
+"""The splits that decide a run's weights, and which checkpoint is the best."""
 
-# Whose bytes count, and not where they lie: a project may be moved.
+# Their content counts, not their paths: a project may be moved.
 _PATHS: dict[str, Any] = {
     "init": True,
     "data": {
@@ -295,7 +284,7 @@ _PATHS: dict[str, Any] = {
 
 
 def open_text(config: Config, split: str, corpus: Path | None = None) -> PairSource:
-    """Return the text of a split; ``train`` is all text that is trained on.
+    """Return the text of a split; ``train`` is all training text.
 
     ``corpus`` is the directory of the prepared corpus, which data of kind corpus needs.
     """
@@ -313,7 +302,7 @@ def sum_texts(config: Config, splits: Iterable[str]) -> dict[str, str]:
 
 
 def describe_training(config: Config) -> dict[str, str]:
-    """Return the sums of what a run's weights depend on, but for its text."""
+    """Return checksums of all that a run's weights depend on, except its text."""
     init = {} if config.init is None else {"init": describe_model(RunDirectory(config.init))}
     paths = config.tokenizer.files.items()
     tokenizer = {f"tokenizer {side}": files.sha256(path) for side, path in paths}

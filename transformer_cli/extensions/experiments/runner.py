@@ -23,43 +23,43 @@ from transformer_cli.runs.checkpoint import newest_step
 
 _POLL_SECONDS = 0.1
 _LOOK_SECONDS = 2.0
-"""Between two looks at whether running jobs are worth their time, and at how many may run."""
-_MAX_RESTARTS = 3  # how often a job is started again that was ended by others
+"""How often to look whether to give up running jobs, and how many may run."""
+_MAX_RESTARTS = 3  # how often to restart a job that was ended from outside
 _TERMINATED = 143
-"""Exit code of a command that was asked to end; batch systems ask all processes of a worker."""
+"""Exit code of a command that was asked to end; batch systems ask all of a worker's processes."""
 ERROR = "transformer-cli: error: "
 
 
 class Plan(ABC):
-    """What gives jobs, and learns from the directory's records what has become of them."""
+    """Decides which jobs to run; the directory's records tell how they went."""
 
     directory: JobDirectory
 
     @abstractmethod
     def jobs(self) -> Iterable[Job]:
-        """Return the jobs that may be run by now, in order; what a job needs comes before it."""
+        """Return the jobs that may run now, in order; a job comes after those that it needs."""
 
     def extend(self) -> bool:
-        """Add jobs, as all that there are have ended or run; return False if there are no more."""
+        """Add jobs when all others have ended or are running; return False if there are no more."""
         return False
 
     def give_up(self, job: Job) -> Literal["pruned", "stopped"] | None:
-        """Return what becomes of a running job that is not worth its time; None: it is."""
+        """Return why a running job should be stopped; None: it should go on."""
         return None
 
 
 class Event(NamedTuple):
-    """What has happened to a job."""
+    """Something that has happened to a job."""
 
     kind: Literal[
         "started", "resumed", "taken over", "already running", "done", "failed", "pruned", "stopped"
     ]
     job: Job
     message: str = ""
-    code: int = 0  # the exit code of what has failed
+    code: int = 0  # the exit code of a command that has failed
 
     def describe(self) -> str:
-        """Return it as a line; as two where a job is begun again."""
+        """Return the event as a line, or as two if a job is started again."""
         if self.message and self.kind == "started":
             return f"{self.job.name}: {self.message}\n{self.job.name}: started"
         separator = ": " if self.kind == "failed" else " "
@@ -69,8 +69,8 @@ class Event(NamedTuple):
 class Ended(NamedTuple):
     """How a command ended."""
 
-    code: int  # its process' exit code; negative: the signal that killed it
-    message: str = ""  # why it has failed; empty if it has said so itself
+    code: int  # exit code of the process; negative: the signal that killed it
+    message: str = ""  # why it failed; empty if it printed that itself
 
 
 @dataclass
@@ -84,21 +84,21 @@ class _Running:
 
 @dataclass
 class Runner:
-    """Runs the jobs of a plan, whose directory this process has locked.
+    """Runs the jobs of a plan whose directory this process has locked.
 
-    An executor may go on with jobs without this process; where it finds them again by their
-    command, the next process sees them end.
+    On a cluster, jobs continue without this process. The next process submits the same commands,
+    by which the cluster finds them.
     """
 
     plan: Plan
-    executor: Executor  # calls ``run_command``, with arguments and a result that can be pickled
+    executor: Executor  # calls ``run_command``; its arguments and result can be pickled
     lock: int | None = None  # the descriptor of the directory's lock; see ``Command.lock``
     places: Callable[[], Sequence[Mapping[str, str]]] = lambda: ({},)
-    """Returns one for each job at a time: what its command has in its environment besides."""
+    """Returns extra environment variables, one mapping for each job that may run at a time."""
     shows_output: bool = False
-    """Whether commands write to this process' stderr, and not to their logs."""
+    """Whether commands write to this process' stderr instead of their logs."""
     _running: dict[str, _Running] = field(default_factory=dict)
-    _may_start: bool = True  # whether a job might be found to start: one has ended since none was
+    _may_start: bool = True  # False: no job could be started, and none has ended since
     _looked_at: float = field(default_factory=time.monotonic)
     _places: Sequence[Mapping[str, str]] = ()
 
@@ -108,7 +108,7 @@ class Runner:
         return [running.job for running in self._running.values()]
 
     def run(self, should_stop: Callable[[], bool]) -> Iterator[Event | None]:
-        """Run jobs until none is left or a stop; yield events, and None a few times a second."""
+        """Run all jobs or until a stop; yield events, and None a few times a second."""
         self._places = self.places()
         try:
             while not should_stop():
@@ -127,7 +127,7 @@ class Runner:
             self._stop()
 
     def _start_next(self) -> Generator[Event, None, bool]:
-        """Start the first job that can be, or have more planned; return whether it was done."""
+        """Start the next job, or have more planned; return whether there was something to do."""
         is_blocked = has_failed = False
         for job in self.plan.jobs():
             if job.name in self._running or job.name in self.plan.directory.failed:
@@ -149,7 +149,7 @@ class Runner:
                 continue
             yield from self._start(job)
             return True
-        # Points that wait for what another job makes are there to be trained already.
+        # While jobs wait for another one, no more are needed.
         return has_failed or (not is_blocked and self.plan.extend())
 
     def _fail(self, job: Job, message: str, code: int = 1) -> Event:
@@ -179,7 +179,7 @@ class Runner:
         self._running[job.name] = _Running(job, place, command, future)
 
     def _find_begun(self, job: Job, holder: str | None) -> Event:
-        """Return what is found of a job that was begun, and is as it was."""
+        """Return the event for a job that began earlier and goes on."""
         if holder is not None and self.lock is None:
             return Event("already running", job, f"on {holder}; waiting for it")
         if holder is not None:
@@ -188,7 +188,7 @@ class Runner:
         return Event("resumed", job, "" if step is None else f"from step {step:,}")
 
     def _make_command(self, job: Job) -> "Command":
-        """Return what runs a job: the same for the same job, as it may be found again by that."""
+        """Return a job's command; it is always the same, as clusters find a job by it."""
 
         def file(ending: str) -> Path:
             return self.plan.directory.file(job.name, ending).absolute()
@@ -204,7 +204,7 @@ class Runner:
         )
 
     def _end(self, running: _Running) -> Event | None:
-        """Record how a job ended; None: it goes on."""
+        """Record how a job ended; return None if it was started again."""
         job = running.job
         del self._running[job.name]
         self._may_start = True
@@ -215,7 +215,7 @@ class Runner:
             if ended.code == 0:
                 self.plan.directory.finish(job)
                 return Event("done", job)
-            # A worker that was thought lost took it over, or is itself ended.
+            # Another worker took it over, or its worker was shut down.
             is_by_others = ended.code == fence.EXIT_CODE or (
                 self.lock is None and ended.code == _TERMINATED
             )
@@ -230,7 +230,7 @@ class Runner:
         return self._fail(job, ended.message, ended.code)
 
     def _look(self) -> None:
-        """Stop the jobs that are not worth their time; what they have reached stays."""
+        """Stop the jobs that the plan gives up; their checkpoints stay."""
         if time.monotonic() - self._looked_at < _LOOK_SECONDS:
             return
         self._looked_at = time.monotonic()
@@ -242,23 +242,23 @@ class Runner:
                     self._request_stop(running.job)
 
     def _stop(self) -> None:
-        """Stop all jobs, each with a checkpoint where it is a training."""
+        """Stop all jobs; trainings save a checkpoint."""
         for running in self._running.values():
-            with suppress(OSError):  # on a full disk; the others are asked all the same
+            with suppress(OSError):  # a full disk; stop the others all the same
                 self._request_stop(running.job)
         while left := [each.future for each in self._running.values() if self._must_end(each)]:
             wait(left, _LOOK_SECONDS)
         for running in [each for each in self._running.values() if each.future.done()]:
-            # What cannot be kept now is kept by the next session.
+            # If this fails, the next session records it.
             with suppress(TransformerCliError, OSError):
                 if running.future.result().code == 0:
                     self._end(running)
 
     def _must_end(self, running: _Running) -> bool:
-        """Return whether a job has to be waited for, as it is stopped."""
+        """Return whether to wait until a job that is asked to stop has ended."""
         if running.future.done():
             return False
-        # What waits for a worker sees that it is to stop when it gets one.
+        # A job that waits for a worker sees the request when it gets one.
         return self.lock is not None or fence.find_host(running.command.owner) is not None
 
     def _request_stop(self, job: Job) -> None:
@@ -266,30 +266,30 @@ class Runner:
 
 
 class Command(NamedTuple):
-    """A command of transformer-cli, to be run in a process of its own; paths are absolute."""
+    """A command of transformer-cli that runs in its own process; all paths are absolute."""
 
     arguments: Sequence[str]
-    directory: Path  # where it runs: its arguments may have paths from there
+    directory: Path  # where it runs; its arguments may be relative to it
     stop: Path
-    """Once there is this file, it is asked to end: so it can be stopped on another machine, too."""
-    owner: Path  # the file of its ``fence``, as several workers may run it at once
+    """When this file appears, the command is stopped; that works on other machines too."""
+    owner: Path  # the file of its ``fence``, in case several workers run it at once
     stdout: Path | None = None
-    """The file that its output becomes if it succeeds; None: it goes where stderr does."""
+    """The file that its output is written to if it succeeds; None: it goes where stderr goes."""
     log: Path | None = None  # the file that stderr is appended to; None: this process' stderr
-    variables: Sequence[tuple[str, str]] = ()  # of its environment, besides this process'
-    restarts: int = 0  # how often it was ended by others
+    variables: Sequence[tuple[str, str]] = ()  # added to this process' environment
+    restarts: int = 0  # how often it was started again
     lock: int | None = None
-    """A descriptor of this process that it keeps open, so that nobody else works on the directory
-    until it has ended, which may be after its starter."""
+    """A descriptor that the command keeps open, so that the directory stays locked until it has
+    ended, even if its starter ends first."""
 
 
 def run_command(command: Command) -> Ended:
-    """Run a command to its end, instead of whoever runs it now."""
+    """Run a command to its end; any other process that runs it now gives up."""
     for path in (command.directory, command.owner.parent):
         if not path.is_dir():
-            lacking = f"{platform.node()} has no directory {path}"
-            return Ended(1, f"{lacking}; work on a disk that all workers see under one path")
-    if command.stop.exists():  # the worker that was to see it has been lost
+            missing = f"{platform.node()} has no directory {path}"
+            return Ended(1, f"{missing}; work on a disk that all workers see under one path")
+    if command.stop.exists():  # the worker that should have seen it is lost
         fence.lift_fence(command.owner)
         command.stop.unlink()
         return Ended(_TERMINATED, "stopped")
@@ -299,7 +299,7 @@ def run_command(command: Command) -> Ended:
     with suppress(_FailedError), whole_file(command.stdout) as new, new.open("wb") as file:
         ended = _run(command, inside, file.fileno())
         if ended.code:
-            raise _FailedError  # so that the file does not appear
+            raise _FailedError  # the file must not appear
     return ended
 
 
@@ -315,7 +315,7 @@ def _run(command: Command, inside: str, stdout: int | None) -> Ended:
             file = stack.enter_context(open_regular(log, "ab"))
             stderr, log_start = file.fileno(), file.tell()
         variables = {**environment(), **dict(command.variables), fence.VARIABLE: inside}
-        # Dask's nanny has set it, and with it a training step takes twice the time.
+        # Dask's nanny sets this, which makes training steps take twice as long.
         variables.pop("MALLOC_TRIM_THRESHOLD_", None)
         kept_open = () if command.lock is None or sys.platform == "win32" else (command.lock,)
         process = subprocess.Popen(
@@ -326,19 +326,19 @@ def _run(command: Command, inside: str, stdout: int | None) -> Ended:
             stdout=stderr if stdout is None else stdout,
             stderr=stderr,
             pass_fds=kept_open,
-            # Ctrl-C is for this process, which stops the other itself.
+            # Ctrl-C goes to this process, which stops the command itself.
             **APART,
         )
-        is_told = False
+        is_asked = False
         while process.poll() is None:
-            if command.stop.exists() and not is_told:
-                is_told = True
+            if command.stop.exists() and not is_asked:
+                is_asked = True
                 with suppress(ProcessLookupError):
                     process.send_signal(STOP)
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_POLL_SECONDS)
     if not fence.is_inside(inside):
-        # The other's are the record, and a request to stop.
+        # The record and any request to stop belong to the other process.
         return Ended(fence.EXIT_CODE, f"taken over by {fence.find_host(command.owner)}")
     command.stop.unlink(missing_ok=True)
     command.owner.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Where the points of a sweep come from: a grid has them all at once, a search draws them."""
+"""Where the points of a sweep come from: a grid has all from the start, a search draws them."""
 
 import statistics
 import threading
@@ -15,7 +15,9 @@ from transformer_cli.base.locations import open_regular
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import import_extra
 from transformer_cli.extensions.experiments.sweep_file import (
+    Draws,
     Point,
+    Prune,
     Space,
     Sweep,
     as_node,
@@ -25,60 +27,58 @@ from transformer_cli.extensions.experiments.sweep_file import (
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-Sampler = Literal["tpe", "random"]
-Prune = Literal["median", "halving", "none"]
-State = Literal["running", "complete", "pruned", "fail"]  # Optuna's names
+TrialState = Literal["running", "complete", "pruned", "fail"]  # Optuna's names
 
 JOURNAL = "study.journal"
 _NAME = "sweep"
-_MAX_FAILURES = 5  # trials that may fail one after the other before the search gives up
-_RANDOM_TRIALS = 10  # trials that TPE draws at random, before it has seen enough
-_DRAWS = 10  # how often to draw while what comes was tried before
-# The first validations are no evidence: the learning rate still rises, and BLEU is near 0.
+_MAX_FAILURES = 5  # the search gives up when this many trials in a row have failed
+_RANDOM_TRIALS = 10  # the first trials that TPE draws at random
+_DRAWS = 10  # how often to draw again if a point was tried before
+# Earlier validations say little: the learning rate still rises, and BLEU is near 0.
 _FIRST_STEP = 3  # the first validation at which a trial may be pruned
 _MEDIAN_TRIALS = 5  # complete trials that the median rule needs
 _REDUCTION_FACTOR = 3
 """Successive halving compares at validations 3, 9, 27, and continues with the best third."""
-# Attributes of a study and its trials, beside those of Optuna.
+# Attributes that we add to Optuna's study and trials.
 _SETTINGS, _PRUNED_AT, _WHY = "settings", "pruned_at", "why"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A trial as the journal has it: its number, from 0, and its settings by dotted key."""
+    """A trial in the journal: its number, from 0, and its settings by dotted key."""
 
     number: int
     values: dict[str, object]
-    state: State
-    value: float | None = None  # the metric; where it was pruned, that of its last validation
+    state: TrialState
+    value: float | None = None  # the metric; of a pruned trial, at its last validation
     why: str | None = None
 
 
 class Study:
-    """A search in a sweep's directory, which this process has locked.
+    """Optuna's study of a sweep, in a directory that this process has locked.
 
-    What ``ask`` draws depends on the seed, the trial's number and what the journal says of the
-    trials before it; not on the process that asks. Reporting and ending twice are no errors, and
-    the first counts: a process that was killed may have done so already.
+    What ``ask`` draws depends on the seed, the trial's number and the earlier trials in the
+    journal, not on the process that asks. Reporting or ending something a second time has no
+    effect: a process that was killed may already have done it.
     """
 
     def __init__(
         self,
         directory: Path,
         space: Space,
-        sampler: Sampler,
+        draws: Draws,
         seed: int,
         prune: Prune,
         judged_by: Mapping[str, object] = MappingProxyType({}),
         sign: float = 1.0,
     ) -> None:
-        """Open the study in ``directory``, of the same space, sampler and seed, or begin one.
+        """Open the study in ``directory``, which must have the same arguments, or begin one.
 
-        ``judged_by`` is what a trial's value depends on besides its settings. ``sign`` is -1 if the
-        metric is the better, the lower it is.
+        ``judged_by`` is what a trial's value depends on besides its settings. ``sign`` is -1 for a
+        metric of which lower values are better.
         """
         self._optuna = optuna = import_optuna()
-        self.space, self._sampler, self._seed, self._sign = space, sampler, seed, sign
+        self.space, self._draws, self._seed, self._sign = space, draws, seed, sign
         self._reported: dict[int, int] = {}
         self._kinds = {
             key: dimension.distribution(optuna.distributions)
@@ -87,7 +87,7 @@ class Study:
         directory.mkdir(parents=True, exist_ok=True)
         _drop_torn_line(directory / JOURNAL)
         journal = optuna.storages.journal
-        # Not Optuna's lock, which is a file: one process works on a sweep.
+        # Optuna would lock a file, but only one process works on a sweep.
         backend = journal.JournalFileBackend(str(directory / JOURNAL), threading.Lock())
         try:
             self._storage = optuna.storages.JournalStorage(backend)
@@ -104,7 +104,7 @@ class Study:
                 "of its own"
             ) from error
         ranges = {f"search.{key}": each.describe() for key, each in space.items()}
-        settings = {"sampler": sampler, "seed": seed, **ranges, **judged_by}
+        settings = {"sampler": draws, "seed": seed, **ranges, **judged_by}
         if _SETTINGS not in self._study.user_attrs:
             self._study.set_user_attr(_SETTINGS, settings)
         earlier = self._study.user_attrs[_SETTINGS]
@@ -118,12 +118,12 @@ class Study:
         self.trials = [self._read(trial) for trial in self._history()]  # all trials, by number
 
     def ask(self, limit: int) -> Trial | None:
-        """Begin the next trial; None: there are ``limit``, or the space has no other point."""
+        """Begin the next trial; None: there are ``limit`` trials, or all points were tried."""
         number = len(self.trials)
         point = self._draw(number) if number < limit else None
         if point is None:
             return None
-        # One line of the journal, so there is no trial without its point.
+        # This is one line of the journal, so no trial is ever without its point.
         trial = self._optuna.trial
         state = trial.TrialState.RUNNING
         self._study.add_trial(
@@ -133,18 +133,18 @@ class Study:
         return self.trials[number]
 
     def _draw(self, number: int) -> dict[str, object] | None:
-        """Return the point of a trial as the study records it; None if all were tried.
+        """Return the point of a trial as the study records it; None: all were tried.
 
-        A point that was tried before is drawn again, since it would be the same run. Where that
-        does not help, in a space with few points, the first of them that is left comes.
+        If the point was tried before, draw again, as it would be the same run. If that does not
+        help, in a small space, take the first point that is left.
         """
         history = self._history()
         tried = [trial.params for trial in history]
         point: dict[str, object] = {}
         for attempt in range(_DRAWS):
             digest = sha256(repr((self._seed, number, attempt)).encode()).digest()
-            sampler = _sampler(self._sampler, int.from_bytes(digest[:4]), self._optuna.samplers)
-            # A study in memory, so that a trial can be recorded as a whole, with rounded numbers.
+            sampler = _build_sampler(self._draws, int.from_bytes(digest[:4]), self._optuna.samplers)
+            # This study is only in memory: the trial is recorded later, with rounded numbers.
             study = self._optuna.create_study(direction="maximize", sampler=sampler)
             study.add_trials(history)
             drawn = study.ask(self._kinds).params
@@ -152,13 +152,13 @@ class Study:
             if point not in tried:
                 return point
         axes = [kind.records for kind in self.space.values() if kind.records is not None]
-        if len(axes) < len(self.space):  # it has points without end
+        if len(axes) < len(self.space):  # there is no end of points
             return point
         points = (dict(zip(self.space, values, strict=True)) for values in product(*axes))
         return next((point for point in points if point not in tried), None)
 
     def report(self, number: int, values: Sequence[float]) -> bool:
-        """Record a trial's metric at each validation so far; return whether there are new ones."""
+        """Record a trial's metric at each validation so far; return whether any is new."""
         trial = self._history()[number]
         for step, value in enumerate(values, start=1):
             if not trial.state.is_finished() and step not in trial.intermediate_values:
@@ -169,9 +169,9 @@ class Study:
         return is_news
 
     def should_prune(self, number: int) -> bool:
-        """Return whether a trial's training is to be stopped.
+        """Return whether a trial's training should be stopped.
 
-        Once it is so it remains so; and so it is of one that was pruned or failed.
+        The answer stays True once it was True, and is True for a pruned or failed trial.
         """
         trial = self._history()[number]
         if trial.state.is_finished():
@@ -180,14 +180,14 @@ class Study:
             return True
         if not self._study.pruner.prune(self._study, trial):
             return False
-        # Successive halving would not say so again: each of its rungs decides once.
+        # Successive halving would not repeat it: each of its rungs decides once.
         self._storage.set_trial_user_attr(self._trial_id(number), _PRUNED_AT, trial.last_step)
         return True
 
     def end(
-        self, number: int, state: State, value: float | None = None, why: str | None = None
+        self, number: int, state: TrialState, value: float | None = None, why: str | None = None
     ) -> None:
-        """End a trial that runs: a complete one with its metric, a failed one with why."""
+        """End a running trial: a complete one with its metric, a failed one with the reason."""
         if self.trials[number].state != "running":
             return
         if why is not None:
@@ -200,7 +200,7 @@ class Study:
         return Trial(
             trial.number,
             {key: kind.decode(trial.params[key]) for key, kind in self.space.items()},
-            cast(State, trial.state.name.lower()),
+            cast(TrialState, trial.state.name.lower()),
             trial.value,
             trial.user_attrs.get(_WHY),
         )
@@ -210,30 +210,30 @@ class Study:
         return trials
 
     def _trial_id(self, number: int) -> Any:
-        """Return the storage's own number of a trial, by Optuna's public interface."""
+        """Return the storage's number of a trial, by Optuna's public interface."""
         study_id = self._storage.get_study_id_from_name(_NAME)
         return self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
 
 
 def _drop_torn_line(journal: Path) -> None:
-    """Remove a last line that a kill has cut off, as Optuna would read no further."""
+    """Remove a last line that a killed process has not finished, which Optuna cannot read."""
     with open_regular(journal, "a+b") as file:
         file.seek(0)
         file.truncate(file.read().rfind(b"\n") + 1)
 
 
 def import_optuna() -> ModuleType:
-    """Import Optuna, without its messages."""
+    """Import Optuna and silence its messages."""
     optuna = import_extra("optuna", "sweep", "search")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 
 
-def _sampler(sampler: Sampler, seed: int, samplers: Any) -> Any:
-    if sampler == "random":
+def _build_sampler(draws: Draws, seed: int, samplers: Any) -> Any:
+    if draws == "random":
         return samplers.RandomSampler(seed=seed)
-    # Settings of a training depend on each other, so they are drawn together (multivariate). Trials
-    # that still run count as bad ones (constant liar): runs side by side keep apart.
+    # Settings depend on each other, so they are drawn together (multivariate). Running trials count
+    # as bad ones (constant liar), which keeps those that run side by side apart.
     return samplers.TPESampler(
         n_startup_trials=_RANDOM_TRIALS, multivariate=True, constant_liar=True, seed=seed
     )
@@ -261,8 +261,8 @@ class Grid:
         """Return a point's name, with its settings if the name does not tell them."""
         return point.name
 
-    def state(self, point: Point) -> State:
-        """Return what has become of a point; only of one that runs, more is to be trained."""
+    def state(self, point: Point) -> TrialState:
+        """Return what has become of a point; more is only trained of a running one."""
         return "running"
 
     def extend(self) -> bool:
@@ -270,43 +270,47 @@ class Grid:
         return False
 
 
-class Search(Grid, Study):
-    """The trials of a search as points, without those whose settings do not go together."""
+class Search(Grid):
+    """Points that a study draws: its trials, without those whose settings do not go together."""
 
     def __init__(self, sweep: Sweep, space: Space, metric: str, directory: Path) -> None:
         """Open the search that is recorded in ``directory``, or begin one, judged by ``metric``."""
-        Grid.__init__(self, [])
+        super().__init__([])
         settings = sweep.settings
-        seed = sweep.config_of(sweep.samples[0]).seed
-        judged_by = {"metric": metric, "seeds": settings.num_seeds}
-        sign = METRICS[metric].rank(1.0)
-        Study.__init__(
-            self, directory, space, settings.sampler, seed, settings.prune, judged_by, sign
+        self.study = Study(
+            directory,
+            space,
+            settings.sampler,
+            seed=sweep.config_of(sweep.samples[0]).seed,
+            prune=settings.prune,
+            judged_by={"metric": metric, "seeds": settings.num_seeds},
+            sign=METRICS[metric].rank(1.0),
         )
+        self.unfit: list[Trial] = []  # those that are no points
+        self.is_over = False
         self._sweep = sweep
         self._failures = 0
-        self.is_over = False
-        for trial in self.trials:
+        for trial in self.study.trials:
             self._add(trial)
 
     def describe(self, point: Point) -> str:
         """Return a trial's name and settings."""
         return f"{point.name} ({point_names([point.nodes])[0]})"
 
-    def state(self, point: Point) -> State:
+    def state(self, point: Point) -> TrialState:
         """Return what has become of a trial."""
-        return self.trials[point.number].state
+        return self.study.trials[point.number].state
 
     def extend(self) -> bool:
         """Begin another trial; return whether there was one to begin."""
         limit = self._sweep.settings.trials
-        if self._failures >= _MAX_FAILURES and len(self.trials) < limit:
+        if self._failures >= _MAX_FAILURES and len(self.study.trials) < limit:
             raise RunError(
-                f"the last {self._failures} trials have all failed; mend the cause, which the logs "
-                "in jobs/ in the sweep's directory tell, and start it again"
+                f"the last {self._failures} trials have all failed; fix the cause, which the logs "
+                "in the sweep's directory, in jobs/, name, and start it again"
             )
         while not self.is_over:
-            trial = self.ask(limit)
+            trial = self.study.ask(limit)
             if trial is None:
                 self.is_over = True
             elif self._add(trial):
@@ -315,22 +319,17 @@ class Search(Grid, Study):
 
     def _add(self, trial: Trial) -> bool:
         """Make a point of a trial, which fails if its settings do not go together."""
-        places = {key: dimension.place for key, dimension in self.space.items()}
-        nodes = {key: as_node(value, places[key]) for key, value in trial.values.items()}
+        dimensions = self.study.space
+        nodes = {key: as_node(value, dimensions[key].place) for key, value in trial.values.items()}
         point = Point(f"trial-{trial.number + 1:03}", nodes, trial.number)
         try:
             self._sweep.config_of(point)
         except ConfigError as error:
-            self.end(trial.number, "fail", why=str(error))
+            self.study.end(trial.number, "fail", why=str(error))
+            self.unfit.append(self.study.trials[trial.number])
             return False
         self.points.append(point)
         return True
-
-    @property
-    def unfit(self) -> list[Trial]:
-        """The trials that are no points, as their settings do not go together."""
-        numbers = {point.number for point in self.points}
-        return [trial for trial in self.trials if trial.number not in numbers]
 
     def complete(self, point: Point, scores: Sequence[float]) -> None:
         """End a trial with the mean of its runs' scores, of those that were validated."""
@@ -338,14 +337,14 @@ class Search(Grid, Study):
             self.fail(point, "it was not validated")
             return
         self._failures = 0
-        self.end(point.number, "complete", statistics.fmean(scores))
+        self.study.end(point.number, "complete", statistics.fmean(scores))
 
     def prune(self, point: Point) -> None:
         """End a trial that is not worth its time."""
         self._failures = 0
-        self.end(point.number, "pruned")
+        self.study.end(point.number, "pruned")
 
     def fail(self, point: Point, why: str) -> None:
-        """End a trial of which a run has failed."""
+        """End a trial after one of its runs has failed."""
         self._failures += 1
-        self.end(point.number, "fail", why=why)
+        self.study.end(point.number, "fail", why=why)

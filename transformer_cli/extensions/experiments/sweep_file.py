@@ -1,4 +1,4 @@
-"""A sweep's YAML file: its keys, its points, what a search varies, and checks of each point."""
+"""A sweep's YAML file: its settings, its points, and the ranges that a search varies."""
 
 import hashlib
 import json
@@ -35,13 +35,15 @@ from transformer_cli.text.scripts import has_case
 
 Values = Annotated[list[Any], Field(min_length=1)]
 Seeds = Annotated[int, Field(gt=0, le=1000)]
+Draws = Literal["tpe", "random"]
+Prune = Literal["none", "median", "halving"]
 _BUDGET = re.compile(r"([0-9]+(?:\.[0-9]+)?)(min|h|d)")
 _SECONDS = {"min": 60.0, "h": 3600.0, "d": 86400.0}
 _OF_SEARCH = ("trials", "budget", "sampler", "prune", "metric")
 
 
 class SweepSettings(Section):
-    """A sweep: which settings of one configuration are tried, and how often."""
+    """A sweep: which variations of a configuration to train, and how often."""
 
     base: str = Field(
         description="configuration whose settings are varied; its path starts from this file's "
@@ -63,8 +65,8 @@ class SweepSettings(Section):
         description="a search draws no point after this much time (90min, 6h, 2d): that of all "
         "trainings together, divided by --jobs",
     )
-    sampler: Literal["tpe", "random"] = Field("tpe", description="how a search draws points")
-    prune: Literal["none", "median", "halving"] = Field(
+    sampler: Draws = Field("tpe", description="how a search draws points")
+    prune: Prune = Field(
         "none", description="which trainings of a search are stopped early, by their validations"
     )
     metric: RankName | None = Field(
@@ -99,7 +101,7 @@ class SweepSettings(Section):
             raise ValueError("search: a sweep has a grid or a search; leave one of them out")
         unused = [key for key in _OF_SEARCH if key in self.model_fields_set]
         if unused and not self.search:
-            raise ValueError(f"{unused[0]}: is of a search, and there is none; leave it out")
+            raise ValueError(f"{unused[0]}: belongs to a search, and there is none; leave it out")
         return self
 
 
@@ -111,23 +113,23 @@ _MAX_NAME = 100
 
 @dataclass(frozen=True)
 class Point:
-    """Settings that are tried together."""
+    """Settings that are trained together."""
 
     name: str  # of its directory
     nodes: dict[str, Node] = field(default_factory=dict)
-    """What it changes of the base, by dotted key, with the place in the sweep's file."""
-    number: int = 0  # of a search's trial
+    """What it changes in the base, by dotted key, with the place in the sweep's file."""
+    number: int = 0  # of the trial, in a search
 
     @property
     def options(self) -> list[str]:
-        """What it changes as options of ``train``; JSON is YAML."""
+        """The changes as options of ``train``; JSON is YAML."""
         changes = {key: values(node) for key, node in self.nodes.items()}
         texts = [f"{key}={json.dumps(value, ensure_ascii=False)}" for key, value in changes.items()]
         return [part for text in texts for part in ("--set", text)]
 
 
 def as_node(value: object, place: Place) -> Node:
-    """Return a value as a tree whose parts all have one place."""
+    """Return a value as a tree; all its parts get the same place."""
     match value:
         case dict():
             return Node({str(key): as_node(below, place) for key, below in value.items()}, place)
@@ -139,7 +141,7 @@ def as_node(value: object, place: Place) -> Node:
 
 
 def grid_points(grid: Node | None) -> list[Point]:
-    """Return all combinations of a grid's values, the last key's varying fastest.
+    """Return all combinations of a grid's values; those of the last key vary fastest.
 
     ``grid`` has lists of values by dotted key; None: one point that changes nothing.
     """
@@ -160,15 +162,15 @@ def grid_points(grid: Node | None) -> list[Point]:
 
 
 def as_name(text: str) -> str:
-    """Return a text as a name of files, on Windows as well."""
+    """Return a text as a valid filename, on Windows too."""
     return _UNSAFE.sub("-", text).strip("-.")
 
 
 def point_names(points: Sequence[dict[str, Node]]) -> list[str]:
     """Name points by their values: ``dropout=0.1,label_smoothing=0.0``.
 
-    A key's last part is enough unless two keys share it. Points whose values make no file names,
-    or equal ones, are named by a checksum.
+    Only the last part of a key is used unless two keys share it. If values make no unique or no
+    valid filenames, points are named by a checksum.
     """
     last = {key: key.rpartition(".")[2] for key in points[0]}
     counts = Counter(last.values())
@@ -180,7 +182,7 @@ def point_names(points: Sequence[dict[str, Node]]) -> list[str]:
     is_unique = len(set(map(str.casefold, names))) == len(names)
     if is_unique and max(len(name.encode()) for name in names) <= _MAX_NAME:
         return names
-    # By content, so that a grid may grow.
+    # The names depend on content only, so that a grid may grow.
     contents = [
         [f"{key}={json.dumps(values(node), sort_keys=True)}" for key, node in nodes.items()]
         for nodes in points
@@ -199,8 +201,8 @@ _RANGES = {
     "int": (True, False),
     "int_log": (True, True),
 }
-"""By a range's name, whether it is of whole numbers, and even in the logarithm."""
-# What Optuna, Ray Tune, Weights & Biases and Hyperopt call them.
+"""By a range's name: whether it has whole numbers only, and whether it is logarithmic."""
+# Their names in Optuna, Ray Tune, Weights & Biases and Hyperopt.
 _OTHER_NAMES = {
     **dict.fromkeys(("float",), "uniform"),
     **dict.fromkeys(("loguniform", "log_uniform", "log_uniform_values"), "log"),
@@ -209,12 +211,12 @@ _OTHER_NAMES = {
     **dict.fromkeys(("choice", "choices", "categorical", "values"), _CHOICES),
 }
 _LARGEST = 1e15
-_DIGITS = 4  # significant digits of a drawn number: readable, and the same on every machine
+_DIGITS = 4  # significant digits of drawn numbers, which are then the same on every machine
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """A setting that is varied: one of several values of any type, or a number in a range."""
+    """A setting that a search varies: one of several values, or a number in a range."""
 
     place: Place
     kind: str  # 'choices', or a key of ``_RANGES``
@@ -223,45 +225,45 @@ class Dimension:
 
     @property
     def labels(self) -> list[str]:
-        """The choices as texts, which is what a study records: Optuna takes scalars only."""
+        """The choices as texts, as a study records them, because Optuna only takes scalars."""
         return [json.dumps(choice, ensure_ascii=False) for choice in self.limits]
 
     @property
     def records(self) -> Sequence[object] | None:
-        """All that a study may record; None: that cannot be counted."""
+        """All values that a study may record; None: they cannot be counted."""
         if self.kind == _CHOICES:
             return self.labels
         return range(self.limits[0], self.limits[1] + 1) if _RANGES[self.kind][0] else None
 
     @property
     def samples(self) -> tuple[Any, ...]:
-        """Its limits and, for a range of fractions, a value between them."""
+        """The limits and, for a range of fractions, a value between them."""
         if self.records is not None:
             return self.limits
         low, high = self.limits
         return (*self.limits, low + (high - low) / math.pi)
 
     def describe(self) -> str:
-        """Return it as a sweep file has it."""
+        """Return the text that a sweep's file has for it."""
         if self.kind == _CHOICES:
             return f"[{', '.join(self.labels)}]"
         return f"{{{self.kind}: [{self.limits[0]}, {self.limits[1]}]}}"
 
     def record(self, drawn: Any) -> object:
-        """Return what a study records where Optuna drew ``drawn``: rounded, and in the range."""
+        """Return what a study records when Optuna draws a value: rounded, but in the range."""
         if self.records is not None:
             return drawn
         low, high = self.limits
         return min(max(float(f"{drawn:.{_DIGITS}g}"), low), high)
 
     def decode(self, recorded: object) -> object:
-        """Return the value that a study's record means."""
+        """Return the value that a study has recorded."""
         if self.kind == _CHOICES:
             return self.limits[self.labels.index(str(recorded))]
         return recorded
 
     def distribution(self, optuna_distributions: Any) -> Any:
-        """Return Optuna's distribution of it, by Optuna's module of these."""
+        """Return this as one of the distributions in Optuna's module."""
         if self.kind == _CHOICES:
             return optuna_distributions.CategoricalDistribution(self.labels)
         is_integer, is_log = _RANGES[self.kind]
@@ -275,7 +277,7 @@ Space = Mapping[str, Dimension]  # all settings that a search varies, by dotted 
 def read_space(node: Node) -> Space:
     """Read the ``search`` section of a sweep file.
 
-    A list is choices. A range is a section of one key, the name of its distribution, as in
+    A list has choices. A range is a section with one key, the name of its distribution:
     ``{log: [5e-4, 5e-3]}``.
     """
     assert isinstance(node.value, dict)
@@ -335,7 +337,7 @@ def _describe_unknown(name: str) -> str:
     known = _OTHER_NAMES.get(name)
     if known == _CHOICES:
         return f"'{name}' is not needed; write the list alone"
-    # It may be a setting: sections are not taken apart here.
+    # It may be a setting in a section, which must be written as one dotted key.
     kinds = f"it is one of {', '.join(_RANGES)}"
     rule = f"{kinds}; a setting is one key with dots, as in model.dropout"
     return f"unknown distribution '{name}'; {did_you_mean(name, _RANGES, known) or rule}"
@@ -346,21 +348,21 @@ def _describe_unknown(name: str) -> str:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep's file, checked."""
+    """A checked sweep file."""
 
     settings: SweepSettings
     base: Path  # the configuration that the points are variations of
     tree: Node  # that configuration, with its bases
     points: list[Point]
-    """Those of the grid; one without changes if there is none. Empty for a search."""
+    """The grid's; one without changes if there is no grid. Empty for a search."""
     space: Space | None  # what a search draws points from
 
     @property
     def samples(self) -> list[Point]:
-        """The points of the grid; of a search, points that have each choice and end of a range.
+        """The grid's points; for a search, points that cover each choice and each end of a range.
 
-        Those have to be valid for all of the search to be. A range of fractions has one between
-        its ends, too.
+        If these are valid, all points of the search are. A range of fractions also has one
+        between its ends.
         """
         if self.space is None:
             return self.points
@@ -409,7 +411,7 @@ def load_sweep(path: Path) -> Sweep:
 
 
 def _check_keys(section: Node) -> None:
-    """Check the dotted keys of a grid or a search; the schema checks where they lead."""
+    """Check the dotted keys of a grid or a search; the schema checks that they are settings."""
     assert isinstance(section.value, dict)
     for key, node in section.value.items():
         above = [other for other in section.value if key.startswith(f"{other}.")]
@@ -425,7 +427,7 @@ def _check_keys(section: Node) -> None:
 
 
 def _check_scored(root: Node, settings: SweepSettings, config: Config) -> None:
-    """Check that a point has the splits that are to be scored, and the metric."""
+    """Check that a point has the splits to score, and the metric."""
     language = config.data.tgt_lang
     if settings.metric == "bleu_lc" and not has_case(language):
         problem = f"bleu_lc is not scored in '{language}', whose letters have no case; use bleu"

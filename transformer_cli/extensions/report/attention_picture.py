@@ -1,4 +1,4 @@
-"""Attention as heat maps in a picture, by matplotlib."""
+"""Pictures of attention: heat maps drawn by matplotlib."""
 
 import math
 import unicodedata
@@ -36,16 +36,16 @@ _SMALLEST_FONT = 4.0
 
 @dataclass(frozen=True)
 class Panels:
-    """Heat maps of the same words: rows look at columns."""
+    """Heat maps of the same words; rows attend to columns."""
 
     rows: list[str]
     columns: list[str]
     weights: dict[str, np.ndarray]
-    """Of each panel, by its caption: (row, column)."""
+    """The weights of each panel, by its caption: (row, column)."""
 
 
 def picture_format(path: Path) -> str:
-    """Return the format that a file's name asks for, if it can be written."""
+    """Return the format that a filename's ending names."""
     name = path.suffix.removeprefix(".").lower()
     if name not in _FORMATS:
         raise UsageError(f"{path}: ends in none of .png, .svg and .pdf; give it one of these")
@@ -58,10 +58,10 @@ def select_panels(
     layer: int | None,
     head: int | None,
 ) -> Panels:
-    """Return the maps to be drawn of a kind of attention.
+    """Return the maps of a kind of attention to draw.
 
-    ``layer`` and ``head`` count from 1. Without a layer it is all of them; without a head it is all
-    of the layer that is given, or else the mean of each layer's.
+    ``layer`` and ``head`` count from 1. Without a layer, all layers are drawn; without a head, all
+    heads of the given layer, or otherwise the mean of each layer's heads.
 
     Raises:
         UsageError: the model has no such layer or head.
@@ -86,16 +86,16 @@ def select_panels(
 
 
 def draw(panels: Panels, path: Path) -> list[str]:
-    """Write the picture, whole or not at all, in the format that its name says.
+    """Write the picture, whole or not at all, in the format that its name has.
 
-    Return the scripts that no installed font has; boxes stand for their letters.
+    Return the scripts that no installed font has, whose letters are drawn as boxes.
     """
     name = picture_format(path)
     families, missing = _find_fonts("".join((*panels.rows, *panels.columns)))
     figure = Figure(dpi=_DPI)
     FigureCanvasAgg(figure)
     with warnings.catch_warnings(), rc_context({"svg.hashsalt": "transformer-cli"}):
-        warnings.simplefilter("ignore")  # of each letter that no font has
+        warnings.simplefilter("ignore")  # about each letter that no font has
         _fill(figure, panels, families)
         with whole_file(path, is_named=True) as temporary:
             dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(name)
@@ -104,7 +104,7 @@ def draw(panels: Panels, path: Path) -> list[str]:
 
 
 def _fill(figure: Figure, panels: Panels, families: list[str]) -> None:
-    """Lay the panels out, cells being squares that words fit beside."""
+    """Lay out the panels; cells are squares as high as the words next to them."""
     height, width = len(panels.rows), len(panels.columns)
     cell = min(_CELL, _WIDEST / max(height, width))
     across, down = cell * width, cell * height
@@ -139,21 +139,21 @@ def _fill(figure: Figure, panels: Panels, families: list[str]) -> None:
 
 
 def _label(axis: Any, names: list[str], step: int, words: dict[str, Any], **more: Any) -> None:
-    """Write words beside cells; beside cells too small for that every ``step``-th."""
+    """Write every ``step``-th word next to its cells."""
     axis.set_ticks(range(0, len(names), step), names[::step], **words, **more)
 
 
 def _find_fonts(text: str) -> tuple[list[str], list[str]]:
-    """Return fonts that have the text's characters, the usual one first, and scripts without one.
+    """Return fonts that have the text's characters, the usual one first, and scripts without.
 
-    A script is called by the first word of its letters' names in Unicode.
+    A script's name is the first word of its letters' names in Unicode.
     """
     families = ["DejaVu Sans"]
-    # What is drawn: neither spaces nor characters that only direct others.
+    # Only characters that are drawn: no spaces, and none that only control others.
     missing = {letter for letter in text if unicodedata.category(letter)[0] in "LMNPS"}
     missing -= _characters(fontManager.findfont(FontProperties(family=families)))
     names = " ".join(unicodedata.name(letter, "") for letter in missing)
-    # Fonts for Chinese, Japanese and Korean have all three, and Han characters as one writes them.
+    # Fonts for Chinese, Japanese or Korean have all three, but draw Han characters in one way.
     region = "KR" if "HANGUL" in names else "JP" if "GANA" in names or "KANA" in names else "SC"
 
     def key(font: FontEntry) -> tuple[bool, bool, str]:
@@ -163,9 +163,9 @@ def _find_fonts(text: str) -> tuple[list[str], list[str]]:
     for font in chain(known, _iter_new_fonts({font.fname for font in known})):
         if not missing:
             break
-        # Last Resort has a box for every character there is.
+        # Last Resort has a box for every character.
         if font.style == "normal" and not font.name.startswith("Last Resort"):
-            with suppress(OSError, RuntimeError):  # it was listed before it was removed
+            with suppress(OSError, RuntimeError):  # it has been removed since it was listed
                 found = missing & _characters(font.fname)
                 families += [font.name] if found else []
                 missing -= found
@@ -174,7 +174,7 @@ def _find_fonts(text: str) -> tuple[list[str], list[str]]:
 
 
 def _iter_new_fonts(known: set[str]) -> Iterator[FontEntry]:
-    """Add fonts that were installed after matplotlib has listed them, and yield them."""
+    """Add and yield the fonts that were installed after matplotlib made its list."""
     for path in sorted(set(findSystemFonts()) - known):
         before = len(fontManager.ttflist)
         with suppress(OSError, RuntimeError):  # a font that FreeType cannot read

@@ -1,4 +1,4 @@
-"""Statistics and charts of a run: its curves, its training text, and what it translates well."""
+"""Statistics and charts of a run: curves, training text, and scores by length and rarity."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -19,8 +19,8 @@ from transformer_cli.text.tokenizer import fingerprint
 
 STEP = "optimizer step"
 _TWO_ROLES = ("val", "train")
-# The fewest source tokens of each bucket of sentences, and the fewest occurrences in the training
-# text of each bucket of words; the last one has no end.
+# Buckets start at these numbers of source tokens, and at these numbers of occurrences of a word in
+# the training text; the last bucket has no end.
 LENGTHS = (1, 6, 11, 16, 21, 31, 41, 61)
 FREQUENCIES = (0, 1, 10, 100, 1000)
 
@@ -34,12 +34,12 @@ class SideStatistics:
 
     lines: int
     tokens: int
-    lengths: dict[int, int]  # by percentile: tokens of a line
-    counts: np.ndarray  # number of lines of 0, 1, 2, … tokens
+    lengths: dict[int, int]  # tokens of a line, by percentile
+    counts: np.ndarray  # number of lines with 0, 1, 2, … tokens
 
 
 def read_trained(run: RunDirectory) -> list[SideStatistics] | None:
-    """Return both sides of a run's training text; None where its store of it is not there."""
+    """Return both sides of a run's training text; None: it is not stored there."""
     stats = read_stats(run.encoded)
     if stats is None:
         return None
@@ -57,7 +57,7 @@ def read_trained(run: RunDirectory) -> list[SideStatistics] | None:
 
 @dataclass(frozen=True)
 class LengthBucket:
-    """Sentences of similar length, and their scores by the metric's name."""
+    """Sentences of similar length, and their scores by metric."""
 
     label: str
     sentences: int
@@ -66,15 +66,15 @@ class LengthBucket:
 
 @dataclass(frozen=True)
 class RarityBucket:
-    """Words that the training text has about as often, and how many were found again."""
+    """Words that are about as frequent in the training text, and how many were found."""
 
     label: str
     words: int  # occurrences in the references
-    found: int  # those that the translation of the same sentence has too, each counted once
+    found: int  # those that the translation of the same sentence has too
 
     @property
     def recall(self) -> float:
-        """Share that was found, in per cent."""
+        """The share that was found, in per cent."""
         return 100 * self.found / self.words
 
 
@@ -84,9 +84,9 @@ def score_by_length(
     references: Sequence[str],
     metrics: Metrics = USUAL,
 ) -> list[LengthBucket]:
-    """Return the scores, but lowercased ones, of the sentences of each bucket that has any.
+    """Return the scores of each bucket that has sentences, without lowercased ones.
 
-    Lengths are in source tokens without EOS; empty sentences count as of one token.
+    Lengths are in source tokens without EOS; empty sentences count as one token.
     """
     scored = {name: m for name, m in metrics.by_name().items() if not METRICS[name].needs_case}
     places = np.digitize(np.maximum(1, lengths), LENGTHS) - 1
@@ -106,9 +106,9 @@ def score_by_length(
 def score_by_rarity(
     seen: Mapping[str, int], hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[RarityBucket]:
-    """Return the recall of the references' words, by how often the training text has them.
+    """Return the recall of the references' words by their frequency in the training text.
 
-    A word that a reference has twice and its translation once is found once.
+    If a reference has a word twice and its translation once, it is found once.
     """
     labels = ["never", *_labels(FREQUENCIES)[1:]]
     in_references, found_again = Counter[str](), Counter[str]()
@@ -144,10 +144,10 @@ def _labels(starts: Sequence[int]) -> list[str]:
 
 
 class Series(NamedTuple):
-    """A line, or a row of bars, of a chart."""
+    """A line or a row of bars in a chart."""
 
     name: str
-    role: str  # decides the colour: 'train', 'val', 'src' or 'tgt', or a number of the legend
+    role: str  # sets the colour: 'train', 'val', 'src' or 'tgt', or a number in the legend
     x: list[Any]
     y: list[float | None]
     note: list[str] | None = None  # hover text of each point
@@ -157,7 +157,7 @@ class Series(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A picture for plotly to draw; everything it needs is plain JSON."""
+    """A picture that plotly draws; all values are plain JSON."""
 
     name: str
     title: str
@@ -170,8 +170,8 @@ class Chart(NamedTuple):
     from_zero: bool = True
     mark: int | None = None  # the step of the checkpoint that the page is about
     x_scale: str = "linear"  # or 'log' or 'category'
-    ticks: list[Any] | None = None  # values to mark on the x axis; None: where there is room
-    tick_names: list[str] | None = None  # what to write there
+    ticks: list[Any] | None = None  # values to mark on the x axis; None: plotly chooses them
+    tick_names: list[str] | None = None  # their labels
 
     def as_json(self) -> dict[str, Any]:
         """Return the chart as JSON values."""
@@ -179,10 +179,10 @@ class Chart(NamedTuple):
 
 
 def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
-    """Return charts of metrics.jsonl by step, where there is data; ``step`` is marked."""
+    """Return charts of metrics.jsonl by step, if there is data; ``step`` is marked."""
     trained = [record for record in records if record["kind"] == "train"]
     validated = validations(records)
-    # Two lines can be told apart: BLEU and lowercased BLEU, or chrF where there is no case.
+    # There are colours for two: BLEU and lowercased BLEU, or chrF in scripts without case.
     metrics = measured_metrics(validated)[:2]
     label = " and ".join(metric.label for metric in metrics if not metric.needs_case)
 
@@ -214,7 +214,7 @@ def make_training_charts(records: Sequence[Record], step: int) -> list[Chart]:
 
 
 def measured_metrics(validated: Sequence[Record]) -> list[Metric]:
-    """Return the metrics of translations that some validations have measured."""
+    """Return the metrics of translations in some of the validations."""
     return [
         metric
         for metric in METRICS.values()
@@ -231,7 +231,7 @@ def _in_words(line: Series) -> str:
 def make_length_chart(
     trained: Sequence[SideStatistics] | None, languages: tuple[str, str]
 ) -> list[Chart]:
-    """Return a chart of training lines by length but for the longest hundredth, if any are."""
+    """Return a chart of training lines by length, without the longest hundredth."""
     if trained is None:
         return []
     series = []
@@ -249,7 +249,7 @@ def make_length_chart(
 def make_breakdown_charts(
     lengths: Sequence[LengthBucket], rarity: Sequence[RarityBucket] | None
 ) -> list[Chart]:
-    """Return bars of the scores by length and of the recall by rarity."""
+    """Return bar charts of the scores by length and of the recall by rarity."""
     labels = [bucket.label for bucket in lengths]
     notes = [f"{bucket.sentences:,} sentences" for bucket in lengths]
     metrics = [METRICS[name] for name in lengths[0].scores][:2]

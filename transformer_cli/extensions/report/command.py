@@ -1,10 +1,11 @@
 """``transformer-cli report``."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from transformer_cli.base import registry
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import option
@@ -13,7 +14,6 @@ from transformer_cli.cli.display import line_bar, log, say, scoring_bar, warn
 with lazy_imports():
     from transformer_cli.base import compression, files, writing
     from transformer_cli.evaluation import best_checkpoint
-    from transformer_cli.extensions.experiments import command_sweep as sweeps, sweep
     from transformer_cli.extensions.report import rendering, run_page
     from transformer_cli.inference import loading
     from transformer_cli.runs import checkpoint as checkpoints, directory as directories
@@ -41,31 +41,39 @@ def report(
     """Report on a trained model as one HTML page: curves, scores, translations, attention.
 
     The page is one self-contained file: it works offline and opens in any browser. During training
-    it shows the best model so far. Of a sweep's directory it shows all runs side by side, and the
+    it shows the best model so far. For a sweep's directory, it shows all runs side by side, and the
     other options have no effect.
 
     \b
     Example:
       transformer-cli report runs/toy --sentence 'Ein Hund schläft.'
     """
-    swept, directory = sweep.SweepDirectory(run), directories.RunDirectory(run)
-    is_sweep = swept.read_mark() is not None
-    if not is_sweep:
+    directory = directories.RunDirectory(run)
+    make_page = _find_page(run)
+    if make_page is None:
         directory.load_config()  # or it is no run
-        directory.check_not_hub_model()
-    default = swept.report if is_sweep else directory.report
+        directory.check_not_exported()
+    default = directory.report
     page = output or default
     options.check_output(page, runs=[run], default=default)
     if page.parent.resolve() / page.name == default.parent.resolve() / default.name:
         files.check_replaceable(default)
     with writing.claim(output):
-        if is_sweep:
-            html = sweeps.render_sweep(sweeps.read_results(swept))
+        if make_page is not None:
+            html = make_page()
         else:
             compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
             html = _render_run(directory, split, checkpoint, compute, sentence or [])
         compression.write_text(page, html, is_named=output is not None)
     say(str(page))
+
+
+def _find_page(directory: Path) -> Callable[[], str] | None:
+    """Return what makes another extension's page of this directory; None: it has none."""
+    for entry in registry.entries("report page").values():
+        if (directory / entry.facts["mark"]).is_file():
+            return entry.load()(directory, log)  # type: ignore[no-any-return]
+    return None
 
 
 def _render_run(
@@ -75,13 +83,13 @@ def _render_run(
     compute: "loading.ComputeOptions",
     texts: Sequence[str],
 ) -> str:
-    """Return the page about a run, with the attention of these sentences."""
+    """Return the page of a run, with the attention of these sentences."""
     for text in texts:
         options.check_sentence(text, "--sentence")
     plotly = rendering.plotly_script()  # before long work
     advice = f"score it on yours with: transformer-cli evaluate {run.path} --src FILE --ref FILE"
     name, pairs = options.load_split(run, split, advice)
-    # One checkpoint throughout, whatever training makes the best one meanwhile.
+    # The same checkpoint throughout, even if a training replaces the best one meanwhile.
     weights = checkpoints.find_checkpoint(run.checkpoints, checkpoint)
     translator, searcher = options.load_models(run, str(weights), compute)
     opened = checkpoints.Checkpoint.open(weights, tokenizer.fingerprint(run.tokenizer))

@@ -1,4 +1,4 @@
-"""Example translations: the best, the worst and random ones, differences marked."""
+"""Example translations: the best, the worst and random ones, with marked differences."""
 
 import random
 import re
@@ -16,13 +16,13 @@ from transformer_cli.text.scripts import MARKS, SPACELESS
 
 SHOWN = 8  # translations of each kind
 SHOWN_EACH = 6  # sentences that one of two groups translates better
-SEED = 1  # of what is chosen at random
+SEED = 1  # of random choices
 _WORD = re.compile(rf"[{SPACELESS}][{MARKS}]*+|(?:(?![{SPACELESS}])[\w{MARKS}])+")
-_PIECE = re.compile(rf"{_WORD.pattern}|\s+|.", re.DOTALL)
+_PART = re.compile(rf"{_WORD.pattern}|\s+|.", re.DOTALL)
 
 
 class Span(NamedTuple):
-    """A part of a text, and whether the other text lacks it."""
+    """A part of a text, and whether it is missing in the other text."""
 
     text: str
     differs: bool
@@ -30,7 +30,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Example:
-    """A translation beside its source and its reference."""
+    """A translation with its source and reference."""
 
     line: int  # of the split, from 1
     chrf: float
@@ -55,7 +55,7 @@ def choose_sentences(
 ) -> dict[str, list[int]]:
     """Return the indices of the 'worst', 'best' and 'random' sentences.
 
-    Of sentences that are equally good, the longer ones are shown: it is more to get right.
+    Among equally good sentences, longer ones come first, as they are harder.
     """
     numbers = range(len(scores))
     from_worst = sorted(numbers, key=lambda n: (scores[n], -len(references[n]), n))
@@ -66,13 +66,13 @@ def choose_sentences(
 
 @dataclass(frozen=True)
 class TwoTranslations:
-    """A sentence, and a translation of each of two groups."""
+    """A sentence with a translation of each of two groups."""
 
     line: int  # of the split, from 1
     src: str
     reference: str
     scores: tuple[float, float]  # mean chrF of each group's translations
-    translations: tuple[list[Span], list[Span]]  # marked, of the run whose chrF is the median
+    translations: tuple[list[Span], list[Span]]  # those of median chrF, marked
 
 
 def choose_differing(
@@ -83,7 +83,8 @@ def choose_differing(
 ) -> tuple[list[TwoTranslations], list[TwoTranslations]]:
     """Return the sentences that one group translates better, and those that the other does.
 
-    Translations are by run and sentence; shown are the largest differences of mean chrF.
+    Translations are by run and sentence. The sentences with the largest differences in mean chrF
+    are chosen.
     """
     groups = first, second
     scores = [np.array([sentence_chrf(run, references) for run in group]) for group in groups]
@@ -108,9 +109,9 @@ def choose_differing(
 
 def mark_differences(first: str, second: str) -> tuple[list[Span], list[Span]]:
     """Return both texts as spans of common and different words (a word diff)."""
-    cut = [split_pieces(text) for text in (first, second)]
-    # White space is no word, or all texts would have much in common.
-    solid = [[n for n, piece in enumerate(side) if not piece.isspace()] for side in cut]
+    cut = [split_parts(text) for text in (first, second)]
+    # White space does not count, or all texts would have much in common.
+    solid = [[n for n, part in enumerate(side) if not part.isspace()] for side in cut]
     one, other = ([side[n] for n in of] for side, of in zip(cut, solid, strict=True))
     matcher = SequenceMatcher(None, one, other, autojunk=False)
     common: tuple[set[int], set[int]] = (set(), set())
@@ -125,7 +126,7 @@ def _spans(cut: list[str], common: set[int]) -> list[Span]:
     def differs(number: int) -> bool:
         if not cut[number].isspace():
             return number not in common
-        # Between two words that differ, so does what parts them.
+        # White space between two different words is marked as well.
         return 0 < number < len(cut) - 1 and not {number - 1, number + 1} & common
 
     return [
@@ -139,6 +140,6 @@ def split_words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def split_pieces(text: str) -> list[str]:
-    """Split ``text`` into words, white space and single characters, which make it up again."""
-    return _PIECE.findall(text)
+def split_parts(text: str) -> list[str]:
+    """Split ``text`` into words, white space and single characters; joined, they are the text."""
+    return _PART.findall(text)

@@ -1,4 +1,4 @@
-"""Self-contained HTML pages, made of templates and of scripts that their policy allows."""
+"""Self-contained HTML pages, made from templates, that run only their own scripts."""
 
 from base64 import b64encode
 from hashlib import sha256
@@ -10,7 +10,7 @@ from transformer_cli.base.packages import __version__, import_extra
 from transformer_cli.config.differences import as_yaml
 
 _TEMPLATES = files("transformer_cli.extensions.report") / "template"
-_MAX_LENGTH = 500  # characters that are shown of a side of a pair that was left out
+_MAX_LENGTH = 500  # characters shown of each side of a rejected pair
 
 
 def plotly_script() -> str:
@@ -20,11 +20,11 @@ def plotly_script() -> str:
 
 
 def render_page(name: str, plotly: str | None, page_data: dict[str, Any], **values: object) -> str:
-    """Render the template NAME.html of ``values``, with its script NAME.js, which reads page_data.
+    """Render the template NAME.html with ``values``; its script NAME.js reads ``page_data``.
 
-    Without what ``plotly_script`` gave, the page has no scripts. Jinja escapes all input, and its
-    control characters are made visible. Besides, the page's Content-Security-Policy allows its own
-    two scripts only, by their SHA-256, and no requests.
+    Without ``plotly``, the result of ``plotly_script``, the page has no scripts. Jinja escapes all
+    input, and control characters are made visible. The page's Content-Security-Policy only allows
+    its own two scripts, by their SHA-256, and no requests.
     """
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -57,7 +57,7 @@ def _template(name: str) -> str:
 
 
 def _make_all_visible(value: Any) -> Any:
-    """Return what a page shows, with the control characters of all strings in it as escapes."""
+    """Return values for a page, with control characters in all strings as escapes."""
     match value:
         case dict():
             return {_make_all_visible(key): _make_all_visible(item) for key, item in value.items()}
@@ -70,19 +70,19 @@ def _make_all_visible(value: Any) -> Any:
 
 
 def _sentence(text: str) -> Any:
-    """Return a sentence for a cell of its own, where bidi controls that it has do no harm."""
+    """Return a sentence for its own cell, where its bidi controls do no harm."""
     from markupsafe import escape
 
     return escape(make_visible(text, is_sentence=True))
 
 
 def _shorten(value: object) -> str:
-    """Return a value as it stands in a narrow cell: a number that was drawn has many digits."""
+    """Return a value for a narrow cell; drawn numbers have many digits."""
     return f"{value:.4g}" if isinstance(value, float) else as_yaml(value)
 
 
 def _show_all(line: str) -> str:
-    """Return a line with all that is invisible as escapes, cut if it is long."""
+    """Return a line with invisible characters as escapes, cut if it is long."""
     shown = line if len(line) <= _MAX_LENGTH else f"{line[:_MAX_LENGTH]} …"
     return "".join(
         character if character.isprintable() or character.isspace() else ascii(character)[1:-1]

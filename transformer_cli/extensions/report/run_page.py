@@ -1,4 +1,4 @@
-"""The report on a run as one self-contained HTML page."""
+"""The page about a run: scores, curves, example translations and attention."""
 
 import base64
 import random
@@ -35,24 +35,24 @@ from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.protocol import ProgressBar
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
-ATTENTION_SENTENCES = 5  # of the split, whose attention is shown
-ATTENTION_STEPS = 255  # attention weights are kept in so many steps from 0 to 1, a byte each
-_FITTING_TOKENS = range(4, 31)  # of a sentence whose attention fits a screen
-_MAX_TOKENS = 200  # the page's size grows with their square
+ATTENTION_SENTENCES = 5  # sentences of the split whose attention is shown
+ATTENTION_STEPS = 255  # attention weights from 0 to 1 are rounded to so many steps, a byte each
+_FITTING_TOKENS = range(4, 31)  # sentences of this length fit a screen
+_MAX_TOKENS = 200  # the size of the page grows with their square
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A trained run, and the text to judge it by."""
+    """A trained run, and the text that it is judged by."""
 
     name: str
     run: RunDirectory
     translator: TorchTranslator
-    checkpoint: str  # as it was named: 'best', say
+    checkpoint: str  # its name in the command, such as 'best'
     step: int
     split: str
     text: ParallelText
-    searcher: TextTranslator[CTranslate2Engine] | None = None  # translates it, where it is faster
+    searcher: TextTranslator[CTranslate2Engine] | None = None  # translates the text if it is faster
     metrics: Metrics = USUAL
 
 
@@ -66,8 +66,8 @@ def make_run_page(
 ) -> str:
     """Translate the split, score it, and return the page, with plotly.js in it.
 
-    ``attention`` is that of further sentences, by ``pack_sentence``. ``progress`` wraps passes over
-    lines, given a label, as tqdm would; ``translated`` is given the number of sentences just done.
+    ``attention`` has results of ``pack_sentence`` for further sentences. ``progress`` wraps passes
+    over lines, with a label, like tqdm; ``translated`` gets the number of sentences just done.
     """
     translator, text = subject.translator, subject.text
     encoded = encode_text(text, translator.tokenizers, progress)
@@ -99,7 +99,7 @@ def make_run_page(
 
 
 def _render(subject: Subject, values: dict[str, Any], plotly: str) -> str:
-    """Return the page about a run and ``values``, which its translations have."""
+    """Return the page about a run, with ``values`` from its translations."""
     run, config = subject.run, subject.translator.config
     records = metrics_log.read_records(run.metrics)
     validated = metrics_log.validations(records)
@@ -137,7 +137,7 @@ def _render(subject: Subject, values: dict[str, Any], plotly: str) -> str:
 def _score_by_rarity(
     subject: Subject, hypotheses: Sequence[str], progress: ProgressBar
 ) -> list[charts.RarityBucket] | None:
-    """Return the recall of rare words; None for a run that was moved here without its text."""
+    """Return the recall of rare words; None: the run was moved here without its text."""
     references = subject.text.tgt
     try:
         earlier = corpus_directory(subject.run)
@@ -150,9 +150,9 @@ def _score_by_rarity(
 
 
 def _attend(subject: Subject, lengths: Sequence[int]) -> list[dict[str, Any]]:
-    """Return the attention of random sentences, if possible of a length that fits a screen."""
+    """Return the attention of random sentences, if possible of those that fit a screen."""
     translator, text = subject.translator, subject.text
-    # Longer ones are translated in pieces; a tag needs room, too.
+    # Longer ones are translated in parts; a tag takes a token.
     most = min(_MAX_TOKENS, translator.longest_source - 1)
     whole = [number for number, length in enumerate(lengths) if 0 < length <= most]
     fit = [number for number in whole if lengths[number] in _FITTING_TOKENS] or whole
@@ -174,9 +174,9 @@ def pack_sentence(translator: TorchTranslator, sentence: str) -> dict[str, Any]:
 
 
 def pack_attention(title: str, maps: AttentionMaps) -> dict[str, Any]:
-    """Return one sentence's weights as JSON values."""
+    """Return the weights of one sentence as JSON values."""
     src, tgt = maps.src_tokens, maps.tgt_tokens
-    # What a step of the decoder puts in is the word before the one that it writes.
+    # Each step of the decoder reads the word before the one that it writes.
     put_in = [SPECIALS[BOS_ID], *tgt[:-1]]
     kinds = {
         "cross": _pack(tgt, src, maps.cross),
@@ -187,9 +187,9 @@ def pack_attention(title: str, maps: AttentionMaps) -> dict[str, Any]:
 
 
 def _pack(queries: Sequence[str], keys: Sequence[str], weights: Tensor) -> dict[str, Any]:
-    """Return weights of the words that look, the queries, at the keys.
+    """Return the weights with which queries attend to keys.
 
-    They are a byte each, layer by layer, head by head, query by query, in base64.
+    They are in base64, a byte each, ordered by layer, head and query.
     """
     layers, heads, rows, columns = weights.shape
     assert (rows, columns) == (len(queries), len(keys))

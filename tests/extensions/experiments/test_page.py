@@ -10,15 +10,12 @@ from browser import Page, narrow_to_phone, open_page, style
 from sacrebleu.metrics.chrf import CHRF
 
 from transformer_cli.extensions.experiments.groups import RunGroup
+from transformer_cli.extensions.experiments.page import describe_groups, render_groups
+from transformer_cli.extensions.experiments.results import EvaluatedSplit, SweepResults
 from transformer_cli.extensions.experiments.seed_statistics import (
     GroupDifference,
     GroupScore,
     MetricComparison,
-)
-from transformer_cli.extensions.report.groups_page import (
-    EvaluatedSplit,
-    describe_groups,
-    render_groups,
 )
 from transformer_cli.extensions.report.rendering import plotly_script
 from transformer_cli.runs.directory import RunDirectory
@@ -94,7 +91,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         RATE: [1e-3, 2e-2, 5e-4, 1e-4],
         KIND: ["words", HOSTILE, "words", None],
     }
-    return describe_groups(HOSTILE, groups, settings, "bleu", [split], unfinished)
+    return describe_groups(SweepResults(HOSTILE, groups, settings, "bleu", [split], unfinished))
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +140,7 @@ def test_validations_at_the_ends_of_epochs_are_averaged_epoch_by_epoch(tmp_path:
     write_run(tmp_path / "a", [10.0, 20.0], [100, 201])
     write_run(tmp_path / "b", [12.0, 24.0], [101, 200])
     group = RunGroup("group", (RunDirectory(tmp_path / "a"), RunDirectory(tmp_path / "b")))
-    (series,) = describe_groups("", [group], {}, "bleu")["curves"][0].series
+    (series,) = describe_groups(SweepResults("", [group], {}, "bleu"))["curves"][0].series
     assert (series.x, series.y) == ([100, 200], [11.0, 22.0])
 
 
@@ -216,17 +213,19 @@ def test_the_finding_names_the_best_group_and_its_difference(page_path: Path) ->
 
 def test_pages_of_little_can_be_rendered(tmp_path: Path) -> None:
     groups = make_groups(tmp_path, {"one": [[3.0]], "two": [[]]})
-    shown = render_groups(describe_groups("little", groups, {}, "bleu"), "")
+    shown = render_groups(describe_groups(SweepResults("little", groups, {}, "bleu")), "")
     assert "it is the reference group" in shown
-    shown = render_groups(describe_groups("less", groups[1:], {}, "bleu"), "")
+    shown = render_groups(describe_groups(SweepResults("less", groups[1:], {}, "bleu")), "")
     assert shown.count("No run was validated yet.") == 2
     untrained = make_groups(tmp_path / "untrained", {"one": [[0.0, 0.1]], "two": [[0.0]]})
-    shown = render_groups(describe_groups("untrained", untrained, {}, "bleu"), "")
+    shown = render_groups(describe_groups(SweepResults("untrained", untrained, {}, "bleu")), "")
     assert "All scores are about 0, so they cannot be compared; train longer" in shown
     assert "is best" not in shown
     assert "best by validation" not in shown
     many = make_groups(tmp_path / "many", {f"g{n}": [[float(n)]] for n in range(30)})
-    report = describe_groups("many", many, {RATE: [10**-n for n in range(30)]}, "bleu", reference=3)
+    report = describe_groups(
+        SweepResults("many", many, {RATE: [10**-n for n in range(30)]}, "bleu", reference=3)
+    )
     assert report["legend"][:12] == [*range(29, 18, -1), 3]
     assert "Drawn at first are the 12 best groups" in render_groups(report, "")
 

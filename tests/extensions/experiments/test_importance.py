@@ -4,7 +4,7 @@ import random
 import numpy as np
 import pytest
 
-from transformer_cli.extensions.report.groups_page import explain
+from transformer_cli.extensions.experiments.importance import explain
 
 
 def test_shares_of_a_grid_are_those_of_an_analysis_of_variance() -> None:

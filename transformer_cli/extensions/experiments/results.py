@@ -1,0 +1,216 @@
+"""What runs have reached: each alone, groups of them, and all points of a sweep."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import NamedTuple, TypeVar
+
+from transformer_cli.base.errors import RunError
+from transformer_cli.base.files import read_small
+from transformer_cli.base.metrics import METRICS
+from transformer_cli.config.differences import differing_settings
+from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.sources import load_split
+from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
+from transformer_cli.extensions.experiments.groups import (
+    RunGroup,
+    SweepRecord,
+    read_run_state,
+    read_sweep_plan,
+    run_name,
+    scores_name,
+)
+from transformer_cli.extensions.experiments.seed_statistics import MetricComparison, compare_groups
+from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.runs.initialize import corpus_directory
+from transformer_cli.runs.metrics_log import Record, number, read_records, validations
+
+TRANSLATIONS, SCORES = "translations.txt", "scores.json"  # the files of a scored run
+_MAX_BYTES = 1 << 28  # of the translations of a split: a million lines
+_UNFINISHED = {"done": "", "failed": "failed", "pruned": "pruned"}
+"""Why a run has not finished, by the state of its job."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One run's validations, whether it has finished or not."""
+
+    name: str  # its directory's
+    metric: str
+    validations: list[Record]
+    seconds: float | None = None  # time spent training; None: there is no record
+    state: str | None = None  # why it has not finished: 'failed', say; None: it has
+
+    @classmethod
+    def read(cls, run: RunDirectory, metric: str, state: str | None = None) -> "RunResult":
+        """Read what a run has recorded so far."""
+        records = read_records(run.metrics)
+        seconds = [spent for record in records if (spent := number(record, "seconds")) is not None]
+        validated = validations(records)
+        return cls(run.path.name, metric, validated, max(seconds, default=None), state)
+
+    @property
+    def scores(self) -> list[float]:
+        """The metric at each validation, in their order."""
+        return [score for record in self.validations if (score := record[self.metric]) is not None]
+
+    @property
+    def score(self) -> float | None:
+        """The metric at the best validation; None: it was not validated yet."""
+        return METRICS[self.metric].best(self.scores)
+
+    @property
+    def loss(self) -> float | None:
+        """The lowest validation loss; None: there is none yet."""
+        losses = (record["loss"] for record in self.validations)
+        return min((loss for loss in losses if loss is not None), default=None)
+
+
+@dataclass
+class GroupResult:
+    """Runs that differ in their seeds only, and what they have reached together."""
+
+    name: str
+    runs: list[RunResult]
+
+    def __post_init__(self) -> None:
+        self.finished = [run for run in self.runs if run.state is None]
+        self.unfinished = Counter(run.state for run in self.runs if run.state is not None)
+        # Runs that have not finished speak for the group where no other has.
+        scored = [run for run in self.finished or self.runs if run.score is not None]
+        self.scores = [run.score for run in scored if run.score is not None]
+        self.mean = _mean(self.scores)
+        self.deviation = stdev(self.scores) if len(self.scores) > 1 else None
+        self.loss = _mean([run.loss for run in scored if run.loss is not None])
+        self.seconds = _mean([run.seconds for run in scored if run.seconds is not None])
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
+
+
+AnyGroup = TypeVar("AnyGroup", bound=GroupResult)
+
+
+def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
+    """Return the indices of the groups, the best first: scored ones, then finished ones.
+
+    They are ranked by the mean, and where it is equal, by the loss.
+    """
+
+    def key(index: int) -> tuple[bool, bool, float, float]:
+        group = groups[index]
+        score, loss = METRICS[metric].rank_with_loss(group.mean or 0.0, group.loss)
+        return group.mean is None, not group.finished, -score, -loss
+
+    return sorted(range(len(groups)), key=key)
+
+
+def best_group(groups: Sequence[AnyGroup], metric: str) -> AnyGroup | None:
+    """Return the group with the best mean; None: none was validated yet, or all score about 0."""
+    best = groups[rank_groups(groups, metric)[0]] if groups else None
+    return None if best is None or best.mean is None or are_all_low(groups, metric) else best
+
+
+def are_all_low(groups: Sequence[GroupResult], metric: str) -> bool:
+    """Return whether all groups that have a score have one of about 0."""
+    return METRICS[metric].says_nothing(group.mean for group in groups if group.mean is not None)
+
+
+# --- a sweep's results ----------------------------------------------------------------------------
+
+
+class EvaluatedSplit(NamedTuple):
+    """A split that groups were evaluated on, after training."""
+
+    name: str
+    src: Sequence[str]
+    references: Sequence[str]
+    groups: Sequence[str]  # evaluated ones; a group whose runs all failed is not among them
+    translations: Sequence[Sequence[Sequence[str]]]  # by group, run and sentence
+    comparisons: Mapping[str, MetricComparison]  # by the metric's name, of these groups
+
+
+@dataclass(frozen=True)
+class SweepResults:
+    """All points that have begun, in the order of the sweep's file."""
+
+    title: str
+    groups: Sequence[RunGroup]
+    settings: Mapping[str, Sequence[object]]  # those that differ, by dotted key, one value a group
+    metric: str  # of the best validations
+    splits: Sequence[EvaluatedSplit] = ()
+    unfinished: Mapping[Path, str] = field(default_factory=dict)
+    """By a run's directory, why it has not finished: 'failed', say."""
+    reference: int = 0  # index of the group that others are compared with
+
+
+def read_results(sweep: Path, say: Callable[[str], object]) -> SweepResults:
+    """Read what a sweep has reached so far, and compare the translations."""
+    plan = read_sweep_plan(sweep)
+    unfinished: dict[Path, str] = {}
+    groups = []
+    for point in plan.points:
+        runs = [RunDirectory(sweep / run_name(point, seed)) for seed in plan.seeds]
+        begun = tuple(run for run in runs if run.config.is_file())
+        if begun:
+            groups.append(RunGroup(point, begun))
+        for run in begun:
+            state = read_run_state(sweep, run.path.relative_to(sweep).as_posix()) or ""
+            if why := _UNFINISHED.get(state, "unfinished"):
+                unfinished[run.path] = why
+    if not groups:
+        raise RunError(f"{sweep}: no run has begun; run the sweep first")
+    names = [group.name for group in groups]
+    reference = names.index(plan.reference) if plan.reference in names else 0
+    settings = differing_settings([group.runs[0].load_config() for group in groups])
+    settings.pop("seed", None)
+    splits = [*_read_splits(sweep, plan, groups, groups[reference], say)]
+    return SweepResults(sweep.name, groups, settings, plan.metric, splits, unfinished, reference)
+
+
+def _read_splits(
+    sweep: Path,
+    plan: SweepRecord,
+    groups: Sequence[RunGroup],
+    reference: RunGroup,
+    say: Callable[[str], object],
+) -> Iterator[EvaluatedSplit]:
+    """Yield the splits that have translations, with comparisons of their points."""
+    if not plan.evaluate:
+        return
+    runs = [run for group in groups for run in group.runs]
+    metrics = metrics_of_runs(reference.runs[0].load_config(), runs, say)
+    for split in plan.evaluate:
+        by_name = {group.name: [*_read_translations(sweep, plan, split, group)] for group in groups}
+        evaluated = [group for group in groups if by_name[group.name]]
+        if not evaluated:
+            continue
+        names = [group.name for group in evaluated]
+        text, *others = (_load_text(group.runs[0], split) for group in evaluated)
+        differs = [(other.src, other.tgt) != (text.src, text.tgt) for other in others]
+        if True in differs:
+            name = names[1 + differs.index(True)]
+            say(f"{split}: not compared, as {name} has other text in it than {names[0]}")
+            continue
+        translations = [by_name[name] for name in names]
+        number = names.index(reference.name) if reference.name in names else None
+        compared = compare_groups(translations, text.tgt, number, metrics)
+        yield EvaluatedSplit(split, text.src, text.tgt, names, translations, compared)
+
+
+def _load_text(run: RunDirectory, split: str) -> ParallelText:
+    return load_split(run.load_config().data, split, corpus_directory(run))
+
+
+def _read_translations(
+    sweep: Path, plan: SweepRecord, split: str, group: RunGroup
+) -> Iterator[list[str]]:
+    """Yield the translations of each finished run of a point."""
+    for seed in plan.seeds:
+        path = sweep / scores_name(split, group.name, seed) / TRANSLATIONS
+        if path.is_file() and read_run_state(sweep, run_name(group.name, seed)) == "done":
+            text = read_small(path, _MAX_BYTES).decode(errors="replace")
+            yield text.removesuffix("\n").split("\n")

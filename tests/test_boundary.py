@@ -3,32 +3,35 @@
 import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import transformer_cli
 from transformer_cli.base import registry
+from transformer_cli.cli import list_commands
+from transformer_cli.cli.declaring import CommandOptions
 from transformer_cli.config.sections import Section
 
 PACKAGE = Path(transformer_cli.__file__).parent
 # Words that the core uses in their ordinary sense, or has as names of its own. Such a word only
 # counts as an extension's name as its command, option, key, module, or in quotes.
 ORDINARY = """
-    archives attention bench by_name card charts check checks clean cluster code codec command
-    compare constraints corpora corpus digests document documents engine examples exchange
-    experiments export fetched file filters forecast form formats groups guard http https import
-    imported inline input job joint kind layout length lines lowercase machine marks matching
-    memory mixing more names near normalization objects observers opening options page pieces
-    places plan prepared preparing protection provenance report reserved results rules scope scores
-    search sentences settings shift sorting sources spec src_file start stores tables tag terms
-    text tgt_file tokenizers training units vocab_size weights zip
+    archives attention audit bench by_name card characters charts check checks child chosen
+    clean cluster code codec command compare constraints corpora corpus digests document
+    documents encoding engine evaluation_note examples exchange experiments export fetched file
+    files filters forecast form formats groups guard http https import imported init inline
+    input job joint kind layout length lines lowercase machine marks matching memory mixing more
+    name names near normalization notes objects observers opening options own page pieces places
+    plan prepared preparing protection provenance report reserved results rules scope scores
+    search seen sentences settings shift sorting sources spec split src src_file start stores
+    tables tag terms text tgt tgt_file tokenizers training trial units vocab_size weights zip
 """
 # Names that the core still has. A name leaves the list with its last occurrence; none is added.
 STILL = """
-    by_name check checks cluster constraints corpora corpus ctranslate2 curves distill documents
-    engine exchange experiments export fence growing html hub_model huggingface imported
-    inline_terms many_files near_copies observers opus own_text po protection replay reserved rules
-    seen_pairs spec stores strip_accents sweep tables terms terms_file text_audit tmx units xliff
+    cluster corpora corpus ctranslate2 curves distill documents engine exchange experiments
+    export fence growing hub_model many_files name observers po replay rules spec sweep tables
+    tmx units xliff
 """
 
 
@@ -51,7 +54,7 @@ def _find_names() -> dict[str, list[str]]:
     found = {}
     for name, alternatives in sorted(forms.items()):
         pattern = re.compile(
-            "|".join(rf"(?<![\w-]){re.escape(each)}(?![\w-])" for each in alternatives)
+            "|".join(rf"(?<![\w.-]){re.escape(each)}(?![\w-])" for each in alternatives)
         )
         if places := [place for place, line in lines if pattern.search(line)]:
             found[name] = places
@@ -61,10 +64,10 @@ def _find_names() -> dict[str, list[str]]:
 def _names() -> Iterator[tuple[str, str]]:
     """Yield each name, and what the core would write if it meant the extension's."""
     for extension, manifest in registry._shipped().items():
-        yield extension, f"extensions.{extension}"
+        yield extension, f"transformer_cli.extensions.{extension}"
         for path in (PACKAGE / "extensions" / extension).rglob("*.py"):
             if path.stem not in ("__init__", "manifest"):
-                yield path.stem, f"extensions.{extension}.{path.stem}"
+                yield path.stem, f"transformer_cli.extensions.{extension}.{path.stem}"
         for interface in manifest.provides:
             for entry in registry.entries(interface).values():
                 if entry.extension == extension:
@@ -78,17 +81,33 @@ def _names_of(interface: str, entry: registry.Entry) -> Iterator[tuple[str, str]
     elif interface not in ("location", "download") and not interface.endswith(" options"):
         name = entry.name.rpartition(".")[2] if interface == "setting" else entry.name
         yield name, f'"{entry.name}"'
-    for fact in entry.facts.values():
-        yield from ((each, f'"{each}"') for each in fact if not isinstance(fact, str))
+    for fact, value in entry.facts.items():
+        if isinstance(value, tuple) and fact != "kinds":  # those of the core
+            yield from ((each, f'"{each}"') for each in value)
     loaded: list[Any] = [entry.load(fact) for fact in ("load", "settings") if fact in entry.facts]
     for kind in loaded:
         if interface.endswith(" options") and is_dataclass(kind):
             for field in fields(kind):
+                if field.name in _core_options() | _core_settings(Section):
+                    continue
                 yield field.name, "--" + field.name.rstrip("_").replace("_", "-")
         elif isinstance(kind, type) and issubclass(kind, Section):
             section = {"corpus": "data"}.get(interface, interface)
             own = kind.__annotations__.keys() - _core_settings(Section)
             yield from ((name, f"{section}.{name}") for name in own)
+
+
+@cache
+def _core_options() -> set[str]:
+    """Return the fields of the core's own options."""
+    for entry in list_commands().values():
+        entry.load()
+    kinds, found = [CommandOptions], set[str]()
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        if ".extensions." not in kind.__module__:
+            found |= {field.name for field in fields(kind)}
+    return found
 
 
 def _core_settings(kind: type[Section]) -> set[str]:

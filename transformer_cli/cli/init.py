@@ -39,7 +39,7 @@ class NewConfig(NamedTuple):
     The extension's manifest says what it makes some of, and its ``load`` is a function of
     ``InitOptions`` and the NAME in ``--from own:NAME``, '' if there is none; it may return None::
 
-        provides = {"init": {"own": {"load": "init:configure", "help": "Your own text."}}}
+        provides = {"init": {"mine": {"load": "init:configure", "help": "Your own text."}}}
     """
 
     path: Path

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from transformer_cli.base import registry
 from transformer_cli.base.ranks import Ranks
-from transformer_cli.base.registry import entries
 from transformer_cli.config.schema import NoamSchedule, PeakSchedule, ScheduleConfig, TrainingConfig
 from transformer_cli.model.transformer import Transformer, load_weights, weights_of
 from transformer_cli.training.loss import Losses
@@ -226,7 +226,10 @@ def learning_rate(schedule: ScheduleConfig, d_model: int, step: int, total_steps
     if step < warmup:
         return schedule.peak * step / warmup
     done = min(1.0, (step - warmup) / max(1, total_steps - warmup))
-    decay = DECAYS.get(schedule.kind) or entries("schedule")[schedule.kind].load()
+    if (decay := DECAYS.get(schedule.kind)) is None:
+        entry = registry.find("schedule", schedule.kind)
+        assert entry is not None  # or the settings would have no such kind
+        decay = entry.load()
     share: float = decay(schedule, step, done)
     return schedule.peak * share
 

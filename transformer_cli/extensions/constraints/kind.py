@@ -1,10 +1,11 @@
 """The codec of reserved tokens, as tokenizer.json records it; a ``CodecKind``."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from transformer_cli.base import registry
 from transformer_cli.config.schema import Config
 from transformer_cli.extensions.constraints.protection import (
     PlaceholderPattern,
@@ -12,13 +13,14 @@ from transformer_cli.extensions.constraints.protection import (
     Protection,
 )
 from transformer_cli.extensions.constraints.settings import find_protect, find_terms
-from transformer_cli.extensions.corpora.settings import TagName, tag_names
 from transformer_cli.text.protocol import Lines, Tokenizers
 from transformer_cli.text.verbatim import GROUPS
 
 if TYPE_CHECKING:
     from transformer_cli.data.batches import Augmentation
     from transformer_cli.data.store import EncodedStore
+
+_TAG = r"^[A-Za-z0-9_-]{1,32}$"  # what the settings of sources take for a tag
 
 
 class ReservedRecord(BaseModel):
@@ -27,7 +29,7 @@ class ReservedRecord(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     protect: ProtectedParts = []
-    tags: list[TagName] = []
+    tags: list[Annotated[str, Field(pattern=_TAG)]] = []
     terms: bool = False
 
 
@@ -47,8 +49,10 @@ class ReservedKind:
 
     def describe(self, config: Config) -> dict[str, Any]:
         """Return the record of what a configuration asks for; empty: nothing."""
+        sources = registry.entries("mixing").values()
+        tags = {tag for each in sources for tag in each.load("tags")(config.data)}
         protect, terms = find_protect(config.tokenizer), find_terms(config.data)
-        return make_record(protect, tag_names(config.data), terms > 0)
+        return make_record(protect, sorted(tags), terms > 0)
 
     def searches_again(self, config: Config) -> bool:
         """Return whether there are placeholders or terms, which may be lost."""

@@ -18,6 +18,7 @@ provides = {
             "load": "mixing:find_mix",
             "open": "mixing:open_added",
             "keys": ("sources", "more", "replay"),
+            "tags": "settings:tag_names",
         }
     },
     "translate options": {"tables": {"load": "options:TableOptions"}},

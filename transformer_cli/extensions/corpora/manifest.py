@@ -27,6 +27,8 @@ provides = {
             "tags": "settings:tag_names",
         }
     },
+    "translate options": {"tables": {"load": "options:TableOptions"}},
+    "evaluate options": {"tables": {"load": "options:ScoredTableOptions"}},
     "init": {
         "own": {
             "load": "init:configure_own",

@@ -152,8 +152,8 @@ def _framed(frame: str, text: str) -> str:
 
 def fill_document(path: Path, text: str) -> None:
     """Read a document, fill it by a translator that writes capitals, and write it."""
-    from transformer_cli.extensions.documents.document import read_document
     from transformer_cli.extensions.documents.filling import fill
+    from transformer_cli.extensions.documents.formats import read_document
     from transformer_cli.extensions.documents.sentences import LineTranslator
     from transformer_cli.text.protocol import Translation
 

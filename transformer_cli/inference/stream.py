@@ -51,6 +51,17 @@ _SMOOTHING = 10  # characters, so that a word may become a clause
 _DENSE = re.compile("[\u2e80-\ud7ff]")
 
 
+class Row(NamedTuple):
+    """What is translated as one line, and written as one: a line of text, or a table's row."""
+
+    text: str
+    """The text to translate, on one line."""
+    source: str
+    """All of the row, as one line."""
+    to_line: Callable[[str], str]
+    """Returns the line that is written, given the translation."""
+
+
 class Watcher(NamedTuple):
     """Callbacks for a translation's progress."""
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from transformer_cli.base.errors import InputError
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
-from transformer_cli.extensions.corpora.rules import ScriptCheck, is_copy
+from transformer_cli.inference.doubts import is_copy
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import (
     SECOND_BEAM,
@@ -28,6 +28,7 @@ from transformer_cli.inference.translator import (
     never,
 )
 from transformer_cli.text.protocol import Translation
+from transformer_cli.text.scripts import ScriptCheck
 
 CHUNK_LINES = 1024
 """Lines read, sorted by length and translated together on a CPU."""

@@ -18,13 +18,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from transformer_cli.base.packages import import_extra
-from transformer_cli.cli.translate import TranslateOptions
+from transformer_cli.cli.declaring import build_options
+from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.cli.translation import load_translator
 from transformer_cli.extensions.constraints.placeholders import compare_placeholders
 from transformer_cli.extensions.documents import command as documents
@@ -142,19 +142,23 @@ def main() -> None:
 @cache
 def _load(run: Path) -> Any:
     """Load the model once for all files."""
-    return load_translator(documents.prefer_alignments(TranslateOptions(run, threads=1)))
+    return load_translator(
+        documents.DocumentFormat().prefer_engine(TranslateOptions(run, threads=1))
+    )
 
 
 def measure(run: Path, emptied: Emptied, polib: Any) -> tuple[list[int], list[tuple[Any, str]]]:
     """Fill a file twice; return what is right of it, and the filled entries that have no plural."""
     strict, marked = emptied.path.with_suffix(".strict.po"), emptied.path.with_suffix(".filled.po")
-    options = TranslateOptions(run, input_=emptied.path, output=marked, threads=1)
+    where = {"run": run, "input_": emptied.path, "output": marked, "threads": 1}
+    options = build_options(TranslateOptions, "translate", **where)
     translator = _load(run)
     document = documents.open_document(options)
     found = documents.fill_document(options, document, translator, None)
     for message in found.summary():
         print(f"{emptied.path.name}: {message}", file=sys.stderr)
-    for each in (options, replace(options, output=strict, no_fuzzy=True)):
+    changed: dict[str, Any] = {**where, "output": strict, "no_fuzzy": True}
+    for each in (options, build_options(TranslateOptions, "translate", **changed)):
         each.output.write_bytes(documents.open_document(each).write(found.fillings))
     encoding = polib.detect_encoding(str(marked))
     blocks = re.split(r"(?<=\n)\n", marked.read_bytes().decode(encoding))

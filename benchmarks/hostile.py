@@ -152,8 +152,8 @@ def _framed(frame: str, text: str) -> str:
 
 def fill_document(path: Path, text: str) -> None:
     """Read a document, fill it by a translator that writes capitals, and write it."""
-    from transformer_cli.extensions.documents.document import read_document
     from transformer_cli.extensions.documents.filling import fill
+    from transformer_cli.extensions.documents.formats import read_document
     from transformer_cli.extensions.documents.sentences import LineTranslator
     from transformer_cli.text.protocol import Translation
 
@@ -217,7 +217,7 @@ def _line_functions() -> dict[str, Callable[[str], object]]:
     from transformer_cli.extensions.constraints.terms import TermList, make_term
     from transformer_cli.extensions.documents.document import make_segment
     from transformer_cli.extensions.documents.sentences import cut_sentences
-    from transformer_cli.inference.stream import DoubtFinder
+    from transformer_cli.inference.doubts import DoubtFinder
     from transformer_cli.text.verbatim import find_verbatim
 
     terms = TermList([make_term("ein Hund", ["a dog"]), make_term("a", ["b"])])

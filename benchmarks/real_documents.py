@@ -33,8 +33,9 @@ from markdown_it import MarkdownIt
 
 from benchmarks.filled_catalogs import empty_entries, passes
 from transformer_cli.base.errors import TransformerCliError
-from transformer_cli.extensions.documents.document import Document, read_document
+from transformer_cli.extensions.documents.document import Document
 from transformer_cli.extensions.documents.filling import fill
+from transformer_cli.extensions.documents.formats import read_document
 from transformer_cli.extensions.documents.sentences import LineTranslator
 from transformer_cli.text.protocol import Translation
 

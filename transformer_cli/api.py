@@ -3,7 +3,6 @@
 This surface is small so that it can stay as it is; everything else may change with any version.
 """
 
-import ctypes
 import os
 import sys
 import threading
@@ -11,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 from weakref import WeakSet
 
 from transformer_cli.base.errors import (
@@ -24,9 +23,9 @@ from transformer_cli.config.choices import (
     HIGHEST_PENALTY,
     MOST_THREADS,
     DeviceName,
+    EngineName,
     SearchPrecisionName,
 )
-from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import (
     ComputeOptions,
@@ -209,7 +208,7 @@ class Translator:
         has_scores = n_best is not None or bool(needing_torch)
         with self._turn:
             loaded = self._get(self._scoring_engine if has_scores else self._engine)
-            if needing_torch and isinstance(loaded.engine, CTranslate2Engine):
+            if needing_torch and not loaded.engine.can_align:
                 raise UsageError(
                     f"{method}: {' and '.join(needing_torch)}: need torch, which has no int8 and "
                     "reads no model exported for CTranslate2; load the run, in float32"
@@ -223,7 +222,7 @@ class Translator:
                 texts, starts, n_best, alignments, tags=[tag] * len(texts)
             )
 
-    def _get(self, engine: Literal["torch", "ctranslate2"]) -> TextTranslator[SearchEngine]:
+    def _get(self, engine: EngineName) -> TextTranslator[SearchEngine]:
         """Return what searches with an engine, loaded when it is first asked for."""
         options = replace(self._options, engine=engine)
         if _FORKED and engine == "torch":
@@ -245,10 +244,8 @@ class Translator:
 
     def _leave_to_parent(self) -> None:
         self._turn = threading.Lock()  # a thread of the parent may have held it
-        left = self._loaded.pop("ctranslate2", None)
-        if left is not None and isinstance(left.engine, CTranslate2Engine):
-            # Never freed: its destructor would wait for its threads, which a child has not.
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(left.engine.translator))
+        for name in [name for name in self._loaded if name != "torch"]:
+            self._loaded.pop(name).engine.leave_to_parent()
 
 
 _LOADED: WeakSet[Translator] = WeakSet()

@@ -17,10 +17,16 @@ import pytest
 from cli.conftest import Training
 from cli.process import PATIENCE, assert_refused, run, signal_at, start
 from transformer_cli.cli import display, translation
-from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.cli.translation import count_lines, watch
-from transformer_cli.inference.rows import Row
-from transformer_cli.inference.stream import NOBODY, TranslatedLine
+from transformer_cli.cli.declaring import build_options
+from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translation import (
+    LineFormat,
+    RowFormat,
+    count_lines,
+    open_format,
+    watch,
+)
+from transformer_cli.inference.stream import NOBODY, Row, TranslatedLine
 
 TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
 # Blank lines cost nothing, so that a text of more lines than are read at a time is soon translated.
@@ -81,7 +87,7 @@ def test_tabs_that_are_kept_are_not_lost(
 
     monkeypatch.setattr(translation, "_translate", translated)
     given = TranslateOptions(Path("run"), **options)
-    job: Any = SimpleNamespace(options=given, interactive=False)
+    job: Any = SimpleNamespace(options=given, form=LineFormat(), interactive=False)
     written = translation.write_rows(job, lambda *_: None, NOBODY, print)
     assert written.tabs == ([2] if "fallback" in options else [2, 3])
 
@@ -303,9 +309,13 @@ def test_lines_are_counted_where_that_is_cheap(
     tmp_path: Path, name: str, text: bytes, options: dict[str, str], lines: int | None
 ) -> None:
     (tmp_path / name).write_bytes(text)
-    given: dict[str, Any] = {"output": tmp_path / f"out{Path(name).suffix}", **options}
-    assert count_lines(TranslateOptions(tmp_path, tmp_path / name, **given)) == lines
-    assert count_lines(TranslateOptions(tmp_path)) is None
+    paths = {"run": tmp_path, "input_": tmp_path / name}
+    given: dict[str, Any] = {**paths, "output": tmp_path / f"out{Path(name).suffix}", **options}
+    built = build_options(TranslateOptions, "translate", **given)
+    form = open_format(built)
+    assert isinstance(form, RowFormat)
+    assert count_lines(built, form) == lines
+    assert count_lines(TranslateOptions(tmp_path), LineFormat()) is None
 
 
 def test_what_takes_long_is_said_in_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:

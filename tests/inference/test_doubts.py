@@ -12,7 +12,8 @@ from inference.translators import random_translator
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.extensions.constraints.reserved import with_terms
 from transformer_cli.extensions.constraints.terms import TermList, make_term
-from transformer_cli.inference.stream import DoubtFinder, Watcher, tell_doubts, translate_stream
+from transformer_cli.inference.doubts import DoubtFinder
+from transformer_cli.inference.stream import Watcher, tell_doubts, translate_stream
 from transformer_cli.inference.translator import EncodedLine
 from transformer_cli.text.protocol import EncodedSource, Translation
 

@@ -182,6 +182,9 @@ class CopyingEngine:
     searches_at_once = is_on_gpu = False
     can_align = False
 
+    def leave_to_parent(self) -> None:
+        raise NotImplementedError
+
     def __init__(self) -> None:
         self.seen: list[list[int]] = []
 

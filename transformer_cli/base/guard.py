@@ -2,7 +2,7 @@
 
 An extension provides one, with the environment variable that makes it count::
 
-    provides = {"guard": {"fence": {"load": "fence:FENCE", "variable": "TRANSFORMER_CLI_FENCE"}}}
+    provides = {"guard": {"jobs": {"load": "jobs:GUARD", "variable": "TRANSFORMER_CLI_JOB"}}}
 """
 
 import os

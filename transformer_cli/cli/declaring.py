@@ -13,7 +13,7 @@ from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import typer
 from typer.core import TyperCommand
@@ -61,12 +61,24 @@ class ExtraOptions:
         """Raise a UsageError unless they can be used with the command's other options."""
 
     def inputs(self) -> list[tuple[str, Path]]:
-        """Return the files that they name, each with the name of its option."""
+        """Return the files that are read, each with its option."""
         return []
 
-    def absolute(self) -> Self:
-        """Return the same for a process with another working directory."""
-        return self
+    def outputs(self) -> list[tuple[str, Path]]:
+        """Return the files that are written, each with its option."""
+        return []
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return what decides the output, by name."""
+        return {}
+
+    def needs(self) -> list[str]:
+        """Return the options given that not every search engine can serve."""
+        return []
+
+    def read_text(self, given: Any) -> Any:
+        """Return the text that ``evaluate`` scores, if these options say how to read it."""
+        return None
 
     def prepare(self, translator: AnyTranslator) -> AnyTranslator:
         """Return a translator that does what they say; UsageError: it cannot."""
@@ -107,15 +119,12 @@ def declared_by(
 
     Extensions add options to those of the ``command`` that is named.
     """
+    kinds = _extra_kinds(command)
 
     def decorate(function: Callable[[Given], None]) -> Callable[..., None]:
-        kinds = [entry.load() for entry in registry.entries(f"{command} options").values()]
-
         @wraps(function)
         def run(**values: Any) -> None:
-            taken = [{each.name: values.pop(each.name) for each in fields(kind)} for kind in kinds]
-            extras = tuple(kind(**own) for kind, own in zip(kinds, taken, strict=True))
-            function(given(**values, extras=extras))
+            function(build_options(given, command, **values))
 
         # Typer reads these.
         declared = [parameter for kind in (given, *kinds) for parameter in _parameters(kind)]
@@ -124,6 +133,19 @@ def declared_by(
         return run
 
     return decorate
+
+
+def build_options(given: type[Given], command: str, **values: Any) -> Given:
+    """Return a command's options with those of extensions, as the command line would give them."""
+    extras = []
+    for kind in _extra_kinds(command):
+        own = {each.name: values.pop(each.name) for each in fields(kind) if each.name in values}
+        extras.append(kind(**own))
+    return given(**values, extras=tuple(extras))
+
+
+def _extra_kinds(command: str) -> list[type[ExtraOptions]]:
+    return [entry.load() for entry in registry.entries(f"{command} options").values()]
 
 
 def _parameters(kind: type) -> Iterator[inspect.Parameter]:

@@ -27,8 +27,12 @@ with lazy_imports():
     from transformer_cli.base import compression, writing
     from transformer_cli.data import corpus
     from transformer_cli.evaluation import best_checkpoint, scores, scoring
-    from transformer_cli.extensions.corpora import tables
-    from transformer_cli.inference import loading, torch_engine, translator as translators
+    from transformer_cli.inference import (
+        loading,
+        plain_text,
+        torch_engine,
+        translator as translators,
+    )
     from transformer_cli.runs import directory as directories, metrics_log, trained_model
     from transformer_cli.text import protocol
 
@@ -59,12 +63,6 @@ class TextOptions(CommandOptions):
     split: options.Split = None
     src: Annotated[Path | None, option("FILE", "Source text or table, instead of a split.")] = None
     ref: Annotated[Path | None, option("FILE", "Reference translations of --src.")] = None
-    src_column: options.SourceColumn = None
-    src_field: options.SourceField = None
-    ref_column: Annotated[str | None, option("N|NAME", "TSV: column of the references.")] = None
-    ref_field: Annotated[str | None, option("NAME", "JSONL, Parquet: field of the references.")] = (
-        None
-    )
     encoding: options.Encoding = None
     output: Annotated[
         Path | None, option("FILE", "Save the translations, line by line.", "--output", "-o")
@@ -84,12 +82,8 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
 
     def check(self) -> None:
         """Make sure, before long work, that the options go together."""
+        self.check_extras()
         if self.output is not None:
-            if tables.format_of(self.output) is not None:
-                raise UsageError(
-                    f"evaluate: -o {self.output}: lines are written, not a table; give another "
-                    "name, or use translate"
-                )
             inputs = [("--src", self.src), ("--ref", self.ref), *self.extra_inputs()]
             options.check_output(self.output, "-o", inputs, [self.run, *(self.ensemble or ())])
         if self.encoding is not None and self.src is None:
@@ -128,10 +122,6 @@ def _read_text(
 ) -> "tuple[str, corpus.ParallelText]":
     """Return the name and text to evaluate on."""
     src, ref = given.src, given.ref
-    columns = (
-        _find_column("src", src, given.src_column, given.src_field),
-        _find_column("ref", ref, given.ref_column, given.ref_field),
-    )
     if src is None and ref is None:
         return options.load_split(run, given.split, "name text with --src and --ref")
     if src is None or ref is None:
@@ -139,24 +129,13 @@ def _read_text(
         raise UsageError(f"evaluate: {there} needs the other side's text; name it with {missing}")
     if given.split is not None:
         raise UsageError("evaluate: give --split, or --src and --ref")
-    if any(columns):
-        sides = (src, columns[0]), (ref, columns[1])
-        text = tables.read_parallel_tables(*sides, given.encoding)
-    else:
+    read = (each.read_text(given) for each in given.extras)
+    text = next(filter(None, read), None)
+    if text is None:
+        for path in (src, ref):
+            plain_text.check_is_text(path, "lines of text")
         text = corpus.ParallelFiles(src, ref, once=True, encoding=given.encoding).read()
     return str(src), text
-
-
-def _find_column(
-    side: str, path: Path | None, column: str | None, field: str | None
-) -> "tables.TextColumn | None":
-    """Return where a side's text is in a table; None: it is text, or no path is given."""
-    if path is not None:
-        return tables.find_text(path, column, field, side)
-    for option_name, value in (("column", column), ("field", field)):
-        if value is not None:
-            raise UsageError(f"evaluate: --{side}-{option_name} needs a file; add --{side}")
-    return None
 
 
 def _evaluate(

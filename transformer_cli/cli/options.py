@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -105,12 +105,6 @@ Encoding = Annotated[
     str | None,
     option("NAME", "Encoding of the text, if not UTF-8; cp1252, say.", parser=_parse_encoding),
 ]
-SourceColumn = Annotated[
-    str | None, option("N|NAME", "TSV: column of the text, from 1, or its header.")
-]
-SourceField = Annotated[
-    str | None, option("NAME", "JSONL, Parquet: field of the text, as in translation.de.")
-]
 Json = Annotated[bool, flag("Print one JSON object.", "--json")]
 Ensemble = Annotated[
     list[Path] | None,
@@ -207,7 +201,7 @@ def load_models(
     compute: "loading.ComputeOptions",
     others: "Sequence[directory.RunDirectory]" = (),
 ) -> "tuple[torch_engine.TorchTranslator, translators.TextTranslator[Any] | None]":
-    """Load a model with torch, and what searches in its place if the engine is CTranslate2.
+    """Load a model with torch, and what searches in its place if another engine does.
 
     With int8, torch's is in float32.
     """
@@ -220,7 +214,7 @@ def load_models(
     translator = translator.with_search(compute.beam_size)
     if engine == "torch":
         return translator, None
-    searcher = loading.load_ctranslate2_translator(run, checkpoint, compute)
+    searcher = loading.load_translator(run, checkpoint, replace(compute, engine=engine))
     return translator, searcher.with_search(compute.beam_size)
 
 

@@ -3,12 +3,11 @@
 import json as json_format
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,16 +17,10 @@ from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.registry import entries
 from transformer_cli.cli import options
-from transformer_cli.cli.completion import complete_config
-from transformer_cli.cli.declaring import (
-    CommandOptions,
-    ExtraOptions,
-    argument,
-    declared_by,
-    flag,
-)
+from transformer_cli.cli.declaring import declared_by
 from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
 from transformer_cli.cli.process import exit_code, stop_requests
+from transformer_cli.cli.train_options import TrainExtra, TrainOptions
 
 with lazy_imports():
     from transformer_cli.config import differences, yaml
@@ -51,56 +44,6 @@ if TYPE_CHECKING:
 
 STOPPING = "stopping after this step with a checkpoint; once more stops at once"
 _REFRESH_SECONDS = 0.5
-
-
-@dataclass(frozen=True)
-class RunOptions(CommandOptions):
-    """What is trained, and where."""
-
-    heading = "Input and output"
-    config: Annotated[
-        Path | None,
-        argument("CONFIG", "YAML file of the experiment.", autocompletion=complete_config),
-    ] = None
-    run_dir: options.RunDir = None
-    set_: options.Set = None
-    overwrite: options.Overwrite = False
-    extend: Annotated[
-        bool, flag("Train a complete run further, if the settings now say so.", "--extend")
-    ] = False
-    dry_run: Annotated[bool, flag("Print a summary, then exit without training.", "--dry-run")] = (
-        False
-    )
-    json: options.Json = False
-    allow_suspect_data: options.AllowSuspectData = False
-
-
-@dataclass(frozen=True)
-class TrainOptions(RunOptions):
-    """The options of ``train``."""
-
-    heading = "Hardware"
-    device: options.Device = "auto"
-    precision: options.TrainingPrecision = "auto"
-    threads: options.Threads = None
-
-    def check(self) -> None:
-        """Make sure, before long work, that the options go together."""
-        self.check_extras()
-        if self.extend and self.overwrite:
-            raise UsageError(
-                "--extend: not with --overwrite, which starts over; leave one of them out"
-            )
-        if self.json and not self.dry_run:
-            raise UsageError("--json: is for --dry-run, which is missing; add it")
-
-
-class TrainExtra(ExtraOptions):
-    """Options that an extension adds to ``train``."""
-
-    def around(self, train: Callable[[TrainOptions], str], given: TrainOptions) -> str:
-        """Call ``train``, perhaps with other options; return what to say at the end."""
-        return train(given)
 
 
 @declared_by(TrainOptions, "train")

@@ -1,10 +1,10 @@
-"""What ``translate`` does: read lines, translate them, write to a stream or a file."""
+"""Kinds of input of ``translate``: lines of text, or other rows; read, translated and written."""
 
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, tee
 from pathlib import Path
@@ -31,12 +31,13 @@ from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.display import bar, describe, log, warn
 from transformer_cli.cli.options import open_device, prefix_errors
 from transformer_cli.cli.process import discard_output
-from transformer_cli.cli.translate import TranslateOptions
+from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.data.corpus import bounded_lines, decode_lines
-from transformer_cli.extensions.corpora.rules import loses_numbers
 from transformer_cli.inference import loading, output, stream
+from transformer_cli.inference.doubts import loses_numbers
 from transformer_cli.inference.engine import SearchEngine
-from transformer_cli.inference.rows import Row, read_rows
+from transformer_cli.inference.plain_text import check_is_text
+from transformer_cli.inference.stream import Row
 from transformer_cli.inference.translator import LongLine, TextTranslator
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.protocol import Notes, name_lines
@@ -53,6 +54,7 @@ class Translating(NamedTuple):
     options: TranslateOptions
     translator: TextTranslator[SearchEngine]
     rows: Iterator[Row]
+    form: "RowFormat"
     prefixes: Iterator[str] | None = None
     interactive: bool = False  # whether a person types the lines, and waits for each translation
     ranks: Ranks = SINGLE_PROCESS
@@ -63,39 +65,149 @@ class Translating(NamedTuple):
         return 1 if self.interactive else stream.chunk_lines_of(self.translator)
 
 
-def translate_text(options: TranslateOptions) -> None:
-    """Check the options, load the model, open the text, translate and write."""
-    ranks = Ranks.from_env()
-    options.check(ranks)
-    with ExitStack() as stack:
-        rows, interactive = stack.enter_context(open_rows(options))
-        prefixes = None
-        if options.prefix_file is not None:
-            opened = _open_input(options.prefix_file, "--prefix-file", options.encoding)
-            raw = stack.enter_context(opened)
-            name = str(options.prefix_file)
-            prefixes = decode_lines(bounded_lines(raw, name), name, options.errors)
-        if ranks.size > 1 or options.compute.device == "mps":
-            device = open_device(options.compute.device, ranks)
-            ranks = stack.enter_context(ranks.init(device))
-        translator = load_translator(options, ranks)
-        _run(Translating(options, translator, rows, prefixes, interactive, ranks))
+class InputFormat:
+    """What ``translate`` does with inputs of a kind."""
+
+    def translate(self, given: TranslateOptions) -> None:
+        """Check the options, load the model, translate the input and write the output."""
+        raise NotImplementedError
+
+    def prefer_engine(self, given: TranslateOptions) -> TranslateOptions:
+        """Return the options with the engine that serves such inputs best."""
+        return given
+
+    # --- one file of many ---
+
+    def output_name(self, path: Path) -> str:
+        """Return the name of a file's translation in a directory of them."""
+        return path.name
+
+    def translate_one(
+        self,
+        given: TranslateOptions,
+        translator: TextTranslator[SearchEngine],
+        watcher: stream.Watcher,
+        check_unchanged: Callable[[], None],
+        is_shared: bool,
+    ) -> "TranslatedFile":
+        """Translate a file of many; call ``check_unchanged`` before the translation appears.
+
+        ``is_shared`` says whether another process may be writing it at the same time.
+        """
+        raise NotImplementedError
 
 
-@contextmanager
-def open_rows(options: TranslateOptions) -> Iterator[tuple[Iterator[Row], bool]]:
-    """Open the input; yield its rows, and whether a person types them."""
-    name = options.input_name
-    with _open_input(options.input_, encoding=options.encoding) as source:
-        interactive = source.isatty()
-        if options.table is not None:
-            is_json, written = options.n_best_written is not None, options.table_output
-            rows = read_rows(options.table, source, name, written, options.errors, is_json)
-            yield rows, interactive
-            return
-        raw_lines = _prompt_for_lines(source) if interactive else bounded_lines(source, name)
-        lines = decode_lines(raw_lines, name, options.errors)
-        yield (Row(text=line, source=line, to_line=str) for line in lines), interactive
+class TranslatedFile(NamedTuple):
+    """What was written of one of many files."""
+
+    sha256: str
+    lines: int
+    messages: tuple[str, ...]
+
+
+class RowFormat(InputFormat):
+    """Lines, or what can be translated as lines, such as the rows of a table."""
+
+    line_offset: int = 0
+    """What to add to the number of a line of the output, for that of its line of the input."""
+    has_lines: bool = True
+    """Whether each line of the input is a row."""
+
+    def read(
+        self, given: TranslateOptions, source: BinaryIO, raw_lines: Iterable[bytes]
+    ) -> Iterator[Row]:
+        """Yield the rows of an open input, whose lines are also given as bytes."""
+        raise NotImplementedError
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return what decides the output, by name."""
+        return {}
+
+    def translate(self, given: TranslateOptions) -> None:
+        """Check the options, load the model, open the text, translate and write."""
+        ranks = Ranks.from_env()
+        given.check(ranks)
+        with ExitStack() as stack:
+            rows, interactive = stack.enter_context(self.open_rows(given))
+            prefixes = None
+            if given.prefix_file is not None:
+                opened = _open_input(given.prefix_file, "--prefix-file", given.encoding)
+                raw = stack.enter_context(opened)
+                name = str(given.prefix_file)
+                prefixes = decode_lines(bounded_lines(raw, name), name, given.errors)
+            if ranks.size > 1 or given.compute.device == "mps":
+                device = open_device(given.compute.device, ranks)
+                ranks = stack.enter_context(ranks.init(device))
+            translator = load_translator(given, ranks)
+            _run(Translating(given, translator, rows, self, prefixes, interactive, ranks))
+
+    @contextmanager
+    def open_rows(self, given: TranslateOptions) -> Iterator[tuple[Iterator[Row], bool]]:
+        """Open the input; yield its rows, and whether a person types them."""
+        with _open_input(given.input_, encoding=given.encoding) as source:
+            interactive = source.isatty()
+            asked = _prompt_for_lines if interactive else _bounded(given.input_name)
+            yield self.read(given, source, asked(source)), interactive
+
+    def translate_one(
+        self,
+        given: TranslateOptions,
+        translator: TextTranslator[SearchEngine],
+        watcher: stream.Watcher,
+        check_unchanged: Callable[[], None],
+        is_shared: bool,
+    ) -> TranslatedFile:
+        """Translate a file of many; see ``InputFormat.translate_one``."""
+        with self.open_rows(given) as (rows, _):
+            job, long_lines = Translating(given, translator, rows, self), _LongLines(self)
+            with open_output(job, is_shared) as file:
+                watcher.progress(file.kept)
+                written = write_rows(job, file.write, watcher, long_lines, file.kept)
+                check_unchanged()
+        messages = (*long_lines.summary(), *written.summary())
+        warnings = tuple(f"warning: {given.input_}: {message}" for message in messages)
+        return TranslatedFile(file.sha256, written.lines, warnings)
+
+
+class LineFormat(RowFormat):
+    """Lines of text."""
+
+    def read(
+        self, given: TranslateOptions, source: BinaryIO, raw_lines: Iterable[bytes]
+    ) -> Iterator[Row]:
+        """Yield the lines."""
+        lines = decode_lines(raw_lines, given.input_name, given.errors)
+        return (Row(text=line, source=line, to_line=str) for line in lines)
+
+
+def open_format(given: TranslateOptions) -> InputFormat:
+    """Return what translates the input: lines of text, or what an extension reads."""
+    if (kind := given.kind) is not None:
+        return kind.open(given)
+    check_is_text(given.input_, given.describe_kinds())
+    return LineFormat()
+
+
+def _bounded(name: str) -> Callable[[BinaryIO], Iterator[bytes]]:
+    return lambda source: bounded_lines(source, name)
+
+
+@dataclass
+class _LongLines:
+    """Counts the lines of a file that are too long to be translated as one."""
+
+    form: RowFormat
+    count: int = 0
+    first: str = ""
+
+    def __call__(self, long: LongLine) -> None:
+        self.count += 1
+        self.first = self.first or str(replace(long, line=long.line + self.form.line_offset))
+
+    def summary(self) -> list[str]:
+        """Return a line about them if there are any."""
+        others = f"; {self.count - 1:,} more lines are too long" if self.count > 1 else ""
+        return [self.first + others] if self.count else []
 
 
 def load_translator(
@@ -111,6 +223,7 @@ def load_translator(
         "--replace-unk": options.replace_unk,
     }
     given = [option for option, is_given in needing_torch.items() if is_given]
+    given += [need for each in options.extras for need in each.needs()]
     has_scores = options.n_best_written is not None  # which CTranslate2 has, but others
     engine = loading.choose_engine(run, compute, given, prefers_torch=has_scores)
     if run.is_for_ctranslate2 and checkpoint != "best":
@@ -140,7 +253,7 @@ def _run(job: Translating) -> None:
         # lines already translated, as the main rank read in the journal
         (kept,) = ranks.sum([0])
         done = sum(1 for _ in islice(job.rows, int(kept)))
-        for _ in _translate(job, done, partial(_warn_of_long_line, options)):
+        for _ in _translate(job, done, partial(_warn_of_long_line, job)):
             pass
         return
     if options.writes_stream:
@@ -183,7 +296,7 @@ def open_output(job: Translating, is_shared: bool = False) -> Iterator[output.Ou
     keep = options.are_files and options.alignments is None
     with output.output_file(options.output, fingerprint(job), chunk_lines, keep) as file:
         if keep:
-            with open_rows(options) as (rows, _):
+            with job.form.open_rows(options) as (rows, _):
                 change = file.resume(row.source for row in rows)
         else:
             change = file.resume(None)
@@ -201,10 +314,10 @@ def _write(
     hidden: bool = False,
 ) -> None:
     """Write each remaining row under a bar, and tell what the user should know of them."""
-    warn_of_long = partial(_warn_of_long_line, job.options)
+    warn_of_long = partial(_warn_of_long_line, job)
     with bar(None, "translating", " lines", done, hidden or job.interactive) as shown:
         if not shown.disable:
-            shown.total = count_lines(job.options)
+            shown.total = count_lines(job.options, job.form)
             shown.refresh()
         written = write_rows(job, write, watch(shown), warn_of_long, done, alignments)
     if not job.interactive:
@@ -220,13 +333,12 @@ def watch(shown: "tqdm[Any]") -> stream.Watcher:
     )
 
 
-def count_lines(options: TranslateOptions) -> int | None:
+def count_lines(options: TranslateOptions, form: RowFormat) -> int | None:
     """Return how many lines will be written; None: counting those of the input would take long."""
-    path, table = options.input_, options.table
-    is_parquet = table is not None and table.format == "parquet"
+    path = options.input_
     if (
         not (options.reads_file and is_plain(path))
-        or is_parquet
+        or not form.has_lines
         or path.stat().st_size > _COUNTED_BYTES
     ):
         return None
@@ -235,11 +347,11 @@ def count_lines(options: TranslateOptions) -> int | None:
         while data := file.read(1 << 20):
             lines += data.count(b"\n")
             last = data[-1:]
-    return lines + (last != b"\n") - options.line_offset
+    return lines + (last != b"\n") - form.line_offset
 
 
-def _warn_of_long_line(options: TranslateOptions, long: LongLine) -> None:
-    warn(options.input_name, replace(long, line=long.line + options.line_offset))
+def _warn_of_long_line(job: Translating, long: LongLine) -> None:
+    warn(job.options.input_name, replace(long, line=long.line + job.form.line_offset))
 
 
 class WrittenLines:
@@ -277,7 +389,7 @@ def write_rows(
 ) -> WrittenLines:
     """Call ``write(source, line)`` for each remaining row, after the first ``done``."""
     written = WrittenLines(job.translator.tokenizers.notes())
-    first = done + 1 + job.options.line_offset
+    first = done + 1 + job.form.line_offset
     is_text = job.options.n_best_written is None
     tab = "\t" if is_text else "\\t"  # as JSON has it
     for number, (row, translated) in enumerate(
@@ -346,8 +458,7 @@ def fingerprint(job: Translating) -> dict[str, str]:
         settings["n_best"] = str(n_best)
     if job.options.are_files and job.options.prefix_file is not None:
         settings["prefixes"] = sha256(job.options.prefix_file)
-    if (table := job.options.table) is not None:
-        settings["table"] = f"{table.format} {table.key!r} to {job.options.table_output}"
+    settings |= job.form.fingerprint()
     if is_compressed(job.options.output):
         settings["compression"] = job.options.output.suffix
     return settings

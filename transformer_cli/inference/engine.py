@@ -44,8 +44,8 @@ class Hypothesis:
 class SearchEngine(Protocol):
     """Holds a model and searches for the likeliest outputs of it.
 
-    ``TorchEngine`` can do all of this; ``CTranslate2Engine`` forces no prefixes, does not sample
-    and aligns nothing, so that who needs these asks ``choose_engine`` for torch.
+    ``TorchEngine`` can do all of this. One that cannot align need not force prefixes or sample
+    either: callers that need these ask ``choose_engine`` for torch.
     """
 
     @property
@@ -63,6 +63,9 @@ class SearchEngine(Protocol):
     @property
     def fingerprint(self) -> dict[str, str]:
         """What of its own decides the output, by name: settings, and the version of a library."""
+
+    def leave_to_parent(self) -> None:
+        """Give up, in a forked process, what only the parent's threads can free."""
 
     def search(
         self,

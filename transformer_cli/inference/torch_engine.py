@@ -71,6 +71,9 @@ class TorchEngine:
         precision = {"precision": str(self.precision).removeprefix("torch.")}
         return precision | describe_versions("torch")
 
+    def leave_to_parent(self) -> None:
+        """Do nothing: a child can use the model."""
+
     def search(
         self,
         sources: Sequence[list[int]],

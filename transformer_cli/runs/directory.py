@@ -31,7 +31,6 @@ from transformer_cli.base.guard import find_guard
 from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.writing import TEMPORARY_END, name_path_in_error, remove_directory
-from transformer_cli.config.data_schema import SPLIT_NAME
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.config.yaml import is_resolved, load_config
@@ -40,23 +39,27 @@ if TYPE_CHECKING:
     from transformer_cli.runs.checkpoint import Checkpoint
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
-CORPUS, REPORT = "corpus.json", "report.html"
+CORPUS = "corpus.json"
 
+# What extensions write, by name, with the facts "data", "whole" and "unlocked" where they apply.
+_ADDED = {name: entry.facts for name, entry in registry.entries("run file").items()}
 # Data that can be made again, by directory, with the names of its files: nothing else is deleted.
 _DATA = {
     "tokenizer": r"tokenizer\.json|(src|tgt|joint)\.(vocab\.txt|model|tokenizer\.json)",
     "encoded": r"ids|pages|lines|store\.json",
-    "corpus": rf"{SPLIT_NAME}\.(src|tgt)|sources\.json",
+    **{name: facts["data"] for name, facts in _ADDED.items() if "data" in facts},
 }
-ALL = (
-    *(MARK, LOCK, CONFIG, CORPUS, "origins.json", "metrics.jsonl"),
-    *(REPORT, *_DATA, CHECKPOINTS, *registry.entries("run file")),
+LOCKED = (
+    *(MARK, LOCK, CONFIG, CORPUS, "origins.json", "metrics.jsonl", CHECKPOINTS, *_DATA),
+    *(name for name, facts in _ADDED.items() if "unlocked" not in facts),
 )
-"""Everything that is written; extensions add names of theirs."""
+"""Everything that is written by processes that hold the lock."""
+UNLOCKED = tuple(name for name, facts in _ADDED.items() if "unlocked" in facts)
+"""Everything that is written by others, which replace whatever is there."""
 WRITTEN_WHOLE = {
     CHECKPOINTS: ("step-*", "average", "trial"),
     "encoded": ("store.json",),
-    "corpus": ("sources.json", "*.src", "*.tgt"),
+    **{name: facts["whole"] for name, facts in _ADDED.items() if "whole" in facts},
 }
 """Patterns of what is written under a temporary name first, by directory."""
 # Left by a process that died before the mark was written.
@@ -80,11 +83,10 @@ class RunDirectory:
         self.origins = self.path / "origins.json"  # of the settings; see config/origins.py
         self.tokenizer = self.path / "tokenizer"
         self.encoded = self.path / "encoded"  # the training text as token ids; see data/store.py
-        self.corpus = self.path / "corpus"  # the text prepared from sources
+        self.corpus = self.path / "corpus"  # text that a kind of data has prepared
         self.checkpoints = self.path / CHECKPOINTS
         self.lock = self.path / LOCK
         self.metrics = self.path / "metrics.jsonl"
-        self.report = self.path / REPORT
 
     @property
     def exported(self) -> "ExportedModel | None":
@@ -154,9 +156,8 @@ class RunDirectory:
     def check_is_run_or_empty(self) -> None:
         """Check that the directory holds a run or nothing."""
         self.check_not_exported()
-        # A stranger's links could make us change any file. ``report`` takes no lock, and replaces
-        # its page whatever it is.
-        check_no_links(self.path, set(ALL) - {REPORT})
+        # A stranger's links could make us change any file.
+        check_no_links(self.path, LOCKED)
         if self.path.is_file():
             raise UsageError(f"{self.path}: is a file; choose another --run-dir")
         if not self.path.is_dir() or is_run(self.path):
@@ -169,8 +170,8 @@ class RunDirectory:
                 )
 
     def remove_data(self, *directories: Path) -> None:
-        """Remove prepared data: by default tokenizers, encoded text, and the corpus of sources."""
-        directories = directories or (self.tokenizer, self.encoded, self.corpus)
+        """Remove data that can be made again: by default all of it, such as encoded text."""
+        directories = directories or tuple(self.path / name for name in _DATA)
         present = [directory for directory in directories if directory.is_dir()]
         for directory in present:
             ours = re.compile(rf"({_DATA[directory.name]})({TEMPORARY_END})?")
@@ -264,7 +265,7 @@ def check_config_files(run: Path, files: Sequence[Path]) -> None:
     """Check that no configuration file would be overwritten but the run's own, unedited one."""
     for file in files:
         path, directory = file.resolve(), run.resolve()
-        if not any(path.is_relative_to(directory / name) for name in ALL):
+        if not any(path.is_relative_to(directory / name) for name in (*LOCKED, *UNLOCKED)):
             continue
         if path.parent == directory and path.name in registry.entries("run file"):
             continue  # an extension wrote it there, and no training writes it

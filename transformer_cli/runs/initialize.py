@@ -31,12 +31,12 @@ from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.sources import open_kind
 from transformer_cli.runs.checkpoint import Checkpoint, State, list_checkpoints
 from transformer_cli.runs.directory import (
-    ALL,
     CONFIG,
     CORPUS,
     LOCK,
+    LOCKED,
     MARK,
-    REPORT,
+    UNLOCKED,
     WRITTEN_WHOLE,
     RunDirectory,
     lock_run,
@@ -108,7 +108,7 @@ def _remove_beginning(run: RunDirectory) -> None:
         run.checkpoints.rmdir()
         # The mark goes late, so that a run is known as one if the process dies meanwhile, and the
         # lock last: from then on, another process may begin a run.
-        records = [run.path / name for name in ALL if name not in (CONFIG, MARK, LOCK)]
+        records = [run.path / name for name in LOCKED if name not in (CONFIG, MARK, LOCK)]
         for path in (*records, run.config, run.path / MARK, run.lock):
             if path.is_file():
                 path.unlink()
@@ -187,7 +187,7 @@ def record_finished(run: RunDirectory, config: Config, trained: Config) -> Confi
 def _remove_outdated(run: RunDirectory, config: Config, overwrite: bool) -> None:
     # We hold the lock, so temporary files in our places are a dead process'.
     if run.path.is_dir():
-        remove_leftovers(run.path, set(ALL) - {REPORT}, [REPORT])
+        remove_leftovers(run.path, LOCKED, UNLOCKED)
     for name, patterns in WRITTEN_WHOLE.items():
         if (run.path / name).is_dir():
             remove_leftovers(run.path / name, patterns, ())

@@ -17,11 +17,11 @@ from transformer_cli.extensions.corpora.rules import (
     OutlierFilter,
     PairFilter,
     RepeatFilter,
-    ScriptCheck,
     _percentile,
     build_filters,
 )
 from transformer_cli.extensions.corpora.settings import FilterName
+from transformer_cli.text.scripts import ScriptCheck
 
 
 def pair_filter(name: FilterName) -> PairFilter:

@@ -20,10 +20,11 @@ from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, T
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.extensions.ctranslate2.engine import SINUSOIDS, CTranslate2Engine, write_sums
+from transformer_cli.extensions.ctranslate2.loading import load
 from transformer_cli.extensions.ctranslate2.spec import build_spec, write_model
 from transformer_cli.extensions.exchange.to_ctranslate2 import write_ctranslate2
 from transformer_cli.inference.engine import SearchOptions
-from transformer_cli.inference.loading import ComputeOptions, load_ctranslate2_translator
+from transformer_cli.inference.loading import ComputeOptions
 from transformer_cli.inference.search import search
 from transformer_cli.inference.torch_engine import (
     TorchEngine,
@@ -379,7 +380,7 @@ def exported(run: RunDirectory, directory: Path) -> Path:
 
 def opened(path: Path, precision: PrecisionName = "auto") -> TextTranslator[CTranslate2Engine]:
     asked = ComputeOptions(device="cpu", precision=precision)
-    return load_ctranslate2_translator(RunDirectory(path), "best", asked)
+    return load(RunDirectory(path), "best", asked)
 
 
 @pytest.mark.long

@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from transformer_cli.extensions.documents.document import Document, Filling, read_document
+from transformer_cli.extensions.documents.document import Document, Filling
 from transformer_cli.extensions.documents.filling import Filled, fill
+from transformer_cli.extensions.documents.formats import read_document
 from transformer_cli.extensions.documents.sentences import LineTranslator
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from extensions.documents.fakes import Line, filled, read, reverse, shout, translating
 from transformer_cli.base.errors import InputError
-from transformer_cli.extensions.documents.document import read_document
 from transformer_cli.extensions.documents.filling import fill
+from transformer_cli.extensions.documents.formats import read_document
 
 PAGE = """\
 <!DOCTYPE html>

@@ -6,7 +6,8 @@ import pytest
 
 from extensions.documents.fakes import filled, read
 from transformer_cli.base.errors import InputError
-from transformer_cli.extensions.documents.document import Filling, read_document
+from transformer_cli.extensions.documents.document import Filling
+from transformer_cli.extensions.documents.formats import read_document
 
 TMX = """\
 <?xml version="1.0"?>

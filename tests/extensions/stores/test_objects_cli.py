@@ -23,10 +23,7 @@ from transformer_cli.base.writing import whole_file
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.extensions.corpora.preparing import is_prepared, prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
-from transformer_cli.extensions.stores.objects import (
-    OBJECTS,
-)
-from transformer_cli.inference.output_directory import (
+from transformer_cli.extensions.many_files.output_directory import (
     RECORD,
     FileState,
     check_directory,
@@ -34,6 +31,7 @@ from transformer_cli.inference.output_directory import (
     find_inputs,
     open_directory,
 )
+from transformer_cli.extensions.stores.objects import OBJECTS
 
 fsspec = pytest.importorskip("fsspec")
 TEXTS = {"a.txt": "1 2 3 4\n\n4 3 2\n", "b.txt": "", "c.txt": "2 2\n3 4 5 6\n1\n"}

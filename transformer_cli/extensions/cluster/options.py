@@ -77,7 +77,7 @@ class TranslateClusterOptions(ClusterOptions):
     heading = "Hardware"
 
     def check(self, given: Any) -> None:
-        """Refuse a cluster for one file."""
-        if self.cluster is not None and not given.are_many:
+        """Refuse a cluster, as options are checked like this for one file."""
+        if self.cluster is not None:
             problem = "translates many files; name a directory or a pattern with -i"
             raise UsageError(f"translate: --cluster {problem}")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, option
@@ -22,10 +22,6 @@ class ConstraintOptions(ExtraOptions):
     def inputs(self) -> list[tuple[str, Path]]:
         """Return the list of terms, if it is given."""
         return [] if self.terms is None else [("--terms", self.terms)]
-
-    def absolute(self) -> Self:
-        """Return the same for a process with another working directory."""
-        return replace(self, terms=self.terms and self.terms.absolute())
 
     def prepare(self, translator: AnyTranslator) -> AnyTranslator:
         """Return a translator whose tokenizers put the tag before sources and keep to the terms."""

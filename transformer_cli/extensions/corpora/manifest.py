@@ -11,7 +11,13 @@ provides = {
         "data.replay": {"load": "settings:ReplaySettings", "kinds": ("files",)},
     },
     "provenance": {"fetched": {"load": "provenance:record_fetched"}},
-    "run file": {"fetched.json": {}},
+    "run file": {
+        "fetched.json": {},
+        "corpus": {
+            "data": r"[A-Za-z0-9_-]{1,64}\.(src|tgt)|sources\.json",
+            "whole": ("sources.json", "*src", "*tgt"),
+        },
+    },
     # What is trained on beside the split train, and how often each part is drawn.
     "mixing": {
         "sources": {
@@ -21,6 +27,8 @@ provides = {
             "tags": "settings:tag_names",
         }
     },
+    "translate options": {"tables": {"load": "options:TableOptions"}},
+    "evaluate options": {"tables": {"load": "options:ScoredTableOptions"}},
     "init": {
         "own": {
             "load": "init:configure_own",

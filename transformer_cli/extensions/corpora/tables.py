@@ -6,7 +6,7 @@ Of a table to translate or to score, one column is text; of one to train on, two
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from math import isfinite
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn
 
 from transformer_cli.base.compression import is_compressed, open_text
-from transformer_cli.base.errors import CorpusError, TransformerCliError, UsageError
+from transformer_cli.base.errors import CorpusError, UsageError
 from transformer_cli.base.locations import is_local, is_url, locate, text_path
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import DecodingErrors
@@ -29,37 +29,11 @@ from transformer_cli.extensions.corpora.units import (
     numbered_lines,
     one_line,
 )
+from transformer_cli.inference.plain_text import ending_of
 
 TableFormat = Literal["tsv", "jsonl", "parquet"]
 SEPARATED_BY_TABS = "columns are separated by tabs, so save it as TSV"
 _FORMATS: dict[str, TableFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".parquet": "parquet"}
-_TRANSLATORS_FILES = frozenset(
-    (".po", ".pot", ".mo", ".gmo", ".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")
-)
-_NO_LINES = re.compile(
-    r"\.(adoc|asciidoc|ass|astro|cjs|conf|cshtml|css|csv|dfxp|dita|docx?|ejs|epub|ftl|idml|inc|ini"
-    r"|ipynb|js|jsonc?|jspx?|jsx|log|mdx|mjs|njk|od[pst]|pdf|php|plist|pptx?|properties|qmd|resx|rmd"
-    r"|rst|rtf|sbv|scss|ssa|strings|stringsdict|sub|svelte|svg|tex|toml|tsx|ttml|twig|vue|xcstrings"
-    r"|xlsx?|xml|xsd|xslt?|ya?ml)"
-)
-"""Endings of files whose lines are not sentences.
-
-Language codes are not among them, such as .arb, .cs, .hbs, .lrc, .smi and .ts, nor is .zip, whose
-own error names what is in it.
-"""
-_MARKUP_OR_CODE = re.compile(
-    rb"""(?:\xef\xbb\xbf)?\s*(?:
-    <[?!] | <(?:html|sami|script|svg|template|ts|tt|xliff)\b | <[^<>\n]+>[ \t]*\r?\n\s*[<{]
-    | \{[%\#] | \{\s*"[^"\n]*"\s*: | \[\s*\{\s*" | [\[{]\s*\n             # templates, JSON
-    | \[\d\d:\d\d\.\d\d\] | \[(?:al|ar|ti):                             # LRC
-    | (?:\d+\s*\n)?[\d:.,]+\s-->\s | WEBVTT\b | \[script\sinfo\]
-    | (?:\#[^\n]*\n\s*)*msg(?:id|ctxt)\s*" | %PDF- | \{\\rtf | \\documentclass | \#! | /\*
-    | import\s+(?:\{[^{}]*\}|\*\s+as\s+\w+)\s+from\s+["'] | ["']use\s(?:client|strict)["']
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-"""How files begin whose lines are not sentences, whatever their names are: as no prose does."""
-_SNIFFED_BYTES = 4096
 # Few, as a file of some kilobytes may hold the same long text in all its rows.
 _BATCH_ROWS = 16
 _BINARY = re.compile("(large_|fixed_size_)?binary")
@@ -100,14 +74,8 @@ def find_text(
     ``side`` is the beginning of the options' names.
 
     Raises:
-        UsageError: the options do not fit the name, or one is missing; or lines are not sentences.
+        UsageError: the options do not fit the name, or one is missing.
     """
-    if _ending(path) in _TRANSLATORS_FILES:
-        raise UsageError(
-            f"{path}: a translators' file, whose markup would be taken for text; save its "
-            "sentences one a line, or as TSV or JSONL (to train on TMX, PO or MO, name it in "
-            "data.sources)"
-        )
     table = format_of(path)
     column_option, field_option = f"--{side}-column", f"--{side}-field"
     match table, column, field:
@@ -127,32 +95,14 @@ def find_text(
             return TextColumn("tsv", int(column) if re.fullmatch("[0-9]{1,9}", column) else column)
         case _, None, str():
             return TextColumn(table or "jsonl", field)
-        case _ if _NO_LINES.fullmatch(_ending(path)) or _begins_as_markup_or_code(path):
-            problem = (
-                f"{path}: its lines are not sentences; save it as lines of text, a table "
-                "(.tsv, .jsonl, .parquet) or a document (.po, .xlf, .tmx, .html, .md, .srt, .vtt)"
-            )
         case _:
             return None
     raise UsageError(problem)
 
 
-def _begins_as_markup_or_code(path: Path) -> bool:
-    """Return whether a regular file begins as text does not."""
-    if is_url(path) or not path.is_file():
-        return False
-    with suppress(TransformerCliError, OSError), open_text(path) as file:
-        return bool(_MARKUP_OR_CODE.match(file.read(_SNIFFED_BYTES)))
-    return False  # reading the file reports the damage with its line
-
-
 def format_of(path: Path) -> TableFormat | None:
     """Return the format that a name's ending says, compressed or not; None: no table."""
-    return _FORMATS.get(_ending(path))
-
-
-def _ending(path: Path) -> str:
-    return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
+    return _FORMATS.get(ending_of(path))
 
 
 def read_parallel_tables(
@@ -624,7 +574,7 @@ def tabs_hint(row: list[str]) -> str:
 
 def _check_no_commas(row: list[str], name: str, number: int) -> None:
     """Raise CorpusError if commas separate the columns of a row, as in most files named .csv."""
-    if _has_commas(row) and _ending(Path(name)) == ".csv":
+    if _has_commas(row) and ending_of(Path(name)) == ".csv":
         raise CorpusError(f"{name}:{number}: has no tab{tabs_hint(row)}")
 
 

@@ -7,6 +7,7 @@ processes have made on this machine. One is an artifact, named after the type of
 what it was made of, by the sums of the bytes that are there. ctranslate2_spec.py writes both.
 """
 
+import ctypes
 import json
 import os
 import re
@@ -163,6 +164,10 @@ class CTranslate2Engine:
         """What decides the output: the precision that it has chosen, its name and its version."""
         precision = {"precision": self.translator.compute_type, "engine": "ctranslate2"}
         return precision | describe_versions("ctranslate2")
+
+    def leave_to_parent(self) -> None:
+        """Never free the translator: its destructor would wait for threads of the parent."""
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.translator))
 
     def search(
         self,

@@ -1,4 +1,4 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides: dict[str, dict[str, dict[str, str]]] = {}
+provides = {"engine": {"ctranslate2": {"load": "loading:CTranslate2"}}}

@@ -6,24 +6,33 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.compression import compressor, write_text
+from transformer_cli.base.files import sha256
 from transformer_cli.base.packages import import_extra
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.display import bar, log
-from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.cli.translation import load_translator, watch
+from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translation import (
+    InputFormat,
+    TranslatedFile,
+    load_translator,
+    watch,
+)
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers, protected_by
+from transformer_cli.extensions.documents import formats
 from transformer_cli.extensions.documents.document import (
     LOW_CONFIDENCE,
     Document,
     Filling,
     Match,
     Segment,
-    read_document,
 )
 from transformer_cli.extensions.documents.filling import Filled, fill
+from transformer_cli.extensions.documents.formats import read_document
 from transformer_cli.extensions.documents.memory import Memory
+from transformer_cli.extensions.documents.options import DocumentOptions
 from transformer_cli.extensions.documents.sentences import LineTranslator
 from transformer_cli.extensions.report.examples import mark_differences
 from transformer_cli.extensions.report.rendering import render_page
@@ -35,53 +44,78 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.protocol import Translation
 
 
-def translate_document(options: TranslateOptions) -> None:
-    """Check the options, read the document, load the model, translate and write."""
-    options.check(Ranks.from_env())
-    with claim(options.output, options.report):
-        document = open_document(options)
-        memory = read_memory(options, document)
-        has_use = options.document != "lines" or options.report is not None  # text has no tags
-        translator = load_translator(prefer_alignments(options) if has_use else options)
-        with bar(None, "translating", " sentences") as shown:
+class DocumentFormat(InputFormat):
+    """Documents: their segments are translated, and all else is left as it is."""
 
-            def add_total(sentences: int) -> None:
-                shown.total = (shown.total or 0) + sentences
+    def translate(self, given: TranslateOptions) -> None:
+        """Check the options, read the document, load the model, translate and write."""
+        given.check(Ranks.from_env())
+        own = given.extra(DocumentOptions)
+        with claim(given.output, own.report):
+            document = open_document(given)
+            memory = read_memory(own, document)
+            # Text has no tags, so that alignments only help its report.
+            is_aligned = formats.format_of(given.input_) is not None or own.report is not None
+            translator = load_translator(self.prefer_engine(given) if is_aligned else given)
+            with bar(None, "translating", " sentences") as shown:
 
-            filled = fill_document(options, document, translator, memory, watch(shown), add_total)
-        write_document(options, filled)
-        if options.report is not None:
-            write_report(options, options.report, document, filled)
-    for message in filled.summary():
-        log(message)
+                def add_total(sentences: int) -> None:
+                    shown.total = (shown.total or 0) + sentences
 
+                filled = fill_document(given, document, translator, memory, watch(shown), add_total)
+            write_document(given, filled)
+            if own.report is not None:
+                write_report(given, own.report, document, filled)
+        for message in filled.summary():
+            log(message)
 
-def prefer_alignments(options: TranslateOptions) -> TranslateOptions:
-    """Return the options with torch, which aligns words, unless that is not to be had."""
-    is_open = options.engine == "auto" and options.precision != "int8"
-    if not is_open or RunDirectory(options.run).is_for_ctranslate2:
-        return options
-    return replace(options, engine="torch")
+    def prefer_engine(self, given: TranslateOptions) -> TranslateOptions:
+        """Return the options with torch, which aligns words, if it can be used."""
+        is_open = given.engine == "auto" and given.precision != "int8"
+        if not is_open or RunDirectory(given.run).is_for_ctranslate2:
+            return given
+        return replace(given, engine="torch")
+
+    def translate_one(
+        self,
+        given: TranslateOptions,
+        translator: TextTranslator[SearchEngine],
+        watcher: Watcher,
+        check_unchanged: Callable[[], None],
+        is_shared: bool,
+    ) -> TranslatedFile:
+        """Translate a file of many; see ``InputFormat.translate_one``."""
+        document = open_document(given)
+        memory = read_memory(given.extra(DocumentOptions), document)
+        filled = fill_document(given, document, translator, memory, watcher)
+        check_unchanged()
+        write_document(given, filled)
+        told = tuple(f"{given.input_}: {message}" for message in filled.summary())
+        return TranslatedFile(sha256(given.output), len(filled.fillings), told)
 
 
 def open_document(options: TranslateOptions) -> Document:
     """Read the document that is to be translated by the run."""
     data = load_settings(RunDirectory(options.run)).data
     document = read_document(
-        options.input_, (data.src_lang, data.tgt_lang), not options.no_fuzzy, options.encoding
+        options.input_,
+        (data.src_lang, data.tgt_lang),
+        not options.extra(DocumentOptions).no_fuzzy,
+        options.encoding,
     )
     if document.segments:  # before the model is loaded, which takes long
         import_extra("sentencex", "documents", str(options.input_))
     return document
 
 
-def read_memory(options: TranslateOptions, document: Document, version: str = "") -> Memory | None:
+def read_memory(options: DocumentOptions, document: Document) -> Memory | None:
     """Read the translation memory, in the document's languages; None: there is none.
 
-    That of an earlier call is kept, if it is of the same ``version``.
+    That of an earlier call is kept, if its files have not changed.
     """
     if not options.memory:
         return None
+    version = mtime_key_of(options.memory) or options.fingerprint()["memory"]
     return _read_memory(version, tuple(options.memory), *document.languages)
 
 
@@ -115,7 +149,7 @@ def fill_document(
         translator.config.data.src_lang,
         protected_by(translator.tokenizers),
         translator.engine.can_align,
-        aligns_all=options.report is not None,
+        aligns_all=options.extra(DocumentOptions).report is not None,
         find_matches=partial(_search, memory),
         fills_doubtful=options.fallback is None,
         translates_numbers=translator.tokenizers.letterless,

@@ -6,47 +6,22 @@ import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
-from pathlib import Path
 from typing import Literal, NamedTuple, Self
 
-from transformer_cli.base.compression import is_compressed, open_text
 from transformer_cli.base.encodings import find_encoding
 from transformer_cli.base.errors import InputError
-from transformer_cli.base.packages import lazy_imports
 from transformer_cli.text.scripts import has_letters
 from transformer_cli.text.verbatim import find_verbatim
-
-with lazy_imports():
-    from transformer_cli.extensions.documents import html, markdown, po, subtitles, tmx, xliff
 
 MAX_BYTES = 1 << 26
 """Of a document, which is held in memory as a whole."""
 
 LOW_CONFIDENCE = 0.5
 """Below this a person should review a translation: its tokens are less likely than not."""
-
-DocumentFormat = Literal["po", "xliff", "tmx", "html", "markdown", "srt", "vtt", "lines"]
-_FORMATS: dict[str, DocumentFormat] = {
-    ".po": "po",
-    ".pot": "po",
-    ".xlf": "xliff",
-    ".xliff": "xliff",
-    ".tmx": "tmx",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-    ".xht": "html",
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".mdown": "markdown",
-    ".mkd": "markdown",
-    ".srt": "srt",
-    ".vtt": "vtt",
-}
 
 CODE_ELEMENTS = ("code", "kbd", "samp", "tt", "var")
 LEFT_ELEMENTS = (
@@ -376,22 +351,6 @@ class TextDocument(Document):
         return []
 
 
-class LinesDocument(TextDocument):
-    """Plain text, a sentence a line: line N in is line N out, and what is not filled its source."""
-
-    needs_words = False  # as a memory may have numbers, too
-
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
-        start = 0
-        for number, line in enumerate(re.split(r"(?<=\n)", self.text), start=1):
-            text = line.removeprefix("\ufeff").strip()
-            if text:
-                at = line.index(text) + start
-                self.add_span(Segment(text, f"{self.name}:{number}"), at, at + len(text))
-            start += len(line)
-
-
 def element_name(tag: str) -> str:
     """Return the name of a tag's element, / before it at its end; empty: it stands alone.
 
@@ -502,42 +461,3 @@ def splice(text: str, edits: Iterable[Edit]) -> str:
         pieces += [text[place:start], new]
         place = end
     return "".join((*pieces, text[place:]))
-
-
-def format_of(path: Path) -> DocumentFormat | None:
-    """Return the format that a name's ending says, compressed or not; None: no document."""
-    path = path.with_suffix("") if is_compressed(path) else path
-    return _FORMATS.get(path.suffix.lower())
-
-
-def read_document(
-    path: Path,
-    languages: tuple[str, str],
-    marks_fuzzy: bool = True,
-    encoding: str | None = None,
-) -> Document:
-    """Read a document, whose name tells its format; others are lines of text.
-
-    ``encoding`` is for text that declares none.
-
-    Raises:
-        CorpusError, InputError: it cannot be read, is damaged, or is in other languages.
-    """
-    readers: Mapping[DocumentFormat, Callable[[Source], Document]] = {
-        "po": po.PoDocument,
-        "xliff": xliff.XliffDocument,
-        "tmx": tmx.TmxDocument,
-        "html": html.HtmlDocument,
-        "markdown": markdown.MarkdownDocument,
-        "srt": subtitles.SrtDocument,
-        "vtt": subtitles.VttDocument,
-        "lines": LinesDocument,
-    }
-    with open_text(path, once=True) as file:
-        data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise InputError(f"{path}: a document of more than {MAX_BYTES >> 20} MiB; split it")
-    source = Source(str(path), data, languages, marks_fuzzy, encoding)
-    document = readers[format_of(path) or "lines"](source)
-    document.segments = [segment.without_soft_hyphens() for segment in document.segments]
-    return document

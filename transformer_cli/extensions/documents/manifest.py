@@ -1,4 +1,26 @@
 """What this extension adds, as plain data."""
 
+from typing import Any
+
 api = 1
-provides: dict[str, dict[str, dict[str, str]]] = {}
+provides: dict[str, dict[str, dict[str, Any]]] = {
+    "translate options": {"documents": {"load": "options:DocumentOptions"}},
+    # A format has a class, the endings of its files, and whether they say their own encoding.
+    "document": {
+        "po": {"load": "po:PoDocument", "endings": (".po", ".pot"), "declares_encoding": True},
+        "xliff": {
+            "load": "xliff:XliffDocument",
+            "endings": (".xlf", ".xliff"),
+            "declares_encoding": True,
+        },
+        "tmx": {"load": "tmx:TmxDocument", "endings": (".tmx",), "declares_encoding": True},
+        "html": {"load": "html:HtmlDocument", "endings": (".html", ".htm", ".xhtml", ".xht")},
+        "markdown": {
+            "load": "markdown:MarkdownDocument",
+            "endings": (".md", ".markdown", ".mdown", ".mkd"),
+        },
+        "srt": {"load": "subtitles:SrtDocument", "endings": (".srt",)},
+        "vtt": {"load": "subtitles:VttDocument", "endings": (".vtt",)},
+        "lines": {"load": "lines:LinesDocument", "endings": ()},
+    },
+}

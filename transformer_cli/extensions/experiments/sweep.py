@@ -51,7 +51,7 @@ from transformer_cli.extensions.experiments.runner import Plan
 from transformer_cli.extensions.experiments.search import Grid, Search
 from transformer_cli.extensions.experiments.sweep_file import BASE_POINT, SEED, Point, Sweep
 from transformer_cli.runs.checkpoint import list_checkpoints
-from transformer_cli.runs.directory import MARK, REPORT, RunDirectory
+from transformer_cli.runs.directory import MARK, RunDirectory
 
 _SHARED = ("tokenizer", "encoded", "corpus")
 
@@ -67,7 +67,7 @@ class SweepDirectory(JobDirectory):
     @property
     def report(self) -> Path:
         """Path of the page about all runs."""
-        return self.path / REPORT
+        return self.path / "report.html"
 
     def run(self, point: str, seed: int) -> RunDirectory:
         """Return the directory of a run."""

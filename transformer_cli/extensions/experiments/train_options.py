@@ -12,7 +12,7 @@ from transformer_cli.cli import options
 from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.declaring import option
 from transformer_cli.cli.display import bar, line_bar, log, pair_bar
-from transformer_cli.cli.train import TrainExtra, TrainOptions
+from transformer_cli.cli.train_options import TrainExtra, TrainOptions
 
 with lazy_imports():
     from transformer_cli.extensions.experiments import growing

@@ -53,7 +53,7 @@ def report(
     if make_page is None:
         directory.load_config()  # or it is no run
         directory.check_not_exported()
-    default = directory.report
+    default = directory.path / "report.html"
     page = output or default
     options.check_output(page, runs=[run], default=default)
     if page.parent.resolve() / page.name == default.parent.resolve() / default.name:

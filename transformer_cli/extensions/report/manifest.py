@@ -2,8 +2,9 @@
 
 api = 1
 provides = {
+    "run file": {"report.html": {"unlocked": True}},
     "command": {
         "report": {"load": "command:report"},
         "attention": {"load": "command_attention:attention"},
-    }
+    },
 }

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from transformer_cli.base.errors import CorpusError, UsageError
+from transformer_cli.extensions.corpora.rows import read_rows
 from transformer_cli.extensions.corpora.tables import TextColumn, find_text
-from transformer_cli.inference.rows import read_rows
 
 CELLS = st.text(st.characters(exclude_characters="\t\r\n", exclude_categories=["Cs"]), max_size=5)
 VALUES = st.recursive(
@@ -225,56 +225,3 @@ def test_options_that_do_not_fit_the_name(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         find_text(Path(name), column, field)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("x.ts", '\ufeff<?xml version="1.0"?>\n<!DOCTYPE TS>\n'),
-        ("x.ts", 'import { A } from "./a";\n'),
-        ("x.ts", "'use client'\n"),
-        ("x.hbs", "<div>\n  {{name}}\n</div>\n"),
-        ("x.smi", "<SAMI>\n<HEAD>\n"),
-        ("x.lrc", "[00:12.00]A dog\n"),
-        ("x.txt", '{\n  "a": "A dog"\n}\n'),
-        ("x.txt", '# A comment\nmsgid ""\nmsgstr ""\n'),
-        ("x.en", "1\r\n00:00:01,000 --> 00:00:02,000\r\nA dog\r\n"),
-    ],
-)
-def test_files_that_begin_like_markup_or_code_are_refused(
-    tmp_path: Path, name: str, text: str
-) -> None:
-    (tmp_path / name).write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match=f"{name}: its lines are not sentences"):
-        find_text(tmp_path / name, None, None)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "A dog.\n",
-        "<2de> A dog.\n",
-        "[1:1] A dog\n",
-        "12:30\n",
-        "import a dog\n",
-        'Class ist "rot"\n',
-        "{{name}} hat den Raum betreten\n",
-        'Let it be known as "Fred"\n',
-        "Function follows 'form'\n",
-        'Import wine from "Spain"\n',
-        '"Use the door"\n',
-        "Class dismissed;\n",
-        "// said nobody\n",
-        "[12:30:05] hello\n",
-        "[[1]] See below\n",
-        "[{0}] by a dog\n",
-        "---\n",
-        "# x\n",
-        "",
-        "{0}\n",
-    ],
-)
-def test_lines_of_text_are_read(tmp_path: Path, text: str) -> None:
-    for name in ("x.ts", "x.en", "x.arb"):
-        (tmp_path / name).write_text(text)
-        assert find_text(tmp_path / name, None, None) is None

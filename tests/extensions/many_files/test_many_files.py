@@ -27,12 +27,14 @@ from transformer_cli.base.errors import (
 from transformer_cli.base.files import MAX_SMALL_BYTES
 from transformer_cli.base.writing import find_version
 from transformer_cli.cli import translation
-from transformer_cli.cli.translate import TranslateOptions
-from transformer_cli.extensions.cluster.options import TranslateClusterOptions
-from transformer_cli.extensions.documents import many_files
+from transformer_cli.cli.declaring import build_options
+from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.extensions.documents.command import read_memory
-from transformer_cli.extensions.documents.document import read_document
-from transformer_cli.inference.output_directory import (
+from transformer_cli.extensions.documents.document import Match
+from transformer_cli.extensions.documents.formats import read_document
+from transformer_cli.extensions.documents.options import DocumentOptions
+from transformer_cli.extensions.many_files import command as many_files
+from transformer_cli.extensions.many_files.output_directory import (
     RECORD,
     FileState,
     check_directory,
@@ -42,7 +44,8 @@ from transformer_cli.inference.output_directory import (
 from transformer_cli.inference.stream import Watcher
 from transformer_cli.runs.directory import LOCK
 
-MANY = "transformer_cli.extensions.documents.many_files"
+MANY = "transformer_cli.extensions.many_files.command"
+LINES = "transformer_cli.cli.translation"
 TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
 PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "1 2"\nmsgstr ""\n'
 TEXTS = {
@@ -51,6 +54,15 @@ TEXTS = {
     "c.txt": "2 2\n3 4 5 6\n1\n",
     "d.txt": "6 6\n5 4\n",
 }
+
+
+def many_options(run: Path, here: Path, **given: Any) -> TranslateOptions:
+    paths = {"run": run, "input_": here / "in", "output": here / "out"}
+    return build_options(TranslateOptions, "translate", **paths, **given)
+
+
+def of_file(options: TranslateOptions, path: Path) -> TranslateOptions:
+    return replace(options, input_=path, output=options.output / path.name)
 
 
 @pytest.fixture
@@ -104,9 +116,11 @@ def translate(
     )
 
 
-def killed_before(training: Training, here: Path, attribute: str, call: int = 1) -> Finished:
+def killed_before(
+    training: Training, here: Path, attribute: str, call: int = 1, where: str = MANY
+) -> Finished:
     """Run again; reaching a call of a function of many_files would kill it."""
-    return translate(training, here, before=partial(signalled_at, MANY, attribute, call))
+    return translate(training, here, before=partial(signalled_at, where, attribute, call))
 
 
 def visible(directory: Path) -> dict[str, bytes]:
@@ -221,7 +235,7 @@ def test_what_is_there_is_neither_read_nor_translated_again(training: Training, 
     os.utime(here / "in" / "a.txt", (1, 1))
     os.utime(here / "out" / "c.txt", (1, 1))
     assert killed_before(training, here, "sha256").code == -signal.SIGKILL
-    assert killed_before(training, here, "write_rows").err == finished.err
+    assert killed_before(training, here, "write_rows", where=LINES).err == finished.err
     assert killed_before(training, here, "sha256").code == 0
     assert visible(here / "out") == before
 
@@ -233,7 +247,7 @@ def test_what_has_changed_is_translated_again(
     (here / "in" / "a.txt").write_text(TEXTS["c.txt"])
     (here / "out" / "d.txt").unlink()
     # Two are written, and a third would kill it.
-    finished = killed_before(training, here, "write_rows", 3)
+    finished = killed_before(training, here, "write_rows", 3, where=LINES)
     assert finished.err == "translated 2 of 5 files; already there: 3\n"
     assert visible(here / "out") == {**expected, "a.txt": expected["c.txt"]}
 
@@ -369,11 +383,11 @@ def test_a_file_that_kills_workers_has_failed_alone(
     training: Training, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (here / "out").mkdir()
-    options = TranslateOptions(training.run, here / "in", here / "out", threads=1)
+    options = many_options(training.run, here, threads=1)
     settings = many_files.describe_translator(options)
     names = ("a.txt", "c.txt", "d.txt")
     tasks = [
-        many_files.Task(options.of_file(here / "in" / name), settings, None, is_shared=True)
+        many_files.Task(of_file(options, here / "in" / name), settings, None, is_shared=True)
         for name in names
     ]
     with (
@@ -433,10 +447,7 @@ def test_translations_made_otherwise_are_not_mixed(training: Training, here: Pat
             {"input_": Path("other/t*"), "src_column": "1", "scores": True},
             "other/t.tsv: --n-best and --scores write JSON",
         ),
-        (
-            {"input_": Path("in/a.txt"), "extras": (TranslateClusterOptions("tcp://h:1"),)},
-            "--cluster translates many files",
-        ),
+        ({"input_": Path("in/a.txt"), "cluster": "tcp://h:1"}, "--cluster translates many files"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
@@ -448,10 +459,9 @@ def test_what_does_not_go_together_is_refused(
     before = sorted(here.rglob("*"))
     monkeypatch.chdir(here)
     paths = {"run": Path("run"), "input_": Path("in"), "output": Path("out")}
-    options = TranslateOptions(**{**paths, **given})
-    command = many_files.translate_files if options.are_many else translation.translate_text
+    options = build_options(TranslateOptions, "translate", **{**paths, **given})
     with pytest.raises(UsageError, match=re.escape(fragment)):
-        command(options)
+        translation.open_format(options).translate(options)
     assert sorted(here.rglob("*")) == before
 
 
@@ -459,9 +469,9 @@ def test_a_memory_that_is_not_there_is_told_before_the_model_is_loaded(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(here)
-    options = TranslateOptions(Path("run"), Path("in"), Path("out"), memory=[Path("no.tmx")])
+    options = many_options(Path("run"), Path(), memory=[Path("no.tmx")])
     with pytest.raises(MissingTextError, match=r"no\.tmx: there is no such file"):
-        many_files.translate_files(options)
+        many_files.ManyFiles().translate(options)
 
 
 def test_a_file_that_is_no_text_among_many(training: Training, here: Path) -> None:
@@ -494,10 +504,10 @@ def test_a_worker_keeps_its_model_and_tells_another_one_apart(
     monkeypatch.setattr(many_files, "load_translator", load)
     monkeypatch.setattr(many_files, "_loaded", None)
     (here / "out").mkdir()
-    options = TranslateOptions(training.run, here / "in", here / "out", threads=1)
+    options = many_options(training.run, here, threads=1)
     settings = many_files.describe_translator(options)
     tasks = [
-        many_files.Task(options.of_file(here / "in" / name), settings, None, is_shared=True)
+        many_files.Task(of_file(options, here / "in" / name), settings, None, is_shared=True)
         for name in ("a.txt", "c.txt")
     ]
     results = [many_files.translate_file(task) for task in tasks]
@@ -511,9 +521,9 @@ def test_a_worker_keeps_its_model_and_tells_another_one_apart(
 
 def test_a_file_that_has_vanished_has_failed_alone(training: Training, here: Path) -> None:
     (here / "out").mkdir()
-    options = TranslateOptions(training.run, here / "in", here / "out", threads=1)
+    options = many_options(training.run, here, threads=1)
     settings = many_files.describe_translator(options)
-    task = many_files.Task(options.of_file(here / "in" / "gone.txt"), settings, None, False)
+    task = many_files.Task(of_file(options, here / "in" / "gone.txt"), settings, None, False)
     result = many_files.translate_file(task)
     assert result.state is None
     assert result.messages[0].startswith(f"error: {here / 'in' / 'gone.txt'}: there is no such")
@@ -525,9 +535,9 @@ def test_a_file_that_changes_while_it_is_translated_has_failed(
 ) -> None:
     (here / "out").mkdir()
     path = here / "in" / "c.txt"
-    options = TranslateOptions(training.run, here / "in", here / "out", threads=1)
+    options = many_options(training.run, here, threads=1)
     settings = many_files.describe_translator(options)
-    task = many_files.Task(options.of_file(path), settings, None, is_shared)
+    task = many_files.Task(of_file(options, path), settings, None, is_shared)
     result = many_files.translate_file(task, Watcher(lambda _: path.write_text("1 2 3\n")))
     assert result.state is None
     assert result.messages == (f"error: {path}: has changed meanwhile; translate it again",)
@@ -541,9 +551,9 @@ def test_what_someone_saves_while_workers_translate_is_kept(
     (here / "out").mkdir()
     (here / "in" / "x.po").write_text(PO)
     path = here / "out" / name
-    options = TranslateOptions(training.run, here / "in", here / "out", threads=1)
+    options = many_options(training.run, here, threads=1)
     settings = many_files.describe_translator(options)
-    task = many_files.Task(options.of_file(here / "in" / name), settings, None, is_shared=True)
+    task = many_files.Task(of_file(options, here / "in" / name), settings, None, is_shared=True)
 
     def save(_: int) -> None:
         path.write_text("someone's\n")
@@ -568,16 +578,15 @@ def test_a_memory_that_has_changed_is_read_anew(tmp_path: Path) -> None:
     (here / "x.po").write_text('msgid "a"\nmsgstr ""\n')
     document = read_document(here / "x.po", ("de", "en"), True)
     memory = here / "tm.tsv"
-    options = TranslateOptions(Path("run"), here / "x.po", here / "y.po", memory=[memory])
-    found = []
-    for number, version in enumerate(("1", "1", "2")):
-        memory.write_text(f"a\t{number}\n")
-        kept = read_memory(options, document, version)
-        assert kept is not None
-        match = kept.find("a")
-        assert match is not None
-        found.append(match.tgt)
-    assert found == ["0", "0", "2"]
+    options = DocumentOptions(memory=[memory])
+    memory.write_text("a\t0\n")
+    kept = read_memory(options, document)
+    assert kept is not None
+    assert read_memory(options, document) is kept
+    memory.write_text("a\t1\n")
+    again = read_memory(options, document)
+    assert again is not None
+    assert again.find("a") == Match("a", "1", 100)
 
 
 def test_a_name_that_leaves_no_room_for_an_ending_is_refused(tmp_path: Path) -> None:

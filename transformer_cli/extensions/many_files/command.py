@@ -7,49 +7,44 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from threading import Lock
+from typing import Any, TypeVar
 
 from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.errors import CorpusError, InputError, UsageError, WorkerError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url
-from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.base.writing import claim, expect, find_version
+from transformer_cli.cli.declaring import CommandOptions, ExtraOptions
 from transformer_cli.cli.display import bar, log
 from transformer_cli.cli.options import find_executor
-from transformer_cli.cli.translate import TranslateOptions
+from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
 from transformer_cli.cli.translation import (
-    Translating,
+    InputFormat,
+    RowFormat,
     count_lines,
     load_translator,
-    open_output,
-    open_rows,
+    open_format,
     watch,
-    write_rows,
 )
-from transformer_cli.extensions.corpora.opening import open_source, source_of_file
-from transformer_cli.extensions.documents.command import (
-    fill_document,
-    open_document,
-    prefer_alignments,
-    read_memory,
-    write_document,
-)
-from transformer_cli.extensions.documents.document import format_of
-from transformer_cli.inference.engine import SearchEngine, describe_versions
-from transformer_cli.inference.output_directory import (
+from transformer_cli.extensions.many_files.options import ManyFilesOptions
+from transformer_cli.extensions.many_files.output_directory import (
     FileState,
     OutputDirectory,
+    check_directory,
     file_key,
     find_inputs,
     open_directory,
 )
+from transformer_cli.inference.engine import SearchEngine, describe_versions
 from transformer_cli.inference.stream import NOBODY, Watcher
-from transformer_cli.inference.translator import LongLine, TextTranslator
-from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.runs.directory import RunDirectory, check_outside_runs
+
+Options = TypeVar("Options", bound=CommandOptions | ExtraOptions)
 
 
 @dataclass(frozen=True)
@@ -60,7 +55,6 @@ class Task:
     settings: dict[str, str]  # of the translator, as ``describe_translator`` returns them
     known: FileState | None  # what is recorded of an earlier translation
     is_shared: bool  # whether another process may have this task at the same time
-    memory: str = ""  # the sums of the memory's files
     expected: str | None = None
     """The version of the output that may be replaced if ``is_shared``; None: there is none."""
 
@@ -79,20 +73,60 @@ class Result:
 # --- all files ------------------------------------------------------------------------------------
 
 
-def translate_files(options: TranslateOptions) -> None:
-    """Check the options, and translate each file whose translation is not there yet."""
-    inputs = find_inputs(options.input_)
-    options.check_many(Ranks.from_env(), inputs)
+class ManyFiles(InputFormat):
+    """A directory, or a pattern of names: each file is translated."""
+
+    def translate(self, given: TranslateOptions) -> None:
+        """Check the options, and translate each file whose translation is not there yet."""
+        inputs = find_inputs(given.input_)
+        _translate_files(given, inputs, _check(given, inputs))
+
+
+def _check(given: TranslateOptions, inputs: Sequence[Path]) -> list[InputFormat]:
+    """Make sure, before long work, that the options go with these files; return their formats."""
+    given.check_search()
+    for problem in given.extra(ManyFilesOptions).find_problems(given):
+        raise UsageError(f"translate: {problem}")
+    check_outside_runs(given.output / "file", "-o", given.models)
+    check_directory(given.output, inputs)
+    forms = []
+    for path in inputs:
+        file = replace(given, input_=path, output=given.output / path.name)
+        try:
+            form = open_format(file)
+        except UsageError as error:
+            documents = (each for each in inputs if _has_kind(given, each))
+            kind = next((each.suffix for each in documents if each.suffix != path.suffix), ".txt")
+            others = f"; or leave it out by a pattern, such as -i '{path.parent}/*{kind}'"
+            raise UsageError(f"{error}{others if len(inputs) > 1 else ''}") from None
+        for each in file.extras:
+            if isinstance(each, InputOptions):
+                each.check_one(file)
+        forms.append(form)
+    names: dict[str, Path] = {}
+    for path, form in zip(inputs, forms, strict=True):
+        if (other := names.setdefault(name := form.output_name(path), path)) != path:
+            raise UsageError(f"{other} and {path}: both would become {name}; rename one of them")
+    return forms
+
+
+def _has_kind(given: TranslateOptions, path: Path) -> bool:
+    return replace(given, input_=path).kind is not None
+
+
+def _translate_files(
+    options: TranslateOptions, inputs: Sequence[Path], forms: Sequence[InputFormat]
+) -> None:
     options = _with_absolute_paths(options)
     is_open = options.engine == "auto"
-    if any(map(format_of, inputs)):
-        options = prefer_alignments(options)
+    for form in forms:
+        options = form.prefer_engine(options)
     of_all: dict[str, str] = {"errors": options.errors}
-    for name in ("n_best_written", "src_column", "src_field", "no_fuzzy", "fallback"):
-        if (value := getattr(options, name)) not in (None, False):
+    for name in ("n_best_written", "fallback"):
+        if (value := getattr(options, name)) is not None:
             of_all[name.removesuffix("_written")] = str(value)
-    if memory := _sum_memory(options.memory or ()):
-        of_all["memory"] = memory
+    for each in options.extras:
+        of_all |= each.fingerprint()
     opening = find_executor(options, options.output)
     is_shared = opening is not None
     with ExitStack() as stack:
@@ -108,11 +142,14 @@ def translate_files(options: TranslateOptions) -> None:
             of_all |= describe_versions("ctranslate2", "torch")
             of_all.pop("engine", None)
         directory = stack.enter_context(open_directory(options.output, of_all))
-        of_files = [options.of_file(path.absolute()) for path in inputs]
+        of_files = [
+            replace(options, input_=path.absolute(), output=options.output / form.output_name(path))
+            for path, form in zip(inputs, forms, strict=True)
+        ]
         whole = directory.find_whole([(each.input_, each.output) for each in of_files])
         directory.begin([each.output for each in of_files if each.output not in whole])
         tasks = [
-            Task(each, settings, directory.state(each.output.name), is_shared, memory)
+            Task(each, settings, directory.state(each.output.name), is_shared)
             for each in of_files
             if each.output not in whole
         ]
@@ -148,25 +185,20 @@ def _with_absolute_paths(options: TranslateOptions) -> TranslateOptions:
     is_name = (RunDirectory(options.run).checkpoints / checkpoint).is_dir()
     if checkpoint not in ("best", "last", "average") and not is_name:
         checkpoint = str(Path(checkpoint).absolute())
-    return replace(
-        options,
-        run=options.run.absolute(),
-        output=options.output.absolute(),
-        checkpoint=checkpoint,
-        extras=tuple(each.absolute() for each in options.extras),
-        ensemble=[path.absolute() for path in options.ensemble or ()],
-        memory=[path.absolute() for path in options.memory or ()],
-    )
+    extras = tuple(_absolute(each) for each in options.extras)
+    return replace(_absolute(options), input_=options.input_, checkpoint=checkpoint, extras=extras)
 
 
-def _sum_memory(paths: Sequence[Path]) -> str:
-    """Return the SHA-256 of a memory's files; CorpusError: one cannot be read."""
-    return " ".join(
-        sha256(path)
-        if path.is_file()
-        else open_source(source_of_file(path), "", "").source_sha256()
-        for path in paths
-    )
+def _absolute(options: Options) -> Options:
+    """Return options of which each path is absolute."""
+    changes: dict[str, Any] = {}
+    for each in fields(options):
+        value = getattr(options, each.name)
+        if isinstance(value, Path) and str(value) != "-":
+            changes[each.name] = value.absolute()
+        elif isinstance(value, list) and value and isinstance(value[0], Path):
+            changes[each.name] = [path.absolute() for path in value]
+    return replace(options, **changes)
 
 
 def _translate_all(
@@ -211,8 +243,11 @@ def _translate_all(
 
 def _count_lines(tasks: Sequence[Task]) -> int | None:
     """Return how many lines the files have; None: that is not known before they are read."""
-    is_text = all(task.options.document is None for task in tasks)
-    counts = [count_lines(task.options) for task in tasks] if is_text else [None]
+    forms = [(task.options, open_format(task.options)) for task in tasks]
+    counts = [
+        count_lines(options, form) if isinstance(form, RowFormat) else None
+        for options, form in forms
+    ]
     return None if None in counts else sum(count or 0 for count in counts)
 
 
@@ -304,28 +339,18 @@ def _translate(task: Task, translator: TextTranslator[SearchEngine], watcher: Wa
             # Nor may a worker that was stopped put an old translation over a new one.
             raise CorpusError(f"{options.input_}: has changed meanwhile; translate it again")
 
-    with _guard(task), open_rows(options) as (rows, _):
+    with _guard(task):
         # Before it is read, so that what changes it from here on is noticed the next time.
         before, input_key = file_key(options.input_), mtime_key_of([options.input_])
+        if not before:
+            raise CorpusError(f"{options.input_}: there is no such file; check -i")
         input_sha256 = sha256(options.input_)
         if known is not None and known.is_of(input_sha256, options.output):
             return replace(result(known.output_sha256), is_new=False)
-        if options.document is not None:
-            document = open_document(options)
-            memory = read_memory(options, document, task.memory)
-            filled = fill_document(options, document, translator, memory, watcher)
-            check_unchanged()
-            write_document(options, filled)
-            told = tuple(f"{options.input_}: {message}" for message in filled.summary())
-            return result(sha256(options.output), len(filled.fillings), told)
-        job, long_lines = Translating(options, translator, rows), _LongLines(options.line_offset)
-        with open_output(job, task.is_shared) as file:
-            watcher.progress(file.kept)
-            written = write_rows(job, file.write, watcher, long_lines, file.kept)
-            check_unchanged()
-    messages = (*long_lines.summary(), *written.summary())
-    warnings = tuple(f"warning: {options.input_}: {message}" for message in messages)
-    return result(file.sha256, written.lines, warnings)
+        form = open_format(options)
+        return result(
+            *form.translate_one(options, translator, watcher, check_unchanged, task.is_shared)
+        )
 
 
 def _guard(task: Task) -> AbstractContextManager[None]:
@@ -336,21 +361,3 @@ def _guard(task: Task) -> AbstractContextManager[None]:
     if is_url(output):  # the same bytes are another version there
         return nullcontext()
     return expect(output.resolve(), task.expected)
-
-
-@dataclass
-class _LongLines:
-    """Counts the lines of a file that are too long to be translated as one."""
-
-    offset: int  # what to add to their numbers
-    count: int = 0
-    first: str = ""
-
-    def __call__(self, long: LongLine) -> None:
-        self.count += 1
-        self.first = self.first or str(replace(long, line=long.line + self.offset))
-
-    def summary(self) -> list[str]:
-        """Return a line about them if there are any."""
-        others = f"; {self.count - 1:,} more lines are too long" if self.count > 1 else ""
-        return [self.first + others] if self.count else []

@@ -17,7 +17,6 @@ from transformer_cli.base.errors import InputError, UsageError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url, locate, versions
 from transformer_cli.base.writing import UNFINISHED, temporary_path
-from transformer_cli.extensions.corpora.tables import format_of
 from transformer_cli.runs.directory import lock_directory
 
 RECORD = ".translations.json"
@@ -89,7 +88,7 @@ def find_inputs(given: Path) -> list[Path]:
     """Return the files of a directory, or all that match a pattern, sorted; no hidden ones.
 
     Raises:
-        UsageError: there are none, or two of the same name.
+        UsageError: there are none.
     """
     paths: Iterable[Path]
     if given.is_dir():
@@ -101,12 +100,6 @@ def find_inputs(given: Path) -> list[Path]:
     )
     if not found:
         raise UsageError(f"-i {given}: {problem}")
-    by_name: dict[str, Path] = {}
-    for path in found:
-        if (other := by_name.setdefault(output_name(path), path)) != path:
-            raise UsageError(
-                f"{other} and {path}: both would become {output_name(path)}; rename one of them"
-            )
     return found
 
 
@@ -118,11 +111,6 @@ def _match(pattern: Path) -> Iterable[Path]:
         return list(Path(pattern.anchor).glob(below))
     except ValueError as error:  # as in a**, in older Pythons
         raise UsageError(f"-i {pattern}: {error}") from error
-
-
-def output_name(path: Path) -> str:
-    """Return the name of a file's translation: its own, but for Parquet, written as JSONL."""
-    return path.with_suffix(".jsonl").name if format_of(path) == "parquet" else path.name
 
 
 def check_directory(path: Path, inputs: Collection[Path]) -> None:

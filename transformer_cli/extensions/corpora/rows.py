@@ -5,11 +5,14 @@ The other columns are as they were, and the translation is in a new column or fi
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, BinaryIO, Literal, NamedTuple
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
 from uuid import uuid4
 
 from transformer_cli.base.errors import CorpusError
+from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translation import RowFormat
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.extensions.corpora.tables import (
     NumberLiteral,
@@ -18,6 +21,7 @@ from transformer_cli.extensions.corpora.tables import (
     read_table,
 )
 from transformer_cli.extensions.corpora.units import ROW_ADVICE
+from transformer_cli.inference.stream import Row
 
 TRANSLATION = "translation"
 """Name of the new column or field."""
@@ -26,17 +30,6 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 # Random, so that no text has it: json writes no number but as an int or a float does.
 _MARK = uuid4().hex
 _MARKED = re.compile(f'"{_MARK}([^"]*)"')
-
-
-class Row(NamedTuple):
-    """What is translated as one line, and written as one: a line of text, or a table's row."""
-
-    text: str
-    """The text to translate, on one line."""
-    source: str
-    """All of the row, as one line."""
-    to_line: Callable[[str], str]
-    """Returns the line that is written, given the translation."""
 
 
 def read_rows(
@@ -174,3 +167,34 @@ def _to_json(value: Any) -> str:
 def _mark(value: Any) -> str:
     """Return a number's digits as text that ``_to_json`` makes a number again."""
     return f"{_MARK}{value.text}" if isinstance(value, NumberLiteral) else str(value)
+
+
+# --- translate ------------------------------------------------------------------------------------
+
+
+class TableFormat(RowFormat):
+    """Tables: their rows are translated as lines."""
+
+    def __init__(
+        self, where: TextColumn, written: Literal["tsv", "jsonl"], line_offset: int
+    ) -> None:
+        self.line_offset = line_offset
+        self.has_lines = where.format != "parquet"
+        self._where, self._written = where, written
+
+    def read(
+        self, given: TranslateOptions, source: BinaryIO, raw_lines: Iterable[bytes]
+    ) -> Iterator[Row]:
+        """Yield the rows."""
+        is_json = given.n_best_written is not None
+        return read_rows(
+            self._where, source, given.input_name, self._written, given.errors, is_json
+        )
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return where the text is, and what is written."""
+        return {"table": f"{self._where.format} {self._where.key!r} to {self._written}"}
+
+    def output_name(self, path: Path) -> str:
+        """Return the name of a file's translation: Parquet is written as JSONL."""
+        return path.with_suffix(".jsonl").name if self._where.format == "parquet" else path.name

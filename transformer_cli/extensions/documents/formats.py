@@ -1,0 +1,53 @@
+"""The formats of documents, by the endings of their files; the manifest lists them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from transformer_cli.base.compression import is_compressed, open_text
+from transformer_cli.base.errors import InputError
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.base.registry import Entry, entries
+
+with lazy_imports():
+    from transformer_cli.extensions.documents import document as documents
+
+if TYPE_CHECKING:
+    from transformer_cli.extensions.documents.document import Document
+
+
+def format_of(path: Path) -> Entry | None:
+    """Return the format that a name's ending says, compressed or not; None: no document."""
+    path = path.with_suffix("") if is_compressed(path) else path
+    ending, formats = path.suffix.lower(), entries("document").values()
+    return next((each for each in formats if ending in each.facts["endings"]), None)
+
+
+def describe_formats() -> str:
+    """Return the endings of documents, the usual one of each format."""
+    endings = [each.facts["endings"][:1] for each in entries("document").values()]
+    return f"a document ({', '.join(ending for of_one in endings for ending in of_one)})"
+
+
+def read_document(
+    path: Path,
+    languages: tuple[str, str],
+    marks_fuzzy: bool = True,
+    encoding: str | None = None,
+) -> "Document":
+    """Read a document, whose name tells its format; others are lines of text.
+
+    ``encoding`` is for text that declares none.
+
+    Raises:
+        CorpusError, InputError: it cannot be read, is damaged, or is in other languages.
+    """
+    with open_text(path, once=True) as file:
+        data = file.read(documents.MAX_BYTES + 1)
+    if len(data) > documents.MAX_BYTES:
+        raise InputError(
+            f"{path}: a document of more than {documents.MAX_BYTES >> 20} MiB; split it"
+        )
+    source = documents.Source(str(path), data, languages, marks_fuzzy, encoding)
+    document: Document = (format_of(path) or entries("document")["lines"]).load()(source)
+    document.segments = [segment.without_soft_hyphens() for segment in document.segments]
+    return document

@@ -1,0 +1,135 @@
+"""Options of `translate` for documents, and for text that has a translation memory or a report."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from transformer_cli.base.errors import UsageError
+from transformer_cli.base.packages import import_extra, lazy_imports
+from transformer_cli.base.ranks import Ranks
+from transformer_cli.cli.declaring import flag, option
+from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
+
+with lazy_imports():
+    from transformer_cli.base import files
+    from transformer_cli.extensions.corpora import opening, options as tables
+    from transformer_cli.extensions.documents import command, formats
+    from transformer_cli.inference import plain_text
+
+if TYPE_CHECKING:
+    from transformer_cli.cli.translation import InputFormat
+
+
+@dataclass(frozen=True)
+class DocumentOptions(InputOptions):
+    """What people need when they translate documents."""
+
+    heading = "Documents and tables"
+    order = 1
+    replaces_input = True  # as a document is held in memory
+    memory: Annotated[
+        list[Path] | None,
+        option("FILE", "Translation memory: TMX, PO or TSV; repeatable."),
+    ] = None
+    report: Annotated[
+        Path | None, option("FILE", "Write a page of all translations, by doubt.")
+    ] = None
+    no_fuzzy: Annotated[bool, flag("PO: do not mark what is filled as fuzzy.", "--no-fuzzy")] = (
+        False
+    )
+
+    def matches(self, given: TranslateOptions) -> bool:
+        """Return whether the input is a document by its name, or text with a memory or a report."""
+        if formats.format_of(given.input_):
+            return True
+        is_asked = (self.memory or self.report) and given.reads_file
+        return bool(is_asked) and not given.extra(tables.TableOptions).matches(given)
+
+    def describe(self) -> str:
+        """Return the endings of documents."""
+        return formats.describe_formats()
+
+    def declares_encoding(self, given: TranslateOptions) -> bool:
+        """Return whether such documents say their encoding themselves."""
+        entry = formats.format_of(given.input_)
+        return entry is not None and "declares_encoding" in entry.facts
+
+    def inputs(self) -> list[tuple[str, Path]]:
+        """Return the files of the translation memory."""
+        return [("--memory", path) for path in self.memory or ()]
+
+    def outputs(self) -> list[tuple[str, Path]]:
+        """Return the page."""
+        return [("--report", self.report)] if self.report else []
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return what decides the output."""
+        own = {"no_fuzzy": "True"} if self.no_fuzzy else {}
+        return own | ({"memory": self._sum_memory(self.memory)} if self.memory else {})
+
+    @staticmethod
+    def _sum_memory(paths: Sequence[Path]) -> str:
+        """Return the SHA-256 of a memory's files; CorpusError: one cannot be read."""
+        return " ".join(
+            files.sha256(path)
+            if path.is_file()
+            else opening.open_source(opening.source_of_file(path), "", "").source_sha256()
+            for path in paths
+        )
+
+    def check(self, given: TranslateOptions) -> None:
+        """Make sure that input, output and the other options are such as documents need."""
+        for problem in self._find_problems(given):
+            raise UsageError(f"translate: {problem}")
+        if self.report is not None:
+            import_extra("jinja2", "report", "--report")
+
+    def _find_problems(self, given: TranslateOptions) -> Iterator[str]:
+        entry = formats.format_of(given.input_)
+        if self.no_fuzzy and (entry is None or entry.name != "po"):
+            yield "--no-fuzzy is for PO files; leave it out"
+        if given.kind is self:
+            yield from self._find_problems_of_document(given)
+            written = formats.format_of(given.output)
+            if str(given.output) == "-":
+                yield "documents, --memory and --report need a file for output; name it with -o"
+            elif (written and written.name) != (entry and entry.name):
+                yield f"-o: a document stays in its format; give a name that ends as {given.input_}"
+            if Ranks.from_env().size > 1:
+                yield "torchrun's processes share lines, not documents; start one process"
+        elif self.memory or self.report:
+            name = "--memory" if self.memory else "--report"
+            yield f"{name} is for files of text and documents, not tables and pipes; leave it out"
+        elif formats.format_of(given.output) is not None:
+            advice = "give one of its format with -i, or rename -o"
+            yield f"-o {given.output}: a document is made of a document only; {advice}"
+
+    def check_one(self, given: TranslateOptions) -> None:
+        """Make sure that the options can be used with this file of many."""
+        if given.kind is self:
+            for problem in self._find_problems_of_document(given):
+                raise UsageError(f"translate: {given.input_}: {problem}")
+        elif self.memory:
+            raise UsageError(f"translate: {given.input_}: --memory is not for tables; leave it out")
+
+    def _find_problems_of_document(self, given: TranslateOptions) -> Iterator[str]:
+        """Yield what is wrong with options that are for lines."""
+        of_table = given.extra(tables.TableOptions)
+        for_lines = {
+            "--n-best": given.n_best is not None,
+            "--scores": given.scores,
+            "--prefix-file": given.prefix_file is not None,
+            "--alignments": given.alignments is not None,
+            "--errors": given.errors != "strict",
+            "--src-column": of_table.src_column is not None,
+            "--src-field": of_table.src_field is not None,
+        }
+        for name in (name for name, is_given in for_lines.items() if is_given):
+            yield f"{name} is for lines and tables, but -i names a document; leave it out"
+
+    def open(self, given: TranslateOptions) -> "InputFormat":
+        """Return what translates documents."""
+        if formats.format_of(given.input_) is None:
+            plain_text.check_is_text(given.input_, given.describe_kinds())
+        return command.DocumentFormat()

@@ -1,0 +1,1 @@
+"""Many files translated at once, into a directory; also on a cluster."""

@@ -1,0 +1,47 @@
+"""Many files as an input of `translate`: a directory, or a pattern of names."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.base.ranks import Ranks
+from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
+
+with lazy_imports():
+    from transformer_cli.base import locations
+    from transformer_cli.extensions.many_files import command
+
+if TYPE_CHECKING:
+    from transformer_cli.cli.translation import InputFormat
+
+
+@dataclass(frozen=True)
+class ManyFilesOptions(InputOptions):
+    """Many files: each is translated into a directory."""
+
+    heading = "Options"
+
+    def matches(self, given: TranslateOptions) -> bool:
+        """Return whether the input is a directory, or a pattern of names."""
+        path = given.input_
+        has_wildcards = any(sign in str(path) for sign in "*?")
+        if locations.is_url(path):
+            return has_wildcards
+        return path.is_dir() or (has_wildcards and not path.exists())
+
+    def find_problems(self, given: TranslateOptions) -> Iterator[str]:
+        """Yield what is wrong with options that are for one file."""
+        of_one = "is for one file, but -i names many; leave it out"
+        if given.prefix_file is not None:
+            yield f"--prefix-file {of_one}"
+        if given.alignments is not None:
+            yield f"--alignments {of_one}"
+        for name, _ in (pair for each in given.extras for pair in each.outputs()):
+            yield f"{name} {of_one}"
+        if Ranks.from_env().size > 1:
+            yield "torchrun's processes share one file; give many files to --cluster"
+
+    def open(self, given: TranslateOptions) -> "InputFormat":
+        """Return what translates the files."""
+        return command.ManyFiles()

@@ -1,0 +1,64 @@
+"""What is not lines of text, told by a file's name or how it begins: it is refused as text."""
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+from transformer_cli.base.compression import is_compressed, open_text
+from transformer_cli.base.errors import TransformerCliError, UsageError
+
+_TRANSLATORS_FILES = frozenset(
+    (".po", ".pot", ".mo", ".gmo", ".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")
+)
+_NO_LINES = re.compile(
+    r"\.(adoc|asciidoc|ass|astro|cjs|conf|cshtml|css|csv|dfxp|dita|docx?|ejs|epub|ftl|idml|inc|ini"
+    r"|ipynb|js|jsonc?|jspx?|jsx|log|mdx|mjs|njk|od[pst]|pdf|php|plist|pptx?|properties|qmd|resx|rmd"
+    r"|rst|rtf|sbv|scss|ssa|strings|stringsdict|sub|svelte|svg|tex|toml|tsx|ttml|twig|vue|xcstrings"
+    r"|xlsx?|xml|xsd|xslt?|ya?ml)"
+)
+"""Endings of files whose lines are not sentences.
+
+Language codes are not among them, such as .arb, .cs, .hbs, .lrc, .smi and .ts, nor is .zip, whose
+own error names what is in it.
+"""
+_MARKUP_OR_CODE = re.compile(
+    rb"""(?:\xef\xbb\xbf)?\s*(?:
+    <[?!] | <(?:html|sami|script|svg|template|ts|tt|xliff)\b | <[^<>\n]+>[ \t]*\r?\n\s*[<{]
+    | \{[%\#] | \{\s*"[^"\n]*"\s*: | \[\s*\{\s*" | [\[{]\s*\n             # templates, JSON
+    | \[\d\d:\d\d\.\d\d\] | \[(?:al|ar|ti):                             # LRC
+    | (?:\d+\s*\n)?[\d:.,]+\s-->\s | WEBVTT\b | \[script\sinfo\]
+    | (?:\#[^\n]*\n\s*)*msg(?:id|ctxt)\s*" | %PDF- | \{\\rtf | \\documentclass | \#! | /\*
+    | import\s+(?:\{[^{}]*\}|\*\s+as\s+\w+)\s+from\s+["'] | ["']use\s(?:client|strict)["']
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""How files begin whose lines are not sentences, whatever their names are: as no prose does."""
+_SNIFFED_BYTES = 4096
+
+
+def check_is_text(path: Path, readable: str) -> None:
+    """Raise a UsageError if the lines of a file are not sentences; ``readable`` says what can be.
+
+    It is called for files that no extension has taken.
+    """
+    if ending_of(path) in _TRANSLATORS_FILES:
+        raise UsageError(
+            f"{path}: a translators' file, whose markup would be taken for text, as no installed "
+            f"extension reads it here; save its sentences one a line, or give {readable}"
+        )
+    if _NO_LINES.fullmatch(ending_of(path)) or _begins_as_markup_or_code(path):
+        raise UsageError(f"{path}: its lines are not sentences; save it as {readable}")
+
+
+def ending_of(path: Path) -> str:
+    """Return the ending of a name in lower case, without that of a compression."""
+    return (path.with_suffix("") if is_compressed(path) else path).suffix.lower()
+
+
+def _begins_as_markup_or_code(path: Path) -> bool:
+    """Return whether a regular file begins as text does not."""
+    with suppress(TransformerCliError, OSError):  # reading it later reports the damage
+        if path.is_file():
+            with open_text(path) as file:
+                return bool(_MARKUP_OR_CODE.match(file.read(_SNIFFED_BYTES)))
+    return False

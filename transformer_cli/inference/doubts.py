@@ -69,7 +69,7 @@ def without_verbatim(line: str) -> str:
 
 
 def is_short(line: str) -> bool:
-    """Return whether a line has few letters beside its placeholders, and so may be anything."""
+    """Return whether a line has few letters beside its verbatim parts, and so may be anything."""
     return sum(map(str.isalpha, without_verbatim(line))) < MIN_TELLING_LETTERS
 
 

@@ -217,7 +217,7 @@ def _line_functions() -> dict[str, Callable[[str], object]]:
     from transformer_cli.extensions.constraints.terms import TermList, make_term
     from transformer_cli.extensions.documents.document import make_segment
     from transformer_cli.extensions.documents.sentences import cut_sentences
-    from transformer_cli.inference.stream import DoubtFinder
+    from transformer_cli.inference.doubts import DoubtFinder
     from transformer_cli.text.verbatim import find_verbatim
 
     terms = TermList([make_term("ein Hund", ["a dog"]), make_term("a", ["b"])])

@@ -227,3 +227,15 @@ def test_a_kind_that_is_not_installed_is_named() -> None:
     data = DataSection(kind="nowhere", src_lang="de", tgt_lang="en")
     with pytest.raises(ConfigError, match=r"^nowhere: no such data\.kind is installed; extensions"):
         split_names(data)
+
+
+@pytest.mark.parametrize(("key", "added"), [("symbols", [("more", "mehr")]), ("missing", [])])
+def test_an_extension_can_add_text_to_train(
+    key: str, added: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = registry.Entry("fake", "test", {"keys": (key,)}, "")
+    text = ParallelText(["more"], ["mehr"])
+    monkeypatch.setattr(registry.Entry, "load", lambda *_: lambda _: {"fake": text})
+    monkeypatch.setattr(registry, "entries", lambda _: {"fake": entry})
+    data = CopyData(kind="copy", train_lines=2)
+    assert list(open_training_text(data).pairs())[2:] == added

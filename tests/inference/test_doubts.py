@@ -6,13 +6,11 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from extensions.constraints.test_slots import ByBeam, slots_translator
 
-from inference.translators import random_translator
+from inference.translators import ByBeam, random_translator, words_translator
 from transformer_cli.config.data_schema import FilesData
-from transformer_cli.extensions.constraints.reserved import with_terms
-from transformer_cli.extensions.constraints.terms import TermList, make_term
-from transformer_cli.inference.stream import DoubtFinder, Watcher, tell_doubts, translate_stream
+from transformer_cli.inference.doubts import DoubtFinder, is_copy, loses_numbers
+from transformer_cli.inference.stream import Watcher, tell_doubts, translate_stream
 from transformer_cli.inference.translator import EncodedLine
 from transformer_cli.text.protocol import EncodedSource, Translation
 
@@ -55,8 +53,31 @@ def test_what_is_doubtful_is_told(src: str, tgt: str, doubt: str) -> None:
     assert DoubtFinder(language).find(src, tgt) == doubt
 
 
+@pytest.mark.parametrize(
+    ("src", "tgt", "loses"),
+    [
+        ("Er zahlt 1.000 Euro.", "He pays 1,000 euros.", False),
+        ("Er zahlt 1.000 Euro.", "He pays 100 euros.", True),
+        ("Es kostet 15 Euro.", "It is cheap.", True),
+        ("Er hat 3 Hunde.", "He has three dogs.", False),
+        ("um 15 Uhr", "at 3 pm", False),
+        ("siehe https://example.org/2026", "see the page", False),
+        ("ohne", "of 2026", False),
+        ("١٥ درهما", "15 dirhams", False),
+    ],
+)
+def test_a_lost_number_is_one_that_is_not_spelled_out(src: str, tgt: str, loses: bool) -> None:
+    assert loses_numbers(src, tgt) == loses
+
+
+def test_a_short_line_is_no_copy() -> None:
+    assert is_copy("Ein Mann fährt mit dem Rad.", " Ein Mann fährt mit dem Rad. ")
+    line = "GNU General Public <https://www.gnu.org/licenses>"
+    assert not is_copy(line, line)
+
+
 def translated(engine: ByBeam, **options: Any) -> list[tuple[str, str]]:
-    translator: Any = replace(slots_translator(), engine=cast(Any, engine))
+    translator: Any = replace(words_translator(), engine=cast(Any, engine))
     found = translate_stream(translator, [("c d e", ""), ("a a a a", "")], **options)
     return [(each.text, each.doubt) for each in found]
 
@@ -77,7 +98,7 @@ def test_a_doubtful_line_is_searched_again_with_a_wider_beam(with_alignments: bo
 
 def test_what_a_second_search_has_found_is_told() -> None:
     engine: Any = ByBeam([4] * 5, [[4] * 4, [5], [6]])
-    translator: Any = replace(slots_translator(), engine=engine)
+    translator: Any = replace(words_translator(), engine=engine)
     found = translate_stream(translator, [("c d e", ""), ("a a a a", "")])
     assert [each.is_second for each in found] == [True, False]
 
@@ -87,16 +108,6 @@ def test_without_a_better_one_the_first_stays_and_is_told() -> None:
         ("a a a a a", "repeats itself"),
         ("a a a a a", ""),
     ]
-
-
-def test_what_has_lost_more_terms_is_not_taken() -> None:
-    engine: Any = ByBeam([4] * 5, [[6], [5]])
-    listed = TermList([make_term("e", ["b"]), make_term("d", ["a"])])
-    translator = slots_translator()
-    tokenizers = with_terms(translator.tokenizers, listed)
-    translator = replace(translator, engine=engine, tokenizers=tokenizers)
-    found = translate_stream(translator, [("c d", ""), ("c d e", ""), ("c c e", "")])
-    assert [each.text for each in found] == ["a a a a a", "b", "b"]
 
 
 def test_the_n_best_are_as_the_model_says() -> None:
@@ -127,7 +138,7 @@ def test_samples_are_not_searched_again() -> None:
 def test_a_copy_is_doubtful_only_where_none_is_to_be_expected(
     languages: tuple[str, str], copied: bool, doubt: str
 ) -> None:
-    translator: Any = slots_translator()
+    translator: Any = words_translator()
     values = {"kind": "files", "train": FILES, "val": FILES}
     values |= dict(zip(("src_lang", "tgt_lang"), languages, strict=True))
     data = FilesData.model_validate(values)

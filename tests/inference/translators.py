@@ -1,7 +1,7 @@
 """A translator with random weights, whose lines are ids: each source has another output."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,11 +10,13 @@ from torch import Tensor, nn
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
+from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import DecoderState, Transformer
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
+from transformer_cli.text.vocabulary import EOS_ID, PAD_ID, Vocabulary
+from transformer_cli.text.words import SpacyWords, WordsTokenizer
 
 SIZE = 14
 MAX_POSITIONS = 12
@@ -87,6 +89,33 @@ def random_translator(
     tokenizers = Tokenizers(NumberTokenizer(), NumberTokenizer(), letterless=True)
     engine = TorchEngine(model.eval(), torch.float32)
     return TextTranslator(engine, tokenizers, config, DecodingConfig())
+
+
+def words_translator() -> TorchTranslator:
+    """A translator of lines of the words 'a' to 'j', the first of which has the id 4."""
+    words = WordsTokenizer(SpacyWords("xx", "de", lowercase=False), Vocabulary("abcdefghij"))
+    translator = random_translator(size=words.size)
+    return replace(translator, tokenizers=Tokenizers(words, words)).with_search(max_length=5)
+
+
+class ByBeam:
+    """Finds one hypothesis greedily, and others with a beam."""
+
+    def __init__(self, greedy: list[int], beam: list[list[int]]) -> None:
+        self.found = {False: [greedy], True: beam}
+        self.asked: list[tuple[int, int]] = []
+
+    def search(
+        self,
+        sources: Sequence[list[int]],
+        prefixes: object,
+        limits: object,
+        options: SearchOptions,
+        *others: object,
+    ) -> list[list[Hypothesis]]:
+        self.asked.append((len(sources), options.beam_size))
+        found = self.found[options.beam_size > 1]
+        return [[Hypothesis(ids, -1.0 - rank) for rank, ids in enumerate(found)] for _ in sources]
 
 
 def searched(translator: TorchTranslator) -> int:

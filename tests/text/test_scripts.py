@@ -1,6 +1,7 @@
 import pytest
 
 from transformer_cli.text.scripts import (
+    ScriptCheck,
     are_close,
     has_case,
     has_letters,
@@ -108,3 +109,24 @@ def test_which_languages_are_close() -> None:
     assert are_close("sr", "sr-Latn")
     assert not are_close("sr-Cyrl", "sr-Latn")
     assert not are_close("hr", "sr-Cyrl")
+
+
+@pytest.mark.parametrize(
+    ("line", "language", "script"),
+    [
+        ("собака бежит", "de", "CYRILLIC"),
+        ("der Hund собака", "de", None),
+        ("Haus собака", "de", "CYRILLIC"),
+        ("собака", "ru", None),
+        ("да", "de", None),  # too short to tell
+        ("12 345 !!! …", "ru", None),
+        ("iPhone", "ru", "LATIN"),
+        ("犬が走る公園", "zh", None),  # most of it is Chinese as well
+        ("いぬがはしる", "zh", "HIRAGANA"),
+        ("что угодно", "tlh", None),
+    ],
+)
+def test_a_line_is_foreign_by_most_of_its_letters(
+    line: str, language: str, script: str | None
+) -> None:
+    assert ScriptCheck(language).foreign_script(line) == script

@@ -33,8 +33,8 @@ from transformer_cli.cli.options import open_device, prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.data.corpus import bounded_lines, decode_lines
-from transformer_cli.extensions.corpora.rules import loses_numbers
 from transformer_cli.inference import loading, output, stream
+from transformer_cli.inference.doubts import loses_numbers
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.plain_text import check_is_text
 from transformer_cli.inference.stream import Row

@@ -1,7 +1,6 @@
 """Lines of a stream, translated chunk by chunk; doubtful translations, which are searched again."""
 
 import json
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from transformer_cli.base.errors import InputError
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
-from transformer_cli.extensions.corpora.rules import ScriptCheck, is_copy
+from transformer_cli.inference.doubts import DoubtFinder
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import (
     SECOND_BEAM,
@@ -34,20 +33,6 @@ CHUNK_LINES = 1024
 _GPU_CHUNKS = 4  # times as many on a GPU, whose batches would otherwise be small
 _Numbered = tuple[int, tuple[str, str]]  # a line and its prefix
 _Result = TypeVar("_Result")
-# A phrase three times in a row, 'of the car of the car of the car', or four times within a word,
-# as no 'Sonnenenergie' has; not twice, or three times, in the source.
-_REPEATED = {
-    times: re.compile(rf"(?P<phrase>\S.{{1,59}}?)(?P=phrase){{{times - 1}}}") for times in (2, 3)
-}
-_STUTTERED = {
-    times: re.compile(rf"([^\W\d_])\1{{{3 * times - 4}}}|(\S{{2,30}}?)\2{{{times}}}")
-    for times in (2, 3)
-}
-# Times as long or as short as the source. Of the 169,813 pairs in Tatoeba's download, one is.
-_MAX_LENGTH_RATIO = 3.0
-_SMOOTHING = 10  # characters, so that a word may become a clause
-# Ideographs, kana and hangul, of which one says as much as some three letters.
-_DENSE = re.compile("[\u2e80-\ud7ff]")
 
 
 class Row(NamedTuple):
@@ -245,45 +230,6 @@ def _to_json(line: int, translations: Sequence[Translation]) -> str:
 
 
 # --- doubts ---------------------------------------------------------------------------------------
-
-
-class DoubtFinder:
-    """Tells translations into a language that are most likely wrong."""
-
-    def __init__(self, tgt_lang: str, may_copy: bool = False) -> None:
-        self._script = ScriptCheck(tgt_lang)
-        self._may_copy = may_copy
-
-    def find(self, src: str, tgt: str) -> str:
-        """Return what is doubtful about a translation, as in 'repeats itself'; '' if nothing is."""
-        if not src.strip():
-            return ""
-        ratio = (_length(tgt) + _SMOOTHING) / (_length(src) + _SMOOTHING)
-        if _repeats(tgt, 3) and not _repeats(src, 2):
-            return "repeats itself"
-        if not 1 / _MAX_LENGTH_RATIO <= ratio <= _MAX_LENGTH_RATIO:
-            return "too long" if ratio > 1 else "too short"
-        if not self._may_copy and is_copy(src, tgt):
-            return "source copied"
-        script = self._script.foreign_script(tgt)
-        if script and self._script.foreign_script(src) != script:
-            return f"in {script.capitalize()} letters"
-        return ""
-
-
-def _length(text: str) -> int:
-    return len(text) if text.isascii() else len(text) + 2 * len(_DENSE.findall(text))
-
-
-def _repeats(text: str, times: int) -> bool:
-    words = text.split()
-    is_dense = bool(_DENSE.search(text))  # and has no spaces
-    # The pattern takes time, and hardly a line with spaces has words enough that are alike.
-    if is_dense or len(words) - len(set(words)) >= times - 1:
-        phrases = (each["phrase"] for each in _REPEATED[times].finditer(text + " "))
-        if any(any(map(str.isalpha, one)) and (is_dense or " " in one) for one in phrases):
-            return True
-    return any(any(map(str.isalpha, each[0])) for each in _STUTTERED[times].finditer(text))
 
 
 _build_finder = cache(DoubtFinder)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from inference.translators import MAX_POSITIONS, random_translator
+from inference.translators import MAX_POSITIONS, ByBeam, random_translator
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.extensions.constraints.reserved import (
@@ -15,7 +15,7 @@ from transformer_cli.extensions.constraints.reserved import (
     with_terms,
 )
 from transformer_cli.extensions.constraints.terms import TermList, make_term
-from transformer_cli.inference.engine import Hypothesis, SearchOptions
+from transformer_cli.inference.engine import Hypothesis
 from transformer_cli.inference.stream import translate_stream
 from transformer_cli.inference.torch_engine import TorchTranslator, compute_attention_maps
 from transformer_cli.inference.translator import SECOND_BEAM
@@ -146,26 +146,6 @@ def test_attention_shows_placeholders_and_tags() -> None:
     assert maps.translation == "{x} {x} {x} {x} {x}"
 
 
-class ByBeam:
-    """Finds one hypothesis greedily, and others with a beam."""
-
-    def __init__(self, greedy: list[int], beam: list[list[int]]) -> None:
-        self.found = {False: [greedy], True: beam}
-        self.asked: list[tuple[int, int]] = []
-
-    def search(
-        self,
-        sources: Sequence[list[int]],
-        prefixes: object,
-        limits: object,
-        options: SearchOptions,
-        *others: object,
-    ) -> list[list[Hypothesis]]:
-        self.asked.append((len(sources), options.beam_size))
-        found = self.found[options.beam_size > 1]
-        return [[Hypothesis(ids, -1.0 - rank) for rank, ids in enumerate(found)] for _ in sources]
-
-
 def test_a_translation_without_its_placeholders_is_searched_again() -> None:
     engine = ByBeam(
         [SLOT[0], 4], [[4], [SLOT[0], SLOT[0]], [5, SLOT[1], SLOT[0]], [SLOT[0], SLOT[1]]]
@@ -216,3 +196,11 @@ def test_without_a_better_one_the_first_translation_stays() -> None:
     engine = ByBeam([4], [[5], [6]])
     translator: Any = replace(slots_translator(), engine=cast(Any, engine))
     assert translator.translate(["%s a"]) == ["a"]
+
+
+def test_instead_of_a_doubtful_translation_none_that_has_lost_more_terms_is_taken() -> None:
+    engine: Any = ByBeam([4] * 5, [[6], [5]])
+    listed = TermList([make_term("e", ["b"]), make_term("d", ["a"])])
+    translator = replace(keeping_to(slots_translator(), listed), engine=engine)
+    found = translate_stream(translator, [("c d", ""), ("c d e", ""), ("c c e", "")])
+    assert [each.text for each in found] == ["a a a a a", "b", "b"]

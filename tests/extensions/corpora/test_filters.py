@@ -17,7 +17,6 @@ from transformer_cli.extensions.corpora.rules import (
     OutlierFilter,
     PairFilter,
     RepeatFilter,
-    ScriptCheck,
     _percentile,
     build_filters,
 )
@@ -192,27 +191,6 @@ def test_a_package_that_is_missing_is_named(
         monkeypatch.setitem(sys.modules, each, None)
     with pytest.raises(MissingExtraError, match=f"filter '{name}': needs the package {package}"):
         build_filters([name], "de", "en")
-
-
-@pytest.mark.parametrize(
-    ("line", "language", "script"),
-    [
-        ("собака бежит", "de", "CYRILLIC"),
-        ("der Hund собака", "de", None),
-        ("Haus собака", "de", "CYRILLIC"),
-        ("собака", "ru", None),
-        ("да", "de", None),  # too short to tell
-        ("12 345 !!! …", "ru", None),
-        ("iPhone", "ru", "LATIN"),
-        ("犬が走る公園", "zh", None),  # most of it is Chinese as well
-        ("いぬがはしる", "zh", "HIRAGANA"),
-        ("что угодно", "tlh", None),
-    ],
-)
-def test_a_line_is_foreign_by_most_of_its_letters(
-    line: str, language: str, script: str | None
-) -> None:
-    assert ScriptCheck(language).foreign_script(line) == script
 
 
 def test_filters_that_judge_alone_agree_with_a_corpus_filtered_by_each(tmp_path: Path) -> None:

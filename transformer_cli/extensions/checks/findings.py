@@ -20,7 +20,7 @@ import numpy as np
 
 from transformer_cli.base.errors import CorpusError, MissingExtraError, shorten_middle
 from transformer_cli.config.choices import LONGEST_SOURCE
-from transformer_cli.config.data_schema import CopyData, DataConfig
+from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
@@ -29,7 +29,7 @@ from transformer_cli.data.corpus import (
     ParallelFiles,
     in_batches,
 )
-from transformer_cli.data.sources import open_added, open_split, split_names
+from transformer_cli.data.sources import open_added, open_kind, open_split, split_names
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 from transformer_cli.extensions.checks.near_copies import Nearness, find_nearness
 from transformer_cli.extensions.checks.shift import ShiftCheck
@@ -150,7 +150,7 @@ def check_corpus(
         unit = "tokens"
     elif has_spaces(data.src_lang) and has_spaces(data.tgt_lang):
         unit = "words"
-    languages = [] if isinstance(data, CopyData) else [data.src_lang, data.tgt_lang]
+    languages = [] if open_kind(data).is_made else [data.src_lang, data.tgt_lang]
     unknown = [language for language in languages if scripts_of(language) is None]
     report = CorpusReport(unit, unknown, [], [], [], [], [], sorted(set(ignored)))
     training: list[SplitCheck] = []
@@ -523,7 +523,7 @@ def _find_mistakes(
     config: Config, training: Sequence[SplitCheck], scored: Sequence[SplitCheck]
 ) -> Iterator[str]:
     """Yield a message for each thing that ``train`` refuses as it can only be a mistake."""
-    if isinstance(config.data, CopyData):  # made as it has to be
+    if open_kind(config.data).is_made:
         return
     train, test = ({split.name: split.source for split in part} for part in (training, scored))
     yield from find_mistaken_files(config.data, train, test)

@@ -14,8 +14,9 @@ from itertools import chain, count, islice, pairwise, zip_longest
 
 import numpy as np
 
-from transformer_cli.config.data_schema import CopyData, DataConfig, ToyData
+from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.data.corpus import PairProgress, PairSource, in_batches
+from transformer_cli.data.sources import open_kind
 from transformer_cli.data.training_text import keep_full
 from transformer_cli.extensions.corpora.prepared import given_sources
 from transformer_cli.extensions.corpora.settings import CorpusData
@@ -211,7 +212,7 @@ def find_nearness(
     data: DataConfig, sources: Sequence[tuple[str, PairSource, bool]], progress: PairProgress
 ) -> list[Nearness]:
     """Compare splits with all that is trained on, by name, text and whether it is trained on."""
-    if isinstance(data, CopyData | ToyData):  # of few words, so that all is near
+    if open_kind(data).has_few_words:  # so that all is near
         return []
     splits = {
         name: list(islice(keep_full(source.pairs()), LOOKED_FOR))

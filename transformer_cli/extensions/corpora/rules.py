@@ -8,7 +8,6 @@ noted; where a text is only checked, each filter does so by itself.
 
 import math
 import re
-import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -25,7 +24,15 @@ from transformer_cli.config.languages import base_language
 from transformer_cli.data.corpus import Dropping
 from transformer_cli.extensions.corpora.digests import NO_DIGEST, Digests, find_repeated, is_among
 from transformer_cli.extensions.corpora.settings import FilterName
-from transformer_cli.text.scripts import is_blank, script_of, scripts_of
+from transformer_cli.inference.doubts import (
+    DIGIT,
+    MAX_NUMBER_IN_WORDS,
+    find_numbers,
+    is_copy,
+    is_short,
+    without_verbatim,
+)
+from transformer_cli.text.scripts import ScriptCheck, is_blank
 from transformer_cli.text.verbatim import find_verbatim
 
 if TYPE_CHECKING:
@@ -33,10 +40,6 @@ if TYPE_CHECKING:
 
 # --- thresholds -----------------------------------------------------------------------------------
 
-MIN_TELLING_LETTERS = 20  # fewer may be anything, as 'GNU General Public', which has 16
-MIN_SCRIPT_LETTERS = 5  # a line of fewer letters, an abbreviation say, tells no script
-MAX_FOREIGN_SHARE = 0.5  # of a line's letters, in other scripts than its language's
-MAX_NUMBER_IN_WORDS = 12  # a number that one side may spell out, as it may round ones
 # How much likelier another language is than a side's own, if the side counts as in that.
 MIN_LIKELIHOOD_RATIO = 100.0
 # Times as far from the median as the 5th or 95th percentile, which itself would always reject its
@@ -148,24 +151,6 @@ def _percentile(values: np.ndarray, counts: np.ndarray, percent: float) -> float
 
 _POSITION_OR_FORMAT = re.compile(r"(?<=%)(?:\d+\$)?[-+#0]*\d*(?:\.\d+)?[hljztL]*")
 _TAG_NAME = re.compile(r"</?[\w:-]+")
-_THOUSANDS = re.compile(r"(?<=\d)[.,'’ \u00a0\u202f](?=\d{3}(?!\d))")
-_AFTERNOON = re.compile(r"\b(1[01]|0?[1-9])((?:[:.][0-5]\d)?\s?p\.?\s?m\b)", re.IGNORECASE)
-_FULL_HOUR = re.compile(r"(?<=\d):00\b")
-_NUMBER, _DIGIT = re.compile(r"\d+"), re.compile(r"\d")
-
-
-def _without_placeholders(line: str) -> str:
-    """Return a line with a space for each placeholder, tag and URL."""
-    rest, end = [], 0
-    for _, start, after in find_verbatim(line):
-        rest.append(line[end:start])
-        end = after
-    return " ".join((*rest, line[end:]))
-
-
-def _is_short(line: str) -> bool:
-    """Return whether a line has few letters beside its placeholders, and so may be anything."""
-    return sum(map(str.isalpha, _without_placeholders(line))) < MIN_TELLING_LETTERS
 
 
 def _differ_in_markup(src: str, tgt: str) -> bool:
@@ -192,22 +177,11 @@ def _kept(placeholder: str) -> str | None:
 
 
 def _differ_in_numbers(src: str, tgt: str) -> bool:
-    if not (_DIGIT.search(src) or _DIGIT.search(tgt)):
+    if not (DIGIT.search(src) or DIGIT.search(tgt)):
         return False
     # '3 pm' is 'um 15 Uhr', and 'um 3 Uhr nachmittags'.
-    return all(_are_others(_numbers(src, read), _numbers(tgt, read)) for read in (True, False))
-
-
-def loses_numbers(src: str, tgt: str) -> bool:
-    """Return whether a translation lacks a number of its source too large to be spelled out."""
-    if not _DIGIT.search(src):
-        return False
     return all(
-        any(
-            int(number[:3]) > MAX_NUMBER_IN_WORDS
-            for number in _numbers(src, read) - _numbers(tgt, read)
-        )
-        for read in (True, False)
+        _are_others(find_numbers(src, read), find_numbers(tgt, read)) for read in (True, False)
     )
 
 
@@ -219,48 +193,10 @@ def _are_others(src_numbers: Counter[str], tgt_numbers: Counter[str]) -> bool:
     )
 
 
-def _numbers(line: str, reads_afternoons: bool) -> Counter[str]:
-    """Return the numbers of a line: '1,000', '1.000' and '1 000' are one, '3 pm' may be 15."""
-    line = _without_placeholders(line)
-    if not line.isascii():
-        line = _DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), line)
-    if reads_afternoons:
-        line = _AFTERNOON.sub(lambda time: f"{int(time[1]) + 12}{time[2]}", line)
-    line = _FULL_HOUR.sub("", _THOUSANDS.sub("", line))
-    return Counter(number.lstrip("0") or "0" for number in _NUMBER.findall(line))
-
-
 # --- scripts and encodings ------------------------------------------------------------------------
 
 # Control characters but the tab, U+FFFD, and halves of surrogate pairs.
 _DAMAGED = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd\ud800-\udfff]")
-
-
-class ScriptCheck:
-    """Tells lines that are in no script of a language."""
-
-    def __init__(self, language: str) -> None:
-        self._scripts = scripts_of(language)
-        self._met: set[str] = set()
-        self._foreign: dict[str, str] = {}  # scripts of the letters of others
-
-    def foreign_script(self, line: str) -> str | None:
-        """Return the script that most of a line's letters are in, if the language has not it."""
-        if self._scripts is None or ("LATIN" in self._scripts and line.isascii()):
-            return None
-        # By its different characters, since nearly all lines have none that matters.
-        characters = set(line)
-        for character in characters - self._met:
-            self._met.add(character)
-            script = script_of(character)
-            if script is not None and script not in self._scripts:
-                self._foreign[character] = script
-        if characters.isdisjoint(self._foreign):
-            return None
-        letters = [character for character in line if character.isalpha()]
-        foreign = [letter for letter in letters if letter in self._foreign]
-        is_most = len(foreign) > MAX_FOREIGN_SHARE * len(letters)
-        return self._foreign[foreign[0]] if is_most and len(letters) >= MIN_SCRIPT_LETTERS else None
 
 
 # --- languages, as py3langid tells them -----------------------------------------------------------
@@ -292,9 +228,9 @@ class _LanguageCheck:
     def is_foreign(self, line: str) -> bool:
         if not self._labels:  # the model does not know the language
             return False
-        line = _without_placeholders(line)
+        line = without_verbatim(line)
         best, probability = self._identifier.classify(line)
-        if best in self._labels or (self._skip_short and _is_short(line)):
+        if best in self._labels or (self._skip_short and is_short(line)):
             return False
         shares = dict(self._identifier.rank(line))
         own = sum(shares[label] for label in self._labels)
@@ -302,11 +238,6 @@ class _LanguageCheck:
 
 
 # --- all rules ------------------------------------------------------------------------------------
-
-
-def is_copy(src: str, tgt: str) -> bool:
-    """Return whether the target is the source, and so long that it should not be."""
-    return src.strip() == tgt.strip() and not _is_short(src)
 
 
 def _find_blank(src: str, tgt: str) -> str:

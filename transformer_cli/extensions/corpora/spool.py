@@ -6,7 +6,9 @@ task; so each appears under its name when it is whole.
 Keys of pairs that occur more than once are found without holding all keys anywhere. Each part
 writes its different keys sorted, cut into partitions by their value. A worker takes one partition,
 of all parts, and notes of each key whether other parts have it too. So a worker holds some millions
-of keys, whatever the corpus has.
+of keys, whatever the corpus has. One sort in memory, of 16 bytes a pair, would do up to some 200
+million pairs; but then all keys would have to come to one process, which is slow on a cluster, and
+corpora of the web are larger.
 """
 
 from collections.abc import Iterator, Sequence

@@ -13,7 +13,6 @@ from transformer_cli.extensions.constraints.placeholders import (
 )
 from transformer_cli.extensions.constraints.protection import Protection
 from transformer_cli.extensions.constraints.terms import describe_kept
-from transformer_cli.extensions.corpora.rules import loses_numbers
 from transformer_cli.extensions.documents.document import (
     Document,
     Filling,
@@ -35,6 +34,7 @@ from transformer_cli.extensions.documents.sentences import (
     LineTranslator,
     translate_texts,
 )
+from transformer_cli.inference.doubts import loses_numbers
 
 _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
 _MAX_ATTEMPTS = 30  # to fill a document without changing its structure

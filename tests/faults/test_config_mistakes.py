@@ -116,8 +116,7 @@ def test_several_mistakes_are_a_line_each(tmp_path: Path) -> None:
         assert refused.err.splitlines() == [
             "transformer-cli: error: tiny.yaml:5: training.epochs: expected a whole number, found "
             "the text 'a dozen'",
-            "transformer-cli: error: tiny.yaml:8: training.lr: unknown key; did you mean "
-            "'training.schedule.peak'?",
+            "transformer-cli: error: tiny.yaml:8: training.lr: unknown key",
         ]
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import sys
@@ -75,6 +76,14 @@ if sys.platform == "win32":
         f"faults/test_{name}.py"
         for name in ("disk", "hostile_models", "kill_anywhere", "resume_translation")
     ]
+
+# The benchmarks are of the whole program; where an extension is missing, they are left out.
+_TEXTS = (
+    path.read_text(encoding="utf-8")
+    for path in (Path(__file__).parents[1] / "benchmarks").rglob("*.py")
+)
+_USED = {name for text in _TEXTS for name in re.findall(r"transformer_cli\.extensions\.\w+", text)}
+collect_ignore_glob = [] if all(map(importlib.util.find_spec, _USED)) else ["benchmarks/test_*.py"]
 
 
 _IS_FIRST_CASE = pytest.StashKey[bool]()

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import torch
 from cli.conftest import Training, own_run, training
-from cli.process import assert_refused, run
-from extensions.ctranslate2.test_ctranslate2 import TEXT, subword_run
+from cli.process import run
 
 import transformer_cli
 from transformer_cli import TransformerCliError, Translation, Translator
@@ -46,12 +45,6 @@ def test_it_loads_from_anywhere_and_by_text(
     loaded = Translator.load(training.run.name, "last", "cpu", "float32")
     monkeypatch.chdir("/")
     assert loaded.translate(LINES) == translator.translate(LINES)
-
-
-@pytest.mark.long
-def test_a_shared_model_loads(training: Training, translator: Translator, tmp_path: Path) -> None:
-    run("export", training.run, tmp_path / "shared", "--format", "hub")
-    assert Translator.load(tmp_path / "shared").translate(LINES) == translator.translate(LINES)
 
 
 def test_nothing_is_printed_or_changed(
@@ -200,31 +193,6 @@ def test_it_finds_what_the_command_writes(
     assert best[0].startswith("x2 x2")
 
 
-@pytest.mark.long
-def test_where_ctranslate2_searches_torch_scores(tmp_path: Path) -> None:
-    run_directory = subword_run(tmp_path / "run", joint=True)
-    translator = Translator.load(run_directory.path, device="cpu")
-    texts = translator.translate(TEXT)
-    assert list(translator._loaded) == ["ctranslate2"]
-    assert [best.text for best, *_ in translator.translate_n_best(TEXT)] == texts
-    assert list(translator._loaded) == ["ctranslate2", "torch"]
-    alone = Translator.load(run_directory.path, device="cpu", precision="int8")
-    assert len(alone.translate_n_best(TEXT, n_best=2)) == len(TEXT)
-    refused: list[dict[str, Any]] = [{"prefixes": TEXT}, {"alignments": True}]
-    for wrong in refused:
-        with pytest.raises(UsageError, match=f"{next(iter(wrong))}: need torch"):
-            alone.translate_n_best(TEXT, **wrong)
-    with pytest.raises(UsageError, match="translate: prefixes: need torch"):
-        alone.translate(TEXT, prefixes=TEXT)
-
-
-def test_a_model_of_transformers_is_led_to_import(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text('{"model_type": "marian", "d_model": 8}')
-    with pytest.raises(RunError, match=f"of transformers.*transformer-cli import {tmp_path} RUN"):
-        Translator.load(tmp_path)
-    assert_refused(run("translate", tmp_path, stdin=b"x\n"), 1, f"import {tmp_path} RUN")
-
-
 def test_numbers_less_than_one_are_refused(translator: Translator) -> None:
     with pytest.raises(UsageError, match="beam_size: expected at least 1, found 0"):
         translator.translate(LINES, beam_size=0)
@@ -253,51 +221,6 @@ def test_threads_take_turns(translator: Translator) -> None:
     for thread in threads:
         thread.join()
     assert found == [expected] * 8
-
-
-@pytest.mark.long
-@pytest.mark.posix
-@pytest.mark.parametrize("translates", [True, False])
-def test_a_fork_translates_and_ends(translates: bool, tmp_path: Path) -> None:
-    program = f"""
-import os, sys, threading
-from transformer_cli import Translator
-from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
-translator = Translator.load({str(subword_run(tmp_path / "run", joint=True).path)!r}, device="cpu")
-assert isinstance(translator._loaded["ctranslate2"].engine, CTranslate2Engine)
-expected = translator.translate({TEXT})
-with translator._turn:  # by another thread
-    child = os.fork()
-if child:
-    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-if {translates}:
-    assert translator.translate({TEXT}) == expected
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
-
-
-@pytest.mark.long
-@pytest.mark.posix
-@pytest.mark.parametrize(("threads", "loads"), [(2, False), (None, False), (2, True)])
-def test_a_fork_translates_by_torch(threads: int | None, loads: bool, tmp_path: Path) -> None:
-    program = f"""
-import os, signal, sys
-from transformer_cli import Translator
-run = {str(subword_run(tmp_path / "run", joint=True).path)!r}
-translator = Translator.load(run, device="cpu", threads={threads})
-search = lambda: translator.translate_n_best({TEXT}, 1, alignments=True)
-expected = search()
-child = os.fork()
-if child:
-    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-signal.alarm(50)  # not to be left behind, should it hang
-if {loads}:
-    translator = Translator.load(run, device="cpu", threads={threads})
-assert [[one.text for one in each] for each in search()] == [
-    [one.text for one in each] for each in expected
-]
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 def test_the_package_is_light_until_it_is_used() -> None:

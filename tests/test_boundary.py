@@ -20,21 +20,17 @@ ORDINARY = """
     add archives attention audit bench by_name card characters charts check checks child chosen
     clean cluster code codec command compare constraints corpora corpus digests document
     documents encoding engine evaluation_note examples exchange experiments export fetched file
-    files filters forecast form formats groups guard http https import imported init inline
+    files filters forecast form formats groups guard html http https import imported init inline
     input job joint kind layout length lines loading lowercase machine marks matching memory
     mixing more name names near normalization notes objects observers opening options own page
     pieces places plan prepared preparing preview protection provenance report reserved results
     rows rules scope scores search seen sentences settings shift sorting sources spec split src
     src_file start stores tables tag template terms text tgt tgt_file tokenizers training trial
-    units vocab_size weights zip
+    units vocab_size weights xml zip
 """
-# Words that the core has in quotes, too.
-QUOTED = ("lines",)
 # Names that the core still has. A name leaves the list with its last occurrence; none is added.
 STILL = """
-    cluster corpora corpus ctranslate2 curves distill documents engine exchange experiments
-    export growing hub_model many_files name observers po replay rules spec src_column sweep
-    tables tmx units xliff
+    cluster corpus distill export lines name src_column sweep xliff
 """
 
 
@@ -57,8 +53,6 @@ def _find_names() -> dict[str, list[str]]:
     ]
     forms: dict[str, set[str]] = {}
     for name, form in _names():
-        if name in QUOTED:
-            continue
         forms.setdefault(name, set()).update({form} if name in ORDINARY.split() else {form, name})
     found = {}
     for name, alternatives in sorted(forms.items()):

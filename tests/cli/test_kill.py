@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from extensions.exchange.marian_files import write_model
 
 from cli.conftest import Training
 from cli.process import assert_refused, run, signal_at, start
@@ -113,30 +112,6 @@ def test_a_training_killed_while_it_discards_an_old_one(training: Training, own_
     kill = partial(signal_at, "pathlib:Path", "unlink", 1)  # tokenizer and checkpoints are gone
     assert run(*command, "--overwrite", before=kill).code == -signal.SIGKILL
     assert_same_end(command, training.run)
-
-
-@pytest.mark.long_cases
-@pytest.mark.parametrize("command", ["hub", "import", "average"])
-def test_a_killed_command_leaves_nothing_that_passes_for_whole(
-    own_run: Path, tmp_path: Path, command: str
-) -> None:
-    target = tmp_path / "made"
-    arguments: list[str | Path] = ["export", own_run, target, "--format", "hub"]
-    if command == "average":
-        target, arguments = own_run / "checkpoints" / "average", ["average", own_run]
-    elif command == "import":
-        model = tmp_path / "opus-mt-de-en"
-        model.mkdir()
-        write_model(model)
-        arguments = ["import", model, target]
-    kill = partial(signal_at, "transformer_cli.base.writing", "sync", 2)
-    assert run(*arguments, before=kill).code == -signal.SIGKILL
-    left = {path.name for path in target.parent.glob(f"{target.name}*")}
-    locks = {f"{target.name}.partial.lock"}
-    assert all(name.startswith(f"{target.name}.partial-") for name in left - locks)
-    assert len(left - locks) == 1
-    assert run(*arguments).code == 0
-    assert list(target.parent.glob(f"{target.name}*")) == [target]
 
 
 def test_a_signal_stops_with_a_checkpoint(training: Training, tmp_path: Path) -> None:

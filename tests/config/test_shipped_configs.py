@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+from installed import find_configs
 
 from transformer_cli.config.yaml import dump_config, load_config
 
-_DIRECTORY = Path(__file__).parents[2] / "configs"
-_SHIPPED = sorted(_DIRECTORY.glob("*.yaml"))
+_SHIPPED = find_configs()
 
 
 def test_there_are_some() -> None:

@@ -15,7 +15,7 @@ from transformer_cli.config.data_schema import (
 )
 from transformer_cli.config.shipped import shipped_directory
 from transformer_cli.data import kinds, multi30k
-from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.kinds import CorpusKind
 from transformer_cli.data.sources import (
     default_split,
@@ -23,7 +23,6 @@ from transformer_cli.data.sources import (
     open_training_text,
     split_names,
 )
-from transformer_cli.extensions.corpora.settings import SourceConfig
 
 
 @pytest.fixture(autouse=True)
@@ -38,11 +37,6 @@ def pair(name: str, src: str, tgt: str) -> FilePair:
     files.src.write_text(src, encoding="utf-8")
     files.tgt.write_text(tgt, encoding="utf-8")
     return files
-
-
-def added_pair(name: str, src: str, tgt: str) -> SourceConfig:
-    files = pair(name, src, tgt)
-    return SourceConfig(src=files.src, tgt=files.tgt)
 
 
 def files_data() -> FilesData:
@@ -106,49 +100,6 @@ def test_each_split_has_its_own_files() -> None:
     assert load_split(data, "train") == ParallelText(["un", ""], ["um", ""])
     assert load_split(data, "val") == ParallelText(["deux"], ["dois"])
     assert load_split(data, "web") == ParallelText(["quatre"], ["quatro"])
-
-
-# --- added pairs ----------------------------------------------------------------------------------
-
-
-def test_added_pairs_follow_the_training_text_and_are_no_part_of_its_split() -> None:
-    added = [added_pair("e", "cinq\n\n", "cinco\n\n"), added_pair("f", "six\n", "seis\n")]
-    data = files_data().with_added(more=added)
-    assert list(open_training_text(data).pairs()) == [
-        *(("un", "um"), ("", "")),
-        *(("cinq", "cinco"), ("", "")),
-        ("six", "seis"),
-    ]
-    for split in split_names(data):
-        assert load_split(data, split) == load_split(files_data(), split)
-
-
-def test_the_sum_is_another_one_whenever_any_pair_is() -> None:
-    own = files_data()
-
-    def sum_of(*added: SourceConfig) -> str:
-        return open_training_text(own.with_added(more=list(added))).source_sha256()
-
-    one, other = added_pair("e", "cinq\n", "cinco\n"), added_pair("f", "six\n", "seis\n")
-    sums = [sum_of(), sum_of(one), sum_of(other), sum_of(one, other), sum_of(other, one)]
-    pair("f", "sept\n", "seis\n")
-    sums.append(sum_of(one, other))
-    pair("a", "un\n\n", "dois\n\n")
-    sums.append(sum_of(one, other))
-    assert len(set(sums)) == len(sums)
-    assert sum_of(one, other) == sums[-1]
-
-
-@pytest.mark.parametrize("data", [ToyData(kind="toy"), Multi30kData(kind="multi30k")])
-def test_corpora_of_captions_take_added_pairs_too(
-    here: Path, data: ToyData | Multi30kData, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own, added = pair("train", "eins\n", "one\n"), added_pair("e", "zwei\n", "two\n")
-    monkeypatch.setattr(multi30k, "fetch", lambda *_: (own.src, own.tgt))
-    files = ParallelFiles(own.src, own.tgt)
-    monkeypatch.setattr(kinds.ToyKind, "open_split", lambda *_: files)
-    more = data.with_added(more=[added])
-    assert list(open_training_text(more).pairs()) == [("eins", "one"), ("zwei", "two")]
 
 
 # --- multi30k -------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from transformer_cli.data.corpus import (
     ParallelText,
 )
 from transformer_cli.data.training_text import StreamedText, TextStats, keep_full
-from transformer_cli.extensions.corpora.tables import TsvReader
 from transformer_cli.text.protocol import draw_places
 
 TEXT = ParallelText(
@@ -121,12 +120,6 @@ def plain(directory: Path) -> ParallelFiles:
     return ParallelFiles(write(directory / "src", 0), write(directory / "tgt", 1))
 
 
-def table(directory: Path) -> PairSource:
-    path = directory / "both.tsv"
-    path.write_text("".join(f"{src}\t{tgt}\n" for src, tgt in PAIRS))
-    return TsvReader(path, (path,), 0.0, (1, 2))
-
-
 @pytest.mark.parametrize(
     "source",
     [
@@ -134,10 +127,9 @@ def table(directory: Path) -> PairSource:
         lambda directory: ParallelFiles(
             write(directory / "src.gz", 0), write(directory / "tgt", 1)
         ),
-        table,
         lambda directory: ParallelText(*map(list, zip(*PAIRS, strict=True))),
     ],
-    ids=["plain", "gz", "tsv", "memory"],
+    ids=["plain", "gz", "memory"],
 )
 @pytest.mark.parametrize("blocks", [1, 3, 99])
 def test_a_text_is_the_same_however_it_is_read(

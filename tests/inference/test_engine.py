@@ -1,134 +1,14 @@
-"""Search engines: which one is chosen, and how the package imports."""
+"""Search engines: what does not fit into memory, and how the package imports."""
 
-import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 from scarce_memory import allow_rows
 
 import transformer_cli
 from inference.translators import random_translator
-from transformer_cli.base.errors import UsageError
-from transformer_cli.config.data_schema import CopyData
-from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
-from transformer_cli.config.tokenizer_schema import (
-    SentencePieceConfig,
-    TokenizerConfig,
-    WordsConfig,
-)
-from transformer_cli.config.yaml import dump_config
-from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig, WordPieceConfig
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
-from transformer_cli.inference.loading import ComputeOptions, choose_engine, load_translator
 from transformer_cli.inference.translator import ignore, never
-from transformer_cli.runs.directory import RunDirectory
-
-SUBWORDS = SentencePieceConfig(kind="sentencepiece")
-# Each has <unk> in its training targets.
-WITH_UNK: list[TokenizerConfig] = [
-    SentencePieceConfig(kind="sentencepiece", byte_fallback=False),
-    SentencePieceConfig(kind="sentencepiece", model=Path("made_elsewhere.model")),
-    WordPieceConfig(kind="wordpiece"),
-    HuggingFaceConfig(kind="huggingface", file=Path("made_elsewhere.json")),
-]
-LEARNED = ModelConfig(positions="learned")
-
-
-@pytest.mark.parametrize(
-    ("asked", "changes", "chosen"),
-    [
-        (ComputeOptions(), {}, "ctranslate2"),
-        (ComputeOptions(precision="float32"), {}, "ctranslate2"),
-        (ComputeOptions(precision="int8"), {}, "ctranslate2"),
-        (ComputeOptions(engine="torch"), {}, "torch"),
-        (ComputeOptions(precision="bfloat16"), {}, "torch"),
-        (ComputeOptions(device="cuda"), {}, "torch"),
-        (ComputeOptions(engine="ctranslate2", precision="bfloat16"), {}, "ctranslate2"),
-        (ComputeOptions(beam_size=5), {}, "ctranslate2"),
-        (ComputeOptions(), {"tokenizer": WordsConfig(kind="words")}, "torch"),
-        *(
-            (ComputeOptions(beam_size=option), {"tokenizer": each, "decoding": setting}, chosen)
-            for each in WITH_UNK
-            for option, setting, chosen in (
-                (None, DecodingConfig(beam_size=1), "ctranslate2"),
-                (None, DecodingConfig(beam_size=3), "torch"),
-                (3, DecodingConfig(beam_size=1), "torch"),
-                (1, DecodingConfig(beam_size=3), "ctranslate2"),
-            )
-        ),
-        (ComputeOptions(), {"decoding": DecodingConfig(max_length_ratio=3.0)}, "torch"),
-        (
-            ComputeOptions(),
-            {"decoding": DecodingConfig(max_length_ratio=3.0), "model": LEARNED},
-            "ctranslate2",
-        ),
-    ],
-)
-def test_auto_is_ctranslate2_where_it_writes_the_same_text_on_a_cpu(
-    asked: ComputeOptions, changes: dict[str, Any], chosen: str, tmp_path: Path
-) -> None:
-    config = Config(data=CopyData(kind="copy"), tokenizer=SUBWORDS).model_copy(update=changes)
-    (tmp_path / "config.yaml").write_text(dump_config(config))
-    if torch.cuda.is_available():
-        asked = replace(asked, device="cpu" if asked.device == "auto" else asked.device)
-    assert choose_engine(RunDirectory(tmp_path), asked) == chosen
-
-
-def test_auto_is_torch_for_what_only_torch_has_and_where_ctranslate2_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    config = Config(data=CopyData(kind="copy"), tokenizer=SUBWORDS)
-    (tmp_path / "config.yaml").write_text(dump_config(config))
-    run, cpu = RunDirectory(tmp_path), ComputeOptions(device="cpu")
-    assert choose_engine(run, cpu) == "ctranslate2"
-    assert choose_engine(run, cpu, ["--alignments"]) == "torch"
-    assert choose_engine(run, cpu, prefers_torch=True) == "torch"
-    monkeypatch.setattr("ctranslate2.get_cuda_device_count", lambda: 1)
-    assert choose_engine(run, ComputeOptions(device="cuda", precision="float32")) == "torch"
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    assert choose_engine(run, cpu) == "torch"
-
-
-def test_an_exported_model_is_searched_by_ctranslate2_unless_told_otherwise(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "model.bin").touch()
-    exported = RunDirectory(tmp_path)
-    assert choose_engine(exported, ComputeOptions(), prefers_torch=True) == "ctranslate2"
-    assert choose_engine(exported, ComputeOptions("torch"), prefers_torch=True) == "torch"
-
-
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        (ComputeOptions(engine="torch", precision="int8"), "`engine` torch has no int8"),
-        (ComputeOptions(device="cuda", precision="int8"), "is for CPUs"),
-    ],
-)
-def test_int8_is_ctranslate2s_and_for_cpus(
-    asked: ComputeOptions, said: str, tmp_path: Path
-) -> None:
-    with pytest.raises(UsageError, match=said):
-        choose_engine(RunDirectory(tmp_path), asked)
-
-
-@pytest.mark.parametrize(
-    ("asked", "option"),
-    [
-        (ComputeOptions("ctranslate2"), "`engine` ctranslate2"),
-        (ComputeOptions("ctranslate2", precision="int8"), "`precision` int8"),
-        (ComputeOptions(precision="int8"), "`precision` int8"),
-    ],
-)
-def test_an_ensemble_is_refused_by_what_is_in_its_way(
-    asked: ComputeOptions, option: str, tmp_path: Path
-) -> None:
-    run, others = RunDirectory(tmp_path / "run"), [RunDirectory(tmp_path / "other")]
-    with pytest.raises(UsageError, match=f"{option}: .* leave out {option}, or `ensemble`$"):
-        load_translator(run, "best", replace(asked, device="cpu"), others=others)
 
 
 @pytest.mark.long

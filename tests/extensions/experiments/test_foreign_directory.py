@@ -1,0 +1,123 @@
+"""Links, pipes and devices in a sweep's or a distillation's directory."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from cli.conftest import TINY, Training
+from cli.process import assert_refused, run
+from faults.test_foreign_directory import (
+    Replaced,
+    assert_in_good_order,
+    assert_looked_at,
+    contents,
+    files_below,
+    limit,
+    replace_by_links,
+)
+
+from transformer_cli.base.artifact import write_record
+from transformer_cli.extensions.experiments.distill import DistillDirectory
+from transformer_cli.extensions.experiments.groups import JobRecord
+from transformer_cli.extensions.experiments.sweep import SweepDirectory
+
+pytestmark = pytest.mark.posix
+
+
+GRID = "base: tiny.yaml\nseeds: 1\ngrid: {training.schedule.peak: [1e-2]}\nevaluate: [test]\n"
+
+
+DISTILLATION = "teachers: [tiny.yaml]\nstudent: tiny.yaml\n"
+
+
+@pytest.fixture
+def swept(training: Training, tmp_path: Path) -> Path:
+    """A sweep's directory with something of all that it may hold."""
+    sweep = SweepDirectory(tmp_path / "sweep")
+    sweep.create()
+    for name in ("runs/peak=0.01/seed-1", "runs/peak=0.01/seed-2"):
+        shutil.copytree(training.run, sweep.path / name)
+    shutil.copytree(training.run / "tokenizer", sweep.path / "data" / "0123" / "tokenizer")
+    records = {1: JobRecord(made_of={}, state="done"), 2: JobRecord(made_of={}, state="failed")}
+    for seed, record in records.items():
+        path = sweep.file(f"runs/peak=0.01/seed-{seed}", ".json")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_record(path, record)
+    plan = {"points": ["peak=0.01"], "seeds": [1], "reference": "peak=0.01", "metric": "bleu"}
+    for name, text in {
+        "plan.json": json.dumps({**plan, "evaluate": ["test"]}),
+        "report.html": "",
+        "study.journal": "",
+        "study.lock": "",
+        "jobs/runs/peak=0.01/seed-1.log": "",
+        "jobs/runs/peak=0.01/seed-1.lock": "",
+        "scores/test/peak=0.01/seed-1/translations.txt": "1\n" * 20,
+        "scores/test/peak=0.01/seed-1/scores.json": "{}",
+    }.items():
+        path = sweep.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return sweep.path
+
+
+@pytest.fixture
+def distilled(training: Training, tmp_path: Path) -> Path:
+    """The directory of a distillation with something of all that it may hold."""
+    directory = DistillDirectory(tmp_path / "distilled")
+    directory.create()
+    shutil.copytree(training.run, directory.student.path)
+    for name in ("student.yaml", "text/train.src", "forward/train.tgt", "scores/student.json"):
+        (directory.path / name).parent.mkdir(exist_ok=True)
+        (directory.path / name).write_text("")
+    for name in (".lock", "forward/train.tgt.partial.json", "back/1-mono.src"):
+        (directory.path / name).parent.mkdir(exist_ok=True)
+        (directory.path / name).touch()
+    return directory.path
+
+
+@pytest.mark.long_cases
+@pytest.mark.parametrize("kind", ["link", "pipe", "zero"])
+def test_what_is_written_to_has_nothing_but_files(swept: Path, distilled: Path, kind: str) -> None:
+    """Each file and each directory below is looked at before anything is written."""
+    checks: dict[Path, tuple[Callable[[], object], str]] = {
+        swept: (SweepDirectory(swept).check, "sweep.json"),
+        distilled: (DistillDirectory(distilled).check, "distill.json"),
+    }
+    for directory, (check, mark) in checks.items():
+        assert_looked_at(directory, check, mark, kind)
+
+
+@pytest.mark.long_cases
+@pytest.mark.parametrize("whole", [False, True], ids=["files", "directories"])
+def test_commands_write_nothing_through_links(
+    own_run: Path, swept: Path, distilled: Path, tmp_path: Path, whole: bool
+) -> None:
+    for name, text in {"tiny": TINY, "grid": GRID, "file": DISTILLATION}.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    (own_run / "report.html").touch()
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for directory in (own_run, swept, distilled):
+        replace_by_links(directory, outside, whole)
+    before = contents(outside)
+    for arguments in (
+        ("report", "run"),
+        ("report", "sweep"),
+        ("sweep", "grid.yaml", "--sweep-dir", "sweep"),
+        ("distill", "file.yaml", "--dir", "distilled"),
+    ):
+        assert_refused(run(*arguments, cwd=tmp_path, before=limit), 1, ": is a link, ")
+    assert contents(outside) == before
+
+
+@pytest.mark.long
+def test_a_sweeps_page_waits_for_no_pipe_and_reads_no_device(swept: Path) -> None:
+    others = ("runs", "data")  # as of a run
+    files = [path for path in files_below(swept) if path.relative_to(swept).parts[0] not in others]
+    metrics = swept / "runs" / "peak=0.01" / "seed-1" / "metrics.jsonl"
+    for number, path in enumerate([*files, metrics]):
+        with Replaced(path, ("pipe", "zero")[number % 2]):
+            found = run("report", swept, "-o", swept.parent / "page.html", before=limit)
+        assert_in_good_order(found, swept)

@@ -1,0 +1,61 @@
+"""Settings of tokenizers made elsewhere that do not fit, as one line."""
+
+import pytest
+from pydantic import ValidationError
+from validating import refusal
+
+from transformer_cli.config.schema import Config
+
+
+@pytest.mark.parametrize(
+    "tokenizer", ["{kind: wordpiece}", "{kind: huggingface, file: tokenizer.json}"]
+)
+@pytest.mark.parametrize("side", ["src", "tgt"])
+def test_bpe_dropout_needs_merges(tokenizer: str, side: str) -> None:
+    refused = refusal(
+        f"data: {{kind: copy}}\ntokenizer: {tokenizer}\ntraining: {{{side}_bpe_dropout: 0.1}}\n"
+    )
+    assert "bpe_dropout" in refused
+    assert "model_type: bpe" in refused
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "message"),
+    [
+        (
+            "{kind: huggingface, src_file: n}",
+            "tokenizer.tgt_file: missing, as src_file is for one side; give both, or file",
+        ),
+        (
+            "{kind: huggingface}",
+            "tokenizer.file: missing (path of a tokenizer.json for both sides)",
+        ),
+        (
+            "{kind: huggingface, file: a, vocab_size: 9}",
+            "tokenizer.vocab_size: unknown key for kind 'huggingface'; "
+            "the keys are kind, file, src_file, tgt_file, lowercase, protect",
+        ),
+    ],
+)
+def test_files_made_elsewhere_are_for_one_side_or_both(tokenizer: str, message: str) -> None:
+    assert refusal(f"data: {{kind: copy}}\ntokenizer: {tokenizer}\n") == f"x.yaml:2: {message}"
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "is_one"),
+    [
+        ({"kind": "huggingface", "file": "f"}, True),
+        ({"kind": "huggingface", "src_file": "f", "tgt_file": "f"}, False),
+        ({"kind": "wordpiece"}, True),
+        ({"kind": "wordpiece", "joint": False}, False),
+    ],
+)
+def test_tying_needs_one_vocabulary(tokenizer: dict[str, object], is_one: bool) -> None:
+    settings = {"data": {"kind": "copy"}, "tokenizer": tokenizer, "model": {"tying": "all"}}
+    if is_one:
+        config = Config.model_validate(settings)
+        # What is settled by files is not written down, and so can be read again.
+        assert Config.model_validate(config.model_dump(mode="json")) == config
+    else:
+        with pytest.raises(ValidationError, match="one vocabulary"):
+            Config.model_validate(settings)

@@ -1,0 +1,26 @@
+"""What is installed here: tests that try all there is leave out what an extension would add."""
+
+from pathlib import Path
+
+from transformer_cli.base import registry
+from transformer_cli.cli import list_commands
+
+_CONFIGS = Path(__file__).parents[1] / "configs"
+# Shipped configurations whose kind of data an extension has.
+_KIND_OF = dict.fromkeys(("everyday_de_en", "tatoeba_de_en", "tatoeba_en_de"), "corpus")
+
+
+def find_configs() -> list[Path]:
+    """Return the shipped configurations that can be used."""
+    kinds = {None, *registry.entries("corpus")}
+    return [path for path in sorted(_CONFIGS.glob("*.yaml")) if _KIND_OF.get(path.stem) in kinds]
+
+
+def has_command(name: str) -> bool:
+    """Return whether there is a command of that name."""
+    return name in list_commands()
+
+
+def has_engine(name: str) -> bool:
+    """Return whether an extension has a search engine of that name."""
+    return registry.find("engine", name) is not None

@@ -9,6 +9,7 @@ import pytest
 
 from cli.conftest import TINY, Training
 from cli.process import assert_refused, run, signal_at
+from transformer_cli.base import registry
 
 CHECKPOINT_FILES = {"model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"}
 
@@ -42,9 +43,8 @@ def test_run_directory_holds_all_that_a_model_needs(training: Training) -> None:
         "encoded",
         "checkpoints",
         "metrics.jsonl",
-        "tensorboard",
-        "curves.png",
         ".lock",
+        *(entry.load().writes for entry in registry.entries("observer").values()),
     }
     checkpoints = sorted((training.run / "checkpoints").iterdir())
     assert [path.name for path in checkpoints][-2:] == ["step-00000050", "step-00000060"]

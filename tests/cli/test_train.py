@@ -173,8 +173,6 @@ def test_a_run_that_was_stopped_needs_no_extend(config: Path) -> None:
 def test_extend_is_not_for_what_begins_a_run(config: Path) -> None:
     refused = run("train", config, "--extend", "--overwrite")
     assert_refused(refused, 2, "--extend: not with --overwrite")
-    refused = run("train", "--from", config.parent, "--add", config, "--extend")
-    assert_refused(refused, 2, "--from: not with --extend")
 
 
 def test_what_is_changed_is_said_and_that_the_learning_rate_jumps(tmp_path: Path) -> None:

@@ -105,19 +105,6 @@ def test_a_tokenizer_that_cannot_be_learned_is_in_nobodys_way(
     assert run("vocab", *arguments).code == 0
 
 
-def test_text_that_fails_while_it_is_read_leaves_nothing(config: Path) -> None:
-    (config.parent / "a.en").write_text("one\ntwo\n")
-    (config.parent / "a.de").write_text("eins\n")
-    config.write_text(
-        "data: {kind: corpus, src_lang: en, tgt_lang: de, sources: [{src: a.en, tgt: a.de}], "
-        "split: {val: 1}}\n"
-        "tokenizer: {kind: words}\n"
-    )
-    failed = run("train", config, "--run-dir", "run", cwd=config.parent)
-    assert failed.code == 1
-    assert not (config.parent / "run").exists()
-
-
 def test_vocab_of_subwords(config: Path) -> None:
     finished = run(
         "vocab",

@@ -108,7 +108,7 @@ def test_a_mistake(tmp_path: Path, mistake: str) -> None:
 
 
 def test_several_mistakes_are_a_line_each(tmp_path: Path) -> None:
-    text = tiny("  save_every: 10", "  lr: 1").replace("epochs: 12", "epochs: a dozen")
+    text = tiny("  save_every: 10", "  dropout: 0.1").replace("epochs: 12", "epochs: a dozen")
     (tmp_path / "tiny.yaml").write_text(text)
     for command in (["train"], ["config", "validate"]):
         refused = run(*command, "tiny.yaml", cwd=tmp_path)
@@ -116,8 +116,8 @@ def test_several_mistakes_are_a_line_each(tmp_path: Path) -> None:
         assert refused.err.splitlines() == [
             "transformer-cli: error: tiny.yaml:5: training.epochs: expected a whole number, found "
             "the text 'a dozen'",
-            "transformer-cli: error: tiny.yaml:8: training.lr: unknown key; did you mean "
-            "'training.schedule.peak'?",
+            "transformer-cli: error: tiny.yaml:8: training.dropout: unknown key; did you mean "
+            "'model.dropout'?",
         ]
 
 

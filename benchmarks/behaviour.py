@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.behaviour --out before.json`` trains 24 small models on the toy corpus, each
 with one thread and other settings, and records the SHA-256 of weights and translations.
-For three of them it also records what each option of `translate` writes with each engine. On the
+For four of them it also records what each option of `translate` writes with each engine. On the
 other commit, ``--compare before.json`` prints what differs and ends with exit code 1.
 
 Both must run on one machine: other processors round differently. It takes about ten minutes.
@@ -18,20 +18,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 _TOY = Path("data/toy")
-_PIECES = ("tokenizer={kind: sentencepiece, vocab_size: 300}", "model.tying=all")
+_PIECES = ("tokenizer={kind: sentencepiece, vocab_size: 340}", "model.tying=all")
 _SLOTS = ("tokenizer={kind: words, min_freq: 1, protect: [urls, printf]}",)
 TRAININGS: dict[str, tuple[str, ...]] = {
     "words": (),
     "words_lowercase": ("tokenizer.lowercase=true",),
     "slots": _SLOTS,
     "pieces": _PIECES,
-    "unigram": ("tokenizer={kind: sentencepiece, vocab_size: 300, model_type: unigram}",),
-    "separate": ("tokenizer={kind: sentencepiece, vocab_size: 300, joint: false}",),
-    "wordpiece": ("tokenizer={kind: wordpiece, vocab_size: 300}",),
+    "unigram": ("tokenizer={kind: sentencepiece, vocab_size: 340, model_type: unigram}",),
+    "separate": ("tokenizer={kind: sentencepiece, vocab_size: 340, joint: false}",),
+    "wordpiece": ("tokenizer={kind: wordpiece, vocab_size: 340}",),
     "bpe_dropout": (*_PIECES, "training.src_bpe_dropout=0.1", "training.tgt_bpe_dropout=0.1"),
     "post_norm": ("model.norm=post",),
     "rmsnorm_swiglu": ("model.norm_kind=rmsnorm", "model.activation=swiglu"),
-    "learned": ("model.positions=learned", "model.max_positions=64"),
+    "learned": (
+        "model.positions=learned",
+        "model.max_positions=64",
+        "training.max_length=60",
+    ),
     "untied": ("model.tying=none", "model.activation=gelu"),
     "dropouts": ("model.attention_dropout=0.1", "model.activation_dropout=0.1"),
     "rdrop": ("training.rdrop_alpha=1.0",),
@@ -45,7 +49,7 @@ TRAININGS: dict[str, tuple[str, ...]] = {
         "training.clip_norm=null",
     ),
     "muon": ("training.optimizer=muon",),
-    "terms": ("data.terms=0.3",),
+    "terms": (*_PIECES, "data.terms=0.3"),
     "loss": ("training.select=loss", "training.label_smoothing=0"),
     "bfloat16": (),
 }
@@ -62,16 +66,20 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "sample": ("--sample", "7"),
     "replace_unk": ("--replace-unk",),
     "prefix": ("--prefix-file", "{prefixes}"),
-    "terms": ("--terms", "{terms}"),
+    "with_terms": ("--terms", "{terms}"),
     "last": ("--checkpoint", "last"),
     "ensemble": ("--ensemble", "{run}"),
     "table": ("--src-column", "1"),
     "fallback": ("--fallback", "source"),
     "int8": ("--precision", "int8"),
     "report": ("--report", "{out}.html"),
-    "html": ("--report", "{out}.html", "--no-fuzzy"),
+    "html": (),
+    "html_terms": ("--terms", "{terms}"),
+    "po": (),
+    "po_fuzzy": ("--no-fuzzy",),
+    "with_memory": ("--memory", "{memory}"),
 }
-_OPTION_RUNS = ("words", "slots", "pieces")
+_OPTION_RUNS = ("words", "slots", "pieces", "terms")
 
 
 def call(*words: object) -> tuple[int, str]:
@@ -94,14 +102,16 @@ def train(name: str, settings: Sequence[str], directory: Path) -> dict[str, str]
     precision = ("--precision", _PRECISIONS.get(name, "float32"))
     where = ("--run-dir", run, "--threads", 1, *precision)
     code, problem = call("train", "configs/toy.yaml", "--set", "training.epochs=3", *sets, *where)
-    found = {f"{name} train": f"{code} {problem}".strip()}
+    if code:
+        sys.exit(f"{name}: cannot be trained: {problem}")
+    found = {}
     for weights in sorted(run.glob("checkpoints/*/*.safetensors")):
         found[f"{name} {weights.relative_to(run)}"] = sum_of(weights)
     for engine in ("torch", "ctranslate2"):
         out = directory / f"{name}.{engine}"
         how = ("--engine", engine, "--threads", 1)
         code, problem = call("translate", run, "-i", _TOY / "test.de", "-o", out, *how)
-        found[f"{name} {engine}"] = f"{code} {problem} {sum_of(out)}"
+        found[f"{name} {engine}"] = f"{code} {problem} {sum_of(out)}".replace(str(directory), "DIR")
     return found
 
 
@@ -114,16 +124,17 @@ def translate(run: Path, directory: Path) -> Iterator[tuple[str, str]]:
         "table": "".join(f"{line}\t{number}\n" for number, line in enumerate(lines)),
         "prefixes": "".join("A\n" if number % 2 else "\n" for number in range(len(lines + odd))),
         "terms": "Hund\tcat\nMann\tperson\n",
+        "memory": "".join(f"{line}\tKnown {line}\n" for line in lines[::4]),
+        "html": "".join(f"<p>{line} <b>ein Hund</b></p>\n" for line in lines),
+        "po": "".join(f'msgid "{line} %d"\nmsgstr ""\n\n' for line in lines),
     }
-    endings = {"table": ".tsv", "terms": ".tsv"}
+    endings = dict.fromkeys(("table", "terms", "memory"), ".tsv") | {"html": ".html", "po": ".po"}
     files = {key: directory / f"{key}{endings.get(key, '.de')}" for key in inputs}
     for key, text in inputs.items():
         files[key].write_text(text, "utf-8")
-    html = directory / "page.html"
-    html.write_text("".join(f"<p>{line} <b>ein Hund</b></p>\n" for line in lines), "utf-8")
     for option, words in OPTIONS.items():
         for engine in ("torch", "ctranslate2"):
-            source = {"table": files["table"], "html": html}.get(option, files["source"])
+            source = files.get(option.partition("_")[0], files["source"])
             out = directory / f"{run.name}.{option}.{engine}{source.suffix}"
             given = [word.format(out=out, run=run, **files) for word in words]
             how = ("--engine", engine, "--threads", 1)

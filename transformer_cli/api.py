@@ -23,7 +23,6 @@ from transformer_cli.config.choices import (
     HIGHEST_PENALTY,
     MOST_THREADS,
     DeviceName,
-    EngineName,
     SearchPrecisionName,
 )
 from transformer_cli.inference.engine import SearchEngine
@@ -43,15 +42,15 @@ class Translator:
     """A trained model that translates; make one with ``Translator.load``.
 
     Several threads may use one: they take turns. So may forked processes on a CPU: where
-    CTranslate2 searches, each reads the model anew before its first translation; where torch does,
-    it has one thread.
+    torch searches, it has one thread; where another engine does, each reads the model anew before
+    its first translation.
     """
 
     def __init__(self, run: RunDirectory, checkpoint: str, options: ComputeOptions) -> None:
         self._engine = choose_engine(run, options)
         self._scoring_engine = choose_engine(run, options, prefers_torch=True)
         self._config = load_settings(run)
-        if not (run.exported or run.is_for_ctranslate2):
+        if not (run.exported or run.only_engine):
             # One for both engines, whatever training makes the best one meanwhile.
             checkpoint = str(find_checkpoint(run.checkpoints, checkpoint).absolute())
         self._run, self._checkpoint, self._options = run, checkpoint, options
@@ -211,7 +210,7 @@ class Translator:
             if needing_torch and not loaded.engine.can_align:
                 raise UsageError(
                     f"{method}: {' and '.join(needing_torch)}: need torch, which has no int8 and "
-                    "reads no model exported for CTranslate2; load the run, in float32"
+                    "reads no model exported for another engine; load the run, in float32"
                 )
             loaded.tokenizers.start(tag)  # or there is no such tag
             translator = loaded.with_search(beam_size, batch_tokens, None, length_penalty)
@@ -222,7 +221,7 @@ class Translator:
                 texts, starts, n_best, alignments, tags=[tag] * len(texts)
             )
 
-    def _get(self, engine: EngineName) -> TextTranslator[SearchEngine]:
+    def _get(self, engine: str) -> TextTranslator[SearchEngine]:
         """Return what searches with an engine, loaded when it is first asked for."""
         options = replace(self._options, engine=engine)
         if _FORKED and engine == "torch":

@@ -116,9 +116,9 @@ def test_a_training_killed_while_it_discards_an_old_one(training: Training, own_
 
 def test_a_signal_stops_with_a_checkpoint(training: Training, tmp_path: Path) -> None:
     command = ("train", training.config, "--run-dir", tmp_path / "run")
-    # Asked during step 23, which is not due for a checkpoint.
+    # Asked during step 22, so that step 23 is the last, which is not due for a checkpoint.
     ask = partial(
-        signal_at, "transformer_cli.training.trainer:Trainer", "_update", 23, signal.SIGINT
+        signal_at, "transformer_cli.training.trainer:Trainer", "_update", 22, signal.SIGINT
     )
     stopped = run(*command, before=ask)
     assert stopped.code == 130

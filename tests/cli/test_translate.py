@@ -27,6 +27,7 @@ from transformer_cli.cli.translation import (
     watch,
 )
 from transformer_cli.inference.stream import NOBODY, Row, TranslatedLine
+from transformer_cli.text.protocol import Notes
 
 TRANSLATOR = "transformer_cli.inference.translator:TextTranslator"
 # Blank lines cost nothing, so that a text of more lines than are read at a time is soon translated.
@@ -87,7 +88,10 @@ def test_tabs_that_are_kept_are_not_lost(
 
     monkeypatch.setattr(translation, "_translate", translated)
     given = TranslateOptions(Path("run"), **options)
-    job: Any = SimpleNamespace(options=given, form=LineFormat(), interactive=False)
+    translator = SimpleNamespace(tokenizers=SimpleNamespace(notes=Notes))
+    job: Any = SimpleNamespace(
+        options=given, form=LineFormat(), interactive=False, translator=translator
+    )
     written = translation.write_rows(job, lambda *_: None, NOBODY, print)
     assert written.tabs == ([2] if "fallback" in options else [2, 3])
 

@@ -10,6 +10,7 @@ from transformer_cli import extensions
 READ_OTHERWISE = {
     "bench/machine.py",  # /proc/cpuinfo
     "report/rendering.py",
+    "ctranslate2/trial.py",  # what was just converted, in a child process
     "exchange/to_ctranslate2.py",
     "exchange/weights.py",
     # What workers have just written for one another.

@@ -399,6 +399,7 @@ def extended(monkeypatch: pytest.MonkeyPatch) -> None:
     vars(module).update(Archived=Archived)
     manifest.provides = {  # type: ignore[attr-defined]
         "exported model": {"archive": {"mark": "archive.txt", "load": "model:Archived"}},
+        "engine": {"fast": {"mark": "fast.bin", "reader": "Racer"}},
         "export format": {"zip": {"reader": "Unzip", "suffix": ".zipped"}},
         "run collection": {"farm": {"mark": "farm.json", "runs": "plots/*/*", "shared": "seed"}},
     }
@@ -419,6 +420,18 @@ def test_an_exported_model_has_settings_and_no_checkpoints(run: RunDirectory) ->
     # A run stays one, whatever else lies in it.
     (run.path / "archive.txt").touch()
     assert run.exported is None
+
+
+@pytest.mark.usefixtures("extended")
+def test_a_model_exported_for_an_engine_is_used_by_that_alone(run: RunDirectory) -> None:
+    assert run.only_engine is None
+    model = RunDirectory(run.path.parent / "model")
+    model.path.mkdir()
+    (model.path / "fast.bin").touch()
+    assert model.only_engine is not None
+    assert model.only_engine.name == "fast"
+    with pytest.raises(RunError, match="is exported for Racer, and only translate can use"):
+        model.load_config()
 
 
 @pytest.mark.usefixtures("extended")

@@ -4,7 +4,7 @@ Each folder of ``extensions/`` has a ``manifest.py`` of plain data, which is all
 until an entry is used::
 
     api = 1
-    requires = ("ctranslate2",)
+    requires = ("numba",)
     provides = {"engine": {"fast": {"load": "engine:FastEngine"}}}
 
 ``provides`` maps an interface to entries by name; ``load`` names a module of the folder and what

@@ -76,7 +76,7 @@ class ExtraOptions:
         """Return the options given that not every search engine can serve."""
         return []
 
-    def read_text(self, given: Any) -> Any:
+    def read_pairs(self, given: Any) -> Any:
         """Return the text that ``evaluate`` scores, if these options say how to read it."""
         return None
 

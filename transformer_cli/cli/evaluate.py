@@ -129,7 +129,7 @@ def _read_text(
         raise UsageError(f"evaluate: {there} needs the other side's text; name it with {missing}")
     if given.split is not None:
         raise UsageError("evaluate: give --split, or --src and --ref")
-    read = (each.read_text(given) for each in given.extras)
+    read = (each.read_pairs(given) for each in given.extras)
     text = next(filter(None, read), None)
     if text is None:
         for path in (src, ref):

@@ -15,10 +15,12 @@ from transformer_cli.base.errors import (
     InputError,
     MissingExtraError,
     UsageError,
+    did_you_mean,
     shorten_middle,
 )
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks, count_cores
+from transformer_cli.base.registry import entries, find
 from transformer_cli.cli.completion import (
     complete_checkpoint,
     complete_config,
@@ -104,6 +106,30 @@ def _parse_encoding(given: object) -> str:
 Encoding = Annotated[
     str | None,
     option("NAME", "Encoding of the text, if not UTF-8; cp1252, say.", parser=_parse_encoding),
+]
+_ENGINES = ("auto", "torch", *entries("engine"))
+
+
+def _complete_engine(incomplete: str) -> list[str]:
+    return [name for name in _ENGINES if name.startswith(incomplete)]
+
+
+def _parse_engine(given: object) -> str:
+    name = str(given)
+    if name in _ENGINES or find("engine", name) is not None:
+        return name
+    hint = did_you_mean(name, _ENGINES) or f"there are {', '.join(_ENGINES)}"
+    raise UsageError(f"--engine {name}: no such engine is installed; {hint}")
+
+
+Engine = Annotated[
+    str,
+    option(
+        "|".join(_ENGINES),
+        "auto is one that is faster than torch where its text is the same.",
+        parser=_parse_engine,
+        autocompletion=_complete_engine,
+    ),
 ]
 Json = Annotated[bool, flag("Print one JSON object.", "--json")]
 Ensemble = Annotated[

@@ -10,7 +10,7 @@ from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, flag, option
-from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors, EngineName
+from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors
 
 with lazy_imports():
     from transformer_cli.base import files
@@ -125,9 +125,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     """What ``translate`` is given."""
 
     heading = "Hardware"
-    engine: Annotated[
-        EngineName, option(None, "auto is CTranslate2 where its text is torch's.")
-    ] = "auto"
+    engine: options.Engine = "auto"
 
     @property
     def kind(self) -> InputOptions | None:

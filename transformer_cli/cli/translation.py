@@ -226,13 +226,13 @@ def load_translator(
     given += [need for each in options.extras for need in each.needs()]
     has_scores = options.n_best_written is not None  # which CTranslate2 has, but others
     engine = loading.choose_engine(run, compute, given, prefers_torch=has_scores)
-    if run.is_for_ctranslate2 and checkpoint != "best":
+    if run.only_engine and checkpoint != "best":
         raise UsageError(
             f"--checkpoint {checkpoint}: {run.path} holds one exported model; leave it out, "
             "or name the run that it was made of"
         )
-    is_named = compute.engine == "ctranslate2"
-    with prefix_errors("--engine ctranslate2: ") if is_named else nullcontext():
+    is_named = compute.engine not in ("auto", "torch")
+    with prefix_errors(f"--engine {compute.engine}: ") if is_named else nullcontext():
         others = [RunDirectory(other) for other in options.ensemble or ()]
         chosen = replace(compute, engine=engine)
         translator = loading.load_translator(run, checkpoint, chosen, ranks=ranks, others=others)

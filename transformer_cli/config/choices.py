@@ -7,7 +7,6 @@ PrecisionName = Literal["auto", "float32", "bfloat16"]
 DecodingErrors = Literal["strict", "replace"]
 # Of a model that only translates.
 SearchPrecisionName = Literal["auto", "float32", "bfloat16", "int8"]
-EngineName = Literal["auto", "torch", "ctranslate2"]
 Quantization = Literal[
     "float32", "float16", "bfloat16", "int16", "int8", "int8_float16", "int8_bfloat16"
 ]

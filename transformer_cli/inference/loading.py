@@ -5,16 +5,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.base.registry import describe_missing, entries, find
-from transformer_cli.config.choices import (
-    DeviceName,
-    EngineName,
-    SearchPrecisionName,
-)
+from transformer_cli.config.choices import DeviceName, SearchPrecisionName
 from transformer_cli.config.schema import Config
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translator import TextTranslator
@@ -28,7 +24,7 @@ class ComputeOptions:
     The beam size decides which engine is as good; ``TextTranslator.with_search`` sets it.
     """
 
-    engine: EngineName = "auto"
+    engine: str = "auto"
     device: DeviceName = "auto"
     precision: SearchPrecisionName = "auto"
     threads: int | None = None
@@ -78,7 +74,11 @@ def load_settings(run: RunDirectory) -> Config:
 
 
 class Engine(Protocol):
-    """A search engine that an extension adds; ``provides["engine"]`` names it."""
+    """A search engine that an extension adds.
+
+    The manifest names it under ``provides["engine"]``; facts of the entry are the name of the file
+    by which a model that is exported for it is told, ``mark``, and who reads that, ``reader``.
+    """
 
     def choose(
         self,
@@ -114,7 +114,7 @@ def choose_engine(
     options: ComputeOptions,
     needing_torch: Sequence[str] = (),
     prefers_torch: bool = False,
-) -> EngineName:
+) -> str:
     """Return the name of the engine to search with; 'auto' is one that is as good as torch.
 
     Args:
@@ -132,7 +132,7 @@ def choose_engine(
     asked = {"torch": [], "auto": list(entries("engine"))}.get(options.engine, [options.engine])
     for name in asked:
         if _find_engine(name).choose(run, options, needing_torch, prefers_torch):
-            return cast("EngineName", name)
+            return name
     if options.precision == "int8":
         raise UsageError(f"`precision` {describe_missing('engine', 'int8')}")
     return "torch"

@@ -99,9 +99,10 @@ class RunDirectory:
         return None
 
     @property
-    def is_for_ctranslate2(self) -> bool:
-        """True if this is a model exported for CTranslate2."""
-        return (self.path / "model.bin").is_file()
+    def only_engine(self) -> registry.Entry | None:
+        """The search engine that this model is exported for; None: this is no such model."""
+        engines = registry.entries("engine").values()
+        return next((each for each in engines if (self.path / each.facts["mark"]).is_file()), None)
 
     def check_not_exported(self) -> None:
         """Raise a ``RunError`` if this is an exported model, which has no checkpoints."""
@@ -113,10 +114,10 @@ class RunDirectory:
 
     def load_config(self) -> Config:
         """Return the settings of the run or exported model; raise ``RunError`` if it is neither."""
-        if self.is_for_ctranslate2:
+        if (engine := self.only_engine) is not None:
             raise RunError(
-                f"{self.path}: is exported for CTranslate2, and only translate can use it, with "
-                "--engine ctranslate2; name the run that it was made of"
+                f"{self.path}: is exported for {engine.facts['reader']}, and only translate can "
+                f"use it, with --engine {engine.name}; name the run that it was made of"
             )
         if exported := self.exported:
             return exported.load_config()
@@ -287,7 +288,7 @@ def check_outside_runs(path: Path, option: str, read: Iterable[Path] = ()) -> No
     A file in it could be overwritten, and what uses the run takes its files for its own.
     """
     runs = map(RunDirectory, read)  # what is none is an error of its own, later
-    models = {run.path.resolve() for run in runs if run.config.is_file() or run.is_for_ctranslate2}
+    models = {run.path.resolve() for run in runs if run.config.is_file() or run.only_engine}
     if is_url(path) or (is_stream(path) and not path.is_dir()):
         return
     named = Path(

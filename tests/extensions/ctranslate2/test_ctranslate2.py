@@ -400,9 +400,11 @@ def test_a_run_and_what_is_exported_of_it_translate_alike(joint: bool, tmp_path:
 
 def test_what_is_exported_has_files_that_others_read(tmp_path: Path) -> None:
     run = subword_run(tmp_path / "run", joint=True)
-    assert not run.is_for_ctranslate2
+    assert run.only_engine is None
     directory = exported(run, tmp_path / "exported")
-    assert RunDirectory(directory).is_for_ctranslate2
+    engine = RunDirectory(directory).only_engine
+    assert engine is not None
+    assert engine.name == "ctranslate2"
     files = {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}
     assert files == {
         "README.md",

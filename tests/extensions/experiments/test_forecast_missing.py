@@ -13,5 +13,5 @@ def test_without_forecasts_of_trainings_there_are_none_of_experiments(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "find", lambda *_: None)
-    with pytest.raises(UsageError, match="^forecast: no such preview of a training is installed"):
+    with pytest.raises(UsageError, match=r"^forecast: no such preview of a training is installed"):
         Forecaster(tmp_path, [], print)

@@ -130,7 +130,7 @@ class ScoredTableOptions(ExtraOptions):
                 if path is None and getattr(self, f"{side}_{kind}") is not None:
                     raise UsageError(f"evaluate: --{side}-{kind} needs a file; add --{side}")
 
-    def read_text(self, given: Any) -> "corpus.ParallelText | None":
+    def read_pairs(self, given: Any) -> "corpus.ParallelText | None":
         """Read both sides if one of them is a table."""
         src = tables.find_text(given.src, self.src_column, self.src_field, "src")
         ref = tables.find_text(given.ref, self.ref_column, self.ref_field, "ref")

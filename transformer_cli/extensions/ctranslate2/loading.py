@@ -37,7 +37,7 @@ def load_settings(run: RunDirectory) -> Config | None:
     Raises:
         ConfigError, RunError: it has none, or they are invalid.
     """
-    if not run.is_for_ctranslate2:
+    if not _is_exported(run):
         return None
     if not (run.path / SETTINGS).is_file():
         raise RunError(
@@ -67,10 +67,10 @@ def choose(
         is_asked = True
     if not is_asked:
         needs_torch = prefers_torch or bool(needing_torch)
-        is_asked = run.is_for_ctranslate2 or (not needs_torch and _is_as_good(run, options))
+        is_asked = _is_exported(run) or (not needs_torch and _is_as_good(run, options))
     if is_asked and needing_torch:
         needing = " and ".join(needing_torch)
-        if run.is_for_ctranslate2:
+        if _is_exported(run):
             raise UsageError(
                 f"{run.path}: is a model of CTranslate2's, which does not support {needing}; leave "
                 "it out, or name the run that it was exported from"
@@ -78,6 +78,10 @@ def choose(
         by = "`precision` int8" if options.precision == "int8" else "`engine` ctranslate2"
         raise UsageError(f"{by}: does not support {needing}; leave out {by}, or {needing}")
     return is_asked
+
+
+def _is_exported(run: RunDirectory) -> bool:
+    return run.only_engine is not None and run.only_engine.name == "ctranslate2"
 
 
 def _is_as_good(run: RunDirectory, options: ComputeOptions) -> bool:
@@ -138,7 +142,7 @@ def load(
         ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
         MissingExtraError: CTranslate2 is not installed.
     """
-    if run.is_for_ctranslate2:
+    if _is_exported(run):
         return _load_exported(run, options, ranks)
     opened = open_trained_model(run, checkpoint)
     config, tokenizers = opened.config, opened.tokenizers

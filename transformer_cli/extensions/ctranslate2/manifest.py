@@ -1,4 +1,12 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides = {"engine": {"ctranslate2": {"load": "loading:CTranslate2"}}}
+provides = {
+    "engine": {
+        "ctranslate2": {
+            "load": "loading:CTranslate2",
+            "mark": "model.bin",
+            "reader": "CTranslate2",
+        },
+    },
+}

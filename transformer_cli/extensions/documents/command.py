@@ -72,7 +72,7 @@ class DocumentFormat(InputFormat):
     def prefer_engine(self, given: TranslateOptions) -> TranslateOptions:
         """Return the options with torch, which aligns words, if it can be used."""
         is_open = given.engine == "auto" and given.precision != "int8"
-        if not is_open or RunDirectory(given.run).is_for_ctranslate2:
+        if not is_open or RunDirectory(given.run).only_engine:
             return given
         return replace(given, engine="torch")
 

@@ -30,8 +30,7 @@ ORDINARY = """
 """
 # Names that the core still has. A name leaves the list with its last occurrence; none is added.
 STILL = """
-    .html .md .po .pot .srt .tmx .vtt .xlf .xliff cluster corpus distill export lines name
-    src_column sweep xliff
+    .po .pot .tmx .xlf .xliff corpus distill export lines name sweep xliff
 """
 
 

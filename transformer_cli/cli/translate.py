@@ -14,9 +14,6 @@ def translate(given: TranslateOptions) -> None:
 
     Reads standard input and writes standard output unless told otherwise (- means these too).
     FILE.partial has the translations until FILE is complete; run the same command again to resume.
-    Of DIR or a 'pattern*', each file is translated into DIR; --cluster gives each worker a file
-    (split -l cuts). A document (.po, .xlf, .tmx, .html, .md, .srt, .vtt) keeps its format and any
-    translations it has.
     A doubtful translation (repetitive, far too long or short) is searched again, with a wider beam.
 
     \b

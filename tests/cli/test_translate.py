@@ -304,8 +304,6 @@ def test_a_terminal_shows_the_number_of_all_lines(training: Training, tmp_path: 
     [
         ("in.txt", b"a\n\nb", {}, 3),
         ("in.txt", b"", {}, 0),
-        ("in.tsv", b"src\ttgt\na\tb\n", {"src_column": "src"}, 2),
-        ("in.jsonl", b'{"src": "a"}\n', {"src_field": "src"}, 1),
         ("in.txt.gz", gzip.compress(b"a\n", mtime=0), {}, None),
     ],
 )

@@ -164,16 +164,6 @@ def test_the_markup_of_translators_files_is_no_text(
     assert sorted(each.name for each in here.iterdir()) == sorted(["in", name, "starts"])
 
 
-@pytest.mark.parametrize("name", ["x.docx", "x.csv.gz", "x.XML", "x.mdx"])
-@pytest.mark.parametrize("options", [(), ("--memory", "in")])
-def test_files_whose_lines_are_no_sentences_are_refused(
-    training: Training, here: Path, name: str, options: tuple[str, ...]
-) -> None:
-    (here / name).write_bytes(b"1 2\n")
-    refused = run("translate", training.run, "-i", name, "-o", "out", *options, cwd=here)
-    assert_refused(refused, 2, f"{name}: its lines are not sentences; save it as lines of text")
-
-
 def test_starts_from_nowhere_are_refused(training: Training, here: Path) -> None:
     command: list[str | Path] = ["translate", training.run, "-i", "in", "--prefix-file", "none"]
     refused = run(*command, cwd=here)

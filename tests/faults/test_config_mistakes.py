@@ -158,7 +158,6 @@ data:
   tgt_lang: en
   train: {src: train.de, tgt: train.en}
   val: {src: val.de, tgt: val.en}
-  more: [{src: more.de, tgt: more.en}]
 tokenizer: {kind: words, min_freq: 1}
 model: {d_model: 16, num_heads: 2, d_ff: 32, num_encoder_layers: 1, num_decoder_layers: 1}
 training: {epochs: 1, batch_tokens: 100}
@@ -171,7 +170,7 @@ def checkout(tmp_path: Path) -> Path:
     checkout = tmp_path / "checkout"
     checkout.mkdir()
     (checkout / "files.yaml").write_text(FILES)
-    for name in ("train", "val", "more", "other"):
+    for name in ("train", "val", "other"):
         # Each has other pairs, and none is like another's, or they would be warned of.
         (checkout / f"{name}.de").write_text(f"eins {name} {name}zwei\ndrei {name}vier\n" * 10)
         (checkout / f"{name}.en").write_text(f"one {name} {name}two\nthree {name}four\n" * 10)
@@ -191,7 +190,7 @@ def test_a_moved_checkout_goes_on(checkout: Path) -> None:
 
 def test_a_moved_checkout_with_other_text_is_refused(checkout: Path) -> None:
     moved = checkout.rename(checkout.with_name("elsewhere"))
-    (moved / "more.de").write_text("eins zwei drei\nsieben\n" * 10)
+    (moved / "train.de").write_text("eins zwei drei\nsieben\n" * 10)
     refused = run("train", "files.yaml", "--run-dir", "run", cwd=moved)
     assert_refused(last_line(refused), 1, "run: the training text has changed since this run began")
 

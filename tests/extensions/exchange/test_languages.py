@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 from cli.process import run
-from cli.test_languages import Chinese
+from cli.test_languages import Chinese, chinese
+
+__all__ = ["chinese"]
 
 
 def test_the_card_and_the_page_say_the_same(chinese: Chinese, tmp_path: Path) -> None:

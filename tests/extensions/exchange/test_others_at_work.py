@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 from cli.conftest import Training
 from cli.process import assert_refused, run
+from cli.test_others_at_work import here
 
 from transformer_cli.base.writing import claim
+
+__all__ = ["here"]
 
 
 @pytest.mark.long_cases

@@ -5,7 +5,9 @@ import shutil
 from pathlib import Path
 
 from cli.process import run
-from cli.test_languages import Chinese
+from cli.test_languages import Chinese, chinese
+
+__all__ = ["chinese"]
 
 
 def test_evaluate_and_compare_have_one_signature(chinese: Chinese, tmp_path: Path) -> None:

@@ -10,9 +10,11 @@ from typing import Any
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.json_schema import BASE_MEANS, Schema, inline_schema
 from transformer_cli.config.languages import PATTERN as LANGUAGE_PATTERN
-from transformer_cli.extensions.corpora.settings import TAG_PATTERN
 
 PAGE = Path(__file__).with_name("configuration.md")
+NAME_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
+"""Of names that extensions' settings take."""
+
 _BEGINS = "\n## Settings\n"
 _HEAD = """
 *This part is made by `python -m docs.settings`; change the schema instead.*
@@ -138,7 +140,7 @@ def _type(part: Schema) -> str:
             return "path"
         case _ if part.get("pattern") == LANGUAGE_PATTERN:
             return "language code, as `de`, `pt-BR` or `zh_TW`"
-        case _ if part.get("pattern") == TAG_PATTERN:
+        case _ if part.get("pattern") == NAME_PATTERN:
             return "letters, digits, `-` and `_`"
         case name:
             return str(name)

@@ -30,7 +30,7 @@ ORDINARY = """
 """
 # Names that the core still has. A name leaves the list with its last occurrence; none is added.
 STILL = """
-    cluster corpus distill export lines name src_column sweep xliff
+    corpus export lines name
 """
 
 

@@ -38,6 +38,9 @@ _AT_FIRST = {**os.environ, **_ENVIRONMENT}
 _ROOT = Path(__file__).parents[2]
 _WARM = "cli.warm"
 USERS_PATH = "TRANSFORMER_CLI_TESTS_PYTHONPATH"
+IN_FORKS: list[Callable[[], None]] = []
+"""Called in each fork first; from tests/extensions/NAME/in_forks.py."""
+
 _starting = threading.Lock()
 _can_fork = sys.platform != "win32"
 _forks: Any = multiprocessing.get_context("forkserver" if _can_fork else "spawn")
@@ -78,7 +81,7 @@ def run(
     stdin: bytes = b"",
     before: Callable[[], None] | None = None,
 ) -> Finished:
-    """Run the program to its end in a fork, where curves are not drawn: that takes 0.3 s.
+    """Run the program to its end in a fork, which the tests of extensions may prepare.
 
     Args:
         arguments: the command line after the program's name.
@@ -120,7 +123,8 @@ def _be_the_program(
         os.setsid()
     from transformer_cli.cli import main
 
-    _leave_curves_undrawn()
+    for prepare in IN_FORKS:
+        prepare()
     for descriptor, (file, mode) in enumerate(zip(files, ("rb", "wb", "wb"), strict=True)):
         with file.open(mode) as opened:
             os.dup2(opened.fileno(), descriptor)
@@ -135,25 +139,6 @@ def _be_the_program(
     if before is not None:
         before()
     main()
-
-
-def _leave_curves_undrawn() -> None:
-    """Matplotlib takes twice as long as a tiny training."""
-    try:
-        from transformer_cli.extensions.observers.curves import draw_curves
-    except ImportError:  # the extension is not installed
-        return
-    # Who imported it has it by name.
-    for module in list(sys.modules.values()):
-        if vars(module).get(draw_curves.__name__) is draw_curves:
-            setattr(module, draw_curves.__name__, _draw_nothing)
-
-
-def _draw_nothing(metrics: Path, picture: Path, *arguments: object) -> None:
-    from transformer_cli.base.writing import whole_file
-
-    with whole_file(picture) as temporary:
-        temporary.touch()
 
 
 def run_ranks(

@@ -16,8 +16,8 @@ def assert_same_run(found: Path, expected: Path, other_checkpoints: bool = False
         expected: another one.
         other_checkpoints: whether ``found`` may have kept other checkpoints beside the last.
     """
-    for run in (found, expected):
-        assert len(list((run / "tensorboard").iterdir())) == 1
+    for name in _SEEN:
+        assert (found / name).exists() == (expected / name).exists()
     names, expected_names = (
         {
             name

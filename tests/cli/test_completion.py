@@ -9,17 +9,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from installed import find_configs
 
 from cli import process
 from cli.conftest import Training
 from cli.test_help import HEAVY, _set_environment
-from transformer_cli.cli.completion import complete_run_split, complete_setting, complete_split
+from transformer_cli.cli.completion import complete_setting, complete_split
 from transformer_cli.config.setting_tree import iter_leaves
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.data.sources import split_names
 
 ROOT = Path(__file__).parents[2]
-CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+CONFIGS = find_configs()
 COMPLETE = "_TRANSFORMER_CLI_COMPLETE"
 
 
@@ -78,7 +79,6 @@ def test_configurations_and_runs(training: Training) -> None:
     directory = training.config.parent
     assert complete(bash("train", ""), directory) == ["tiny.yaml"]
     assert complete(bash("evaluate", ""), directory) == ["runs/tiny"]
-    assert complete(bash("compare", "runs/tiny", "runs/"), directory) == ["runs/tiny"]
     assert complete(bash("config", "show", ""), directory) == ["runs/tiny", "tiny.yaml"]
     assert complete(bash("translate", "nowhere/"), directory) == []
 
@@ -111,18 +111,6 @@ def test_named_test_splits(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("data: {kind: files, test: {news: {}, talks: {}}}\n")
     context: Any = SimpleNamespace(args=[], params={"run": tmp_path})
     assert [name for name, _ in complete_split(context, "")] == ["train", "val", "news", "talks"]
-
-
-def test_splits_of_a_named_run(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "config.yaml").write_text("data: {kind: files, test: {news: {}}}\n")
-    context: Any = SimpleNamespace(args=[str(tmp_path / "a"), "b"], params={})
-    assert [name for name, _ in complete_run_split(context, "")] == ["train", "val", "news"]
-    assert complete(bash("compare", "b", "c", "--split", "a:n"), tmp_path) == ["a:news"]
-    assert complete(bash("compare", "b", "c", "--split", "a", ":", "n"), tmp_path) == ["news"]
-    assert complete(bash("compare", "b", "c", "--split", "a", ":"), tmp_path) == [
-        *("train", "val", "news")
-    ]
 
 
 @pytest.mark.parametrize("text", ["", "{", "data: [1]", "\ud800", "config: {kind: files}"])

@@ -80,8 +80,6 @@ def test_a_run_is_as_good_without_its_origins(
 def test_show_refuses_what_is_no_configuration(tmp_path: Path) -> None:
     assert_refused(run("config", "show", tmp_path), 2, f"{tmp_path}: not a run directory")
     assert_refused(run("config", "show", tmp_path / "no.yaml"), 2, "no such file")
-    (tmp_path / "config.json").write_text("{}")
-    assert_refused(run("config", "show", tmp_path), 1, "config.json: has no settings: not a model")
 
 
 # --- a run's origins ------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ class Given(Sizes):
 @dataclass(frozen=True)
 class Colours(ExtraOptions):
     heading = "Colours"
+    about = "Any colour is pretty."
     colour: Annotated[str, option("NAME", "Which colour.")] = "red"
 
     def check(self, given: Given) -> None:
@@ -53,7 +54,14 @@ def build(monkeypatch: pytest.MonkeyPatch) -> tuple[list[Given], typer.Typer]:
 
     @declared_by(Given, "paint")
     def paint(given: Given) -> None:
-        """Paint."""
+        """Paint.
+
+        Slowly.
+
+        \b
+        Example:
+          paint
+        """
         given.check_extras()
         seen.append(given)
 
@@ -71,7 +79,10 @@ def test_an_extension_adds_options_which_help_lists_under_its_heading(
     assert (given.size, given.fast) == (3, False)
     assert given.extra(Colours) == Colours("green")
     text = CliRunner().invoke(app, ["--help"]).output
-    headings = [line for line in text.splitlines() if line.endswith(":") and line[0].isalpha()]
+    headings = [line for line in text.splitlines() if line[:1].isalpha() and line.endswith(":")]
+    lines = [line.strip() for line in text.splitlines()]
+    places = [lines.index(line) for line in ("Slowly.", "Any colour is pretty.", "Example:")]
+    assert places == sorted(places)
     assert headings == ["Sizes:", "Colours:", "Hardware:", "Options:"]
 
 

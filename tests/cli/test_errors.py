@@ -110,7 +110,7 @@ def test_a_tokenizer_edited_after_training(own_run: Path) -> None:
     assert_refused(run("translate", own_run), 1, str(vocabulary), "changed since it was written")
 
 
-@pytest.mark.parametrize("command", ["translate", "evaluate", "average", "report"])
+@pytest.mark.parametrize("command", ["translate", "evaluate", "average"])
 def test_a_tokenizer_that_is_gone(own_run: Path, command: str) -> None:
     shutil.rmtree(own_run / "tokenizer")
     refused = run(command, own_run)
@@ -189,24 +189,12 @@ def test_input_that_is_not_utf8(own_run: Path) -> None:
 def test_input_is_read_in_its_encoding(own_run: Path, encoding: str) -> None:
     data = "1 2\u00a0\n3 4 3\n".encode(encoding)
     (own_run / "in.txt").write_bytes(data)
-    (own_run / "in.srt").write_bytes("1\n00:00:01,000 --> 00:00:02,000\n1 2é\n".encode(encoding))
     expected = run("translate", own_run, stdin="1 2\u00a0\n3 4 3\n".encode()).out
     command = ("translate", own_run, "--encoding", encoding)
     assert run(*command, "-i", "in.txt", cwd=own_run).out == expected
     assert run(*command, stdin=data).out == expected
-    assert run(*command, "-i", "in.srt", "-o", "../out.srt", cwd=own_run).code == 0
-    assert " --> " in (own_run.parent / "out.srt").read_bytes().decode(encoding)
-    (own_run / "in.html").write_bytes("<p>1 2é</p>".encode(encoding))
-    assert run(*command, "-i", "in.html", "-o", "../out.html", cwd=own_run).code == 0
-    assert (own_run.parent / "out.html").read_bytes().decode(encoding).startswith("<p>")
     texts = ("--src", "in.txt", "--ref", "in.txt", "--encoding", encoding)
     assert run("evaluate", own_run, *texts, cwd=own_run).code == 0
-
-
-def test_a_document_that_is_not_utf8_has_a_line_number(own_run: Path) -> None:
-    (own_run / "in.md").write_bytes(b"1 2\n\n\xe4\n")
-    refused = run("translate", own_run, "-i", "in.md", "-o", "../out.md", cwd=own_run)
-    assert_refused(refused, 1, "in.md:3: not utf-8 (byte 0xe4); set its encoding with --encoding")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +202,6 @@ def test_a_document_that_is_not_utf8_has_a_line_number(own_run: Path) -> None:
     [
         (["--encoding", "idna"], "--encoding: expected an encoding such as cp1252 or utf-16"),
         (["--encoding", "cp1252", "--errors", "replace"], "--errors: is for text in UTF-8"),
-        (["--encoding", "cp1252", "-i", "x.po", "-o", "y.po"], "such files say theirs"),
     ],
 )
 def test_encodings_that_cannot_be_used(own_run: Path, options: list[str], message: str) -> None:
@@ -265,30 +252,3 @@ def test_a_loss_that_is_no_number(config: Path) -> None:
     assert refused.out == ""
     assert refused.code == 1
     assert list((config.parent / "runs" / "tiny" / "checkpoints").iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["-i", "in.txt", "-o", "out.tsv"], "-o out.tsv: lines of text are no table"),
-        (["-i", "in.txt", "-o", "out.jsonl"], "-o out.jsonl: lines of text are no table"),
-        (
-            ["-i", "in.jsonl", "--src-field", "t", "-o", "out.tsv", "--prefix-file", "p.txt"],
-            "--prefix-file: only one of the tables has a header",
-        ),
-    ],
-)
-def test_text_and_tables_are_told_apart(tmp_path: Path, options: list[str], told: str) -> None:
-    for name in ("in.txt", "in.jsonl", "p.txt"):
-        (tmp_path / name).write_text('{"t": "1"}\n' if name == "in.jsonl" else "1\n")
-    assert_refused(run("translate", "run", *options, cwd=tmp_path), 2, told)
-
-
-def test_the_working_directory_cannot_be_replaced(tmp_path: Path) -> None:
-    (tmp_path / "here").mkdir()
-    (tmp_path / "my.yaml").write_text(
-        "data: {kind: corpus, src_lang: de, tgt_lang: en, split: {val: 1}, sources: "
-        "[{tsv: x.tsv, src_column: 1, tgt_column: 2}]}\ntokenizer: {kind: words}\n"
-    )
-    refused = run("clean", "../my.yaml", "-o", ".", cwd=tmp_path / "here")
-    assert_refused(refused, 2, ".: cannot be replaced; give the name of a new directory in it")

@@ -14,6 +14,7 @@ import torch
 
 from cli.conftest import Training
 from cli.process import assert_refused, run
+from transformer_cli.base import registry
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.sources import load_split
@@ -27,10 +28,10 @@ KEYS = {
     "beam_size",
     "scores",
     "perplexity",
-    "seen",
     "engine",
     "environment",
     "trained_with",
+    *registry.entries("evaluation_note"),
 }
 
 
@@ -67,30 +68,6 @@ def test_json_is_one_object(training: Training) -> None:
     assert "case:mixed" in scores["bleu"]["signature"]
     assert "case:lc" in scores["bleu_lc"]["signature"]
     assert "bs:1000|seed:12345" in scores["ter"]["signature"]
-
-
-def test_near_gives_scores_by_the_nearest_training_pair(training: Training, tmp_path: Path) -> None:
-    bands = report(training.run, "--near")["near"]["bands"]
-    assert [band["from"] for band in bands] == [0, 0.5, 0.6, 0.7, 0.8]
-    assert [band["to"] for band in bands] == [0.5, 0.6, 0.7, 0.8, 1]
-    assert sum(band["sentences"] for band in bands) == 20
-    known = load_split(load_config(training.config).data, "train").src[:7]
-    for name, lines in (("src", known), ("ref", ["nothing like it", *known[1:]])):
-        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
-    finished = run(
-        "evaluate", training.run, "--near", "--src", tmp_path / "src", "--ref", tmp_path / "ref"
-    )
-    _, _, table = finished.out.partition("by similarity to the nearest training pair:\n")
-    rows = [line.split()[:4] for line in table.splitlines()]
-    assert sum(int(row[3]) for row in rows) == 7
-    assert rows[-1] == ["0.8", "to", "1.0", "6"]
-
-
-def test_int8_translates_and_leaves_the_perplexity_as_it_is(training: Training) -> None:
-    values, rounded = report(training.run), report(training.run, "--precision", "int8")
-    assert (rounded["engine"], values["engine"]) == ("ctranslate2", "torch")  # a word model
-    assert rounded["environment"]["precision"].startswith("int8")
-    assert rounded["perplexity"] == values["perplexity"]
 
 
 def test_an_average_is_of_no_step(own_run: Path) -> None:
@@ -181,21 +158,6 @@ def test_an_ensemble_of_equal_models_scores_as_one(training: Training, own_run: 
     assert both["ensemble"] == [own_run.as_posix()]
     assert both["scores"] == alone["scores"]
     assert both["perplexity"] == pytest.approx(alone["perplexity"], rel=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--ensemble", OTHER), "--precision int8: does not support --ensemble; leave out"),
-        (("--device", "cuda"), "--precision int8: is for CPUs"),
-    ],
-)
-def test_int8_is_refused_before_models_are_loaded(
-    options: tuple[str | Path, ...], said: str, training: Training
-) -> None:
-    # COMET, which is loaded before the models, is not installed.
-    finished = run("evaluate", training.run, "--precision", "int8", "--comet", *options)
-    assert_refused(finished, 2, said)
 
 
 def test_an_ensemble_that_does_not_go_together_is_refused(training: Training) -> None:

@@ -92,13 +92,3 @@ def test_what_does_not_fit_is_refused_before_anything_is_deleted(
 
     assert_refused(refuse("--run-dir", "new", *other), 2, "model.norm pre, not post")
     assert not (config.parent / "new").exists()
-
-
-def test_misaligned_added_pairs_are_refused_before_a_run_is_made(tmp_path: Path) -> None:
-    (tmp_path / "toy.yaml").write_text("data: {kind: toy}\ntokenizer: {kind: words}\n")
-    (tmp_path / "a.de").write_text("eins\nzwei\n")
-    (tmp_path / "a.en").write_text("one\n")
-    more = ("--set", "data.more=[{src: a.de, tgt: a.en}]")
-    refused = run("train", "toy.yaml", *more, cwd=tmp_path)
-    assert_refused(refused, 1, f"{tmp_path / 'a.de'} has 2 lines but {tmp_path / 'a.en'} has 1")
-    assert not (tmp_path / "runs").exists()

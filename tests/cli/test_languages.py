@@ -1,7 +1,6 @@
 """A language without spaces between words, as the commands show it."""
 
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,45 +60,3 @@ def test_training_chooses_by_chrf(chinese: Chinese) -> None:
     assert f"chrF {best['chrf']:.2f} (best)" in chinese.finished.err
     assert f"best validation chrF {best['chrf']:.2f} at step" in chinese.finished.out
     assert "lowercased" not in chinese.finished.err
-
-
-def test_evaluate_and_compare_have_one_signature(chinese: Chinese, tmp_path: Path) -> None:
-    trained = chinese.path / "runs/new"
-    evaluated = run("evaluate", trained, "--json", cwd=chinese.path)
-    values = json.loads(evaluated.out)
-    assert evaluated.err == ""
-    scores = values["scores"]
-    assert "|tok:zh|" in scores["bleu"]["signature"]
-    assert "|asian:yes|" in scores["ter"]["signature"]
-    assert "bleu_lc" not in scores
-    shown = run("evaluate", trained, cwd=chinese.path).out
-    assert f" {scores['bleu']['value']:.2f} ±" in shown
-    assert "lowercased" not in shown
-    other = shutil.copytree(trained, tmp_path / "other")
-    metrics = (other / "metrics.jsonl").read_text()
-    (other / "metrics.jsonl").write_text(metrics.replace('"tokenize": "zh"', '"tokenize": "char"'))
-    compared = run("compare", trained, other, "--json", cwd=chinese.path)
-    report = json.loads(compared.out)
-    for each in report["runs"]:
-        assert "|tok:zh|" in each["scores"]["bleu"]["signature"]
-        assert each["scores"]["bleu"]["value"] == scores["bleu"]["value"]
-        assert "bleu_lc" not in each["scores"]
-    assert f"{other}: BLEU is tok:zh here, and was tok:char in its training" in compared.err
-    assert "lowercased" not in run("compare", trained, other, cwd=chinese.path).out
-
-
-def test_the_card_and_the_page_say_the_same(chinese: Chinese, tmp_path: Path) -> None:
-    pytest.importorskip("plotly")
-    trained = chinese.path / "runs/new"
-    assert run("export", trained, tmp_path / "card", "--format", "hub").code == 0
-    card = (tmp_path / "card/README.md").read_text()
-    assert "|tok:zh|" in card
-    assert "- chrF " in card
-    assert "lowercased" not in card
-    finished = run("report", trained, "-o", tmp_path / "page.html", cwd=chinese.path)
-    assert finished.code == 0, finished.err
-    page = (tmp_path / "page.html").read_text()
-    assert "|tok:zh|" in page
-    assert "BLEU and chrF of the validation split" in page
-    assert ">lowercased<" not in page
-    assert ">BLEU lowercased<" not in page

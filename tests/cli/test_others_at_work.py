@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from installed import has_command
 
 from cli.conftest import Training
 from cli.process import Finished, assert_refused, run
@@ -21,6 +22,8 @@ data:
   split: {val: 1}
 tokenizer: {kind: words}
 """
+PLAIN = ("lines", "lines of a pipe", "alignments", "evaluate")
+"""Cases that need no extension."""
 COMMANDS = {
     "in place": ("de.po", ["translate", "RUN", "-i", "de.po", "-o", "de.po"]),
     "document": ("x.po", ["translate", "RUN", "-i", "de.po", "-o", "x.po"]),
@@ -33,6 +36,8 @@ COMMANDS = {
     "report": ("p.html", ["report", "RUN", "-o", "p.html"]),
     "clean": ("p.html", ["clean", "corpus.yaml", "-o", "cleaned", "--report", "p.html"]),
 }
+if not has_command("report"):
+    COMMANDS = {each: COMMANDS[each] for each in PLAIN}
 SHORT = ("in place", "lines")
 each_command = pytest.mark.parametrize(
     "case",
@@ -105,22 +110,6 @@ def test_of_two_commands_that_write_one_file_the_second_is_refused(
     assert start(training, here, case).code == 0
 
 
-@pytest.mark.long_cases
-@pytest.mark.parametrize(
-    "command", [("clean", "corpus.yaml", "-o"), ("export", "RUN", "--format", "hub")]
-)
-def test_directories_are_claimed_too(
-    training: Training, here: Path, command: tuple[str, ...]
-) -> None:
-    (here / "new").mkdir()
-    given = [str(training.run) if part == "RUN" else part for part in command]
-    with claim(here / "new"):
-        refused = run(*given, "new", cwd=here)
-    assert_refused(refused, 1, "new: another process is writing it")
-    assert run(*given, "new", cwd=here).code == 0
-    assert not list(here.glob("*.partial*"))
-
-
 @pytest.mark.posix
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root gives files away")
 @each_command
@@ -172,8 +161,3 @@ def test_nothing_is_written_into_a_run_or_a_model(
 
 def contents(directory: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
-
-
-def test_a_page_about_a_run_may_be_named_in_its_own_place(own_run: Path, here: Path) -> None:
-    finished = run("report", "run", "-o", "run/report.html", cwd=here)
-    assert (finished.code, finished.out) == (0, "run/report.html\n")

@@ -164,31 +164,6 @@ def test_the_markup_of_translators_files_is_no_text(
     assert sorted(each.name for each in here.iterdir()) == sorted(["in", name, "starts"])
 
 
-@pytest.mark.parametrize("name", ["x.docx", "x.csv.gz", "x.XML", "x.mdx"])
-@pytest.mark.parametrize("options", [(), ("--memory", "in")])
-def test_files_whose_lines_are_no_sentences_are_refused(
-    training: Training, here: Path, name: str, options: tuple[str, ...]
-) -> None:
-    (here / name).write_bytes(b"1 2\n")
-    refused = run("translate", training.run, "-i", name, "-o", "out", *options, cwd=here)
-    assert_refused(refused, 2, f"{name}: its lines are not sentences; save it as lines of text")
-
-
-def test_a_table_of_another_name_is_read_where_its_text_is_named(
-    training: Training, here: Path
-) -> None:
-    (here / "x.csv").write_text("a\t1 2\n")
-    finished = run("translate", training.run, "-i", "x.csv", "--src-column", "2", cwd=here)
-    assert finished.out.startswith("a\t1 2\t")
-    (here / "x.csv").write_text("1 2,2 1\n")
-    refused = run("translate", training.run, "-i", "x.csv", "--src-column", "1", cwd=here)
-    assert_refused(refused, 1, "x.csv:1: has no tab; columns are separated by tabs")
-    named = run("translate", training.run, "-i", "x.csv", "--src-column", "de", cwd=here)
-    assert_refused(named, 1, "x.csv:1: has no tab; columns are separated by tabs")
-    (here / "x.csv").write_text("1 2\n\n2 1\n")
-    assert run("translate", training.run, "-i", "x.csv", "--src-column", "1", cwd=here).code == 0
-
-
 def test_starts_from_nowhere_are_refused(training: Training, here: Path) -> None:
     command: list[str | Path] = ["translate", training.run, "-i", "in", "--prefix-file", "none"]
     refused = run(*command, cwd=here)

@@ -27,6 +27,9 @@ _LATE = [  # what others import when they are called
     "torch._dynamo",
 ]
 
+for file in sorted((_TESTS / "extensions").glob("*/in_forks.py")):
+    module = importlib.import_module(f"extensions.{file.parent.name}.in_forks")
+    process.IN_FORKS.append(module.prepare)
 sys.path.remove(str(_TESTS))
 os.environ.pop("PYTHONPATH")
 if (path := os.environ.pop(process.USERS_PATH, None)) is not None:

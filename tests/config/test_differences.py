@@ -55,14 +55,6 @@ def test_sections_that_only_one_kind_has_are_told_leaf_by_leaf() -> None:
     assert Difference("data.train.src", "/a", None) in differences(old, _config())
 
 
-def test_added_pairs_are_one_setting() -> None:
-    pair = {"src": "/a", "tgt": "/b"}
-    new = _config(data={"kind": "toy", "more": [pair]})
-    assert differences(_config(data={"kind": "toy"}), new) == [
-        Difference("data.more", None, [pair])
-    ]
-
-
 # --- of several -----------------------------------------------------------------------------------
 
 

@@ -209,7 +209,7 @@ def test_settings_wider_than_most_have_their_comment_beside_them(tmp_path: Path)
     pair = "{src: a # not a comment\n  , tgt: 'b # nor this'}"
     path.write_text(
         f"data: {{kind: files, src_lang: de, tgt_lang: en, train: {pair}, val: {pair},\n"
-        f"  test: {{'a: b': {pair}}}, more: [{pair}]}}\ntokenizer: {{kind: words}}\n"
+        f"  test: {{'a: b': {pair}}}}}\ntokenizer: {{kind: words}}\n"
     )
     config, origins = load_settings(path)
     path.write_text(annotate(config, origins))

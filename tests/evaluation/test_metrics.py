@@ -19,11 +19,13 @@ from transformer_cli.evaluation.best_checkpoint import (
 from transformer_cli.evaluation.scores import describe_signatures, score
 from transformer_cli.runs.directory import RunDirectory
 
+TEXTS = {each: {"src": "a", "tgt": "b"} for each in ("train", "val")}
+
 
 def config(language: str, tokenize: str | None = None, **training: Any) -> Config:
     return Config.model_validate(
         {
-            "data": {"kind": "imported", "src_lang": "en", "tgt_lang": language},
+            "data": {"kind": "files", **TEXTS, "src_lang": "en", "tgt_lang": language},
             "tokenizer": {"kind": "words", "lowercase": training.pop("lowercase", False)},
             "training": training,
             "evaluation": {"tokenize": tokenize},

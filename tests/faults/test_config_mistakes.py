@@ -108,7 +108,7 @@ def test_a_mistake(tmp_path: Path, mistake: str) -> None:
 
 
 def test_several_mistakes_are_a_line_each(tmp_path: Path) -> None:
-    text = tiny("  save_every: 10", "  lr: 1").replace("epochs: 12", "epochs: a dozen")
+    text = tiny("  save_every: 10", "  dropout: 0.1").replace("epochs: 12", "epochs: a dozen")
     (tmp_path / "tiny.yaml").write_text(text)
     for command in (["train"], ["config", "validate"]):
         refused = run(*command, "tiny.yaml", cwd=tmp_path)
@@ -116,7 +116,8 @@ def test_several_mistakes_are_a_line_each(tmp_path: Path) -> None:
         assert refused.err.splitlines() == [
             "transformer-cli: error: tiny.yaml:5: training.epochs: expected a whole number, found "
             "the text 'a dozen'",
-            "transformer-cli: error: tiny.yaml:8: training.lr: unknown key",
+            "transformer-cli: error: tiny.yaml:8: training.dropout: unknown key; did you mean "
+            "'model.dropout'?",
         ]
 
 
@@ -157,7 +158,6 @@ data:
   tgt_lang: en
   train: {src: train.de, tgt: train.en}
   val: {src: val.de, tgt: val.en}
-  more: [{src: more.de, tgt: more.en}]
 tokenizer: {kind: words, min_freq: 1}
 model: {d_model: 16, num_heads: 2, d_ff: 32, num_encoder_layers: 1, num_decoder_layers: 1}
 training: {epochs: 1, batch_tokens: 100}
@@ -170,7 +170,7 @@ def checkout(tmp_path: Path) -> Path:
     checkout = tmp_path / "checkout"
     checkout.mkdir()
     (checkout / "files.yaml").write_text(FILES)
-    for name in ("train", "val", "more", "other"):
+    for name in ("train", "val", "other"):
         # Each has other pairs, and none is like another's, or they would be warned of.
         (checkout / f"{name}.de").write_text(f"eins {name} {name}zwei\ndrei {name}vier\n" * 10)
         (checkout / f"{name}.en").write_text(f"one {name} {name}two\nthree {name}four\n" * 10)
@@ -190,7 +190,7 @@ def test_a_moved_checkout_goes_on(checkout: Path) -> None:
 
 def test_a_moved_checkout_with_other_text_is_refused(checkout: Path) -> None:
     moved = checkout.rename(checkout.with_name("elsewhere"))
-    (moved / "more.de").write_text("eins zwei drei\nsieben\n" * 10)
+    (moved / "train.de").write_text("eins zwei drei\nsieben\n" * 10)
     refused = run("train", "files.yaml", "--run-dir", "run", cwd=moved)
     assert_refused(last_line(refused), 1, "run: the training text has changed since this run began")
 

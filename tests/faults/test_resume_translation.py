@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from cli.conftest import Training
 from cli.process import PATIENCE, Finished, assert_refused, run, signal_at, start
+from installed import has_engine
 
 from transformer_cli.base.errors import OutputError
 from transformer_cli.inference import output
@@ -346,6 +347,8 @@ def killed_with_first_versions() -> None:
 def test_with_another_version_it_starts_over(
     training: Training, here: Path, versions: tuple[str, str], difference: str
 ) -> None:
+    if "ctranslate2" in difference and not has_engine("ctranslate2"):
+        pytest.skip("CTranslate2's engine is not installed")
     engine = ["--engine", "ctranslate2" if "ctranslate2" in difference else "torch"]
     begun = translate(training, here, *engine, before=killed_with_first_versions)
     assert begun.code == -signal.SIGKILL

@@ -8,7 +8,7 @@ of ``ExtraOptions``, and names it in its manifest under the name of the command:
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import wraps
@@ -56,6 +56,8 @@ class ExtraOptions:
     """
 
     heading: ClassVar[str]
+    about: ClassVar[str] = ""
+    """What to add to the command's description, in sentences."""
 
     def check(self, given: Any) -> None:
         """Raise a UsageError unless they can be used with the command's other options."""
@@ -126,6 +128,7 @@ def declared_by(
         def run(**values: Any) -> None:
             function(build_options(given, command, **values))
 
+        run.__doc__ = _add_about(function.__doc__ or "", [kind.about for kind in kinds])
         # Typer reads these.
         declared = [parameter for kind in (given, *kinds) for parameter in _parameters(kind)]
         run.__signature__ = inspect.Signature(declared)  # type: ignore[attr-defined]
@@ -133,6 +136,15 @@ def declared_by(
         return run
 
     return decorate
+
+
+def _add_about(description: str, added: Sequence[str]) -> str:
+    """Return the description of a command with sentences of extensions before its examples."""
+    sentences = " ".join(filter(None, added))
+    if not sentences:
+        return description
+    text, mark, examples = description.partition("\b")
+    return f"{text.rstrip()}\n\n{' ' * 4}{sentences}\n\n{' ' * 4}{mark}{examples}"
 
 
 def build_options(given: type[Given], command: str, **values: Any) -> Given:

@@ -102,7 +102,7 @@ class StopRequest:
 def stop_requests(message: str) -> Iterator[StopRequest]:
     """Take signals for a request to stop, answered by ``message``; the second one exits at once."""
     request, requested_at = StopRequest(), 0.0
-    # torchrun and a sweep forward signals that their processes may have received as well: Slurm
+    # torchrun, among others, forwards signals that its processes may have received as well: Slurm
     # sends its own to all of a job.
     is_forwarded = Ranks.from_env().size > 1 or "SLURM_JOB_ID" in os.environ
     echo = _ECHO_SECONDS if is_forwarded else 0.0

@@ -14,8 +14,6 @@ def translate(given: TranslateOptions) -> None:
 
     Reads standard input and writes standard output unless told otherwise (- means these too).
     FILE.partial has the translations until FILE is complete; run the same command again to resume.
-    With a directory or a 'pattern*', each file is translated into the directory of -o.
-    A document keeps its format and any translations it has.
     A doubtful translation (repetitive, far too long or short) is searched again, with a wider beam.
 
     \b

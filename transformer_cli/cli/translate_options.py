@@ -99,6 +99,8 @@ class InputOptions(ExtraOptions):
     """Of several kinds that match an input, the one with the lowest order takes it."""
     replaces_input: ClassVar[bool] = False
     """Whether the output may be the input's file."""
+    tab_advice: ClassVar[str] = ""
+    """What to do if translations lack the tabs of their lines."""
 
     def matches(self, given: "TranslateOptions") -> bool:
         """Return whether the input is of this kind, by its path and the options given."""
@@ -130,9 +132,17 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     @property
     def kind(self) -> InputOptions | None:
         """The kind of input that takes this one; None: lines of text."""
-        kinds = [each for each in self.extras if isinstance(each, InputOptions)]
-        found = (each for each in kinds if each.matches(self))
+        found = (each for each in self._kinds if each.matches(self))
         return min(found, key=lambda each: each.order, default=None)
+
+    @property
+    def _kinds(self) -> list[InputOptions]:
+        return [each for each in self.extras if isinstance(each, InputOptions)]
+
+    @property
+    def tab_advice(self) -> str:
+        """What to do if translations lack the tabs of their lines; empty if nothing helps."""
+        return next((each.tab_advice for each in self._kinds if each.tab_advice), "")
 
     @property
     def compute(self) -> "loading.ComputeOptions":
@@ -174,8 +184,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
 
     def describe_kinds(self) -> str:
         """Return what an input may be, with the endings of what extensions read."""
-        kinds = [each for each in self.extras if isinstance(each, InputOptions)]
-        ordered = sorted(kinds, key=lambda each: -each.order)
+        ordered = sorted(self._kinds, key=lambda each: -each.order)
         *others, last = filter(None, ["lines of text", *(each.describe() for each in ordered)])
         return f"{', '.join(others)} or {last}" if others else last
 

@@ -357,9 +357,10 @@ def _warn_of_long_line(job: Translating, long: LongLine) -> None:
 class WrittenLines:
     """How many lines were written, and which of them a person should look at."""
 
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes: Notes, tab_advice: str = "") -> None:
         self.lines = 0
         self.notes = notes
+        self._tabs_are_lost = f"tabs are lost{tab_advice and f' ({tab_advice})'}"
         self.tabs: list[int] = []  # those that lack their source's tabs
         self.numbers: list[int] = []  # those that lack numbers of their source
         self.doubts: dict[str, list[int]] = {}  # doubtful ones, by what is doubtful
@@ -372,7 +373,7 @@ class WrittenLines:
         again = {"doubtful, fixed by a second search": self.again}
         differing = {
             "numbers of the source are missing": self.numbers,
-            "tabs are lost (of a table, --src-column N translates one column)": self.tabs,
+            self._tabs_are_lost: self.tabs,
         }
         for what, numbers in {**differing, **doubts, **again}.items():
             if numbers:
@@ -388,7 +389,7 @@ def write_rows(
     alignments: TextIO | None = None,
 ) -> WrittenLines:
     """Call ``write(source, line)`` for each remaining row, after the first ``done``."""
-    written = WrittenLines(job.translator.tokenizers.notes())
+    written = WrittenLines(job.translator.tokenizers.notes(), job.options.tab_advice)
     first = done + 1 + job.form.line_offset
     is_text = job.options.n_best_written is None
     tab = "\t" if is_text else "\\t"  # as JSON has it

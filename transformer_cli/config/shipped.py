@@ -23,7 +23,7 @@ def shipped_directory() -> Path:
 def shipped_configs() -> dict[str, str]:
     """Return what each shipped configuration is for, by its name: the file's second line.
 
-    Without those that continue from other runs, which ``distill`` trains in a checkout.
+    Without those that continue from other runs, which are trained in a checkout.
     """
     texts = {
         path.stem: path.read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from cli.process import assert_refused, run
 
 from transformer_cli.config.data_schema import (
     FilePair,
@@ -82,3 +83,26 @@ def test_corpora_of_captions_take_added_pairs_too(
     monkeypatch.setattr(kinds.ToyKind, "open_split", lambda *_: files)
     more = data.with_added(more=[added])
     assert list(open_training_text(more).pairs()) == [("eins", "one"), ("zwei", "two")]
+
+
+def test_misaligned_added_pairs_are_refused_before_a_run_is_made(tmp_path: Path) -> None:
+    (tmp_path / "toy.yaml").write_text("data: {kind: toy}\ntokenizer: {kind: words}\n")
+    (tmp_path / "a.de").write_text("eins\nzwei\n")
+    (tmp_path / "a.en").write_text("one\n")
+    more = ("--set", "data.more=[{src: a.de, tgt: a.en}]")
+    refused = run("train", "toy.yaml", *more, cwd=tmp_path)
+    assert_refused(refused, 1, f"{tmp_path / 'a.de'} has 2 lines but {tmp_path / 'a.en'} has 1")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_text_that_fails_while_it_is_read_leaves_nothing(config: Path) -> None:
+    (config.parent / "a.en").write_text("one\ntwo\n")
+    (config.parent / "a.de").write_text("eins\n")
+    config.write_text(
+        "data: {kind: corpus, src_lang: en, tgt_lang: de, sources: [{src: a.en, tgt: a.de}], "
+        "split: {val: 1}}\n"
+        "tokenizer: {kind: words}\n"
+    )
+    failed = run("train", config, "--run-dir", "run", cwd=config.parent)
+    assert failed.code == 1
+    assert not (config.parent / "run").exists()

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from transformer_cli.base.errors import CorpusError, UsageError
+from transformer_cli.cli.declaring import build_options
+from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.extensions.corpora.rows import read_rows
 from transformer_cli.extensions.corpora.tables import TextColumn, find_text
 
@@ -225,3 +227,8 @@ def test_options_that_do_not_fit_the_name(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         find_text(Path(name), column, field)
+
+
+def test_lost_tabs_are_advised_on() -> None:
+    options = build_options(TranslateOptions, "translate", run=Path("run"))
+    assert "--src-column" in options.tab_advice

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 from cli.conftest import Training
 from cli.process import assert_refused, run
-from test_api import LINES
+from test_api import LINES, translator
 
 from transformer_cli import Translator
 from transformer_cli.base.errors import RunError
+
+__all__ = ["translator"]
 
 
 @pytest.mark.long

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from cli.conftest import Training
 from cli.process import run
-from faults.test_foreign_modules import assert_unharmed, attacked
+from faults.test_foreign_modules import assert_unharmed, attacked, foreign
+
+__all__ = ["foreign"]
 
 pytestmark = pytest.mark.posix
 

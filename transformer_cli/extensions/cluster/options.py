@@ -75,6 +75,7 @@ class TranslateClusterOptions(ClusterOptions):
     """A cluster that translates many files."""
 
     heading = "Hardware"
+    about = "Of many files, --cluster gives each worker one."
 
     def check(self, given: Any) -> None:
         """Refuse a cluster, as options are checked like this for one file."""

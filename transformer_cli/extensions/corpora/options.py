@@ -31,6 +31,7 @@ class TableOptions(InputOptions):
 
     heading = "Documents and tables"
     order = 2
+    tab_advice = "of a table, --src-column N translates one column"
     src_column: SourceColumn = None
     src_field: SourceField = None
 

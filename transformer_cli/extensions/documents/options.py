@@ -26,6 +26,10 @@ class DocumentOptions(InputOptions):
     """What people need when they translate documents."""
 
     heading = "Documents and tables"
+    about = (
+        "A document (.po, .xlf, .tmx, .html, .md, .srt, .vtt) keeps its format and any "
+        "translations it has."
+    )
     order = 1
     replaces_input = True  # as a document is held in memory
     memory: Annotated[

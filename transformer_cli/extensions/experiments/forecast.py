@@ -8,7 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from transformer_cli.base.errors import ConfigError, RunError
+from transformer_cli.base import registry
+from transformer_cli.base.errors import ConfigError, RunError, UsageError
 from transformer_cli.base.files import read_small
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import stream_lines
@@ -55,6 +56,11 @@ class Forecaster:
     _tried: dict[str, dict[str, Any]] = field(default_factory=dict)
     _prepared: dict[str, Path] = field(default_factory=dict)
     _pairs: dict[tuple[str, ...], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise a UsageError where dry runs of trainings forecast nothing."""
+        if registry.find("preview", "forecast") is None:
+            raise UsageError(registry.describe_missing("preview of a training", "forecast"))
 
     def forecast(self, training: Job, growth: float = 1.0) -> JobForecast:
         """Return the cost of the rest of a training on ``growth`` times the text of its trial."""

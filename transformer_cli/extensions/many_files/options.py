@@ -21,6 +21,7 @@ class ManyFilesOptions(InputOptions):
     """Many files: each is translated into a directory."""
 
     heading = "Options"
+    about = "Of DIR or a 'pattern*', each file is translated into DIR (split -l cuts)."
 
     def matches(self, given: TranslateOptions) -> bool:
         """Return whether the input is a directory, or a pattern of names."""

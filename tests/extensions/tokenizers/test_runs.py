@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import sentencepiece
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-
 from cli.process import Finished, assert_refused, run
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 SYMBOLS = [f"{a} {b} {c} {d}" for a in "012345" for b in "012345" for c in "05" for d in "14"]
 

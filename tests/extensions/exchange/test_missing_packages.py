@@ -1,0 +1,43 @@
+"""Packages that extensions need and that are missing: each is named with its advice."""
+
+from pathlib import Path
+
+import pytest
+from cli.conftest import Training
+from cli.test_missing_packages import (
+    CTRANSLATE2,
+    EXPORT,
+    HUGGING_FACE,
+    REPORT,
+    test_where_it_is_needed as refuse,
+)
+
+
+@pytest.mark.long_cases
+@pytest.mark.parametrize(
+    ("package", "command", "advice"),
+    [
+        ("plotly", ["report", "{run}", "-o", "r.html"], REPORT),
+        ("jinja2", ["report", "{run}", "-o", "r.html"], REPORT),
+        ("onnx", ["export", "{run}", "exported", "--format", "onnx"], EXPORT),
+        ("ctranslate2", ["export", "{run}", "exported", "--format", "ctranslate2"], CTRANSLATE2),
+        ("ctranslate2", ["translate", "{run}", "--engine", "ctranslate2"], CTRANSLATE2),
+        ("tokenizers", ["vocab", "{config}", *HUGGING_FACE], "pip install 'tokenizers>="),
+        ("tokenizers", ["train", "{config}", *HUGGING_FACE], "pip install 'tokenizers>="),
+        ("huggingface_hub", ["import", "some/model", "made"], "pip install 'huggingface_hub"),
+        (
+            "tokenizers",
+            ["vocab", "{config}", "--set", "tokenizer={{kind: huggingface, file: my.json}}"],
+            "my.json: needs the package tokenizers",
+        ),
+        (
+            "markdown_it",
+            ["translate", "{run}", "-i", "a.md"],
+            "a.md: needs the package markdown-it-py",
+        ),
+    ],
+)
+def test_what_an_extension_needs(
+    training: Training, tmp_path: Path, package: str, command: list[str], advice: str
+) -> None:
+    refuse(training, tmp_path, package, command, advice)

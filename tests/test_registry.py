@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cli import process
@@ -136,3 +137,20 @@ def test_an_unknown_command_is_one_line_with_what_is_installed() -> None:
     said = "frobnicate: no such command is installed; extensions here: bench, "
     process.assert_refused(process.run("frobnicate"), 2, said)
     process.assert_refused(process.run("trian"), 2, "Did you mean 'train'?")
+
+
+def test_an_extension_without_one_that_it_imports_is_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    manifests = {
+        "a": SimpleNamespace(api=1, provides={}),
+        "b": SimpleNamespace(api=1, provides={}, needs=("a",)),
+        "c": SimpleNamespace(api=1, provides={}, needs=("b",)),
+    }
+    monkeypatch.setattr(registry, "import_module", lambda name: manifests[name.split(".")[2]])
+    for present, usable in (("abc", ["a", "b", "c"]), ("bc", []), ("ac", ["a"])):
+        paths = [Path(name) / "manifest.py" for name in present]
+        monkeypatch.setattr(registry, "_FOLDER", SimpleNamespace(glob=lambda _, found=paths: found))
+        assert list(registry._shipped.__wrapped__()) == usable
+    assert registry._unusable["c"] == "needs the extensions b, not usable here"
+    registry._unusable.clear()

@@ -1,5 +1,6 @@
 """Kinds of sections and keys that extensions add to the settings."""
 
+import pickle
 import sys
 from types import ModuleType
 from typing import Any, Literal
@@ -95,7 +96,7 @@ def test_a_default_is_not_recorded_whether_or_not_it_is_written() -> None:
     assert "shout" not in dump_config(written)
     assert not isinstance(written.tokenizer, Shouting)
     loud = validate(COPY + "tokenizer: {kind: words, shout: 1}\n")
-    assert [str(each) for each in differences(written, loud)] == ["tokenizer.shout was null, now 1"]
+    assert [str(each) for each in differences(written, loud)] == ["tokenizer.shout was 0, now 1"]
     assert loud.fingerprint() != written.fingerprint() == left_out.fingerprint()
 
 
@@ -136,3 +137,10 @@ def test_what_is_not_installed_is_named_in_one_line() -> None:
     assert refusal(COPY + "tokenizer: {kind: words, shout: 2}\n").startswith(
         "x.yaml:2: tokenizer.shout: unknown key for kind 'words'"
     )
+
+
+def test_a_section_with_an_added_key_can_be_pickled() -> None:
+    data = {"kind": "toy"}
+    tokenizer = {"kind": "words", "protect": ["urls"]}
+    config = Config.model_validate({"data": data, "tokenizer": tokenizer})
+    assert pickle.loads(pickle.dumps(config)) == config

@@ -4,7 +4,8 @@ Each folder of ``extensions/`` has a ``manifest.py`` of plain data, which is all
 until an entry is used::
 
     api = 1
-    requires = ("numba",)
+    requires = ("numba",)  # packages
+    needs = ("corpora",)  # other extensions that it imports
     provides = {"engine": {"fast": {"load": "engine:FastEngine"}}}
 
 ``provides`` maps an interface to entries by name; ``load`` names a module of the folder and what
@@ -115,7 +116,17 @@ _unusable: dict[str, str] = {}
 def _shipped() -> dict[str, ModuleType]:
     names = sorted(path.parent.name for path in _FOLDER.glob("*/manifest.py"))
     modules = {name: import_module(f"transformer_cli.extensions.{name}.manifest") for name in names}
-    return {name: module for name, module in modules.items() if _is_usable(name, module)}
+    usable = {name: module for name, module in modules.items() if _is_usable(name, module)}
+    while lacking := {name: lacks for name in usable if (lacks := _lacks(usable, name))}:
+        for name, others in lacking.items():
+            _unusable[name] = f"needs the extensions {', '.join(others)}, not usable here"
+            del usable[name]
+    return usable
+
+
+def _lacks(usable: Mapping[str, ModuleType], name: str) -> list[str]:
+    """Return the extensions that an extension imports and that cannot be used."""
+    return [each for each in getattr(usable[name], "needs", ()) if each not in usable]
 
 
 @cache

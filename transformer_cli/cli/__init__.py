@@ -293,7 +293,7 @@ def _advise(error: typer.TyperException) -> str:
     """Return what to do about an unknown option, or about text that follows the run's name."""
     context, message = getattr(error, "ctx", None), error.format_message()
     name = context and context.info_name
-    if hasattr(error, "possibilities") and name in _EXTENDED:
+    if not getattr(error, "possibilities", True) and name in _EXTENDED:
         return f"; extensions here: {', '.join(registry.installed())}"
     if name != "translate" or "unexpected extra" not in message:
         return ""

@@ -88,8 +88,6 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
             options.check_output(self.output, "-o", inputs, [self.run, *(self.ensemble or ())])
         if self.encoding is not None and self.src is None:
             raise UsageError("evaluate: --encoding is for --src and --ref; leave it out")
-        with options.prefix_errors("evaluate: "):
-            self.check_extras()
 
 
 @declared_by(EvaluateOptions, "evaluate")

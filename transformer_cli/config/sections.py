@@ -138,7 +138,19 @@ def _extend(section: type[Section], entries: Collection[registry.Entry]) -> Any:
 @cache  # so that equal settings are of one class
 def _mix(section: type[Section], *mixins: type[Section]) -> type[Section]:
     # A mixin's fields come last, so that those of the core are in one order in all records.
-    return type(section.__name__, (*mixins, section), {"__doc__": section.__doc__})
+    def reduce(self: Section) -> tuple[Any, ...]:
+        return _restore, (section, mixins, self.__getstate__())
+
+    facts = {"__doc__": section.__doc__, "__module__": section.__module__, "__reduce__": reduce}
+    return type(section.__name__, (*mixins, section), facts)
+
+
+def _restore(section: type[Section], mixins: tuple[type[Section], ...], state: Any) -> Section:
+    """Return a pickled section whose class was made here."""
+    made = _mix(section, *mixins)
+    restored = made.__new__(made)
+    restored.__setstate__(state)
+    return restored
 
 
 def _find_added(section: type[Section], keys: Collection[str]) -> dict[str, registry.Entry]:

@@ -241,12 +241,17 @@ def is_resolved(path: Path) -> bool:
     """Return whether a file is what ``dump_config`` writes, or wrote when there were fewer keys."""
     try:
         lines = read_small(path).decode().splitlines()
-        written = dump_config(load_config(path)).splitlines()
+        config = load_config(path)
     except (OSError, UnicodeDecodeError, ConfigError):
         return False
+    written = dump_config(config).splitlines()
     sections = {line for line in written if re.fullmatch(r"\w+:", line)}
+    # Earlier versions also wrote the defaults of settings that extensions add.
+    defaults = set(dump_settings(config.dump_fully()).splitlines()) - set(written)
     remaining = iter(written)
-    return sections <= set(lines) and all(line in remaining for line in lines)
+    return sections <= set(lines) and all(
+        line in remaining for line in lines if line not in defaults
+    )
 
 
 class _Dumper(yaml.SafeDumper):

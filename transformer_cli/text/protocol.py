@@ -111,6 +111,9 @@ def name_lines(numbers: Sequence[int]) -> str:
     return f"line{'s' if len(numbers) > 1 else ''} {shown}{more}"
 
 
+NO_TAGS = "no tag '{}'; the run has no tags: no source of its training data has a 'tag'"
+
+
 class Notes:
     """What there is to say about translations, line by line and in sum; here, nothing."""
 
@@ -174,7 +177,7 @@ class Tokenizers:
 
     def tag_id(self, name: str) -> int:
         """Return the id of a tag; UsageError: there is none of this name."""
-        raise UsageError(f"no tag '{name}'; the run has no tags")
+        raise UsageError(NO_TAGS.format(name))
 
     def start(self, tag: str | None = None) -> list[int]:
         """Return the ids that stand before a source, and before each piece of a long one."""

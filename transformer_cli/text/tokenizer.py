@@ -292,6 +292,8 @@ def copy_tokenizers(
 
 def find_kind(kind: str) -> type[TokenizerManifest]:
     """Return a kind's class; raise ValueError if nothing provides it."""
+    if not isinstance(kind, str):  # read from a file
+        raise ValueError("expected the name of a kind of tokenizer")
     if kind in _KINDS:
         found: type[TokenizerManifest] = import_module(f"transformer_cli.text.{kind}").Manifest
         return found

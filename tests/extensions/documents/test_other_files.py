@@ -10,8 +10,9 @@ from cli.process import assert_refused, run
 @pytest.mark.parametrize("name", ["x.docx", "x.csv.gz", "x.XML", "x.mdx"])
 @pytest.mark.parametrize("options", [(), ("--memory", "in")])
 def test_files_whose_lines_are_no_sentences_are_refused(
-    training: Training, here: Path, name: str, options: tuple[str, ...]
+    training: Training, tmp_path: Path, name: str, options: tuple[str, ...]
 ) -> None:
-    (here / name).write_bytes(b"1 2\n")
-    refused = run("translate", training.run, "-i", name, "-o", "out", *options, cwd=here)
+    for each in (name, "in"):
+        (tmp_path / each).write_bytes(b"1 2\n")
+    refused = run("translate", training.run, "-i", name, "-o", "out", *options, cwd=tmp_path)
     assert_refused(refused, 2, f"{name}: its lines are not sentences; save it as lines of text")

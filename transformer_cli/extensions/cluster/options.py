@@ -31,7 +31,7 @@ Cluster = Annotated[
 class ClusterOptions(ExecutorOptions):
     """A cluster that prepares text."""
 
-    heading = "Options"
+    heading = "Hardware"
     cluster: Cluster = None
 
     def find_executor(self, place: Path) -> "Callable[[], AbstractContextManager[Executor]] | None":

@@ -1,6 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
+needs = ("corpora",)
 provides = {
     "setting": {
         "tokenizer.protect": {"load": "settings:ProtectSettings"},

@@ -48,4 +48,6 @@ class EvaluateConstraintOptions(ConstraintOptions):
     def check(self, given: Any) -> None:
         """Raise a UsageError for a tag of a split."""
         if self.tag is not None and given.src is None:
-            raise UsageError("--tag is for --src and --ref; the lines of a split have theirs")
+            raise UsageError(
+                "evaluate: --tag is for --src and --ref; the lines of a split have theirs"
+            )

@@ -25,6 +25,7 @@ from transformer_cli.extensions.constraints.placeholders import (
 from transformer_cli.extensions.constraints.protection import Protection
 from transformer_cli.extensions.constraints.terms import Term, TermList
 from transformer_cli.text.protocol import (
+    NO_TAGS,
     Again,
     EncodedSource,
     Lines,
@@ -425,7 +426,6 @@ class ReservedTokenizers(Tokenizers):
         return ReservedNotes(self.protect, self.terms is not None, self.find_lost)
 
 
-NO_TAGS = "no tag '{}'; the run has no tags: no source of its training data has a 'tag'"
 NO_TERMS = (
     "the model has learned neither terms nor placeholders; train one with data.terms: 0.3, or with "
     "tokenizer.protect"

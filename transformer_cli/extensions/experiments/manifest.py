@@ -1,6 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
+needs = ("checks", "cluster", "constraints", "corpora", "report")
 provides: dict[str, dict[str, dict[str, str]]] = {
     "train options": {"growing": {"load": "train_options:GrowingOptions"}},
     "run file": {"growth.yaml": {}, "growth.json": {}, "replay": {}},

@@ -16,7 +16,7 @@ from transformer_cli.base.artifact import read_record, write_record
 from transformer_cli.base.errors import InputError, UsageError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url, locate, versions
-from transformer_cli.base.writing import UNFINISHED, temporary_path
+from transformer_cli.base.writing import match_unfinished, temporary_path
 from transformer_cli.runs.directory import lock_directory
 
 RECORD = ".translations.json"
@@ -212,7 +212,7 @@ class OutputDirectory:
             return
         known = self._record.files
         for path in self._path.iterdir():
-            begun = UNFINISHED.fullmatch(path.name)
+            begun = match_unfinished(path.name)
             if begun is None or path.name in known or not path.is_file():
                 continue
             if begun["process"] or begun["name"] in known:

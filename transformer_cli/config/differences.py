@@ -48,10 +48,7 @@ def differing_settings(configs: Sequence[Config]) -> dict[str, list[object]]:
 
 
 def _differing(configs: Sequence[Config]) -> Iterator[tuple[Keys, list[object]]]:
-    if all(config == configs[0] for config in configs):
-        return iter(())
-    # With the defaults of extensions' settings, which a configuration leaves out.
-    return _below((), [config.dump_fully() for config in configs])
+    return _below((), [config.model_dump(mode="json") for config in configs])
 
 
 def _below(keys: Keys, values: list[object]) -> Iterator[tuple[Keys, list[object]]]:

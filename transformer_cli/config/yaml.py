@@ -247,10 +247,7 @@ def is_resolved(path: Path) -> bool:
     written = dump_config(config).splitlines()
     sections = {line for line in written if re.fullmatch(r"\w+:", line)}
     # Earlier versions also wrote the defaults of settings that extensions add.
-    try:
-        defaults = set(dump_settings(config.dump_fully()).splitlines()) - set(written)
-    except ValueError:  # a section does not accept its own record
-        defaults = set()
+    defaults = set(dump_settings(config.dump_fully()).splitlines()) - set(written)
     remaining = iter(written)
     return sections <= set(lines) and all(
         line in remaining for line in lines if line not in defaults

@@ -32,10 +32,10 @@ from transformer_cli.inference.loading import (
     load_settings,
     load_translator,
 )
+from transformer_cli.inference.translation import Translation
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.checkpoint import find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.protocol import Translation
 
 
 class Translator:

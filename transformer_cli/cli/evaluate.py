@@ -31,10 +31,10 @@ with lazy_imports():
         loading,
         plain_text,
         torch_engine,
+        translation,
         translator as translators,
     )
     from transformer_cli.runs import directory as directories, metrics_log, trained_model
-    from transformer_cli.text import protocol
 
 ScoreSome = Callable[[Sequence[int]], dict[str, Any]]
 """Returns the number and the scores of the pairs at some places, for JSON."""
@@ -97,7 +97,7 @@ def evaluate(given: EvaluateOptions) -> None:
     BLEU is cased and, where letters have case, lowercased, of detokenised translations against raw
     references, by sacreBLEU; the signatures printed with the scores say exactly how. ± is half of
     the 95 % interval, by bootstrap resampling. Of TER, edits to a hundred words, less is better.
-    What is scored is the first search: doubtful lines, which translate searches again, stay.
+    What is scored is what the model's search finds, also where translate would revise it.
 
     \b
     Example:
@@ -173,7 +173,7 @@ def _evaluate(
         "beam_size": translator.decoding.beam_size,
         "scores": {name: score._asdict() for name, score in result.scores.items()},
         "perplexity": metrics_log.perplexity(result.loss),
-        **result.notes.facts,
+        **dict(chain.from_iterable(note.facts.items() for note in result.notes)),
         **dict(chain.from_iterable(note.report(score_some).items() for note in notes)),
         "engine": fingerprint.get("engine", "torch"),
         "environment": {**environment, "precision": fingerprint["precision"]},
@@ -199,8 +199,7 @@ def _translate(
         result = scoring.evaluate(
             translator,
             text,
-            count_sentences,
-            on_long_line=partial(warn, name),
+            translation.Watcher(count_sentences, on_long_line=partial(warn, name)),
             thorough=True,
             searcher=searcher,
             metrics=metrics,
@@ -230,7 +229,7 @@ def _score_some(
     return {"sentences": len(numbers), "scores": found}
 
 
-def _format(report: dict[str, Any], notes: "protocol.Notes") -> Iterator[str]:
+def _format(report: dict[str, Any], notes: "Sequence[translation.Notes]") -> Iterator[str]:
     """Yield the lines that people read."""
     step, weights = report["step"], Path(report["checkpoint"]).absolute().name
     described = [format_search(report["beam_size"]), weights if step is None else f"step {step:,}"]
@@ -242,7 +241,7 @@ def _format(report: dict[str, Any], notes: "protocol.Notes") -> Iterator[str]:
         value = f"{score['value']:6.2f}{plus_minus(score['half_width'])}"
         rows.append((METRICS[name].label, value, score["signature"]))
     rows.append(("perplexity", f"{report['perplexity']:6.2f}", "of target tokens, not smoothed"))
-    rows += notes.rows()
+    rows += chain.from_iterable(note.rows() for note in notes)
     if "comet" in report:
         rows.append(("COMET", f"{report['comet']:8.4f}", report["comet_model"]))
     yield from align_columns(rows, left=3)

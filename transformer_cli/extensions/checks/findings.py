@@ -54,8 +54,9 @@ from transformer_cli.extensions.corpora.rules import (
     build_filters,
 )
 from transformer_cli.extensions.corpora.settings import CorpusData, FilterName
+from transformer_cli.extensions.revision.foreign_scripts import are_close
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.scripts import are_close, has_letters, has_spaces, scripts_of
+from transformer_cli.text.scripts import has_letters, has_spaces, scripts_of
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
 
 _OF_SIDES = ("odd_characters", "unknown_characters")

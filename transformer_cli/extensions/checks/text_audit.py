@@ -44,7 +44,8 @@ from transformer_cli.extensions.checks.shift import ShiftCheck
 from transformer_cli.extensions.corpora.prepared import given_sources
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
 from transformer_cli.extensions.corpora.units import UnitReader
-from transformer_cli.text.scripts import ScriptCheck, scripts_of
+from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck
+from transformer_cli.text.scripts import scripts_of
 
 Sources = Mapping[str, PairSource]
 ALL_COPIED = "{}: each target is its source, so one file is both"

@@ -16,24 +16,21 @@ from itertools import groupby, pairwise
 from typing import Any, NamedTuple, Self
 
 from transformer_cli.base.errors import UsageError, did_you_mean
-from transformer_cli.extensions.constraints.notes import ReservedNotes
 from transformer_cli.extensions.constraints.placeholders import (
     compare_placeholders,
     find_placeholders,
     own_searches,
 )
 from transformer_cli.extensions.constraints.protection import Protection
+from transformer_cli.extensions.constraints.search_again import ReservedReviser
 from transformer_cli.extensions.constraints.terms import Term, TermList
 from transformer_cli.text.protocol import (
     NO_TAGS,
-    Again,
     EncodedSource,
     Lines,
-    Notes,
     StreamedLines,
     Tokenizer,
     Tokenizers,
-    Translation,
 )
 from transformer_cli.text.verbatim import VerbatimPart, has_words
 
@@ -385,7 +382,11 @@ class ReservedTokenizers(Tokenizers):
         """Return whether a translation has each of its source's slots as often as the source."""
         return self.src.count_slots(src_ids) == self.tgt.count_slots(tgt_ids)
 
-    def count_losses(
+    @property
+    def revisers(self) -> tuple[ReservedReviser, ...]:
+        return (ReservedReviser(self),)
+
+    def count_losses_of_ids(
         self, source_ids: Sequence[int], ids: Sequence[int], source: EncodedSource | None
     ) -> tuple[int, ...]:
         """Return whether slots differ, and how many terms are lost; of a piece of a line, none."""
@@ -395,7 +396,7 @@ class ReservedTokenizers(Tokenizers):
             lost = len(self.find_lost(source.line, text)[1])
         return not self.has_same_slots(source_ids, ids), lost
 
-    def compare(self, src: str, tgt: str) -> tuple[int, ...]:
+    def count_losses(self, src: str, tgt: str) -> tuple[int, ...]:
         """Return whether placeholders differ, and how many terms are lost."""
         differs = bool(compare_placeholders(src, tgt, self.protect))
         return differs, len(self.find_lost(src, tgt)[1])
@@ -407,23 +408,6 @@ class ReservedTokenizers(Tokenizers):
         src = copy(self.src)
         src.term_marks = range(0)
         return replace(self, src=src)
-
-    def translate_again(
-        self, pairs: Sequence[tuple[str, str]], again: Again
-    ) -> Iterator[tuple[int, list[Translation]]]:
-        """Translate lines that lost terms with these in slots; yield where fewer are lost so."""
-        # Sentences are the better for marks, but slots are lost less often.
-        slots = self.with_term_slots()
-        if self.terms is None or slots is None:
-            return
-        lost = [len(self.find_lost(*pair)[1]) for pair in pairs]
-        places = [place for place, terms in enumerate(lost) if terms]
-        for place, translations in zip(places, again(slots, places), strict=True):
-            if len(self.find_lost(pairs[place][0], translations[0].text)[1]) < lost[place]:
-                yield place, translations
-
-    def notes(self) -> Notes:
-        return ReservedNotes(self.protect, self.terms is not None, self.find_lost)
 
 
 NO_TERMS = (

@@ -1,6 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
+needs = ("revision",)
 provides = {
     "corpus": {"corpus": {"settings": "settings:CorpusData", "load": "kind:SourcesKind"}},
     "setting": {

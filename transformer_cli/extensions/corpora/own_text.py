@@ -17,7 +17,8 @@ from transformer_cli.extensions.corpora.opening import MAX_BAD_UNITS
 from transformer_cli.extensions.corpora.opus import Release
 from transformer_cli.extensions.corpora.tables import TsvReader
 from transformer_cli.extensions.corpora.template import fill_template, quote_path
-from transformer_cli.text.scripts import ScriptCheck, scripts_of
+from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck
+from transformer_cli.text.scripts import scripts_of
 
 _LANGUAGE_OPTIONS = ("--src-lang", "--tgt-lang")
 _MAX_HELD_OUT = 1000

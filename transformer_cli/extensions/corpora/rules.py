@@ -24,7 +24,7 @@ from transformer_cli.config.languages import base_language
 from transformer_cli.data.corpus import Dropping
 from transformer_cli.extensions.corpora.digests import NO_DIGEST, Digests, find_repeated, is_among
 from transformer_cli.extensions.corpora.settings import FilterName
-from transformer_cli.inference.doubts import (
+from transformer_cli.extensions.revision.doubts import (
     DIGIT,
     MAX_NUMBER_IN_WORDS,
     find_numbers,
@@ -32,7 +32,8 @@ from transformer_cli.inference.doubts import (
     is_short,
     without_verbatim,
 )
-from transformer_cli.text.scripts import ScriptCheck, is_blank
+from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck
+from transformer_cli.text.scripts import is_blank
 from transformer_cli.text.verbatim import find_verbatim
 
 if TYPE_CHECKING:

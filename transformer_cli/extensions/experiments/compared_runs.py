@@ -22,7 +22,7 @@ from transformer_cli.extensions.experiments.groups import (
     run_name,
 )
 from transformer_cli.inference.loading import ComputeOptions, load_translator
-from transformer_cli.inference.translator import LongLine
+from transformer_cli.inference.translation import LongLine, Watcher
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory, is_run
 from transformer_cli.runs.initialize import corpus_directory
@@ -55,7 +55,7 @@ class ComparedRun:
         translator = load_translator(self.directory, str(self.checkpoint), computing)
         translator = translator.with_search(self.config.decoding.beam_size)
         return translator.translate(
-            text.src, progress=progress, on_long_line=on_long_line, tags=text.tags
+            text.src, text.tags, Watcher(progress, on_long_line=on_long_line)
         )
 
 

@@ -30,6 +30,7 @@ from transformer_cli.extensions.corpora.prepared import open_writer
 from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.experiments.job import compose_config
 from transformer_cli.inference.loading import ComputeOptions, load_translator
+from transformer_cli.inference.translation import Watcher
 from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory, lock_run, write_mark
 from transformer_cli.runs.initialize import corpus_directory
@@ -162,7 +163,9 @@ class Growth:
         for owner in (self.new, self.old):
             text = load_split(owner.load_config().data, "val", corpus_directory(owner))
             systems = [
-                load_translator(run, "best", compute).translate(text.src, progress, tags=text.tags)
+                load_translator(run, "best", compute).translate(
+                    text.src, text.tags, Watcher(progress)
+                )
                 for run in runs
             ]
             before, after = paired_bootstrap(systems, text.tgt, metric)

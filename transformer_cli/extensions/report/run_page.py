@@ -24,7 +24,8 @@ from transformer_cli.extensions.report.chosen import chosen_settings
 from transformer_cli.extensions.report.examples import SEED, choose_examples
 from transformer_cli.extensions.report.rendering import render_page
 from transformer_cli.inference.torch_engine import TorchTranslator
-from transformer_cli.inference.translator import LongLine, TextTranslator, ignore
+from transformer_cli.inference.translation import LongLine, Watcher, ignore
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs import metrics_log
 from transformer_cli.runs.directory import RunDirectory
@@ -71,8 +72,7 @@ def make_run_page(
     result = evaluate(
         translator,
         text,
-        translated,
-        on_long_line=on_long_line,
+        Watcher(translated, on_long_line=on_long_line),
         thorough=True,
         searcher=subject.searcher,
         metrics=subject.metrics,

@@ -16,7 +16,7 @@ from transformer_cli.extensions.checks.near_copies import (
     cut_held_out,
 )
 from transformer_cli.extensions.corpora import preparing
-from transformer_cli.extensions.corpora.checking import CheckedCorpus
+from transformer_cli.extensions.corpora.checked_corpus import CheckedCorpus
 from transformer_cli.extensions.corpora.prepared import split_path
 from transformer_cli.extensions.corpora.preparing import clean_corpus, prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData

@@ -18,7 +18,7 @@ from transformer_cli.cli.display import align_columns, pair_bar, say
 with lazy_imports():
     from transformer_cli.config import schema, yaml
     from transformer_cli.data import sources, token_arrays
-    from transformer_cli.extensions.checks import findings, kinds
+    from transformer_cli.extensions.checks import checked_kind, findings
     from transformer_cli.runs import directory
     from transformer_cli.text import tokenizer
 
@@ -67,7 +67,7 @@ def check(
     path = _find_tokenizer(settings, directory.RunDirectory(run), run_dir is not None)
     tokenizers = None if path is None else tokenizer.load_tokenizers(path)
     report = findings.check_corpus(settings, tokenizers, pair_bar, ignore or [])
-    tried = kinds.find_checked(settings.data).try_filters(pair_bar)
+    tried = checked_kind.find_checked(settings.data).try_filters(pair_bar)
     warning = tried and tried.warning
     warnings = report.warnings + (warning is not None)
     if json:

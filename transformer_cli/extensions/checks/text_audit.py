@@ -39,7 +39,7 @@ from transformer_cli.data.training_text import (
     keep_full,
     pick_executor,
 )
-from transformer_cli.extensions.checks.kinds import Sources, find_checked
+from transformer_cli.extensions.checks.checked_kind import Sources, find_checked
 from transformer_cli.extensions.checks.near_copies import LOOKED_FOR, Nearness, Samples
 from transformer_cli.extensions.checks.shift import Shift, ShiftCheck
 from transformer_cli.text.scripts import ScriptCheck, scripts_of

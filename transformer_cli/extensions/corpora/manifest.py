@@ -3,7 +3,7 @@
 api = 1
 needs = ("checks",)
 provides = {
-    "checked kind": {"corpus": {"load": "checking:CheckedCorpus"}},
+    "checked kind": {"corpus": {"load": "checked_corpus:CheckedCorpus"}},
     "corpus": {"corpus": {"settings": "settings:CorpusData", "load": "kind:SourcesKind"}},
     "setting": {
         "data.more": {

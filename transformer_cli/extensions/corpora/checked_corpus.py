@@ -8,7 +8,7 @@ import numpy as np
 from transformer_cli.base.errors import MissingExtraError
 from transformer_cli.cli.display import align_columns
 from transformer_cli.data.corpus import PairProgress, ParallelFiles, in_batches
-from transformer_cli.extensions.checks.kinds import CheckedKind, FilterReport, Sources
+from transformer_cli.extensions.checks.checked_kind import CheckedKind, FilterReport, Sources
 from transformer_cli.extensions.checks.rules import FILTER_NAMES, Filter, FilterPass, build_filters
 from transformer_cli.extensions.corpora.prepared import given_sources, open_configured
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig

@@ -2,7 +2,7 @@
 
 An extension that adds a kind can provide a subclass of ``CheckedKind`` under the kind's name::
 
-    provides = {"checked kind": {"corpus": {"load": "checking:CheckedCorpus"}}}
+    provides = {"checked kind": {"corpus": {"load": "checked_corpus:CheckedCorpus"}}}
 """
 
 from collections.abc import Mapping, Sequence

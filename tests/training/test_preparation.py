@@ -163,7 +163,7 @@ def test_a_trained_run_refuses_another_text(run: RunDirectory) -> None:
     prepared(run)
     (run.checkpoints / "step-00000001").mkdir()
     files = files_of(run.tokenizer)
-    with pytest.raises(RunError, match=f"^{run.path}: [^\n]*text has changed[^\n]*--overwrite$"):
+    with pytest.raises(RunError, match=f"^{run.path}: [^\n]*text has changed[^\n]*`overwrite`$"):
         prepared(run, train=OTHER_TEXT)
     assert files_of(run.tokenizer) == files
     prepared(run, val=OTHER_TEXT)  # what weights do not depend on may change

@@ -382,7 +382,7 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
     if is_begun:
         raise RunError(
             f"{run.path}: the training text has changed since this run began; choose another "
-            "--run-dir, or start anew with --overwrite"
+            "`run_dir`, or start again with `overwrite`"
         )
     return False
 

@@ -195,7 +195,7 @@ def test_a_trained_run_refuses_other_settings(
     message = str(caught.value)
     assert message.startswith(f"{trained.path}: ")
     assert said in message
-    assert "--overwrite" in message
+    assert "`overwrite`" in message
     assert "epochs" not in message
     assert "\n" not in message
     assert contents(trained) == before

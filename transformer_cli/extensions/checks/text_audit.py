@@ -52,7 +52,7 @@ _SHIFT_PAIRS = 1_000_000
 
 
 class TextAudit:
-    """Audits an experiment's text while it is read; an ``ExperimentCheck`` of training/preparation.py.
+    """Audits an experiment's text while it is read; an ``ExperimentCheck``.
 
     What can only be a mistake is refused by a SuspectTextError, or noted: if ``allow`` says so, or
     training ``is_begun``; then a test split may be missing, too. ``place`` is where the run keeps

@@ -4,14 +4,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from texts import read_texts
+
 from transformer_cli.config.schema import Config
 from transformer_cli.data.store import read_stats
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.protocol import ProgressBar
-from transformer_cli.training.preparation import PreparedData, prepare_data
-from transformer_cli.training.texts import Texts, read_texts
+from transformer_cli.training.preparation import PreparedData, Texts, prepare_data
 
 WORDS = {"kind": "words", "min_freq": 2}
 

@@ -64,7 +64,7 @@ def test_what_is_not_a_run_is_left_alone(tmp_path: Path, what: str, overwrite: b
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     before = contents(tmp_path)
-    with pytest.raises(RunError, match=r"holds files but no run \([^\n]*--run-dir$"):
+    with pytest.raises(RunError, match=r"holds files but no run \([^\n]*`run_dir`$"):
         initialize_run(RunDirectory(tmp_path), settings(), overwrite)
     assert contents(tmp_path) == before
 

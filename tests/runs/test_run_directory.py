@@ -70,7 +70,7 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path, overwrite: boo
     (tmp_path / "thesis.tex").write_text("years of work")
     (tmp_path / "tokenizer").mkdir()
     run = RunDirectory(tmp_path)
-    with pytest.raises(RunError, match=rf"^{tmp_path}: [^\n]*no run\.json[^\n]*--run-dir$"):
+    with pytest.raises(RunError, match=rf"^{tmp_path}: [^\n]*no run\.json[^\n]*`run_dir`$"):
         initialize_run(run, settings(), overwrite)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["thesis.tex", "tokenizer"]
 
@@ -178,7 +178,7 @@ def test_a_trained_run_refuses_other_settings(
     message = str(caught.value)
     assert message.startswith(f"{trained.path}: ")
     assert said in message
-    assert "--overwrite" in message
+    assert "`overwrite`" in message
     assert "epochs" not in message
     assert "\n" not in message
     assert contents(trained) == before

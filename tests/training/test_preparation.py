@@ -3,24 +3,28 @@
 import os
 import shutil
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from prepared_text import TRAIN, WORDS, Pairs, ids, prepared, quiet, stored
 
 from transformer_cli.base import artifact, locations
 from transformer_cli.base.errors import ConfigError, CorpusError, RunError
+from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.config.schema import Config
 from transformer_cli.data import training_text
-from transformer_cli.data.store import read_stats
+from transformer_cli.data.store import ShardedStore, read_stats
 from transformer_cli.data.training_text import BlockStats, StreamedText
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers
 from transformer_cli.training import preparation
 from transformer_cli.training.preparation import (
+    PreparedData,
+    build_trainer,
     open_prepared_data,
-    select_training_pairs,
 )
 from transformer_cli.training.summary import summarize_sides
 
@@ -40,7 +44,7 @@ def files_of(directory: Path) -> dict[str, tuple[int, int]]:
 
 def test_blank_pairs_are_counted_and_dropped(run: RunDirectory) -> None:
     texts, result = prepared(run)
-    assert (texts.blank_in_train, texts.blank_in_val) == (2, 1)
+    assert (texts.train.stats.blank, texts.blank_in_val) == (2, 1)
     assert list(texts.train.src) == ["a b c", "a b", "a d"]
     assert list(texts.train.tgt) == ["x y", "x", "x y z w v"]
     assert texts.val.src == ["a e", "b"]
@@ -105,7 +109,7 @@ def test_a_trained_run_refuses_another_text(run: RunDirectory) -> None:
     prepared(run)
     (run.checkpoints / "step-00000001").mkdir()
     files = files_of(run.tokenizer)
-    with pytest.raises(RunError, match=f"^{run.path}: [^\n]*text has changed[^\n]*--overwrite$"):
+    with pytest.raises(RunError, match=f"^{run.path}: [^\n]*text has changed[^\n]*`overwrite`$"):
         prepared(run, train=OTHER_TEXT)
     assert files_of(run.tokenizer) == files
     prepared(run, val=OTHER_TEXT)  # what weights do not depend on may change
@@ -152,7 +156,7 @@ def test_the_training_text_is_encoded_once(run: RunDirectory) -> None:
     assert encoding(run) == ENCODING_VAL
     assert files_of(run.encoded) == files
     texts, result = prepared(run)
-    assert (texts.blank_in_train, len(texts.train)) == (2, 3)
+    assert (texts.train.stats.blank, len(texts.train)) == (2, 3)
     assert ids(stored(result).tgt) == [[4, 5], [4], [4, 5, 0, 0, 0]]
 
 
@@ -364,14 +368,13 @@ def lengths(*pairs: tuple[int, int]) -> Pairs:
     return [(" ".join("a" * src), " ".join("x" * tgt)) for src, tgt in pairs]
 
 
-def config(max_length: int) -> Config:
-    required = {"data": {"kind": "copy"}, "tokenizer": WORDS}
-    return Config.model_validate({**required, "training": {"max_length": max_length}})
+def short_pairs(result: PreparedData, max_length: int) -> PreparedData:
+    return replace(result, pairs=ShardedStore(result.train, max_length, batch_tokens=100))
 
 
 def test_long_pairs_are_left_out_of_training(run: RunDirectory) -> None:
     _, result = prepared(run, lengths((3, 3), (4, 1), (1, 4), (2, 1)))
-    shards = select_training_pairs(config(3), result.train)
+    shards = short_pairs(result, 3).pairs
     assert (len(shards), shards.num_shards) == (2, 1)
     assert ids(shards.shard(0).src) == [[4, 4, 4], [4, 4]]
     assert ids(shards.shard(0).tgt) == [[4, 4, 4], [4]]
@@ -379,8 +382,10 @@ def test_long_pairs_are_left_out_of_training(run: RunDirectory) -> None:
 
 def test_text_of_long_pairs_alone_is_refused(run: RunDirectory) -> None:
     _, result = prepared(run, lengths((4, 1), (1, 4)))
+    settings = {"data": {"kind": "copy"}, "tokenizer": WORDS, "training": {"max_length": 3}}
+    config, cpu = Config.model_validate(settings), torch.device("cpu")
     with pytest.raises(CorpusError, match=r"training\.max_length 3[^\n]*raise it"):
-        select_training_pairs(config(3), result.train)
+        build_trainer(config, short_pairs(result, 3), run, cpu, torch.float32, SINGLE_PROCESS)
 
 
 def test_tokenizers_record_what_a_model_has_to_learn(run: RunDirectory) -> None:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 from prepared_text import TRAIN, VAL, WORDS, Pairs, ids, prepared, stored, write
+from texts import read_texts
 
 from transformer_cli.base.errors import CorpusError, RunError
 from transformer_cli.config.schema import Config
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import load_text_sha256
 from transformer_cli.training.summary import summarize_sides
-from transformer_cli.training.texts import read_texts
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def write_all(run: RunDirectory, texts: list[Pairs]) -> list[dict[str, str]]:
 
 def test_added_pairs_are_trained_on_like_the_corpus_own(run: RunDirectory) -> None:
     texts, result = prepared(run, more=write_all(run, MORE))
-    assert (texts.blank_in_train, len(texts.train)) == (3, 5)
+    assert (texts.train.stats.blank, len(texts.train)) == (3, 5)
     assert list(texts.train.src) == ["a b c", "a b", "a d", "b d", "e"]
     assert list(texts.train.tgt) == ["x y", "x", "x y z w v", "w", "y z"]
     # a and b 3 times, d 2 times; x and y 3 times, z and w 2 times.

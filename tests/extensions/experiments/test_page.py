@@ -9,9 +9,8 @@ import pytest
 from browser import Page, narrow_to_phone, open_page, style
 from sacrebleu.metrics.chrf import CHRF
 
-from transformer_cli.extensions.experiments.groups import RunGroup
 from transformer_cli.extensions.experiments.page import describe_groups, render_groups
-from transformer_cli.extensions.experiments.results import EvaluatedSplit, SweepResults
+from transformer_cli.extensions.experiments.results import EvaluatedSplit, RunGroup, SweepResults
 from transformer_cli.extensions.experiments.seed_statistics import (
     GroupDifference,
     GroupScore,

@@ -11,11 +11,11 @@ from transformer_cli.base.errors import duration
 from transformer_cli.base.metrics import METRICS, TRAIN_LONGER
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.extensions.experiments.groups import RunGroup
 from transformer_cli.extensions.experiments.importance import are_numbers, explain
 from transformer_cli.extensions.experiments.results import (
     EvaluatedSplit,
     GroupResult,
+    RunGroup,
     RunResult,
     SweepResults,
     are_all_low,

@@ -99,7 +99,6 @@ class ReservedTokenizer(Tokenizer):
 
     @property
     def reserved_ids(self) -> dict[str, Any]:
-        """Ids of the joiner, slots, tags and marks of terms, as far as there are any."""
         tags: dict[str, Any] = {"tags": self.tag_ids} if self.tag_ids else {}
         tags |= {"terms": list(self.term_marks)} if self.term_marks else {}
         slots = {"joiner": self._joiner_id, "slots": list(self._slot_ids)}
@@ -110,7 +109,6 @@ class ReservedTokenizer(Tokenizer):
         return self._base.can_sample
 
     def encode(self, line: str) -> list[int]:
-        """Return the ids of a line as plain text; none is reserved."""
         return self._base.encode(line)
 
     def mark_terms(self, text: str, terms: TermList) -> tuple[list[int], list[str]]:
@@ -166,7 +164,6 @@ class ReservedTokenizer(Tokenizer):
         return Counter(number - first for number in ids if number in self._slot_ids)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids; slots are written as nothing."""
         return self.detokenize(ids, [])
 
     def token(self, number: int) -> str:
@@ -310,7 +307,6 @@ class ReservedTokenizers(Tokenizers):
         return super().start(tag or self.tag)
 
     def encode_pair(self, src: str, tgt: str) -> tuple[list[int], list[int]]:
-        """Return the ids of a pair; placeholders that are on both sides are slots."""
         of_src, of_tgt = (find_placeholders(line, self.protect) for line in (src, tgt))
         slots = _number(of_src, {each.text for each in of_tgt})
         return (
@@ -344,7 +340,6 @@ class ReservedTokenizers(Tokenizers):
         return sorted([*placeholders, *of_terms], key=lambda each: each.start)
 
     def encode_prefix(self, prefix: str, source: EncodedSource) -> list[int]:
-        """Return the ids of a target; placeholders that its source has are slots."""
         slots = {value: number for number, value in enumerate(source.values)}
         placeholders = find_placeholders(prefix, self.protect)
         return _ids(self.tgt.encode_parts(split_parts(prefix, placeholders, slots)))
@@ -388,7 +383,6 @@ class ReservedTokenizers(Tokenizers):
     def count_losses(
         self, source_ids: Sequence[int], ids: Sequence[int], source: EncodedSource | None
     ) -> tuple[int, ...]:
-        """Return whether slots differ, and how many terms are lost; of a piece of a line, none."""
         lost = 0
         if self.terms is not None and source is not None:
             text = self.tgt.detokenize(ids, self.tgt.filled_tokens(ids, source.values))
@@ -396,7 +390,6 @@ class ReservedTokenizers(Tokenizers):
         return not self.has_same_slots(source_ids, ids), lost
 
     def compare(self, src: str, tgt: str) -> tuple[int, ...]:
-        """Return whether placeholders differ, and how many terms are lost."""
         differs = bool(compare_placeholders(src, tgt, self.protect))
         return differs, len(self.find_lost(src, tgt)[1])
 

@@ -10,6 +10,5 @@ class ExportPreview(Preview):
     """Says early if the model cannot be exported to some formats."""
 
     def rows(self, planned: PlannedTraining) -> Iterator[Row]:
-        """Yield what exports of the model will lack."""
         if limits := describe_limits(planned.config, planned.data.tokenizers):
             yield "export", limits

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli.base import registry
 from transformer_cli.config.schema import Config
-from transformer_cli.extensions.constraints.protection import (
+from transformer_cli.extensions.constraints.placeholders import (
     PlaceholderPattern,
     ProtectedParts,
     Protection,
@@ -101,9 +101,13 @@ def build_inline_terms(
     """Return what puts terms into sources; None: ``data.terms`` asks for none."""
     if not find_terms(config.data):
         return None
-    from transformer_cli.extensions.constraints.inline_terms import InlineTerms, learn_lexicon
+    from transformer_cli.extensions.constraints.inline_terms import (
+        InlineTerms,
+        Lexicon,
+        sample_pairs,
+    )
     from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 
     assert isinstance(tokenizers, ReservedTokenizers)
-    lexicon = learn_lexicon(store, tokenizers.src.size)
+    lexicon = Lexicon.learn(sample_pairs(store), tokenizers.src.size)
     return InlineTerms(tokenizers.src, lexicon, find_terms(config.data), config.training.max_length)

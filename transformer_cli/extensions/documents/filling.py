@@ -8,10 +8,10 @@ from functools import cached_property
 
 from transformer_cli.base.errors import InputError
 from transformer_cli.extensions.constraints.placeholders import (
+    Protection,
     compare_placeholders,
     find_placeholders,
 )
-from transformer_cli.extensions.constraints.protection import Protection
 from transformer_cli.extensions.constraints.terms import describe_kept
 from transformer_cli.extensions.documents.document import (
     Document,

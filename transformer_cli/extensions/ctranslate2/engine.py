@@ -35,6 +35,7 @@ from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data.token_arrays import cut_by_tokens
 from transformer_cli.extensions.ctranslate2 import trial
 from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
+from transformer_cli.runs.checkpoint import MODEL
 from transformer_cli.runs.trained_model import OpenedModel
 from transformer_cli.text.model_check import Library, find_fault
 from transformer_cli.text.protocol import Tokenizers
@@ -321,7 +322,7 @@ def open_converted(
         "format": str(FORMAT),
         "transformer_cli": __version__,
         "ctranslate2": import_extra("ctranslate2", None, "CTranslate2's search").__version__,
-        "weights": opened.checkpoint.weights_sum,
+        "weights": opened.checkpoint.files.get(MODEL, ""),
         "tokenizer": opened.tokenizer_sum,
         "model": opened.config.model.fingerprint(),
         "quantization": quantization,

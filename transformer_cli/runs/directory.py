@@ -32,7 +32,7 @@ from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.writing import TEMPORARY_END, name_path_in_error, remove_directory
 from transformer_cli.config.schema import Config
-from transformer_cli.config.sections import Section
+from transformer_cli.config.sections import find_owners
 from transformer_cli.config.yaml import is_resolved, load_config
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class RunDirectory:
         if (engine := self.only_engine) is not None:
             raise RunError(
                 f"{self.path}: is exported for {engine.facts['reader']}, and only translate can "
-                f"use it, with --engine {engine.name}; name the run that it was made of"
+                f"use it, with `engine` {engine.name}; name the run that it was made of"
             )
         if exported := self.exported:
             return exported.load_config()
@@ -135,7 +135,7 @@ class RunDirectory:
         for run in path.parents[:2] if path.exists() else ():
             if (run / MARK).is_file() and (run / CONFIG).is_file():
                 return f"it lies in a run; name that: {run}"
-        for pattern in ("*", "*/*", "runs/*/*") if path.is_dir() else ():
+        for pattern in ("*", "*/*", "runs/*/*", "*/runs/*/*") if path.is_dir() else ():
             if found := _find_runs(path, pattern):
                 named = ", ".join(map(str, found[:_MOST_NAMED]))
                 others = f" and {len(found) - _MOST_NAMED} more" * (len(found) > _MOST_NAMED)
@@ -152,14 +152,14 @@ class RunDirectory:
         # A stranger's links could make us change any file.
         check_no_links(self.path, LOCKED)
         if self.path.is_file():
-            raise UsageError(f"{self.path}: is a file; choose another --run-dir")
+            raise UsageError(f"{self.path}: is a file; choose another `run_dir`")
         if not self.path.is_dir() or is_run(self.path):
             return
         for path in sorted(self.path.iterdir()):
             if not _BEGINNING.fullmatch(path.name):
                 raise RunError(
                     f"{self.path}: holds files but no run ({path.name}, and no {MARK} of "
-                    "transformer-cli's); choose another directory with --run-dir"
+                    "transformer-cli's); choose another `run_dir`"
                 )
 
     def remove_data(self, *directories: Path) -> None:
@@ -201,19 +201,10 @@ def _find_runs(directory: Path, pattern: str) -> list[Path]:
 
 def write_mark(run: Path, config: Config | None = None) -> None:
     """Mark a directory as a run, with the extensions that its settings belong to, unless it is."""
-    needed = [] if config is None else sorted(_find_owners(config))
+    needed = [] if config is None else sorted(find_owners(config))
     if not is_run(run) or _read_needed(run) != needed:
         mark = {"format": _FORMAT, "program": "transformer-cli", "version": __version__}
         write_text(run / MARK, json.dumps(mark | ({"extensions": needed} if needed else {})) + "\n")
-
-
-def _find_owners(section: Section) -> set[str]:
-    """Return the extensions that a section of settings, or one in it, belongs to."""
-    owners = set(filter(None, map(registry.owner_of, type(section).__mro__)))
-    for value in dict(section).values():
-        if isinstance(value, Section):
-            owners |= _find_owners(value)
-    return owners
 
 
 def _read_needed(run: Path) -> list[str]:
@@ -236,11 +227,11 @@ def is_run(run: Path) -> bool:
             raise RunError(
                 f"{path}: format {number}, by transformer-cli {mark.get('version')}, but this "
                 f"version knows formats up to {_FORMAT}; use a newer one, or choose another "
-                "--run-dir"
+                "`run_dir`"
             )
     raise RunError(
-        f"{path}: was not written by transformer-cli, or is damaged; choose another directory with "
-        "--run-dir, or delete the file if this is a run"
+        f"{path}: was not written by transformer-cli, or is damaged; choose another "
+        "`run_dir`, or delete the file if this is a run"
     )
 
 
@@ -255,7 +246,7 @@ def check_config_files(run: Path, files: Sequence[Path]) -> None:
         if path != directory / CONFIG or file != files[0]:
             raise ConfigError(
                 f"{file}: settings are read from it, and it lies where this run is written; "
-                "choose another directory with --run-dir"
+                "choose another `run_dir`"
             )
         if not is_resolved(file):
             raise ConfigError(

@@ -200,7 +200,7 @@ def check_resumable(run: RunDirectory, config: Config) -> None:
     if changed := describe_refused(run, config):
         raise ConfigError(
             f"{run.path}: {changed}; "
-            "go on with the old ones, choose another --run-dir, or start anew with --overwrite"
+            "go on with the old ones, choose another `run_dir`, or start again with `overwrite`"
         )
 
 
@@ -278,8 +278,8 @@ class Extension(NamedTuple):
 
     @property
     def undone_by(self) -> str:
-        """Return the options that keep the old values."""
-        return " ".join(f"--set {each.key}={as_yaml(each.old)}" for each in self.changed)
+        """Return the settings that keep the old values, each as KEY=VALUE."""
+        return " ".join(f"{each.key}={as_yaml(each.old)}" for each in self.changed)
 
 
 def find_extension(run: RunDirectory, config: Config) -> Extension | None:

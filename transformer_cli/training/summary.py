@@ -197,7 +197,7 @@ def describe_extension(run: RunDirectory, config: Config) -> str | None:
         jump = _describe_jump(extension.trained, config, state.step, state.step // state.epoch)
         text += f" ({jump})" if jump else ""
     kept = f"keep the old value ({extension.undone_by})"
-    return f"{text}; add --extend to train it further, or {kept}"
+    return f"{text}; add `extend` to train it further, or {kept}"
 
 
 def count_parameters_by_part(model: Transformer) -> dict[str, int]:

@@ -20,7 +20,6 @@ from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.scoring import mean_loss
 from transformer_cli.inference import torch_engine
-from transformer_cli.inference.torch_engine import compute_attention_maps
 from transformer_cli.model import device
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.transformer import Transformer, build_model
@@ -81,11 +80,6 @@ def beam_search() -> Callable[[], object]:
     return lambda: translator.translate_lines(LINES, prefixes, n_best=2, with_alignments=True)
 
 
-def attention_maps() -> Callable[[], object]:
-    translator = random_translator()
-    return lambda: compute_attention_maps(translator, LINES[0])
-
-
 # Made on the host and copied to the device at once, or used on a CPU only.
 ON_THE_HOST = {
     "arange in model/transformer.py:sinusoids",  # follows its table
@@ -96,7 +90,7 @@ ON_THE_HOST = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("prepare", [steps, validation, greedy_search, beam_search, attention_maps])
+@pytest.mark.parametrize("prepare", [steps, validation, greedy_search, beam_search])
 def test_no_tensor_is_made_on_the_default_device(
     prepare: Callable[[], Callable[[], object]],
 ) -> None:

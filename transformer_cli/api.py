@@ -208,9 +208,11 @@ class Translator:
         with self._turn:
             loaded = self._get(self._scoring_engine if has_scores else self._engine)
             if needing_torch and not loaded.engine.can_align:
+                exported = self._run.only_engine
+                lack = f"reads no model exported for {exported.facts['reader']}" if exported else ""
                 raise UsageError(
-                    f"{method}: {' and '.join(needing_torch)}: need torch, which has no int8 and "
-                    "reads no model exported for another engine; load the run, in float32"
+                    f"{method}: {' and '.join(needing_torch)}: need torch, which "
+                    f"{lack or 'has no int8'}; load the run, in float32"
                 )
             loaded.tokenizers.start(tag)  # or there is no such tag
             translator = loaded.with_search(beam_size, batch_tokens, None, length_penalty)

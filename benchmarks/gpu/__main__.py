@@ -41,7 +41,7 @@ from transformer_cli.model.transformer import build_model, load_weights, weights
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.preparation import open_prepared_data, select_training_pairs
+from transformer_cli.training.preparation import open_prepared_data
 from transformer_cli.training.trainer import Trainer
 
 SMALL_MODEL, BASE_MODEL = "multi30k_de_en_bpe", "multi30k_de_en_base"
@@ -112,8 +112,7 @@ def open_corpus(setting: Setting) -> Corpus:
     words = ("vocab", f"configs/{SMALL_MODEL}.yaml", "--run-dir", str(run.path), *sets)
     subprocess.run((*_PROGRAM, *words), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     data = open_prepared_data(config, run, lambda lines, _: lines)
-    text = select_training_pairs(config, data.train).shard(0)
-    return Corpus(setting, text, data.tokenizers.tgt.size)
+    return Corpus(setting, data.pairs.shard(0), data.tokenizers.tgt.size)
 
 
 # --- parts ----------------------------------------------------------------------------------------

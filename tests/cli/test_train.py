@@ -155,7 +155,7 @@ def test_a_complete_run_is_trained_further_only_with_extend(
     if found is None:
         assert "nothing left to train" in again.err
     else:
-        kept = f"keep the old value (--set training.{trained})"
+        kept = f"keep the old value (training.{trained})"
         assert_refused(again, 2, "run: is complete at step ", found, "; add --extend", kept)
         assert contents(config.parent / "run") == before
         extended = run(*command, "--set", f"training.{now}", "--extend", cwd=config.parent)

@@ -173,6 +173,7 @@ def _kind(part: dict[str, dict[str, dict[str, str]]]) -> str:
     return part["properties"]["kind"]["const"]
 
 
+@of_all
 def test_the_reference_has_every_setting() -> None:
     page = all_settings()
     config = Config.model_validate({"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}})

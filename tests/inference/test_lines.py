@@ -4,14 +4,16 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 import pytest
+import torch
 from scarce_memory import allow_rows
 
 from inference.translators import LINES, NumberTokenizer, numbers, random_translator, searched
 from transformer_cli.base.errors import UsageError
 from transformer_cli.inference.alignment import map_tokens_to_words
-from transformer_cli.inference.torch_engine import TorchTranslator, compute_attention_maps
+from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.model.transformer import record_attention
 from transformer_cli.text.protocol import Tokenizers, Translation
-from transformer_cli.text.vocabulary import EOS_ID, UNK_ID, Vocabulary
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, UNK_ID, Vocabulary
 from transformer_cli.text.words import SpacyWords, WordsTokenizer
 
 
@@ -70,8 +72,14 @@ def test_alignments_are_where_the_mean_of_all_heads_looks_most() -> None:
     found = translator.translate_lines(LINES, with_alignments=True)
     for line, (best, *_) in zip(LINES, found, strict=True):
         ids = [int(word) for word in best.text.split()]
-        cross = compute_attention_maps(translator, line, ids).cross.mean(dim=(0, 1))
-        aligned = cross[:-1, :-1].argmax(dim=1).tolist()
+        src, tgt_in = [int(word) for word in line.split()], [BOS_ID, *ids[:-1]]
+        with torch.inference_mode(), record_attention(translator.engine.model) as recorded:
+            translator.engine.model.hidden_states(
+                torch.tensor([[*src, EOS_ID]]), torch.tensor([tgt_in])
+            )
+        layers = [calls[0][0] for name, calls in recorded.items() if "cross_attention" in name]
+        cross = torch.stack(layers).mean(dim=(0, 1))
+        aligned = cross[:, :-1].argmax(dim=1).tolist()
         assert best.alignment == tuple(sorted((src, tgt) for tgt, src in enumerate(aligned)))
     assert Counter(bool(best.alignment) for best, *_ in found)[True] >= 5, "the case is too easy"
 

@@ -1,7 +1,6 @@
 """When a run directory may be written to, and what is kept of an earlier run."""
 
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,9 +10,8 @@ import pytest
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, RunError, UsageError
 from transformer_cli.config.schema import Config
-from transformer_cli.config.yaml import dump_config
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import check_resumable, initialize_run, is_data_outdated
+from transformer_cli.runs.initialize import initialize_run
 
 
 def settings(**sections: Any) -> Config:
@@ -72,7 +70,7 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path, overwrite: boo
     (tmp_path / "thesis.tex").write_text("years of work")
     (tmp_path / "tokenizer").mkdir()
     run = RunDirectory(tmp_path)
-    with pytest.raises(RunError, match=rf"^{tmp_path}: [^\n]*no run\.json[^\n]*--run-dir$"):
+    with pytest.raises(RunError, match=rf"^{tmp_path}: [^\n]*no run\.json[^\n]*`run_dir`$"):
         initialize_run(run, settings(), overwrite)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["thesis.tex", "tokenizer"]
 
@@ -117,21 +115,6 @@ def test_a_directory_far_above_runs_lists_them(trained: RunDirectory) -> None:
         error.value
     )
     assert str(error.value).endswith(f"{runs}/run-08 and 3 more; name one of them")
-
-
-def test_a_sweep_and_a_directory_of_sweeps_lead_to_their_runs(tmp_path: Path) -> None:
-    sweep = tmp_path / "sweeps" / "sw"
-    for name in ("data/fd9dcf32a095", "runs/a=1/seed-1", "runs/a=2/seed-1"):
-        (sweep / name).mkdir(parents=True)
-        (sweep / name / "config.yaml").touch()
-    (sweep / "sweep.json").touch()
-    for path in (sweep, sweep.parent):
-        with pytest.raises(RunError) as error:
-            RunDirectory(path).load_config()
-        runs = f"{sweep}/runs/a=1/seed-1, {sweep}/runs/a=2/seed-1"
-        assert str(error.value).endswith(f", but it holds runs: {runs}; name one of them")
-    with pytest.raises(RunError, match="it has no config"):
-        RunDirectory(sweep / "data").load_config()
 
 
 def test_the_same_settings_go_on(trained: RunDirectory) -> None:
@@ -195,7 +178,7 @@ def test_a_trained_run_refuses_other_settings(
     message = str(caught.value)
     assert message.startswith(f"{trained.path}: ")
     assert said in message
-    assert "--overwrite" in message
+    assert "`overwrite`" in message
     assert "epochs" not in message
     assert "\n" not in message
     assert contents(trained) == before
@@ -319,66 +302,6 @@ def test_overwriting_keeps_nothing_silently(trained: RunDirectory, name: str) ->
     with pytest.raises(RunError, match=f"/{name}: is a link, "):
         initialize_run(trained, settings(seed=2), overwrite=True)
     assert sorted(elsewhere.iterdir()) == before
-
-
-# --- resuming -------------------------------------------------------------------------------------
-
-VAL = {"tsv": "old-*.tsv", "src_column": "de", "tgt_column": "en", "tag": "news"}
-
-
-@pytest.mark.parametrize("key", ["src_column", "tag", "tsv", "moved"])
-def test_only_files_may_have_moved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    def corpus(val: dict[str, str]) -> Config:
-        sources = [{"src": "a", "tgt": "b"}]
-        data = {"kind": "corpus", "src_lang": "de", "tgt_lang": "en", "sources": sources}
-        return settings(data={**data, "val": val})
-
-    run = RunDirectory(tmp_path / "run")
-    initialize_run(run, corpus(VAL))
-    (run.checkpoints / "step-00000001").mkdir(parents=True)
-    (run.checkpoints / "step-00000001" / "state.json").write_text("{}")
-    if key == "moved":
-        check_resumable(run, corpus({**VAL, "tsv": "new-*.tsv"}))
-        return
-    (tmp_path / "old-1.tsv").touch()
-    with pytest.raises(ConfigError, match=f"other settings \\(data.val.{key} was "):
-        check_resumable(run, corpus({**VAL, key: "other"}))
-
-
-def of_sources(*sources: dict[str, Any]) -> Config:
-    table = {"src_column": 1, "tgt_column": 2}
-    data = {"kind": "corpus", "src_lang": "de", "tgt_lang": "en", "split": {"val": 1, "test": 1}}
-    return settings(data={**data, "sources": [{**source, **table} for source in sources]})
-
-
-def test_a_source_may_move_while_another_stays(trained: RunDirectory, tmp_path: Path) -> None:
-    here, gone, moved = (str(tmp_path / name) for name in ("here.tsv", "gone.tsv", "moved.tsv"))
-    for path in (here, moved):
-        Path(path).touch()
-    trained.config.write_text(dump_config(of_sources({"tsv": here}, {"tsv": gone})))
-    check_resumable(trained, of_sources({"tsv": here}, {"tsv": moved}))
-    with pytest.raises(ConfigError, match="trained with other settings"):
-        check_resumable(trained, of_sources({"tsv": moved}, {"tsv": gone}))
-
-
-@pytest.mark.parametrize("begun", [False, True])
-def test_the_sum_of_a_file_may_be_added(run: RunDirectory, begun: bool) -> None:
-    url = {"tsv": "https://example.org/a.tsv"}
-    run.config.write_text(dump_config(of_sources(url)))
-    if begun:
-        (run.checkpoints / "step-00000001").mkdir()
-    summed = of_sources({**url, "sha256": "0" * 64})
-    check_resumable(run, summed)
-    assert not is_data_outdated(run, summed)
-    assert is_data_outdated(run, of_sources({**url, "weight": 2})) != begun
-    run.config.write_text(dump_config(summed))
-    for other in (url, {**url, "sha256": "1" * 64}):
-        with pytest.raises(ConfigError) if begun else nullcontext():
-            check_resumable(run, of_sources(other))
 
 
 class Archived:

@@ -26,7 +26,7 @@ def test_auto_is_what_is_faster(gain: list[float], found: float, expected: torch
     gain.append(found)
     said: list[str] = []
     assert choose_training_precision("auto", CPU, SINGLE_PROCESS, [], said.append) == expected
-    told = ["--precision auto: bfloat16, 1.9 times as fast as float32 here"]
+    told = ["precision auto: bfloat16, 1.9 times as fast as float32 here"]
     assert said == (told if expected == torch.bfloat16 else [])
 
 

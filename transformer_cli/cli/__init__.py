@@ -89,7 +89,7 @@ class _Commands(TyperGroup):
             return super().resolve_command(ctx, args)
         except typer.TyperException as error:
             if error.message.endswith("."):  # typer has found none of a similar name
-                error.message = registry.describe_missing("command", args[0])
+                error.message = registry.describe_missing("command", args[0], list_commands())
             raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -296,7 +296,7 @@ def _advise(error: typer.TyperException) -> str:
     context, message = getattr(error, "ctx", None), error.format_message()
     name = context and context.info_name
     if not getattr(error, "possibilities", True) and name in _EXTENDED:
-        return f"; extensions here: {', '.join(registry.installed())}"
+        return f"; {registry.describe_installed()}"
     if name != "translate" or "unexpected extra" not in message:
         return ""
     return "; name a file with -i, or pipe text: echo 'Guten Tag.' | transformer-cli translate RUN"

@@ -35,7 +35,6 @@ with lazy_imports():
         preparation,
         session as sessions,
         summary,
-        texts,
         trainer as trainers,
     )
 
@@ -81,7 +80,7 @@ def _train(given: TrainOptions) -> str:
     return _describe_end(session, planned.validator.select)
 
 
-def _make_request(given: TrainOptions) -> "texts.TrainRequest":
+def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
     """Check what can be checked without torch; return what to train."""
     if given.config is None:
         raise UsageError("CONFIG: missing; give a configuration")
@@ -110,19 +109,24 @@ def _make_request(given: TrainOptions) -> "texts.TrainRequest":
     hint = trained_model.describe_inherited_init(config, origins, files[1:])
     if ranks.is_main and hint:
         log(hint)
-    return texts.TrainRequest(
+    return preparation.TrainRequest(
         config=config,
         origins=origins,
         run=run,
         overwrite=begins_anew,
         allow_suspect_data=given.allow_suspect_data,
         open_executor=options.choose_executor(given, run.path),
+        line_progress=line_bar,
+        pair_progress=pair_bar,
+        warn=warn,
+        log=log,
+        is_dry=given.dry_run,
     )
 
 
 @contextmanager
 def _open_training(
-    request: "texts.TrainRequest", given: TrainOptions
+    request: "preparation.TrainRequest", given: TrainOptions
 ) -> "Iterator[summary.PlannedTraining]":
     """Choose the device, check its memory, connect the ranks, and prepare data and trainer."""
     config, run = request.config, request.run
@@ -138,9 +142,7 @@ def _open_training(
     metrics, select = best_checkpoint.metrics_of_training(config, begun, notes.append)
     is_there = ranks.is_main and begun is not None and begun.config.is_file()
     previous = run.load_config() if is_there else None
-    report = texts.Callbacks(progress=line_bar, warn=warn, pairs=pair_bar, log=log)
-    open_data = preparation.open_data_dry if given.dry_run else preparation.open_data
-    with ranks.init(device) as ranks, open_data(request, ranks, report) as data:
+    with ranks.init(device) as ranks, preparation.open_data(request, ranks) as data:
         earlier = metrics_log.read_records(run.metrics) if begun else ()
         # To measure what 'auto' is takes a second, so that is left until the data is ready.
         dtype = precisions.choose_training_precision(given.precision, device, ranks, earlier, log)

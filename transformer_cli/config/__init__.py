@@ -1,1 +1,0 @@
-"""What a YAML file may say, and reading it strictly."""

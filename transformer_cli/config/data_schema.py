@@ -26,7 +26,6 @@ from transformer_cli.config.sections import (
 )
 
 _SHA256 = "^[0-9A-Fa-f]{64}$"
-SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
 
 
 def _check_encoding(value: object) -> str:

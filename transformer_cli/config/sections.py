@@ -17,9 +17,7 @@ do not have the key.
 """
 
 import os.path
-import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, get_args
@@ -96,11 +94,6 @@ class Section(BaseModel):
         unused = {key for key in added if getattr(made, key) == fields[key].get_default()}
         rest = {key: value for key, value in values.items() if key not in unused}
         return cls.model_validate(rest) if unused else made
-
-    def with_added(self, **values: Any) -> Self:
-        """Return the section with other values of keys that extensions add."""
-        given = {key: getattr(self, key) for key in self.model_fields_set}
-        return type(self).model_validate({**given, **values})
 
     def dump_fully(self) -> dict[str, Any]:
         """Return all settings as YAML has them, with the keys that installed extensions add."""
@@ -238,31 +231,6 @@ class Kinds:
 def expected(what: str) -> PydanticCustomError:
     """Return the error that a value is not ``what`` a setting takes."""
     return PydanticCustomError("expected", "expected {what}", {"what": what})
-
-
-@dataclass(frozen=True)
-class Matching:
-    """Annotates text that a regular expression matches, and says in words what that is."""
-
-    pattern: str
-    words: str
-
-    def _check(self, value: str) -> str:
-        if re.fullmatch(self.pattern, value):
-            return value
-        raise expected(self.words)
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        """Check text by the whole pattern."""
-        return core_schema.no_info_after_validator_function(self._check, handler(source))
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        """Add the pattern."""
-        return {**handler(schema), "pattern": self.pattern}
 
 
 def _read_path(value: object, as_path: Callable[[object], Path]) -> Path:

@@ -1,1 +1,0 @@
-"""Parallel text from its four sources, and the batches made of it."""

@@ -30,7 +30,7 @@ BATCH_PAIRS = 512
 _BLOCK_BYTES = 1 << 20
 _HEAD_BYTES = 512  # what tells a mark, compression or an archive
 _BATCH_CHARACTERS = 1 << 22
-_ENCODING_KEYS = " (translate, evaluate, init: --encoding NAME; in a configuration: encoding: NAME)"
+_ENCODING_KEYS = " (`encoding` NAME; in a configuration, encoding: NAME)"
 _TAR_MAGICS = b"ustar\x0000", b"ustar  \x00"  # POSIX' and GNU's
 
 PairProgress = Callable[[Iterable[tuple[str, str]], str], Iterable[tuple[str, str]]]

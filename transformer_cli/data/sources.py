@@ -83,7 +83,7 @@ def find_mixing(data: DataSection) -> list[registry.Entry]:
 
     Such an extension adds text to the split ``train``, or weighs its parts. ``keys`` are its
     settings, ``open`` is a function of ``data`` that returns sources by name, and ``load`` one that
-    returns a ``Mix``; see training/texts.py.
+    returns a ``Mix``; see training/preparation.py.
     """
     entries = registry.entries("mixing").values()
     return [each for each in entries if any(getattr(data, key, None) for key in each.facts["keys"])]

@@ -1,1 +1,0 @@
-"""Scores of translations, perplexity, and comparisons of trained models."""

@@ -1,1 +1,0 @@
-"""From weights to text."""

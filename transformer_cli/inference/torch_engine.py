@@ -1,4 +1,4 @@
-"""Search by torch, in batches of like length and on all cores; alignments; attention weights."""
+"""Search by torch, in batches of sentences of like length and on all cores; alignments."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,11 +9,10 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 
-from transformer_cli.base.errors import InputError, UsageError, is_out_of_memory
-from transformer_cli.data.token_arrays import cut_by_tokens
+from transformer_cli.base.errors import UsageError, is_out_of_memory
 from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
 from transformer_cli.inference.search import NOT_FORCED, search
 from transformer_cli.inference.translator import TextTranslator
@@ -24,7 +23,7 @@ from transformer_cli.model.transformer import Transformer, record_attention
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
 from transformer_cli.text.tokenizer import have_same_tokenizers
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from transformer_cli.text.vocabulary import BOS_ID, PAD_ID
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -91,7 +90,7 @@ class TorchEngine:
         order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
         device = self.device
         # Each hypothesis of a beam takes as much memory as a sentence.
-        batches = list(cut_by_tokens(order, lengths, batch_tokens // options.beam_size))
+        batches = list(_cut_by_tokens(order, lengths, batch_tokens // options.beam_size))
 
         def search_rows(batch: np.ndarray) -> list[list[Hypothesis]]:
             if should_stop():
@@ -135,13 +134,13 @@ class TorchEngine:
                 aligned[index] = places[: len(targets[index])]
 
         with autocast(self.device, self.precision), pack_weights(self.searched):
-            for batch in cut_by_tokens(order, lengths, batch_tokens):
+            for batch in _cut_by_tokens(order, lengths, batch_tokens):
                 split_when_out_of_memory(align_rows, batch)
         return aligned
 
 
 TorchTranslator = TextTranslator[TorchEngine]
-"""A translator with the torch model, which also gives losses and attention weights."""
+"""A translator with the torch model, which also gives losses."""
 
 
 def load_torch_translator(
@@ -191,6 +190,16 @@ def _load_for_ensemble(
             f"of {run.path}"
         )
     return loaded
+
+
+def _cut_by_tokens(
+    order: np.ndarray, lengths: np.ndarray, batch_tokens: int
+) -> Iterator[np.ndarray]:
+    """Yield slices of ``order``, longest first, of at most ``batch_tokens`` when padded."""
+    while len(order):
+        rows = max(1, batch_tokens // lengths[order[0]])
+        yield order[:rows]
+        order = order[rows:]
 
 
 def _pad(rows: Sequence[list[int]], value: int) -> Int[Tensor, "batch longest"]:
@@ -262,91 +271,3 @@ def split_when_out_of_memory(
     empty_cache()
     halves = np.array_split(rows, 2)
     return [part for half in halves for part in split_when_out_of_memory(function, half)]
-
-
-# --- attention weights ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class AttentionMaps:
-    """The attention weights of one line and its translation, in float32 on the CPU.
-
-    Row i of a target is the step that wrote ``tgt_tokens[i]``. Each row's weights sum to 1,
-    but for rounding.
-
-    Attributes:
-        src_tokens: as shown to a person; EOS is the last.
-        tgt_tokens: likewise.
-        encoder: of the source on itself.
-        decoder: of the target on itself: column j is what step j was given, ``tgt_tokens[j - 1]``
-            or, for j = 0, the begin mark.
-        cross: of the target on the source.
-        translation: the target as text.
-    """
-
-    src_tokens: list[str]
-    tgt_tokens: list[str]
-    encoder: Float[Tensor, "layer head src src"]
-    decoder: Float[Tensor, "layer head tgt tgt"]
-    cross: Float[Tensor, "layer head tgt src"]
-    translation: str = ""
-
-
-@torch.inference_mode()
-def compute_attention_maps(
-    translator: TorchTranslator,
-    line: str,
-    translation: Sequence[int] | None = None,
-    tag: str | None = None,
-) -> AttentionMaps:
-    """Record the attention weights of one pass over a line and its whole translation.
-
-    Without any words a source is EOS alone. ``translation`` are token ids without marks; None
-    translates the line first.
-
-    Raises:
-        InputError: the line is too long to be translated as one, or the translation for the
-            model's learned positions.
-    """
-    tokenizers = translator.tokenizers
-    encoded = translator.encode_line(line, "", tag)
-    source = encoded.ids
-    if len(encoded.pieces) > 1:
-        raise InputError(
-            f"the line has {len(source):,} tokens, and at most {translator.longest_source:,} are "
-            "translated as one; give a sentence of it"
-        )
-    longest = translator.longest_source  # so that EOS has a position too
-    if translation is None:
-        shorter = translator.with_search(max_length=min(longest, translator.max_length or longest))
-        (translation,) = shorter.translate_ids([[*source, EOS_ID] if source else []])
-    if len(translation) > longest:
-        raise InputError(
-            f"the translation has {len(translation):,} tokens, and at most {longest:,} "
-            "can be looked at; give a shorter one"
-        )
-    model, device = translator.engine.model, translator.engine.device
-    src = torch.tensor([[*source, EOS_ID]], device=device)
-    tgt_in = torch.tensor([[BOS_ID, *translation]], device=device)
-    with autocast(device, translator.engine.precision), record_attention(model) as recorded:
-        model.hidden_states(src, tgt_in)
-
-    def stack_layers(stack: str, kind: str, layers: int) -> Tensor:
-        weights = [recorded[f"{stack}.{layer}.{kind}"][0][0] for layer in range(layers)]
-        return torch.stack(weights).float().cpu()
-
-    shown = []
-    for tokenizer, ids in ((tokenizers.src, source), (tokenizers.tgt, translation)):
-        numbers = [*ids, EOS_ID]
-        tokens = tokenizer.filled_tokens(numbers, encoded.source.values)
-        shown.append(
-            [token or tokenizer.token(n) for token, n in zip(tokens, numbers, strict=True)]
-        )
-    written = tokenizers.tgt.filled_tokens(translation, encoded.source.values)
-    return AttentionMaps(
-        *(shown[0], shown[1]),
-        stack_layers("encoder", "self_attention", len(model.encoder)),
-        stack_layers("decoder", "self_attention", len(model.decoder)),
-        stack_layers("decoder", "cross_attention", len(model.decoder)),
-        tokenizers.tgt.detokenize(translation, written),
-    )

@@ -1,1 +1,0 @@
-"""The encoder-decoder Transformer. It knows integers and tensors only."""

@@ -42,7 +42,7 @@ def _open_cuda(ranks: Ranks) -> torch.device:
         return torch.device("cuda")
     if ranks.local_rank >= torch.cuda.device_count():
         raise RanksError(
-            f"--nproc-per-node: no CUDA device is left for process {ranks.local_rank + 1} of "
+            f"no CUDA device is left for process {ranks.local_rank + 1} of "
             f"this machine, which has {torch.cuda.device_count()}; start one process for each, "
             "or use `device` cpu"
         )

@@ -1,1 +1,0 @@
-"""A run directory: one experiment's settings, tokenizers, checkpoints and metrics."""

@@ -343,7 +343,7 @@ def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | No
     if damaged:
         raise CheckpointError(
             f"{directory}: no checkpoint is whole, the newest is {next(iter(damaged)).name}; "
-            "restore one or start anew with --overwrite"
+            "restore one or start again with `overwrite`"
         )
     return None, []
 

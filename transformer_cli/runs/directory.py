@@ -117,7 +117,7 @@ class RunDirectory:
         if (engine := self.only_engine) is not None:
             raise RunError(
                 f"{self.path}: is exported for {engine.facts['reader']}, and only translate can "
-                f"use it, with --engine {engine.name}; name the run that it was made of"
+                f"use it, with `engine` {engine.name}; name the run that it was made of"
             )
         if exported := self.exported:
             return exported.load_config()
@@ -160,14 +160,14 @@ class RunDirectory:
         # A stranger's links could make us change any file.
         check_no_links(self.path, LOCKED)
         if self.path.is_file():
-            raise UsageError(f"{self.path}: is a file; choose another --run-dir")
+            raise UsageError(f"{self.path}: is a file; choose another `run_dir`")
         if not self.path.is_dir() or is_run(self.path):
             return
         for path in sorted(self.path.iterdir()):
             if not _BEGINNING.fullmatch(path.name):
                 raise RunError(
                     f"{self.path}: holds files but no run ({path.name}, and no {MARK} of "
-                    "transformer-cli's); choose another directory with --run-dir"
+                    "transformer-cli's); choose another `run_dir`"
                 )
 
     def remove_data(self, *directories: Path) -> None:
@@ -254,11 +254,11 @@ def is_run(run: Path) -> bool:
             raise RunError(
                 f"{path}: format {number}, by transformer-cli {mark.get('version')}, but this "
                 f"version knows formats up to {_FORMAT}; use a newer one, or choose another "
-                "--run-dir"
+                "`run_dir`"
             )
     raise RunError(
-        f"{path}: was not written by transformer-cli, or is damaged; choose another directory with "
-        "--run-dir, or delete the file if this is a run"
+        f"{path}: was not written by transformer-cli, or is damaged; choose another "
+        "`run_dir`, or delete the file if this is a run"
     )
 
 
@@ -273,7 +273,7 @@ def check_config_files(run: Path, files: Sequence[Path]) -> None:
         if path != directory / CONFIG or file != files[0]:
             raise ConfigError(
                 f"{file}: settings are read from it, and it lies where this run is written; "
-                "choose another directory with --run-dir"
+                "choose another `run_dir`"
             )
         if not is_resolved(file):
             raise ConfigError(

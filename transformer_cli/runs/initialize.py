@@ -23,7 +23,6 @@ from transformer_cli.base.errors import (
 from transformer_cli.base.files import read_json, read_small
 from transformer_cli.base.locations import exists, fetched_from, find_files, text_path
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
-from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.differences import Difference, as_yaml, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.schema import Config
@@ -203,7 +202,7 @@ def check_resumable(run: RunDirectory, config: Config) -> None:
     if changed := describe_refused(run, config):
         raise ConfigError(
             f"{run.path}: {changed}; "
-            "go on with the old ones, choose another --run-dir, or start anew with --overwrite"
+            "go on with the old ones, choose another `run_dir`, or start again with `overwrite`"
         )
 
 
@@ -231,8 +230,8 @@ class Extension(NamedTuple):
 
     @property
     def undone_by(self) -> str:
-        """Return the options that keep the old values."""
-        return " ".join(f"--set {each.key}={as_yaml(each.old)}" for each in self.changed)
+        """Return the settings that keep the old values, each as KEY=VALUE."""
+        return " ".join(f"{each.key}={as_yaml(each.old)}" for each in self.changed)
 
 
 def load_newest_state(run: RunDirectory) -> State | None:
@@ -345,19 +344,16 @@ def _is_left(path: Path) -> bool:
     return False
 
 
-def record_corpus_directory(run: RunDirectory, data: DataConfig) -> None:
-    """Record where the text of a run lies, if its kind of data looks for it there later."""
-    known = corpus_directory(run)
-    place = open_kind(data).find_place(known)
-    if place is not None and place != known:
-        write_text(run.path / CORPUS, json.dumps({data.kind: place.as_posix()}) + "\n")
+def record_sources(run: RunDirectory, config: Config) -> None:
+    """Record where the text of a run and its first weights come from.
 
-
-def record_provenance(run: RunDirectory, config: Config) -> None:
-    """Let extensions record where the text and the first weights of a run come from.
-
-    Each provides, as ``provenance``, a function of the run's path and its settings.
+    The core records where the text lies, if its kind of data looks for it there later; extensions
+    provide, as ``provenance``, functions of the run's path and its settings.
     """
+    known = corpus_directory(run)
+    place = open_kind(config.data).find_place(known)
+    if place is not None and place != known:
+        write_text(run.path / CORPUS, json.dumps({config.data.kind: place.as_posix()}) + "\n")
     # With checkpoints, a run has the text that it began with, whatever can be found by now.
     if not list_checkpoints(run.checkpoints):
         for entry in registry.entries("provenance").values():

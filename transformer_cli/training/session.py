@@ -280,7 +280,7 @@ class Session:
     def _divergence_error(self, problem: str) -> TrainingError:
         return TrainingError(
             f"step {self.trainer.step}: {problem}; lower the learning rate (training.schedule) and "
-            "start again with --overwrite"
+            "start again with `overwrite`"
         )
 
     def _resume(self) -> None:

@@ -22,9 +22,8 @@ from transformer_cli.runs.initialize import find_extension
 from transformer_cli.runs.metrics_log import changed_environment, describe_environment, read_records
 from transformer_cli.text.vocabulary import UNK_ID
 from transformer_cli.training.optimizer import last_step, rate_jump
-from transformer_cli.training.preparation import PreparedData, select_training_pairs
+from transformer_cli.training.preparation import PreparedData, TrainRequest
 from transformer_cli.training.session import Validator
-from transformer_cli.training.texts import TrainRequest
 from transformer_cli.training.trainer import Trainer
 
 Row = tuple[str, str]  # a label and a text; a row with an empty label continues the one above
@@ -95,12 +94,12 @@ def report_training(planned: PlannedTraining) -> dict[str, Any]:
 
 
 def _summarize_data(planned: PlannedTraining) -> Iterator[Row]:
-    config, data, num_unscored = planned.config, planned.data, planned.validator.num_unscored
-    texts, max_length = data.texts, config.training.max_length
-    num_pairs = len(select_training_pairs(config, data.train, data.mix))
+    data, num_unscored = planned.data, planned.validator.num_unscored
+    texts, max_length = data.texts, planned.config.training.max_length
+    num_pairs, blank = len(data.pairs), texts.train.stats.blank
     yield (
         "text",
-        f"{num_pairs:,} pairs to train on (left out: {texts.blank_in_train:,} with a blank side, "
+        f"{num_pairs:,} pairs to train on (left out: {blank:,} with a blank side, "
         f"{len(data.train) - num_pairs:,} over {max_length:,} tokens)",
     )
     too_long = f"; {num_unscored:,} of them too long to be in its loss" if num_unscored else ""
@@ -198,7 +197,7 @@ def describe_extension(run: RunDirectory, config: Config) -> str | None:
         jump = _describe_jump(extension.trained, config, state.step, state.step // state.epoch)
         text += f" ({jump})" if jump else ""
     kept = f"keep the old value ({extension.undone_by})"
-    return f"{text}; add --extend to train it further, or {kept}"
+    return f"{text}; add `extend` to train it further, or {kept}"
 
 
 def count_parameters_by_part(model: Transformer) -> dict[str, int]:

@@ -156,8 +156,8 @@ class Trainer:
             raise TrainingError(
                 f"{where}: the loss is {update.loss_on_all_ranks / tgt_tokens:.4g} and the "
                 f"gradient's norm {update.gradient_norm:.4g}; lower the learning rate "
-                "(training.schedule) and start again with --overwrite, or skip such steps: "
-                f"--set training.skip_nonfinite={self.skipped + 10}"
+                "(training.schedule) and start again with `overwrite`, or skip such steps: "
+                f"training.skip_nonfinite={self.skipped + 10}"
             )
         self.skipped += 1
 

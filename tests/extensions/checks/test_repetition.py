@@ -3,8 +3,8 @@ from collections.abc import Iterable
 import pytest
 from hypothesis import given, strategies as st
 
+from transformer_cli.extensions.checks.digests import Digests
 from transformer_cli.extensions.checks.findings import find_in
-from transformer_cli.extensions.corpora.digests import Digests
 
 LINES = st.lists(st.one_of(st.none(), st.sampled_from("abcdefg"), st.text(max_size=3)), max_size=40)
 

@@ -15,9 +15,10 @@ from transformer_cli.extensions.constraints.reserved import (
     with_terms,
 )
 from transformer_cli.extensions.constraints.terms import TermList, make_term
+from transformer_cli.extensions.report.attention_maps import compute_attention_maps
 from transformer_cli.inference.engine import Hypothesis
 from transformer_cli.inference.stream import translate_stream
-from transformer_cli.inference.torch_engine import TorchTranslator, compute_attention_maps
+from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.inference.translator import SECOND_BEAM
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import UNK_ID, Vocabulary

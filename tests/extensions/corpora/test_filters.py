@@ -10,8 +10,7 @@ from hypothesis import given, strategies as st
 
 from transformer_cli.base.errors import MissingExtraError
 from transformer_cli.base.workers import SerialExecutor
-from transformer_cli.extensions.corpora.deciding import REASON, Filtering, decide, write_part
-from transformer_cli.extensions.corpora.rules import (
+from transformer_cli.extensions.checks.rules import (
     FILTER_NAMES,
     FilterPass,
     OutlierFilter,
@@ -20,6 +19,7 @@ from transformer_cli.extensions.corpora.rules import (
     _percentile,
     build_filters,
 )
+from transformer_cli.extensions.corpora.deciding import REASON, Filtering, decide, write_part
 from transformer_cli.extensions.corpora.settings import FilterName
 
 

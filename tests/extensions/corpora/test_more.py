@@ -1,11 +1,14 @@
 """Text that is added to the training text of another kind of data."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from cli.process import assert_refused, run
 
 from transformer_cli.config.data_schema import (
+    DataSection,
     FilePair,
     FilesData,
     Multi30kData,
@@ -19,6 +22,8 @@ from transformer_cli.data.sources import (
     split_names,
 )
 from transformer_cli.extensions.corpora.settings import SourceConfig
+
+AnyData = TypeVar("AnyData", bound=DataSection)
 
 
 @pytest.fixture(autouse=True)
@@ -45,9 +50,14 @@ def added_pair(name: str, src: str, tgt: str) -> SourceConfig:
     return SourceConfig(src=files.src, tgt=files.tgt)
 
 
+def with_more(data: AnyData, added: Sequence[SourceConfig]) -> AnyData:
+    given = {key: getattr(data, key) for key in data.model_fields_set}
+    return type(data).model_validate({**given, "more": list(added)})
+
+
 def test_added_pairs_follow_the_training_text_and_are_no_part_of_its_split() -> None:
     added = [added_pair("e", "cinq\n\n", "cinco\n\n"), added_pair("f", "six\n", "seis\n")]
-    data = files_data().with_added(more=added)
+    data = with_more(files_data(), added)
     assert list(open_training_text(data).pairs()) == [
         *(("un", "um"), ("", "")),
         *(("cinq", "cinco"), ("", "")),
@@ -61,7 +71,7 @@ def test_the_sum_is_another_one_whenever_any_pair_is() -> None:
     own = files_data()
 
     def sum_of(*added: SourceConfig) -> str:
-        return open_training_text(own.with_added(more=list(added))).source_sha256()
+        return open_training_text(with_more(own, added)).source_sha256()
 
     one, other = added_pair("e", "cinq\n", "cinco\n"), added_pair("f", "six\n", "seis\n")
     sums = [sum_of(), sum_of(one), sum_of(other), sum_of(one, other), sum_of(other, one)]
@@ -81,7 +91,7 @@ def test_corpora_of_captions_take_added_pairs_too(
     monkeypatch.setattr(multi30k, "fetch", lambda *_: (own.src, own.tgt))
     files = ParallelFiles(own.src, own.tgt)
     monkeypatch.setattr(kinds.ToyKind, "open_split", lambda *_: files)
-    more = data.with_added(more=[added])
+    more = with_more(data, [added])
     assert list(open_training_text(more).pairs()) == [("eins", "one"), ("zwei", "two")]
 
 

@@ -7,9 +7,8 @@ import pytest
 from extensions.documents.fakes import Line, filled, shout, translating
 from extensions.documents.test_po import HEADER
 from transformer_cli.base.errors import InputError
-from transformer_cli.extensions.documents.document import Segment, Source
+from transformer_cli.extensions.documents.document import LinesDocument, Segment, Source
 from transformer_cli.extensions.documents.filling import fill
-from transformer_cli.extensions.documents.lines import LinesDocument
 from transformer_cli.extensions.documents.sentences import cut_sentences
 
 XLIFF = """\

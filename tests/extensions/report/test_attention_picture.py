@@ -14,13 +14,13 @@ from matplotlib.font_manager import fontManager, get_font
 
 from transformer_cli.base.writing import claim
 from transformer_cli.extensions.report import attention_picture
+from transformer_cli.extensions.report.attention_maps import AttentionMaps
 from transformer_cli.extensions.report.attention_picture import (
     Panels,
     _find_fonts,
     draw,
     select_panels,
 )
-from transformer_cli.inference.torch_engine import AttentionMaps
 
 MAPS = AttentionMaps(
     ["▁Ein", "▁Hu", "nd", "<EOS>"],

@@ -1,7 +1,6 @@
 """What this extension adds, as plain data."""
 
 api = 1
-needs = ("corpora",)
 provides = {
     "command": {"check": {"load": "command:check"}},
     "evaluate options": {"near": {"load": "options:NearOptions"}},

@@ -17,8 +17,8 @@ from transformer_cli.data.corpus import PairProgress, ParallelText, fold_side
 from transformer_cli.data.sources import is_on_disk, open_training_text
 from transformer_cli.data.store import read_lines, read_stats
 from transformer_cli.data.training_text import StreamedText
+from transformer_cli.extensions.checks.digests import NO_DIGEST, is_among
 from transformer_cli.extensions.checks.near_copies import HeldOutPairs, cut_held_out, find_bands
-from transformer_cli.extensions.corpora.digests import NO_DIGEST, is_among
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.tokenizer import load_text_sha256

@@ -15,15 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from transformer_cli.data.corpus import fold_side, in_batches
-from transformer_cli.extensions.corpora.digests import Digests
-from transformer_cli.extensions.corpora.rules import (
+from transformer_cli.extensions.checks.digests import Digests
+from transformer_cli.extensions.checks.rules import (
     Filter,
     FilterPass,
     OutlierFilter,
     RepeatFilter,
     build_filters,
 )
-from transformer_cli.extensions.corpora.settings import FilterName
 from transformer_cli.extensions.corpora.spool import KeyExchange, Part, new_file
 
 REASON = "reason"
@@ -38,9 +37,9 @@ class Filtering:
     """The filters of a corpus, as they are sent to workers."""
 
     spool: Path
-    names: tuple[FilterName, ...]
+    names: tuple[str, ...]
     languages: tuple[str, str]
-    active: tuple[frozenset[FilterName], ...]
+    active: tuple[frozenset[str], ...]
     """Names of the filters of each source."""
     with_sides: bool
     """Whether digests of the sides are needed too."""
@@ -52,7 +51,7 @@ class Filtering:
 
 
 @cache  # some take half a second
-def _build(names: tuple[FilterName, ...], src_lang: str, tgt_lang: str) -> list[Filter]:
+def _build(names: tuple[str, ...], src_lang: str, tgt_lang: str) -> list[Filter]:
     return build_filters(names, src_lang, tgt_lang)
 
 

@@ -29,6 +29,11 @@ class TextOptions(ExtraOptions):
     """The text that a configuration is made for."""
 
     heading = "Your text"
+    about = (
+        "own is for your own text: its configuration fits the size of the text, and holds out "
+        "pairs for validation and test if you have none. tatoeba does the same for a zip of "
+        "everyday sentences, opus:NAME for a corpus that train will fetch; opus lists those."
+    )
 
     src: Annotated[
         Path | None, option("FILE", "own: source side of the training text; tatoeba: the zip.")

@@ -26,11 +26,11 @@ from transformer_cli.base.ranks import count_cores
 from transformer_cli.base.workers import SerialExecutor, open_pool
 from transformer_cli.base.writing import remove_leftovers
 from transformer_cli.data.corpus import ConcatenatedSources, PairProgress
+from transformer_cli.extensions.checks.rules import Filter, build_filters
 from transformer_cli.extensions.corpora import prepared
 from transformer_cli.extensions.corpora.deciding import Filtering, decide, write_part
 from transformer_cli.extensions.corpora.opening import SourceReader
 from transformer_cli.extensions.corpora.pieces import Piece, count_bytes, cut_source
-from transformer_cli.extensions.corpora.rules import Filter, build_filters
 from transformer_cli.extensions.corpora.settings import (
     CorpusData,
     FilterName,

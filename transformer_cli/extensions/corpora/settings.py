@@ -1,6 +1,7 @@
 """The settings of text from sources of several formats, which are filtered, split and mixed."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, Self
 
@@ -9,14 +10,16 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import CoreSchema, core_schema
 
 from transformer_cli.base.files import find_unusable_on_windows
 from transformer_cli.base.locations import fetched_from
 from transformer_cli.config.data_schema import (
-    SPLIT_NAME,
     DataSection,
     FilesData,
     TextFiles,
@@ -25,12 +28,37 @@ from transformer_cli.config.sections import (
     Count,
     CountOrZero,
     FilePath,
-    Matching,
     Section,
     expected,
     list_added,
     setting,
 )
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Annotates text that a regular expression matches, and says in words what that is."""
+
+    pattern: str
+    words: str
+
+    def _check(self, value: str) -> str:
+        if re.fullmatch(self.pattern, value):
+            return value
+        raise expected(self.words)
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Check text by the whole pattern."""
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Add the pattern."""
+        return {**handler(schema), "pattern": self.pattern}
+
 
 SourceFormat = Literal["tmx", "tsv", "jsonl", "parquet", "po", "opus", "hf", "text"]
 _FILE_FORMATS: tuple[SourceFormat, ...] = ("tmx", "tsv", "jsonl", "parquet", "po")
@@ -57,6 +85,7 @@ FilterName = Literal[
     "duplicates_folded",
 ]
 """In the order in which they are applied."""
+SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
 TWO_NAMES = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$"
 CorpusName = Annotated[
     str,

@@ -25,9 +25,9 @@ import numpy as np
 
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.extensions.checks.digests import is_among
 from transformer_cli.extensions.checks.near_copies import HeldOutPairs, cut_held_out
 from transformer_cli.extensions.corpora.deciding import REASON
-from transformer_cli.extensions.corpora.digests import is_among
 from transformer_cli.extensions.corpora.settings import SplitConfig
 from transformer_cli.extensions.corpora.spool import KeyExchange, Part, new_file
 

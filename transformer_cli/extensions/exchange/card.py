@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,13 +12,18 @@ import yaml
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.metrics import METRICS, USUAL, Metrics
 from transformer_cli.base.packages import __version__
-from transformer_cli.config.data_schema import FilesData
-from transformer_cli.config.differences import differences
+from transformer_cli.config.data_schema import (
+    CopyData,
+    FilePair,
+    FilesData,
+    Multi30kData,
+    ToyData,
+)
 from transformer_cli.config.schema import Config
 from transformer_cli.evaluation.best_checkpoint import read_validated_by
 from transformer_cli.evaluation.scores import describe_signatures
 from transformer_cli.extensions.corpora.provenance import Fetched, read_fetched
-from transformer_cli.extensions.corpora.settings import CorpusData, added_sources
+from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig, added_sources
 from transformer_cli.extensions.exchange.hub_model import CARD
 from transformer_cli.extensions.exchange.provenance import find_import_source
 from transformer_cli.extensions.exchange.settings import ImportedData
@@ -66,34 +71,6 @@ The licence of these weights is for whoever publishes them to choose: put it int
 at the top of this file. {licence}
 """
 
-_CORPORA = {
-    "multi30k": (
-        "Multi30k, task 1: 29,000 image captions (Elliott et al. 2016).",
-        "Multi30k is for non-commercial research and education, as its repository\n"
-        "says; respect that in what you choose.",
-    ),
-    "files": (
-        "The lines of {src} and {tgt}: say here what they are.",
-        "Mind the licence of the text that it was trained on.",
-    ),
-    "corpus": (
-        "Pairs of {sources}: say here what they are.",
-        "Mind the licences of the text that it was trained on.",
-    ),
-    "imported": (
-        "Imported from {from_}: say here what that was trained on.",
-        "Mind the licence of the model that it was imported from.",
-    ),
-    "copy": (
-        "The copy task: random symbols that are their own translation.",
-        "The training text was made by transformer-cli and is free.",
-    ),
-    "toy": (
-        "The toy captions of transformer-cli, made by a grammar: for trying things out.",
-        "The training text is part of transformer-cli, under the MIT licence.",
-    ),
-}
-"""By data.kind: what the training text is, and what that means for a licence."""
 _DATASETS = {"multi30k": "Multi30k", "toy": "toy captions", "copy": "copy task"}
 
 Library = Literal["transformer-cli", "transformers", "ctranslate2", "argostranslate"]
@@ -219,20 +196,44 @@ def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:
     """Return a description of the training text, and what that means for a licence."""
     data = config.data
     origin = imported_from and _quote(imported_from)
-    names = {"from_": origin or "a model that was made elsewhere"}
-    if isinstance(data, FilesData):
-        names |= {"src": _quote(data.train.src.name), "tgt": _quote(data.train.tgt.name)}
-    elif isinstance(data, CorpusData):
-        names["sources"] = "; ".join(_quote(source.description) for source in data.sources)
-    text, licence = (part.format(**names) for part in _CORPORA[data.kind])
+    licence = "Mind the licence of the text that it was trained on."
+    match data:
+        case Multi30kData():
+            text = "Multi30k, task 1: 29,000 image captions (Elliott et al. 2016)."
+            licence = (
+                "Multi30k is for non-commercial research and education, as its repository\n"
+                "says; respect that in what you choose."
+            )
+        case ToyData():
+            text = "The toy captions of transformer-cli, made by a grammar: for trying things out."
+            licence = "The training text is part of transformer-cli, under the MIT licence."
+        case CopyData():
+            text = "The copy task: random symbols that are their own translation."
+            licence = "The training text was made by transformer-cli and is free."
+        case ImportedData():
+            name = origin or "a model that was made elsewhere"
+            text = f"Imported from {name}: say here what that was trained on."
+            licence = "Mind the licence of the model that it was imported from."
+        case FilesData(train=FilePair(src=src, tgt=tgt)):
+            text = (
+                f"The lines of {_quote(src.name)} and {_quote(tgt.name)}: say here what they are."
+            )
+        case CorpusData():
+            text = f"Pairs of {_list_sources(data.sources, '; ')}: say here what they are."
+            licence = "Mind the licences of the text that it was trained on."
+        case _:
+            text = f"Text of the kind {_code(data.kind)}: say here what it is."
     if added := added_sources(data):
-        more = ", ".join(_quote(source.description) for source in added.values())
-        text += f"\nTraining text was added to it: {more}."
+        text += f"\nTraining text was added to it: {_list_sources(added.values(), ', ')}."
     if config.init is not None:
         text += f"\nTraining began from the weights of another run, {_quote(config.init.name)}"
         text += f", imported from {origin}." if origin else "."
         licence += "\nMind the licence of the model that was imported, too." if origin else ""
     return text + "\n", licence
+
+
+def _list_sources(sources: Iterable[SourceConfig], separator: str) -> str:
+    return separator.join(_quote(source.description) for source in sources)
 
 
 def _describe_fetched(fetched: Fetched) -> str:
@@ -260,18 +261,19 @@ def _scores(score: ValidationScore | None, lowercase: bool) -> str:
 
 
 def _settings(config: Config) -> str:
-    """Return a Markdown table of the settings."""
-    make: Any = type(config.tokenizer).model_construct
-    # Defaults may not fit together, but this configuration is only compared with.
-    defaults = Config.model_construct(data=config.data, tokenizer=make(kind=config.tokenizer.kind))
-    rows = [
-        f"| `{change.key}` | {_cell(change.new)} |"
-        for change in differences(defaults, config)
-        # These are null in other kinds of schedules, and in tokenizers that are learned.
-        if change.key != "init"
-        if change.new is not None or not change.key.startswith(("training.schedule.", "tokenizer."))
-    ]
+    """Return a Markdown table of the settings that differ from the defaults."""
+    left_out: Any = {"data": True, "init": True, "tokenizer": {"kind"}}
+    changed = config.model_dump(mode="json", exclude_defaults=True, exclude=left_out)
+    rows = [f"| `{key}` | {_cell(value)} |" for key, value in _flatten(changed)]
     return "\n".join(["| setting | value |", "|---|---|", *rows]) + "\n"
+
+
+def _flatten(settings: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for key, value in settings.items():
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def _quote(name: str) -> str:

@@ -23,7 +23,6 @@ with lazy_imports():
         distill as plans,
         distill_file,
         forecast,
-        job_commands,
         runner,
     )
 
@@ -60,47 +59,29 @@ def distill(
     directory = plans.DistillDirectory(path)
     settings = None if cluster is None else clusters.read_cluster(cluster)
     directory.check()
-    precision = job_commands.check_precision(directory, precision)
 
-    def make_plan(threads: int | None, is_begun: bool) -> "plans.DistillPlan":
-        train = job_commands.choose_training_precision(directory, device, precision, threads)
-        if is_begun:
-            teachers = sorted({each.run.path.as_posix() for each in distillation.teachers})
-            job_commands.record_precisions(directory, precision, train, teachers=teachers)
-        plan = plans.DistillPlan(
-            distillation,
-            directory,
-            binding=("--device", device, "--precision", precision),
-            training=("--device", device, "--precision", train),
-            threads=() if threads is None else ("--threads", str(threads)),
-            allow_suspect_data=allow_suspect_data,
+    def make_plan(threads: int | None) -> "plans.DistillPlan":
+        computing = runner.Computing.choose(
+            directory, device, precision, threads, allow_suspect_data
         )
+        plan = plans.DistillPlan(distillation, directory, computing)
         plan.check()
         return plan
 
     if dry_run:
-        say("\n".join(preview_distillation(make_plan(threads, is_begun=False))))
+        say("\n".join(preview_distillation(make_plan(threads))))
         return
-    with job_commands.open_workers(path, settings) as workers:
-        if settings is not None:
-            threads = threads or workers.threads
-        raise typer.Exit(run_distillation(make_plan(threads, is_begun=True), workers))
+    with runner.open_workers(path, settings) as workers:
+        plan = make_plan(threads or (workers.threads if cluster else None))
+        teachers = sorted({each.run.path.as_posix() for each in distillation.teachers})
+        directory.create(**plan.computing.precisions, teachers=teachers)
+        raise typer.Exit(run_distillation(plan, workers))
 
 
-def run_distillation(plan: "plans.DistillPlan", workers: "job_commands.Workers") -> int:
+def run_distillation(plan: "plans.DistillPlan", workers: "runner.Workers") -> int:
     """Run the jobs that are left, and say the scores; return the exit code."""
-    plan.directory.remove_leftovers()
-    failed: list[runner.Event] = []
-
-    def show(event: "runner.Event | None", _: object) -> None:
-        if event is not None:
-            log(event.describe())
-            failed.extend([event] if event.kind == "failed" else [])
-
     # On a cluster, what jobs say is in their logs.
-    stop = job_commands.run_jobs(
-        plan, workers, STOPPING, show, shows_output=workers.lock is not None
-    )
+    stop, failed = runner.run_jobs(plan, workers, STOPPING, shows_output=workers.lock is not None)
     if stop is not None:
         return stop
     for event in failed:

@@ -42,7 +42,7 @@ from transformer_cli.extensions.experiments.job import (
     sum_texts,
     weights_record,
 )
-from transformer_cli.extensions.experiments.runner import Plan
+from transformer_cli.extensions.experiments.runner import Computing, Plan
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import have_same_tokenizers
 
@@ -56,7 +56,6 @@ class DistillDirectory(JobDirectory):
     kind: ClassVar[str] = "distill"
     noun: ClassVar[str] = "distillation"
     option: ClassVar[str] = "--dir"
-    folders: ClassVar[tuple[str, ...]] = ("jobs", "scores", "text", "forward", "back")
 
     @property
     def student_config(self) -> Path:
@@ -87,11 +86,7 @@ class DistillPlan(Plan):
 
     distillation: Distillation
     directory: DistillDirectory
-    binding: Sequence[str]
-    """Options of all commands that affect results: device and precision."""
-    training: Sequence[str]  # the same for new trainings, which all have one precision
-    threads: Sequence[str] = ()  # the option of all commands that does not affect results
-    allow_suspect_data: bool = False
+    computing: Computing
 
     def jobs(self) -> Iterator[Job]:
         """Yield all jobs; each reads outputs of earlier ones."""
@@ -149,14 +144,15 @@ class DistillPlan(Plan):
         """
         record = self.directory.read(name)
         is_adopted = run.metrics.exists() if record is None else bool(record.options)
-        return self.binding if is_adopted else ()
+        return self.computing.binding if is_adopted else ()
 
     def _train_command(
         self, file: Path | None, run: RunDirectory, begun_with: Sequence[str] = ()
     ) -> list[str]:
-        options = begun_with or self.training
-        suspect = ["--allow-suspect-data"] if self.allow_suspect_data else []
-        return ["train", str(file), *suspect, "--run-dir", str(run.path), *options, *self.threads]
+        computing = self.computing
+        where = ["--run-dir", str(run.path)]
+        options = [*(begun_with or computing.binding_training), *computing.thread_options]
+        return ["train", str(file), *computing.suspect_options, *where, *options]
 
     def _text_job(self) -> Job:
         student = self.distillation.student
@@ -197,7 +193,7 @@ class DistillPlan(Plan):
             part for key, value in search.items() if value is not None for part in (key, str(value))
         ]
         files = ["-i", str(text), "-o", str(output)]
-        compute = [*self.binding, *self.threads]
+        compute = [*self.computing.binding, *self.computing.thread_options]
 
         def inputs() -> dict[str, str]:
             self.check()  # some teachers may have been trained only now
@@ -212,7 +208,7 @@ class DistillPlan(Plan):
             needs=self._find_needs(direction),
             prepare=partial(output.parent.mkdir, exist_ok=True),
             discard=partial(discard_translation, output),
-            resumes_with=self.binding,
+            resumes_with=self.computing.binding,
             text=text,
             candidates=n_best or 1,
         )
@@ -288,7 +284,8 @@ class DistillPlan(Plan):
         needs = self._find_needs(self.distillation.directions[0])
         src, ref = (self.directory.text("val", side) for side in SIDES)
         texts = ["--src", str(src), "--ref", str(ref)]
-        options = [*texts, "--json", *self.binding, *self.threads]
+        computing = self.computing
+        options = [*texts, "--json", *computing.binding, *computing.thread_options]
 
         def inputs(runs: Sequence[RunDirectory]) -> dict[str, str]:
             sums = {"text/val.src": sha256(src), "text/val.tgt": sha256(ref)}

@@ -15,9 +15,9 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import stream_lines
 from transformer_cli.data.sources import is_on_disk
 from transformer_cli.extensions.corpora.settings import CorpusData
+from transformer_cli.extensions.experiments.child import ERROR, Command, run_command
 from transformer_cli.extensions.experiments.distill import SIDES, STUDENT_JOB, TEXT_JOB, DistillPlan
 from transformer_cli.extensions.experiments.job import Job, open_text
-from transformer_cli.extensions.experiments.runner import ERROR, Command, run_command
 from transformer_cli.runs.checkpoint import list_checkpoints, newest_step
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.training.optimizer import last_step

@@ -4,6 +4,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -66,7 +67,6 @@ class JobDirectory:
     kind: ClassVar[str]  # the command that makes it
     noun: ClassVar[str]  # what messages call it
     option: ClassVar[str]  # the command's option that names it
-    folders: ClassVar[tuple[str, ...]]  # where its jobs write, except for runs
 
     path: Path
     done: set[str] = field(default_factory=set)  # names of the jobs that are known to be done
@@ -121,10 +121,9 @@ class JobDirectory:
         return UsageError(f"{self.path}: {problem} choose another directory with {self.option}")
 
     def remove_leftovers(self) -> None:
-        """Remove unfinished files of killed processes, except in runs."""
-        writing.remove_leftovers(self.path)
-        for name in self.folders:
-            for directory, _, _ in os.walk(self.path / name):
+        """Remove unfinished files of killed processes."""
+        for directory, _, _ in os.walk(self.path):
+            with suppress(FileNotFoundError):  # a job on a cluster has just removed it
                 writing.remove_leftovers(Path(directory))
 
     def file(self, job: str, ending: str) -> Path:

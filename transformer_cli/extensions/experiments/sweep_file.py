@@ -119,6 +119,7 @@ class Point:
     nodes: dict[str, Node] = field(default_factory=dict)
     """What it changes in the base, by dotted key, with the place in the sweep's file."""
     number: int = 0  # of the trial, in a search
+    label: str = ""  # of a trial: its name and settings
 
     @property
     def options(self) -> list[str]:

@@ -21,7 +21,7 @@ class ManyFilesOptions(InputOptions):
     """Many files: each is translated into a directory."""
 
     heading = "Options"
-    about = "Of DIR or a 'pattern*', each file is translated into DIR (split -l cuts)."
+    about = "If -i is a directory or a 'pattern*', -o is a directory (split -l cuts a file)."
 
     def matches(self, given: TranslateOptions) -> bool:
         """Return whether the input is a directory, or a pattern of names."""

@@ -24,7 +24,7 @@ from matplotlib.font_manager import (
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.writing import whole_file
-from transformer_cli.inference.torch_engine import AttentionMaps
+from transformer_cli.extensions.report.attention_maps import AttentionMaps
 
 _FORMATS = ("png", "svg", "pdf")
 # In inches.

@@ -13,8 +13,8 @@ from transformer_cli.cli.display import warn
 
 with lazy_imports():
     from transformer_cli.base import writing
-    from transformer_cli.extensions.report import attention_picture
-    from transformer_cli.inference import loading, torch_engine
+    from transformer_cli.extensions.report import attention_maps, attention_picture
+    from transformer_cli.inference import loading
     from transformer_cli.runs import directory
 
 
@@ -63,7 +63,7 @@ def attention(
         if translation is not None:
             source = translator.tokenizers.encode_source(sentence)
             ids = translator.tokenizers.encode_prefix(translation, source)
-        maps = torch_engine.compute_attention_maps(translator, sentence.strip(), ids)
+        maps = attention_maps.compute_attention_maps(translator, sentence.strip(), ids)
         with options.prefix_errors("--"):
             panels = attention_picture.select_panels(maps, kind, layer, head)
         scripts = attention_picture.draw(panels, output)

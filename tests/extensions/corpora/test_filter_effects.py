@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.extensions.checks.findings import find_filter_effects
-from transformer_cli.extensions.corpora.rules import FILTER_NAMES
+from transformer_cli.extensions.checks.rules import FILTER_NAMES
+from transformer_cli.extensions.corpora.checked_corpus import find_filter_effects
 from transformer_cli.extensions.corpora.settings import CorpusData
 
 PAIRS = [

@@ -1,6 +1,7 @@
 """Rules of what is wrong with pairs: corpora are filtered by them, and ``check`` reports them.
 
-A new rule needs its name in ``config/data_schema.py``, and an entry in ``_RULES`` here.
+A new rule needs an entry in ``_RULES`` or ``_BUILDERS`` here, and its name in ``FILTER_NAMES`` and
+in ``FilterName`` of ``extensions/corpora/settings.py``.
 
 A pass looks at each pair once. Of a corpus that is filtered, ``deciding.py`` decides by what was
 noted; where a text is only checked, each filter does so by itself.
@@ -15,15 +16,14 @@ from dataclasses import dataclass
 from functools import cache, partial
 from itertools import compress, count
 from operator import or_
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.languages import base_language
 from transformer_cli.data.corpus import Dropping
-from transformer_cli.extensions.corpora.digests import NO_DIGEST, Digests, find_repeated, is_among
-from transformer_cli.extensions.corpora.settings import FilterName
+from transformer_cli.extensions.checks.digests import NO_DIGEST, Digests, find_repeated, is_among
 from transformer_cli.inference.doubts import (
     DIGIT,
     MAX_NUMBER_IN_WORDS,
@@ -51,7 +51,7 @@ _MIN_SPREAD = 0.1  # of a percentile from the median, in logarithms: of a corpus
 _SMOOTHING = 10
 
 STRICT_SHARE, TOLERANT_SHARE = 0.001, 0.01
-WARNING_SHARES: dict[FilterName, float] = {
+WARNING_SHARES: dict[str, float] = {
     "blank": STRICT_SHARE,
     "identical": TOLERANT_SHARE,
     "script": STRICT_SHARE,
@@ -66,7 +66,7 @@ they are fast and need no extra: for what should not occur, and what any corpus 
 
 @dataclass(frozen=True)
 class _Filter:
-    name: FilterName
+    name: str
     summary: str  # of which pairs it rejects, as in 'a side is blank'
 
 
@@ -96,10 +96,14 @@ class OutlierFilter(_Filter):
 
 Filter = PairFilter | RepeatFilter | OutlierFilter
 
-FILTER_NAMES: tuple[FilterName, ...] = get_args(FilterName)
+FILTER_NAMES = (
+    *("blank", "encoding", "identical", "script", "markup", "numbers", "language"),
+    *("language_short", "length", "length_ratio", "duplicates", "duplicates_folded"),
+)
+"""In the order in which filters are applied."""
 
 
-def build_filters(names: Collection[FilterName], src_lang: str, tgt_lang: str) -> list[Filter]:
+def build_filters(names: Collection[str], src_lang: str, tgt_lang: str) -> list[Filter]:
     """Return ``blank`` and the filters of these names, in the order in which they are applied.
 
     Raises:
@@ -275,7 +279,7 @@ def _build_encoding(*_: str) -> PairFilter:
 
 
 def _build_language(
-    name: FilterName, what: str, skip_short: bool, src_lang: str, tgt_lang: str
+    name: str, what: str, skip_short: bool, src_lang: str, tgt_lang: str
 ) -> PairFilter:
     import_extra("py3langid", "clean", f"data.filters: filter '{name}'")
     src_check, tgt_check = (_LanguageCheck(code, skip_short) for code in (src_lang, tgt_lang))
@@ -322,7 +326,7 @@ _RULES: tuple[Filter, ...] = (
     ),
 )
 # Of what depends on the languages, or needs an extra: a function of both languages.
-_BUILDERS: dict[FilterName, Callable[[str, str], Filter]] = {
+_BUILDERS: dict[str, Callable[[str, str], Filter]] = {
     "script": _build_script,
     "encoding": _build_encoding,
     "language": partial(_build_language, "language", "a side that is not short", True),
@@ -352,7 +356,7 @@ class FilterPass:
     def __init__(
         self,
         filters: Sequence[Filter],
-        active: Collection[FilterName] | None = None,
+        active: Collection[str] | None = None,
         typical: "FilterPass | None" = None,
     ) -> None:
         self.filters = filters
@@ -387,7 +391,7 @@ class FilterPass:
         column = self._columns[place]
         return column.details if isinstance(column, _Flags) else {}
 
-    def digests(self, name: FilterName) -> Digests:
+    def digests(self, name: str) -> Digests:
         """Return by what a ``RepeatFilter`` compares pairs."""
         column = self._columns[[filter_.name for filter_ in self.filters].index(name)]
         assert isinstance(column, _Keys)

@@ -12,11 +12,11 @@ from transformer_cli.extensions.checks import near_copies
 from transformer_cli.extensions.checks.near_copies import (
     NEAR,
     HeldOutPairs,
-    Nearness,
     Samples,
     cut_held_out,
 )
 from transformer_cli.extensions.corpora import preparing
+from transformer_cli.extensions.corpora.checked_corpus import CheckedCorpus
 from transformer_cli.extensions.corpora.prepared import split_path
 from transformer_cli.extensions.corpora.preparing import clean_corpus, prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
@@ -149,12 +149,11 @@ def test_apart_means_that_nothing_near_is_trained_on(
 
 
 def test_what_is_kept_apart_is_told_so(tmp_path: Path) -> None:
-    near = Nearness("val", 100, [], 50, [])
     usual, apart = (drawn(tmp_path, each, families(10)) for each in (None, "apart"))
-    assert near.warn(usual).endswith(
+    assert CheckedCorpus(usual).advise_near("val") == (
         "; to leave the copies out of training, set data.split: {near: apart}"
     )
-    assert "they are in data.replay" in near.warn(apart)
+    assert "they are in data.replay" in CheckedCorpus(apart).advise_near("val")
     summaries = [
         clean_corpus(data, tmp_path / f"{n}", lambda found, _: found).reasons[-1].summary
         for n, data in enumerate((usual, apart))

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-
 from inference.translators import MAX_POSITIONS, numbers, random_translator
+from synchronisations import watch_operations
+
 from transformer_cli.base.errors import InputError
-from transformer_cli.inference.torch_engine import compute_attention_maps
+from transformer_cli.extensions.report.attention_maps import compute_attention_maps
 from transformer_cli.text.vocabulary import EOS_ID
 
 
@@ -59,3 +60,14 @@ def test_the_model_is_as_it_was() -> None:
     before = translator.translate(["5 6 7"])
     compute_attention_maps(translator, "5 6 7")
     assert translator.translate(["5 6 7"]) == before
+
+
+def test_tensors_are_made_on_the_models_device() -> None:
+    translator = random_translator()
+    with watch_operations() as watched:
+        compute_attention_maps(translator, "5 6 7")
+    # Follows its table of positions, or is copied by the search.
+    assert {place.partition(" in ")[2].partition(":")[0] for place in watched.unplaced} <= {
+        "model/transformer.py",
+        "inference/torch_engine.py",
+    }

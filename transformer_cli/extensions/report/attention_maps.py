@@ -1,0 +1,99 @@
+"""The attention weights of a model while it translates a line."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from transformer_cli.base.errors import InputError
+from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.model.linear import autocast
+from transformer_cli.model.transformer import record_attention
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID
+
+
+@dataclass(frozen=True)
+class AttentionMaps:
+    """The attention weights of one line and its translation, in float32 on the CPU.
+
+    Row i of a target is the step that wrote ``tgt_tokens[i]``. Each row's weights sum to 1,
+    but for rounding.
+
+    Attributes:
+        src_tokens: as shown to a person; EOS is the last.
+        tgt_tokens: likewise.
+        encoder: of the source on itself.
+        decoder: of the target on itself: column j is what step j was given, ``tgt_tokens[j - 1]``
+            or, for j = 0, the begin mark.
+        cross: of the target on the source.
+        translation: the target as text.
+    """
+
+    src_tokens: list[str]
+    tgt_tokens: list[str]
+    encoder: Float[Tensor, "layer head src src"]
+    decoder: Float[Tensor, "layer head tgt tgt"]
+    cross: Float[Tensor, "layer head tgt src"]
+    translation: str = ""
+
+
+@torch.inference_mode()
+def compute_attention_maps(
+    translator: TorchTranslator,
+    line: str,
+    translation: Sequence[int] | None = None,
+    tag: str | None = None,
+) -> AttentionMaps:
+    """Record the attention weights of one pass over a line and its whole translation.
+
+    Without any words a source is EOS alone. ``translation`` are token ids without marks; None
+    translates the line first.
+
+    Raises:
+        InputError: the line is too long to be translated as one, or the translation for the
+            model's learned positions.
+    """
+    tokenizers = translator.tokenizers
+    encoded = translator.encode_line(line, "", tag)
+    source = encoded.ids
+    if len(encoded.pieces) > 1:
+        raise InputError(
+            f"the line has {len(source):,} tokens, and at most {translator.longest_source:,} are "
+            "translated as one; give a sentence of it"
+        )
+    longest = translator.longest_source  # so that EOS has a position too
+    if translation is None:
+        shorter = translator.with_search(max_length=min(longest, translator.max_length or longest))
+        (translation,) = shorter.translate_ids([[*source, EOS_ID] if source else []])
+    if len(translation) > longest:
+        raise InputError(
+            f"the translation has {len(translation):,} tokens, and at most {longest:,} "
+            "can be looked at; give a shorter one"
+        )
+    model, device = translator.engine.model, translator.engine.device
+    src = torch.tensor([[*source, EOS_ID]], device=device)
+    tgt_in = torch.tensor([[BOS_ID, *translation]], device=device)
+    with autocast(device, translator.engine.precision), record_attention(model) as recorded:
+        model.hidden_states(src, tgt_in)
+
+    def stack_layers(stack: str, kind: str, layers: int) -> Tensor:
+        weights = [recorded[f"{stack}.{layer}.{kind}"][0][0] for layer in range(layers)]
+        return torch.stack(weights).float().cpu()
+
+    shown = []
+    for tokenizer, ids in ((tokenizers.src, source), (tokenizers.tgt, translation)):
+        numbers = [*ids, EOS_ID]
+        tokens = tokenizer.filled_tokens(numbers, encoded.source.values)
+        shown.append(
+            [token or tokenizer.token(n) for token, n in zip(tokens, numbers, strict=True)]
+        )
+    written = tokenizers.tgt.filled_tokens(translation, encoded.source.values)
+    return AttentionMaps(
+        *(shown[0], shown[1]),
+        stack_layers("encoder", "self_attention", len(model.encoder)),
+        stack_layers("decoder", "self_attention", len(model.decoder)),
+        stack_layers("decoder", "cross_attention", len(model.decoder)),
+        tokenizers.tgt.detokenize(translation, written),
+    )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from transformer_cli.base.encodings import find_encoding
 from transformer_cli.base.errors import (
-    CometError,
     InputError,
     MissingExtraError,
     UsageError,
@@ -154,7 +153,7 @@ def prefix_errors(prefix: str, suffix: str = "") -> Iterator[None]:
     """Add the option that an error is about before its message, and what to do behind it."""
     try:
         yield
-    except (UsageError, InputError, MissingExtraError, CometError) as error:
+    except (UsageError, InputError, MissingExtraError) as error:
         raise type(error)(f"{prefix}{error}{suffix}") from error
 
 

@@ -32,7 +32,7 @@ from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.writing import TEMPORARY_END, name_path_in_error, remove_directory
 from transformer_cli.config.schema import Config
-from transformer_cli.config.sections import Section
+from transformer_cli.config.sections import find_owners
 from transformer_cli.config.yaml import is_resolved, load_config
 
 if TYPE_CHECKING:
@@ -219,19 +219,10 @@ def _find_runs(directory: Path, pattern: str) -> Iterator[Path]:
 
 def write_mark(run: Path, config: Config | None = None) -> None:
     """Mark a directory as a run, with the extensions that its settings belong to, unless it is."""
-    needed = [] if config is None else sorted(_find_owners(config))
+    needed = [] if config is None else sorted(find_owners(config))
     if not is_run(run) or _read_needed(run) != needed:
         mark = {"format": _FORMAT, "program": "transformer-cli", "version": __version__}
         write_text(run / MARK, json.dumps(mark | ({"extensions": needed} if needed else {})) + "\n")
-
-
-def _find_owners(section: Section) -> set[str]:
-    """Return the extensions that a section of settings, or one in it, belongs to."""
-    owners = set(filter(None, map(registry.owner_of, type(section).__mro__)))
-    for value in dict(section).values():
-        if isinstance(value, Section):
-            owners |= _find_owners(value)
-    return owners
 
 
 def _read_needed(run: Path) -> list[str]:

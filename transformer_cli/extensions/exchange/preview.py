@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from transformer_cli.extensions.exchange.formats import describe_limits
 from transformer_cli.training.summary import PlannedTraining, Preview, Row
 
 
@@ -11,5 +10,9 @@ class ExportPreview(Preview):
 
     def rows(self, planned: PlannedTraining) -> Iterator[Row]:
         """Yield what exports of the model will lack."""
+        if not planned.data.tokenizers.reserved:
+            return
+        from transformer_cli.extensions.exchange.formats import describe_limits
+
         if limits := describe_limits(planned.config, planned.data.tokenizers):
             yield "export", limits

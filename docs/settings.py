@@ -41,7 +41,8 @@ def renew() -> dict[Path, str]:
 
 def added_settings(extension: str) -> str:
     """Return the tables of the settings that an extension adds, as Markdown."""
-    tables, rows = [], []
+    tables: list[str] = []
+    rows: list[tuple[str, Schema, str]] = []
     for interface, place in PLACES.items():
         part = _find(place)
         for entry in registry.entries(interface).values():

@@ -13,8 +13,7 @@ from hypothesis import assume, given, settings, strategies as st
 
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.base.workers import SerialExecutor
-from transformer_cli.data.corpus import fold_side
-from transformer_cli.extensions.checks.digests import Digests
+from transformer_cli.extensions.checks.digests import Digests, fold_side
 from transformer_cli.extensions.corpora.deciding import REASON
 from transformer_cli.extensions.corpora.settings import SplitConfig
 from transformer_cli.extensions.corpora.sorting import (

@@ -1,11 +1,12 @@
 """Digests of the lines of a corpus, by which equal ones are found."""
 
+import hashlib
+import unicodedata
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import numpy as np
-
-from transformer_cli.data.corpus import digest_line
 
 NO_DIGEST = 0
 _DIGESTS_AT_ONCE = 1 << 16
@@ -45,3 +46,46 @@ def is_among(digests: np.ndarray, values: np.ndarray) -> np.ndarray:
         places = np.minimum(np.searchsorted(values, part), len(values) - 1)
         mask[first : first + _DIGESTS_AT_ONCE] = values[places] == part
     return mask
+
+
+def digest_lines(lines: Iterable[str]) -> np.ndarray:
+    """Return a number for each line, as little-endian uint64; the same for equal lines.
+
+    Of a hundred million different lines, two have the same one by chance in one of 3,700 corpora.
+    """
+    return np.frombuffer(b"".join(map(digest_line, lines)), dtype="<u8")
+
+
+def digest_pairs(pairs: Sequence[tuple[str, str]]) -> bytes:
+    """Return what a store keeps of the lines of pairs, by which ``find_seen`` finds them."""
+    return digest_lines(map(fold_side, chain.from_iterable(pairs))).tobytes()
+
+
+def digest_line(line: str) -> bytes:
+    """Return the bytes of a line's number; see ``digest_lines``."""
+    return hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def fold_side(side: str) -> str:
+    """Return what sides are compared by: no format characters, and spaces for white space."""
+    if side.isprintable():  # so there is neither a format character nor white space but spaces
+        return " ".join(side.split()) if "  " in side else side.strip()
+    return " ".join(side.translate(_FORMAT_CHARACTERS).split())
+
+
+class Dropping(dict[int, str | None]):
+    """A table for ``str.translate`` that drops characters of some categories of Unicode.
+
+    Given are their names, or the first letters of them: 'Z' stands for 'Zs', 'Zl' and 'Zp'.
+    """
+
+    def __init__(self, *categories: str) -> None:
+        self._categories = categories
+
+    def __missing__(self, code: int) -> str | None:
+        is_dropped = unicodedata.category(chr(code)).startswith(self._categories)
+        self[code] = None if is_dropped else chr(code)
+        return self[code]
+
+
+_FORMAT_CHARACTERS = Dropping("Cf")  # zero-width spaces, soft hyphens, ...

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from transformer_cli.data.corpus import fold_side, in_batches
-from transformer_cli.extensions.checks.digests import Digests
+from transformer_cli.data.corpus import in_batches
+from transformer_cli.extensions.checks.digests import Digests, fold_side
 from transformer_cli.extensions.checks.rules import (
     Filter,
     FilterPass,

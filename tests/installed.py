@@ -39,6 +39,12 @@ def is_whole() -> bool:
     return all(find_spec(f"{extensions.__name__}.{name}") for name in _EXTENSIONS)
 
 
+def is_missing(path: Path) -> bool:
+    """Return whether a file, by its path, is of an extension that is not here."""
+    name = path.as_posix().partition("extensions/")[2].partition("/")[0].removesuffix(".md")
+    return name in _EXTENSIONS and find_spec(f"{extensions.__name__}.{name}") is None
+
+
 def has_command(name: str) -> bool:
     """Return whether there is a command of that name."""
     return name in list_commands()

@@ -15,7 +15,7 @@ COPIED = (
     *("transformer_cli", "tests", "configs", "docs", "data/toy", "benchmarks", ".github"),
     *("pyproject.toml", "setup.py", "MANIFEST.in", "constraints.txt", "Makefile", "Dockerfile"),
     *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "LICENSE"),
-    "mkdocs.yml",
+    *("mkdocs.yml", ".dockerignore"),
 )
 EXTENSIONS = sorted(
     path.parent.name for path in (ROOT / "transformer_cli" / "extensions").glob("*/manifest.py")

@@ -23,6 +23,7 @@ from transformer_cli.base.writing import whole_directory
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import find_owners
 from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
 from transformer_cli.data.corpus import PairProgress, ParallelText, concatenate, without_blank_pairs
 from transformer_cli.data.kinds import Preparation
@@ -394,7 +395,8 @@ def build_augmentation(
     settings = config.training
     rates = (settings.src_bpe_dropout, settings.tgt_bpe_dropout)
     # Those of extensions return None if the configuration does not ask for them.
-    added = (entry.load() for entry in registry.entries("augmentation").values())
+    entries = registry.entries("augmentation").values() if find_owners(config) else ()
+    added = (entry.load() for entry in entries)
     found = (build(config, tokenizers, store) for build in added)
     steps: list[Augmentation] = [step for step in found if step is not None]
     if any(rates):

@@ -2,9 +2,9 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psutil
 import torch
@@ -28,11 +28,9 @@ from transformer_cli.model.device import empty_cache, synchronize
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.memory import FLOAT, count_numbers, memory_of, processes_sharing
-from transformer_cli.training.summary import PlannedTraining, Preview, Row
 from transformer_cli.training.trainer import Trainer
 
 PROBED = 5  # maximum number of trial batches
-WORTHWHILE = 20 * PROBED  # with fewer batches than this, a forecast takes about as long as training
 # Time after which no further batch is tried.
 _ENOUGH_SECONDS = 8.0
 _MEASURED = 64  # pairs by which the time of an evaluation is estimated
@@ -49,6 +47,12 @@ class Forecast:
     idle_seconds: float
     """The same on an idle machine; equals ``seconds`` if the machine is idle now."""
     memory: int  # bytes: peak of the tensors on a GPU, else of the process
+
+
+def forecast_training(trainer: Trainer, validator: Validator) -> Forecast | None:
+    """Forecast the steps and validations that are left."""
+    sample = trainer.epochs.sample(PROBED)
+    return forecast(trainer, sample, lambda: time_validation(validator))
 
 
 def forecast(
@@ -163,53 +167,6 @@ def checkpoint_bytes(config: Config, model: Transformer) -> int:
     """Return the bytes of the checkpoints that a run keeps: the newest ones, and the best."""
     numbers = count_numbers(model, config)
     return (config.training.keep_last + 1) * FLOAT * (numbers.weights + numbers.state)
-
-
-class ForecastPreview(Preview):
-    """The forecast, in the summary before a training and in ``--dry-run --json``."""
-
-    def rows(self, planned: PlannedTraining) -> Iterator[Row]:
-        """Yield the forecast of the steps that are left.
-
-        There is none of a complete training, which may have ended before its last step; and unless
-        the training is only previewed, none if training takes hardly longer.
-        """
-        trainer, config = planned.trainer, planned.config
-        batches_left = (trainer.total_steps - trainer.step) * config.training.accumulate
-        if planned.is_complete or batches_left < (1 if planned.is_dry else WORTHWHILE):
-            return
-        if not trial_fits(trainer, config):
-            yield "forecast", "none: trial steps take a copy of the model, which does not fit"
-            return
-        sample = trainer.epochs.sample(PROBED)
-        expected = forecast(trainer, sample, lambda: time_validation(_validator(planned)))
-        if expected is not None:
-            yield "forecast", describe_forecast(expected)
-
-    def facts(self, planned: PlannedTraining) -> Mapping[str, Any]:
-        """Return the seconds and bytes of the steps that are left.
-
-        Seconds and bytes of memory are None if a step does not fit into memory.
-        """
-        start = time.process_time()  # what an idle machine takes to load torch and the data
-        trainer, config = planned.trainer, planned.config
-        validator = _validator(planned)
-        expected = None
-        if trainer.step < trainer.total_steps and trial_fits(trainer, config):
-            sample = trainer.epochs.sample(PROBED)
-            expected = forecast(trainer, sample, lambda: time_validation(validator))
-        return {
-            "start_seconds": start,
-            "pair_seconds": time_pair(validator, config.decoding.beam_size, thorough=True),
-            "seconds": None if expected is None else expected.idle_seconds,
-            "memory": None if expected is None else expected.memory,
-            "disk": checkpoint_bytes(config, trainer.model),
-        }
-
-
-def _validator(planned: PlannedTraining) -> Validator:
-    assert isinstance(planned.validator, Validator)
-    return planned.validator
 
 
 def describe_forecast(expected: Forecast) -> str:

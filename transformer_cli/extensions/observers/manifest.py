@@ -6,6 +6,6 @@ provides: dict[str, dict[str, dict[str, str]]] = {
         "tensorboard": {"load": "events:TensorBoardObserver"},
         "curves": {"load": "curves:CurvesObserver"},
     },
-    "preview": {"forecast": {"load": "forecast:ForecastPreview"}},
+    "preview": {"forecast": {"load": "preview:ForecastPreview"}},
     "run file": {"curves.png": {}, "tensorboard": {}},
 }

@@ -40,6 +40,12 @@ def trained(run: RunDirectory) -> RunDirectory:
     return run
 
 
+def make_trained(path: Path) -> None:
+    """Make what looks like a trained run."""
+    (path / "checkpoints" / "step-00000001").mkdir(parents=True)
+    (path / "config.yaml").touch()
+
+
 def contents(run: RunDirectory) -> dict[str, str]:
     files = (path for path in run.path.rglob("*") if path.is_file())
     return {str(path.relative_to(run.path)): path.read_text() for path in files}
@@ -106,8 +112,7 @@ def test_what_is_near_a_run_leads_to_it(trained: RunDirectory, name: str, advice
 def test_a_directory_far_above_runs_lists_them(trained: RunDirectory) -> None:
     above = trained.path.parent.parent
     for number in range(12):
-        (trained.path.parent / f"run-{number:02}").mkdir()
-        (trained.path.parent / f"run-{number:02}" / "config.yaml").touch()
+        make_trained(trained.path.parent / f"run-{number:02}")
     with pytest.raises(RunError) as error:
         RunDirectory(above).load_config()
     runs = trained.path.parent
@@ -115,6 +120,20 @@ def test_a_directory_far_above_runs_lists_them(trained: RunDirectory) -> None:
         error.value
     )
     assert str(error.value).endswith(f"{runs}/run-08 and 3 more; name one of them")
+
+
+def test_a_directory_of_runs_in_groups_leads_to_the_trained_ones(tmp_path: Path) -> None:
+    make_trained(tmp_path / "runs" / "a=1" / "seed-1")
+    make_trained(tmp_path / "runs" / "a=2" / "seed-1")
+    untrained = tmp_path / "data" / "fd9dcf32a095"
+    untrained.mkdir(parents=True)
+    (untrained / "config.yaml").touch()
+    with pytest.raises(RunError) as error:
+        RunDirectory(tmp_path).load_config()
+    runs = f"{tmp_path}/runs/a=1/seed-1, {tmp_path}/runs/a=2/seed-1"
+    assert str(error.value).endswith(f", but it holds runs: {runs}; name one of them")
+    with pytest.raises(RunError, match="it has no config"):
+        RunDirectory(tmp_path / "data").load_config()
 
 
 def test_the_same_settings_go_on(trained: RunDirectory) -> None:
@@ -323,8 +342,6 @@ def extended(monkeypatch: pytest.MonkeyPatch) -> None:
     manifest.provides = {  # type: ignore[attr-defined]
         "exported model": {"archive": {"mark": "archive.txt", "load": "model:Archived"}},
         "engine": {"fast": {"mark": "fast.bin", "reader": "Racer"}},
-        "export format": {"zip": {"reader": "Unzip", "suffix": ".zipped"}},
-        "run collection": {"farm": {"mark": "farm.json", "runs": "plots/*/*", "shared": "seed"}},
     }
     monkeypatch.setitem(sys.modules, "archives", ModuleType("archives"))
     monkeypatch.setitem(sys.modules, "archives.model", module)
@@ -355,24 +372,3 @@ def test_a_model_exported_for_an_engine_is_used_by_that_alone(run: RunDirectory)
     assert model.only_engine.name == "fast"
     with pytest.raises(RunError, match="is exported for Racer, and only translate can use"):
         model.load_config()
-
-
-@pytest.mark.usefixtures("extended")
-def test_an_exported_file_is_named_after_its_reader(tmp_path: Path) -> None:
-    (tmp_path / "model.zipped").touch()
-    with pytest.raises(RunError, match="it is exported for Unzip; name the run that it was made"):
-        RunDirectory(tmp_path / "model.zipped").load_config()
-
-
-@pytest.mark.usefixtures("extended")
-def test_the_runs_of_a_collection_are_found_without_what_they_share(tmp_path: Path) -> None:
-    farm = tmp_path / "farm"
-    for run in ("plots/a/1", "plots/a/2", "seed/1"):
-        (farm / run).mkdir(parents=True)
-        (farm / run / "config.yaml").touch()
-    (farm / "farm.json").touch()
-    for path in (farm, tmp_path):
-        with pytest.raises(RunError) as error:
-            RunDirectory(path).load_config()
-        found = f"but it holds runs: {farm}/plots/a/1, {farm}/plots/a/2; name one of them"
-        assert str(error.value).endswith(found)

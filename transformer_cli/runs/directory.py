@@ -131,26 +131,18 @@ class RunDirectory:
 
     def _why_no_run(self) -> str:
         """Return why there is no run here, and what to do."""
-        path, parent = self.path, self.path.parent
-        if path.exists():
-            for run in path.parents[:2]:
-                if (run / MARK).is_file() and (run / CONFIG).is_file():
-                    return f"it lies in a run; name that: {run}"
-        for entry in registry.entries("export format").values():
-            if path.is_file() and path.suffix == entry.facts.get("suffix"):
-                reader = entry.facts["reader"]
-                return f"it is exported for {reader}; name the run that it was made of"
-        place = path if path.is_dir() else parent
-        if path.is_dir():
-            for pattern in ("*", "*/*", *_patterns_of_collections()):
-                found = sorted(_find_runs(path, pattern))
-                if found:
-                    named = ", ".join(map(str, found[:_MOST_NAMED]))
-                    others = f" and {len(found) - _MOST_NAMED} more" * (len(found) > _MOST_NAMED)
-                    return f"but it holds runs: {named}{others}; name one of them"
-        runs = sorted(run.name for run in _find_runs(place, "*"))
+        path = self.path
+        for run in path.parents[:2] if path.exists() else ():
+            if (run / MARK).is_file() and (run / CONFIG).is_file():
+                return f"it lies in a run; name that: {run}"
+        for pattern in ("*", "*/*", "runs/*/*", "*/runs/*/*") if path.is_dir() else ():
+            if found := _find_runs(path, pattern):
+                named = ", ".join(map(str, found[:_MOST_NAMED]))
+                others = f" and {len(found) - _MOST_NAMED} more" * (len(found) > _MOST_NAMED)
+                return f"but it holds runs: {named}{others}; name one of them"
+        place = path if path.is_dir() else path.parent
         what = f"it has no {CONFIG}" if path.exists() else "there is nothing of that name"
-        if similar := find_similar(path.name, runs):
+        if similar := find_similar(path.name, [run.name for run in _find_runs(place, "*")]):
             return f"{what}; did you mean '{place / similar}'?"
         return f"{what}; make one with: transformer-cli train CONFIG"
 
@@ -199,22 +191,12 @@ class ExportedModel(Protocol):
         """Return the weights as a checkpoint; check that they belong to the tokenizer here."""
 
 
-def _patterns_of_collections() -> Iterator[str]:
-    """Yield where runs lie in the directories that extensions fill with runs, and around those."""
-    for entry in registry.entries("run collection").values():
-        yield from (entry.facts["runs"], f"*/{entry.facts['runs']}")
-
-
-def _find_runs(directory: Path, pattern: str) -> Iterator[Path]:
-    """Yield runs whose paths in a directory match a pattern, without what they share."""
-    collections = [entry.facts for entry in registry.entries("run collection").values()]
-    for config in islice(directory.glob(f"{pattern}/{CONFIG}"), _MAX_RUNS):
-        run = config.parent
-        if not any(
-            run.parent.name == facts["shared"] and (run.parents[1] / facts["mark"]).is_file()
-            for facts in collections
-        ):
-            yield run
+def _find_runs(directory: Path, pattern: str) -> list[Path]:
+    """Return trained runs whose paths in a directory match a pattern."""
+    configs = islice(directory.glob(f"{pattern}/{CONFIG}"), _MAX_RUNS)
+    return sorted(
+        each.parent for each in configs if any((each.parent / CHECKPOINTS).glob("step-*"))
+    )
 
 
 def write_mark(run: Path, config: Config | None = None) -> None:

@@ -298,10 +298,10 @@ def test_a_dry_run_tells_the_stages_and_writes_nothing(tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     dry = _distill(tmp_path, "--dry-run")
     assert dry.code == 0, dry.err
-    assert re.search(r"^translate forward train +to do +200 +unknown +1 MB$", dry.out, flags=re.M)
-    assert re.search(r"^translate back 1-mono +to do +2 +unknown +1 MB$", dry.out, flags=re.M)
+    assert re.search(r"^translate forward train +to do +200 +unknown$", dry.out, flags=re.M)
+    assert re.search(r"^translate back 1-mono +to do +2 +unknown$", dry.out, flags=re.M)
     assert re.search(r"^train student +to do +\d+ s +1 MB$", dry.out, flags=re.M)
-    assert re.search(r"^score student +to do +\d+ s$", dry.out, flags=re.M)
+    assert re.search(r"^score student +to do +unknown$", dry.out, flags=re.M)
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -13,6 +13,8 @@ def test_a_sweep_and_a_directory_of_sweeps_lead_to_their_runs(tmp_path: Path) ->
     for name in ("data/fd9dcf32a095", "runs/a=1/seed-1", "runs/a=2/seed-1"):
         (sweep / name).mkdir(parents=True)
         (sweep / name / "config.yaml").touch()
+        if name.startswith("runs"):
+            (sweep / name / "checkpoints" / "step-00000001").mkdir(parents=True)
     (sweep / "sweep.json").touch()
     for path in (sweep, sweep.parent):
         with pytest.raises(RunError) as error:

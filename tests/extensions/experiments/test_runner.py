@@ -15,8 +15,8 @@ import pytest
 
 from extensions.experiments.conftest import Start
 from transformer_cli.base.errors import RunInUseError
-from transformer_cli.extensions.experiments.groups import read_run_state
 from transformer_cli.extensions.experiments.job import Job, JobDirectory
+from transformer_cli.extensions.experiments.results import read_run_state
 from transformer_cli.extensions.experiments.runner import Computing, Plan, Runner, Workers
 from transformer_cli.extensions.experiments.sweep import SweepDirectory
 from transformer_cli.runs.directory import lock_directory

@@ -12,8 +12,8 @@ from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
-from transformer_cli.extensions.experiments.groups import read_run_state
 from transformer_cli.extensions.experiments.job import Job
+from transformer_cli.extensions.experiments.results import read_run_state
 from transformer_cli.extensions.experiments.runner import Computing
 from transformer_cli.extensions.experiments.search import Trial
 from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan

@@ -22,6 +22,7 @@ from transformer_cli.base.writing import remove_directory, remove_leftovers
 from transformer_cli.config.choices import Quantization
 from transformer_cli.extensions.ctranslate2 import trial
 from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
+from transformer_cli.runs.checkpoint import MODEL
 from transformer_cli.runs.trained_model import OpenedModel, load_weights_of
 from transformer_cli.text.model_check import Library, find_fault
 
@@ -59,7 +60,7 @@ def open_converted(
         "format": str(FORMAT),
         "transformer_cli": __version__,
         "ctranslate2": import_extra("ctranslate2", None, "CTranslate2's search").__version__,
-        "weights": opened.checkpoint.weights_sum,
+        "weights": opened.checkpoint.files.get(MODEL, ""),
         "tokenizer": opened.tokenizer_sum,
         "model": opened.config.model.fingerprint(),
         "quantization": quantization,

@@ -123,7 +123,6 @@ class CTranslate2Engine:
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether a GPU computes."""
         return bool(self.translator.device != "cpu")
 
     @property
@@ -214,7 +213,6 @@ class CTranslate2Engine:
     def align(
         self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
     ) -> list[list[int]]:
-        """Raise: there are no alignments."""
         raise NotImplementedError("CTranslate2 aligns nothing; use torch")
 
 

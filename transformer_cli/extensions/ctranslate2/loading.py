@@ -19,6 +19,7 @@ from transformer_cli.extensions.ctranslate2 import converted
 from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
 from transformer_cli.inference.loading import ComputeOptions, device_name
 from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.runs.checkpoint import MODEL
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import open_trained_model
 from transformer_cli.text.tokenizer import load_tokenizers, searches_again
@@ -100,7 +101,7 @@ class CTranslate2:
         with ThreadPoolExecutor(max_workers=1) as beside:
             # What the manifest says of the weights has to be true, or a run could claim to have
             # those of another.
-            verified = beside.submit(opened.checkpoint.verify_weights)
+            verified = beside.submit(opened.checkpoint.verify_file, MODEL)
             engine = converted.open_converted(
                 opened,
                 precision,

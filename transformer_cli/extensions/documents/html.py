@@ -105,7 +105,6 @@ class HtmlDocument(Document):
         self._read()
 
     def written(self, segment: Segment, text: str) -> str:
-        """Return a translation with references for what would read as markup."""
         parts = segment.split(text)
         parts[::2] = [html.escape(part, quote=False) for part in parts[::2]]
         # Spaces at the ends were references, as a run ends at other ones.
@@ -119,7 +118,6 @@ class HtmlDocument(Document):
         return tuple(sorted(" ".join(tag.split()) for tag in segment.tag_texts))
 
     def final_edits(self, _: Sequence[Edit]) -> list[Edit]:
-        """Return the language of the page."""
         return [self._language] if self._language else []
 
     def _read(self) -> None:
@@ -252,7 +250,6 @@ class _Parser(HTMLParser):
         self.events.append(_Event(self._starts[line - 1] + column, kind, name, translates))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element's start."""
         if _VOID.fullmatch(tag):
             self._add("single", tag)
             return
@@ -263,19 +260,15 @@ class _Parser(HTMLParser):
         self._add("start", tag, translates)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element that is closed at once."""
         self._add("single", tag)
 
     def handle_endtag(self, tag: str) -> None:
-        """Note an element's end."""
         self._add("end", tag)
 
     def handle_data(self, data: str) -> None:
-        """Note text."""
         self._add("text")
 
     def handle_entityref(self, name: str) -> None:
-        """Note text."""
         self._add("text")
 
     handle_charref = handle_entityref
@@ -287,5 +280,4 @@ class _Parser(HTMLParser):
     handle_pi = unknown_decl = handle_comment
 
     def handle_decl(self, decl: str) -> None:
-        """Note a declaration, which ends a run."""
         self._add("single", "!")

@@ -60,7 +60,6 @@ class TmxDocument(XmlDocument):
         self.add_target(last.end, target, [source if is_open or not there else there], first)
 
     def kind(self, element: Element) -> Kind | Literal["pair"]:
-        """Return what an element in a seg is."""
         match element.name:
             case "hi":
                 return "pair"

@@ -77,7 +77,6 @@ class XliffDocument(XmlDocument):
                 self._add_units(child, names, add, *inherited)
 
     def kind(self, element: Element) -> Kind | Literal["pair"]:
-        """Return what an element in a segment is; both versions' names differ."""
         attributes = element.attributes
         key = attributes.get("rid") or attributes.get("id", "")
         is_isolated = attributes.get("isolated") == "yes"

@@ -12,7 +12,6 @@ from transformer_cli.base.errors import CheckpointError, RunError, UsageError
 from transformer_cli.base.metrics import METRICS, TRAIN_LONGER, Metrics
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
-from transformer_cli.cli.completion import complete_run, complete_run_split
 from transformer_cli.cli.declaring import argument, option
 from transformer_cli.cli.display import align_columns, bar, log, pair_bar, plus_minus, say, warn
 
@@ -36,7 +35,7 @@ Runs = Annotated[
         "RUN",
         "Run directories; or groups of runs that differ in their seeds: a directory of runs, "
         "a pattern in quotes ('runs/a-*'), or a sweep's directory.",
-        autocompletion=complete_run,
+        completes="run",
     ),
 ]
 Splits = Annotated[
@@ -46,7 +45,7 @@ Splits = Annotated[
         "Split of all runs' corpus, or of one run's: RUN:NAME; once for each text.  "
         "[default: the first test of the first run with text]",
         "--split",
-        autocompletion=complete_run_split,
+        completes="run split",
     ),
 ]
 Checkpoint = Annotated[

@@ -119,25 +119,26 @@ def format_scores(plan: "plans.DistillPlan") -> list[str]:
 
 
 def preview_distillation(plan: "plans.DistillPlan") -> Iterator[str]:
-    """Yield the lines of a table of the jobs, and what those that are left take."""
+    """Yield the lines of a table of the jobs, and what the trainings that are left take."""
     with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
-        forecasts = forecast.DistillForecaster(plan, Path(directory), log).forecast()
+        forecasts = forecast.forecast_distillation(plan, Path(directory), log)
     rows = [["stage", "", "lines", "time", "disk"]]
-    for name, job in forecasts.items():
-        lines = f"{job.lines:,}" if job and job.lines is not None else ""
-        taken = disk = ""
-        if job is not None and job.seconds != 0.0:
+    left = {name: job for name, job in forecasts.items() if job is not None}
+    for name in forecasts:
+        row = [name, "done", "", "", ""]
+        if job := left.get(name):
+            lines = "" if job.lines is None else f"{job.lines:,}"
             taken = "unknown" if job.seconds is None else errors.duration(job.seconds)
-        if job is not None and job.disk:
-            disk = errors.size(job.disk)
-        rows.append([name, "to do" if job else "done", lines, taken, disk])
+            disk = errors.size(job.disk) if job.disk else ""
+            row = [name, "to do", lines, taken if job.seconds != 0.0 else "", disk]
+        rows.append(row)
     yield from align_columns(rows)
-    left = [job for job in forecasts.values() if job is not None]
     total = "nothing"
     if left:
-        seconds = errors.duration(sum(job.seconds or 0.0 for job in left))
-        unknown = sum(job.seconds is None for job in left)
+        seconds = errors.duration(sum(job.seconds or 0.0 for job in left.values()))
+        unknown = sum(job.seconds is None for job in left.values())
         besides = f", and {unknown} of unknown time" if unknown else ""
-        total = f"about {seconds}{besides}; {errors.size(sum(job.disk for job in left))} of disk"
+        disk = errors.size(sum(job.disk for job in left.values()))
+        total = f"about {seconds}{besides}; {disk} of disk for checkpoints"
     yield ""
     yield f"{len(left)} of {len(forecasts)} stages left: {total}"

@@ -13,7 +13,7 @@ from transformer_cli.config.differences import as_yaml, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import check_has_splits, default_split, load_split, split_names
-from transformer_cli.extensions.experiments.groups import (
+from transformer_cli.extensions.experiments.results import (
     MARK,
     RUNS,
     RunGroup,

@@ -120,13 +120,11 @@ class DistillPlan(Plan):
             return {**describe_training(config), **sum_texts(config, TRAINED_ON)}
 
         name = _training_name(run)
-        begun_with = self._find_begun_with(name, run)
         return Job(
             name,
             inputs,
             lambda: [weights_record(run)],
-            command=self._train_command(teacher.file, run, begun_with),
-            resumes_with=begun_with,
+            command=self._train_command(teacher.file, run),
             config=config,
             run=run,
         )
@@ -136,23 +134,12 @@ class DistillPlan(Plan):
         trained = [each.run for each in direction.teachers if each.file is not None]
         return [TEXT_JOB, *map(_training_name, trained)]
 
-    def _find_begun_with(self, name: str, run: RunDirectory) -> Sequence[str]:
-        """Return the options of a training that was begun elsewhere; none: it was begun here.
-
-        It is resumed with the precision that it began with, as ``auto`` does. Later sessions take
-        that from the record, because a cluster finds a running training by its command.
-        """
-        record = self.directory.read(name)
-        is_adopted = run.metrics.exists() if record is None else bool(record.options)
-        return self.computing.binding if is_adopted else ()
-
-    def _train_command(
-        self, file: Path | None, run: RunDirectory, begun_with: Sequence[str] = ()
-    ) -> list[str]:
+    def _train_command(self, file: Path | None, run: RunDirectory) -> list[str]:
         computing = self.computing
-        where = ["--run-dir", str(run.path)]
-        options = [*(begun_with or computing.binding_training), *computing.thread_options]
-        return ["train", str(file), *computing.suspect_options, *where, *options]
+        # A training that has begun is resumed with its precision, as ``auto`` does.
+        binding = computing.binding if run.metrics.exists() else computing.binding_training
+        options = ["--run-dir", str(run.path), *binding, *computing.thread_options]
+        return ["train", str(file), *computing.suspect_options, *options]
 
     def _text_job(self) -> Job:
         student = self.distillation.student
@@ -208,7 +195,6 @@ class DistillPlan(Plan):
             needs=self._find_needs(direction),
             prepare=partial(output.parent.mkdir, exist_ok=True),
             discard=partial(discard_translation, output),
-            resumes_with=self.computing.binding,
             text=text,
             candidates=n_best or 1,
         )

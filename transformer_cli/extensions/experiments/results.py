@@ -5,32 +5,78 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import NamedTuple, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
+
+from transformer_cli.base.artifact import read_record
 from transformer_cli.base.errors import RunError
 from transformer_cli.base.files import read_small
-from transformer_cli.base.metrics import METRICS
+from transformer_cli.base.metrics import METRICS, RankName
 from transformer_cli.config.differences import differing_settings
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import load_split
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
-from transformer_cli.extensions.experiments.groups import (
-    RunGroup,
-    SweepRecord,
-    read_run_state,
-    read_sweep_plan,
-    run_name,
-    scores_name,
-)
+from transformer_cli.extensions.experiments.job import JobRecord, job_file
 from transformer_cli.extensions.experiments.seed_statistics import MetricComparison, compare_groups
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.runs.metrics_log import Record, number, read_records, validations
 
+MARK, PLAN, RUNS = "sweep.json", "plan.json", "runs"
+"""In the directory of a sweep."""
 TRANSLATIONS, SCORES = "translations.txt", "scores.json"  # the files of a scored run
 _MAX_BYTES = 1 << 28  # of the translations of a split: a million lines
 _UNFINISHED = {"done": "", "failed": "failed", "pruned": "pruned"}
 """Why a run has not finished, by the state of its job."""
+
+
+# These are names of directories in the sweep's.
+_Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
+
+
+class SweepRecord(BaseModel):
+    """A sweep's plan, for commands that do not read the sweep's file."""
+
+    model_config = ConfigDict(strict=True)
+
+    points: list[_Name]
+    seeds: list[NonNegativeInt]
+    reference: str
+    metric: RankName
+    evaluate: list[_Name]
+    made_of: dict[str, dict[str, str]] = {}  # see ``SweepPlan.check_trained_alike``
+
+
+def run_name(point: str, seed: int | str) -> str:
+    """Return the name of the job that trains a run: its path in the sweep's directory."""
+    return f"{RUNS}/{point}/seed-{seed}"
+
+
+def scores_name(split: str, point: str, seed: int) -> str:
+    """Return the name of the job that scores a run on a split: the path of its files."""
+    return f"scores/{split}/{point}/seed-{seed}"
+
+
+def read_run_state(sweep: Path, run: str) -> str | None:
+    """Return the ``JobRecord.state`` of a run; None: it never began."""
+    record = read_record(job_file(sweep, run), JobRecord)
+    return record.state if record is not None and (sweep / run).is_dir() else None
+
+
+class RunGroup(NamedTuple):
+    """One setting, trained with several seeds."""
+
+    name: str
+    runs: tuple[RunDirectory, ...]  # at least one
+
+
+def read_sweep_plan(sweep: Path) -> SweepRecord:
+    """Return a sweep's record of its points."""
+    plan = read_record(sweep / PLAN, SweepRecord)
+    if plan is None:
+        raise RunError(f"{sweep / PLAN}: missing or damaged; run the sweep's command again")
+    return plan
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 A job's name is the path of what it makes, in the sweep's directory.
 """
 
-import json
 import os
 import shutil
 import statistics
@@ -14,7 +13,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from transformer_cli.base.compression import write_text
+from transformer_cli.base.artifact import write_record
 from transformer_cli.base.errors import ConfigError, RunError, TransformerCliError, duration
 from transformer_cli.base.files import sha256
 from transformer_cli.base.writing import remove_leftovers, whole_directory
@@ -24,13 +23,6 @@ from transformer_cli.data.sources import is_on_disk
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metric_for_best
 from transformer_cli.extensions.corpora.preparing import has_changed
 from transformer_cli.extensions.corpora.settings import CorpusData, added_sources
-from transformer_cli.extensions.experiments.groups import (
-    PLAN,
-    read_run_state,
-    read_sweep_plan,
-    run_name,
-    scores_name,
-)
 from transformer_cli.extensions.experiments.job import (
     TRAINED_ON,
     Job,
@@ -41,11 +33,17 @@ from transformer_cli.extensions.experiments.job import (
     weights_record,
 )
 from transformer_cli.extensions.experiments.results import (
+    PLAN,
     SCORES,
     TRANSLATIONS,
     GroupResult,
     RunResult,
+    SweepRecord,
     best_group,
+    read_run_state,
+    read_sweep_plan,
+    run_name,
+    scores_name,
 )
 from transformer_cli.extensions.experiments.runner import Computing, Plan
 from transformer_cli.extensions.experiments.search import Search
@@ -398,7 +396,7 @@ class SweepPlan(Plan):
                 for name, config in configs.items()
             },
         }
-        write_text(self.directory.path / PLAN, json.dumps(plan, ensure_ascii=False) + "\n")
+        write_record(self.directory.path / PLAN, SweepRecord.model_validate(plan))
 
 
 def share_data(data: Path, run: Path) -> None:

@@ -1,6 +1,5 @@
 """Digests of the lines of a corpus, by which equal ones are found."""
 
-from array import array
 from collections.abc import Iterable
 
 import numpy as np
@@ -11,22 +10,11 @@ NO_DIGEST = 0
 _DIGESTS_AT_ONCE = 1 << 16
 
 
-class Digests:
-    """A number for each line in turn, the same for equal lines; see ``digest_lines``."""
-
-    def __init__(self) -> None:
-        self._numbers = array("Q")
-
-    def extend(self, lines: Iterable[str | None]) -> None:
-        """Append the next lines; None is one that is like no other."""
-        nothing = NO_DIGEST.to_bytes(8)
-        digests = [nothing if line is None else digest_line(line) for line in lines]
-        self._numbers.frombytes(b"".join(digests))
-
-    @property
-    def numbers(self) -> np.ndarray:
-        """Digests of all lines, uint64; ``NO_DIGEST`` for those that are like no other."""
-        return np.frombuffer(self._numbers, dtype=np.uint64)
+def digest(lines: Iterable[str | None]) -> np.ndarray:
+    """Return a number for each line, as ``digest_lines``; ``NO_DIGEST`` for None."""
+    nothing = NO_DIGEST.to_bytes(8)
+    digests = [nothing if line is None else digest_line(line) for line in lines]
+    return np.frombuffer(b"".join(digests), np.uint64)
 
 
 def find_repeated(digests: np.ndarray) -> np.ndarray:

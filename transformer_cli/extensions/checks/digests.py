@@ -2,7 +2,6 @@
 
 import hashlib
 import unicodedata
-from array import array
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
@@ -12,22 +11,23 @@ NO_DIGEST = 0
 _DIGESTS_AT_ONCE = 1 << 16
 
 
-class Digests:
-    """A number for each line in turn, the same for equal lines; see ``digest_lines``."""
+def digest(lines: Iterable[str | None]) -> np.ndarray:
+    """Return a number for each line, the same for equal lines; ``NO_DIGEST`` for None.
 
-    def __init__(self) -> None:
-        self._numbers = array("Q")
+    Of a hundred million different lines, two have the same one by chance in one of 3,700 corpora.
+    """
+    nothing = NO_DIGEST.to_bytes(8)
+    digests = [nothing if line is None else _digest_line(line) for line in lines]
+    return np.frombuffer(b"".join(digests), "<u8")
 
-    def extend(self, lines: Iterable[str | None]) -> None:
-        """Append the next lines; None is one that is like no other."""
-        nothing = NO_DIGEST.to_bytes(8)
-        digests = [nothing if line is None else digest_line(line) for line in lines]
-        self._numbers.frombytes(b"".join(digests))
 
-    @property
-    def numbers(self) -> np.ndarray:
-        """Digests of all lines, uint64; ``NO_DIGEST`` for those that are like no other."""
-        return np.frombuffer(self._numbers, dtype=np.uint64)
+def _digest_line(line: str) -> bytes:
+    return hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+def digest_pairs(pairs: Sequence[tuple[str, str]]) -> bytes:
+    """Return what a store keeps of the lines of pairs, by which ``find_seen`` finds them."""
+    return digest(map(fold_side, chain.from_iterable(pairs))).tobytes()
 
 
 def find_repeated(digests: np.ndarray) -> np.ndarray:
@@ -46,24 +46,6 @@ def is_among(digests: np.ndarray, values: np.ndarray) -> np.ndarray:
         places = np.minimum(np.searchsorted(values, part), len(values) - 1)
         mask[first : first + _DIGESTS_AT_ONCE] = values[places] == part
     return mask
-
-
-def digest_lines(lines: Iterable[str]) -> np.ndarray:
-    """Return a number for each line, as little-endian uint64; the same for equal lines.
-
-    Of a hundred million different lines, two have the same one by chance in one of 3,700 corpora.
-    """
-    return np.frombuffer(b"".join(map(digest_line, lines)), dtype="<u8")
-
-
-def digest_pairs(pairs: Sequence[tuple[str, str]]) -> bytes:
-    """Return what a store keeps of the lines of pairs, by which ``find_seen`` finds them."""
-    return digest_lines(map(fold_side, chain.from_iterable(pairs))).tobytes()
-
-
-def digest_line(line: str) -> bytes:
-    """Return the bytes of a line's number; see ``digest_lines``."""
-    return hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def fold_side(side: str) -> str:

@@ -19,7 +19,7 @@ from transformer_cli.data.store import read_stats
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.extensions.checks.digests import (
     NO_DIGEST,
-    digest_lines,
+    digest,
     digest_pairs,
     fold_side,
     is_among,
@@ -143,7 +143,7 @@ def _languages(run: RunDirectory) -> tuple[str, str]:
 def _digest(lines: Iterable[str]) -> np.ndarray:
     """Return the digest of each line; ``NO_DIGEST`` for blank ones."""
     folded = [fold_side(line) for line in lines]
-    return np.where([line != "" for line in folded], digest_lines(folded), NO_DIGEST)
+    return np.where([line != "" for line in folded], digest(folded), NO_DIGEST)
 
 
 def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:

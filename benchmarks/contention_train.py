@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import torch
 
 from benchmarks.environments import ROOT, WORKSHOP
-from benchmarks.task import settings
+from benchmarks.task import read_texts, settings
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.store import read_stats
@@ -18,8 +18,7 @@ from transformer_cli.model.transformer import build_model
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.preparation import PreparedData, prepare_data, select_training_pairs
-from transformer_cli.training.texts import read_texts
+from transformer_cli.training.preparation import PreparedData, prepare_data
 from transformer_cli.training.trainer import StepResult, Trainer
 
 MODELS = ("toy", "small")
@@ -58,7 +57,7 @@ def prepare_model(name: str) -> PreparedData:
     """
     config = _config(name)
     run = RunDirectory(WORKSHOP / "contention" / name)
-    texts = read_texts(config.data, read_stats(run.encoded))
+    texts = read_texts(config, read_stats(run.encoded))
     initialize_run(run, config)
     return prepare_data(config, texts, run, lambda lines, _: lines)
 
@@ -71,10 +70,9 @@ def _config(name: str) -> Config:
 
 def _trainer(name: str, precision: torch.dtype) -> Trainer:
     config, prepared = _config(name), prepare_model(name)
-    text = select_training_pairs(config, prepared.train)
     sizes = (prepared.tokenizers.src.size, prepared.tokenizers.tgt.size)
     model = build_model(config.model, *sizes, PAD_ID, config.seed)
-    return Trainer(model, text, config, precision)
+    return Trainer(model, prepared.pairs, config, precision)
 
 
 if __name__ == "__main__":

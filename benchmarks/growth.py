@@ -151,6 +151,7 @@ def _start(directory: Path) -> "tuple[Trainer, Start]":
     """Everything that ``train`` does before its first step."""
     import torch
 
+    from benchmarks.task import read_texts
     from transformer_cli.config.yaml import load_config
     from transformer_cli.data.store import read_stats
     from transformer_cli.model.device import bound_kernel_caches
@@ -158,8 +159,7 @@ def _start(directory: Path) -> "tuple[Trainer, Start]":
     from transformer_cli.runs.directory import RunDirectory
     from transformer_cli.runs.initialize import initialize_run
     from transformer_cli.text.vocabulary import PAD_ID
-    from transformer_cli.training.preparation import prepare_data, select_training_pairs
-    from transformer_cli.training.texts import read_texts
+    from transformer_cli.training.preparation import prepare_data
     from transformer_cli.training.trainer import Trainer
 
     bound_kernel_caches()
@@ -167,13 +167,12 @@ def _start(directory: Path) -> "tuple[Trainer, Start]":
     before = time.perf_counter()
     config = load_config(directory / "config.yaml")
     run = RunDirectory(directory / "run")
-    texts = read_texts(config.data, read_stats(run.encoded))
+    texts = read_texts(config, read_stats(run.encoded))
     initialize_run(run, config)
     prepared = prepare_data(config, texts, run, lambda lines, _: lines)
-    text = select_training_pairs(config, prepared.train)
     sizes = (prepared.tokenizers.src.size, prepared.tokenizers.tgt.size)
     model = build_model(config.model, *sizes, PAD_ID, config.seed)
-    trainer = Trainer(model, text, config, torch.float32)
+    trainer = Trainer(model, prepared.pairs, config, torch.float32)
     return trainer, Start(time.perf_counter() - before, _peak_mb())
 
 

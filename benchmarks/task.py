@@ -9,10 +9,12 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text
+from transformer_cli.data.training_text import StreamedText, TextStats
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 from transformer_cli.text.vocabulary import SPECIALS
-from transformer_cli.training.texts import read_texts
+from transformer_cli.training.preparation import Texts, read_val
 
 DATA = WORKSHOP / "data"
 ONE_READING = ("training.rdrop_alpha=0", "training.ema_decay=null")
@@ -43,6 +45,12 @@ def vocab_size(config: Config) -> int:
     return config.tokenizer.vocab_size
 
 
+def read_texts(config: Config, known: TextStats | None = None) -> Texts:
+    """Read the texts of an experiment without checks; training text as in ``known`` is not read."""
+    train = StreamedText.of(open_training_text(config.data), known)
+    return read_val(config.data, train)
+
+
 def prepare_data() -> None:
     """Learn the subwords and write both splits as numbers, unless that is done.
 
@@ -53,7 +61,7 @@ def prepare_data() -> None:
         return
     WORKSHOP.mkdir(exist_ok=True)
     config = settings()
-    texts = read_texts(config.data)
+    texts = read_texts(config)
     train = ParallelText(list(texts.train.src), list(texts.train.tgt))
     text_sha256 = texts.train.stats.text_sha256
     with whole_directory(DATA) as directory:

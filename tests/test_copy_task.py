@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from texts import read_texts
 
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
@@ -17,9 +18,8 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.preparation import prepare_data, select_training_pairs
+from transformer_cli.training.preparation import prepare_data
 from transformer_cli.training.session import Session, Validation
-from transformer_cli.training.texts import read_texts
 from transformer_cli.training.trainer import Trainer
 
 pytestmark = pytest.mark.long  # what `make demo` shows on the toy corpus
@@ -48,7 +48,7 @@ def train(config: Config, run: RunDirectory) -> None:
     prepared = prepare_data(config, read_texts(config.data), run, lambda lines, _: lines)
     src_size, tgt_size = prepared.tokenizers.src.size, prepared.tokenizers.tgt.size
     model = build_model(config.model, src_size, tgt_size, PAD_ID, config.seed)
-    trainer = Trainer(model, select_training_pairs(config, prepared.train), config, torch.float32)
+    trainer = Trainer(model, prepared.pairs, config, torch.float32)
     session = Session(config, run, trainer, fingerprint(run.tokenizer), validate)
     session.train(lambda: False, lambda step: None, lambda record: None)
     assert session.is_finished

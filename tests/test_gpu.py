@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from texts import read_texts
 from torch import Tensor
 
 from transformer_cli.base.errors import TrainingError, is_out_of_memory
@@ -26,8 +27,7 @@ from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import PAD_ID, SPECIALS
-from transformer_cli.training.preparation import prepare_data, select_training_pairs
-from transformer_cli.training.texts import read_texts
+from transformer_cli.training.preparation import prepare_data
 from transformer_cli.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -177,8 +177,7 @@ def run(device: torch.device, tmp_path_factory: pytest.TempPathFactory) -> RunDi
     initialize_run(run, settings)
     prepared = prepare_data(settings, read_texts(settings.data), run, lambda lines, _: lines)
     model = build_model(settings.model, *prepared.vocab_sizes, PAD_ID, settings.seed).to(device)
-    pairs = select_training_pairs(settings, prepared.train)
-    trainer = Trainer(model, pairs, settings, torch.bfloat16)
+    trainer = Trainer(model, prepared.pairs, settings, torch.bfloat16)
     found = losses(trainer)
     assert sum(found[-5:]) < 0.8 * sum(found[:5])
     save_checkpoint(

@@ -17,7 +17,7 @@ else:
         from importlib import import_module
 
         modules = {
-            "Translation": "transformer_cli.text.protocol",
+            "Translation": "transformer_cli.inference.translation",
             "Translator": "transformer_cli.api",
             "TransformerCliError": "transformer_cli.base.errors",
         }

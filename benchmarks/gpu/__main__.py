@@ -36,12 +36,12 @@ from transformer_cli.data.multi30k import find
 from transformer_cli.data.sources import default_split, load_split
 from transformer_cli.data.token_arrays import EncodedText
 from transformer_cli.inference.loading import ComputeOptions, load_translator
-from transformer_cli.model.device import choose_device, synchronize
+from transformer_cli.model.device import choose_device
 from transformer_cli.model.transformer import build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.preparation import open_prepared_data, select_training_pairs
+from transformer_cli.training.preparation import open_prepared_data
 from transformer_cli.training.trainer import Trainer
 
 SMALL_MODEL, BASE_MODEL = "multi30k_de_en_bpe", "multi30k_de_en_base"
@@ -112,8 +112,7 @@ def open_corpus(setting: Setting) -> Corpus:
     words = ("vocab", f"configs/{SMALL_MODEL}.yaml", "--run-dir", str(run.path), *sets)
     subprocess.run((*_PROGRAM, *words), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     data = open_prepared_data(config, run, lambda lines, _: lines)
-    text = select_training_pairs(config, data.train).shard(0)
-    return Corpus(setting, text, data.tokenizers.tgt.size)
+    return Corpus(setting, data.pairs.shard(0), data.tokenizers.tgt.size)
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -171,10 +170,10 @@ def speed(setting: Setting) -> Iterator[Row]:
         taken = trainer.steps()
         for _ in islice(taken, warm_up):
             pass
-        synchronize(setting.device)
+        torch.accelerator.synchronize(setting.device)
         started = time.perf_counter()
         tgt_tokens = sum(step.tgt_tokens for step in taken)
-        synchronize(setting.device)
+        torch.accelerator.synchronize(setting.device)
         seconds = time.perf_counter() - started
         yield {
             "model": name,

@@ -181,7 +181,7 @@ def test_input_that_is_not_utf8(own_run: Path) -> None:
     (own_run / "latin.txt").write_bytes("1 2\nM\u00fcll\n".encode("latin-1"))
     refused = run("translate", own_run, "-i", "latin.txt", cwd=own_run)
     assert_refused(
-        refused, 1, "latin.txt:2: not UTF-8", "0xfc", "translate, evaluate, init: --encoding"
+        refused, 1, "latin.txt:2: not UTF-8", "0xfc", "--encoding NAME; in a configuration"
     )
 
 

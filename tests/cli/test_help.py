@@ -91,8 +91,8 @@ OPTIONS = {
         "--checkpoint",
         "--ensemble",
         "--beam-size",
-        "--comet",
         "--near",
+        "--comet",
         "--tag",
         "--terms",
         "--src-column",
@@ -291,22 +291,6 @@ def test_version(command: tuple[str, ...]) -> None:
     assert finished == process.Finished(0, f"transformer-cli {__version__}\n", "")
 
 
-def test_completion_can_be_had() -> None:
-    for option in ("--install-completion", "--show-completion"):
-        assert f"  {option} " in help_of()
-
-
-@pytest.mark.parametrize("words", [["--show-completion", "zsh"], ["--show-completion=zsh"]])
-def test_completion_is_for_the_shell_that_is_named(words: list[str]) -> None:
-    finished = process.run(*words)
-    assert (finished.code, finished.err) == (0, "")
-    assert finished.out.startswith("#compdef transformer-cli\n")
-
-
-def test_completion_for_a_shell_that_it_does_not_know() -> None:
-    process.assert_refused(process.run("--show-completion", "tcsh"), 2, "'tcsh'", "'zsh'")
-
-
 @pytest.mark.parametrize(
     ("command", "option", "instead"),
     [
@@ -357,23 +341,11 @@ def test_what_a_wheel_prints_names_no_page_that_it_lacks() -> None:
     assert [path for path in shipped if "docs/" in path.read_text(encoding="utf-8")] == []
 
 
-def test_completion_knows_the_commands() -> None:
-    asked = {
-        "_TRANSFORMER_CLI_COMPLETE": "complete_bash",
-        "COMP_WORDS": "transformer-cli tra",
-        "COMP_CWORD": "1",
-    }
-    finished = process.run(before=partial(_set_environment, asked))
-    assert finished.out.split() == ["train", "translate"]
-    assert finished.err == ""
-    assert finished.code == 0
-
-
 def _set_environment(variables: dict[str, str]) -> None:
     os.environ.update(variables)
 
 
-def test_each_setting_in_an_error_is_shown_as_its_option() -> None:
+def test_messages_below_cli_name_options_as_python_does() -> None:
     options = {
         option.removeprefix("--").replace("-", "_")
         for name in COMMANDS
@@ -383,12 +355,14 @@ def test_each_setting_in_an_error_is_shown_as_its_option() -> None:
         for option in parameter.opts
     }
     package = Path(transformer_cli.__file__).parent
-    named = set()
     for path in package.rglob("*.py"):
-        if path.relative_to(package).parts[0] not in ("cli", "export"):  # whose texts are Markdown
+        where = path.relative_to(package).as_posix()
+        if not where.startswith(("cli/", "extensions/", "training/loss")):  # names what torch says
             for text in _texts(ast.parse(path.read_text(encoding="utf-8"))):
-                named |= set(re.findall("`([a-z_]+)`", text)) & options
-    assert named == set(display.SETTINGS)
+                assert not re.search(r"(?<!toy)(?<!init )--[a-z]", text.removeprefix("--set")), (
+                    f"{path}: {text}"
+                )
+                assert set(re.findall("`([a-z_]+)`", text)) <= options, f"{path}: {text}"
 
 
 def _texts(tree: ast.AST) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """Kinds of sections and keys that extensions add to the settings."""
 
-import pickle
 import sys
 from types import ModuleType
 from typing import Any, Literal
@@ -137,10 +136,3 @@ def test_what_is_not_installed_is_named_in_one_line() -> None:
     assert refusal(COPY + "tokenizer: {kind: words, shout: 2}\n").startswith(
         "x.yaml:2: tokenizer.shout: unknown key for kind 'words'"
     )
-
-
-def test_a_section_with_an_added_key_can_be_pickled() -> None:
-    data = {"kind": "toy"}
-    tokenizer = {"kind": "words", "protect": ["urls"]}
-    config = Config.model_validate({"data": data, "tokenizer": tokenizer})
-    assert pickle.loads(pickle.dumps(config)) == config

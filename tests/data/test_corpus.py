@@ -76,8 +76,8 @@ def test_bytes_that_are_not_utf8_are_located(tmp_path: Path, data: bytes, place:
     with pytest.raises(CorpusError) as error:
         read_lines(path)
     assert str(error.value) == (
-        f"{path}{place}of the line); set the file's encoding (translate, evaluate, "
-        "init: --encoding NAME; in a configuration: encoding: NAME), or convert it to UTF-8, for "
+        f"{path}{place}of the line); set the file's encoding (`encoding` NAME; "
+        "in a configuration, encoding: NAME), or convert it to UTF-8, for "
         "example with iconv"
     )
 

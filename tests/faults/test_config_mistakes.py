@@ -144,7 +144,7 @@ def test_changed_settings(
         refused,
         2,
         f"{own_run}: trained with other settings ({difference}); ",
-        "go on with the old ones, choose another --run-dir, or start anew with --overwrite",
+        "go on with the old ones, choose another --run-dir, or start again with --overwrite",
     )
     assert_same_run(own_run, training.run)
 

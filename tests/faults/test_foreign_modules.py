@@ -123,7 +123,13 @@ def test_a_child_is_of_the_package_that_started_it(tmp_path: Path) -> None:
     copied = shutil.copytree(package, tmp_path / package.name, ignore=ignored)
     packages = copied / "base" / "packages.py"
     packages.write_text(packages.read_text().replace(f'"{transformer_cli.__version__}"', '"9.8.7"'))
+    # A path of the user's would be searched before the working directory.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [sys.executable, "-c", OTHER], cwd=tmp_path, capture_output=True, timeout=SECONDS
+        [sys.executable, "-c", OTHER],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        timeout=SECONDS,
     )
     assert done.stdout.decode() == "transformer-cli 9.8.7\n9.8.7\n", done.stderr.decode()

@@ -360,7 +360,7 @@ def test_with_another_version_it_starts_over(
 def test_with_alignments_it_starts_anew(training: Training, here: Path, expected: bytes) -> None:
     interrupt(training, here)
     finished = translate(training, here, "--alignments", here / "links")
-    told = "out.txt.partial: what has --alignments, or comes through a pipe, cannot be resumed"
+    told = "out.txt.partial: text with alignments, or from a pipe, cannot be resumed"
     assert told in finished.err
     assert (here / "out.txt").read_bytes() == expected
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pytest
 import torch
+from texts import read_texts
 
 from inference.translators import (
     LINES,
@@ -34,7 +35,6 @@ from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transformer_cli.training.preparation import prepare_data
-from transformer_cli.training.texts import read_texts
 
 # --- lines ----------------------------------------------------------------------------------------
 

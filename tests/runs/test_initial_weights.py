@@ -117,7 +117,7 @@ def test_only_a_joint_vocabulary_reads_other_languages(
 
 PAIR = "{src: new.de, tgt: new.en}"
 FILES = f"{{kind: files, src_lang: de, tgt_lang: en, train: {PAIR}, val: {PAIR}}}"
-CORPUS = "{kind: corpus, src_lang: de, tgt_lang: en, sources: [{tmx: new.tmx}], split: {val: 5}}"
+TOY = "{kind: toy, src_lang: de, tgt_lang: en}"
 
 
 def over(source: RunDirectory, text: str) -> tuple[Config, str | None]:
@@ -128,7 +128,7 @@ def over(source: RunDirectory, text: str) -> tuple[Config, str | None]:
     return config, describe_inherited_init(config, origins, list_base_files(file)[1:])
 
 
-@pytest.mark.parametrize("data", [FILES, CORPUS], ids=["files", "corpus"])
+@pytest.mark.parametrize("data", [FILES, TOY], ids=["files", "toy"])
 def test_a_run_is_adapted_to_another_kind_of_data_in_two_keys(
     tmp_path: Path, new: RunDirectory, data: str
 ) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from transformer_cli import __version__
-from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, RunError, UsageError
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
@@ -65,7 +64,7 @@ def test_what_is_not_a_run_is_left_alone(tmp_path: Path, what: str, overwrite: b
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     before = contents(tmp_path)
-    with pytest.raises(RunError, match=r"holds files but no run \([^\n]*--run-dir$"):
+    with pytest.raises(RunError, match=r"holds files but no run \([^\n]*`run_dir`$"):
         initialize_run(RunDirectory(tmp_path), settings(), overwrite)
     assert contents(tmp_path) == before
 
@@ -131,18 +130,3 @@ def test_an_output_may_lie_below_what_another_program_has_called_run_json(tmp_pa
     for text in ("{}", "no JSON", '{"program": "another"}'):
         (tmp_path / "run.json").write_text(text)
         check_outside_runs(tmp_path / "new", "-o")
-
-
-def test_a_run_names_the_extensions_that_it_needs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = {"data": {"kind": "copy"}, "tokenizer": {"kind": "wordpiece", "vocab_size": 300}}
-    config = Config.model_validate(settings)
-    write_mark(tmp_path, config)
-    write_mark(tmp_path, config)
-    assert json.loads((tmp_path / "run.json").read_text())["extensions"] == ["tokenizers"]
-    (tmp_path / "config.yaml").write_text(dump_config(config))
-    assert RunDirectory(tmp_path).load_config() == config
-    monkeypatch.setattr(registry, "_shipped", dict)
-    with pytest.raises(RunError, match="was made with an extension; tokenizers: no such extension"):
-        RunDirectory(tmp_path).load_config()

@@ -1,7 +1,6 @@
 """When a run directory may be written to, and what is kept of an earlier run."""
 
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -11,9 +10,8 @@ import pytest
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, RunError, UsageError
 from transformer_cli.config.schema import Config
-from transformer_cli.config.yaml import dump_config
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import check_resumable, initialize_run, is_data_outdated
+from transformer_cli.runs.initialize import initialize_run
 
 
 def settings(**sections: Any) -> Config:
@@ -40,6 +38,12 @@ def trained(run: RunDirectory) -> RunDirectory:
     (run.checkpoints / "step-00000001" / "state.json").write_text("{}")
     run.metrics.write_text('{"step": 1}\n')
     return run
+
+
+def make_trained(path: Path) -> None:
+    """Make what looks like a trained run."""
+    (path / "checkpoints" / "step-00000001").mkdir(parents=True)
+    (path / "config.yaml").touch()
 
 
 def contents(run: RunDirectory) -> dict[str, str]:
@@ -72,7 +76,7 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path, overwrite: boo
     (tmp_path / "thesis.tex").write_text("years of work")
     (tmp_path / "tokenizer").mkdir()
     run = RunDirectory(tmp_path)
-    with pytest.raises(RunError, match=rf"^{tmp_path}: [^\n]*no run\.json[^\n]*--run-dir$"):
+    with pytest.raises(RunError, match=rf"^{tmp_path}: [^\n]*no run\.json[^\n]*`run_dir`$"):
         initialize_run(run, settings(), overwrite)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["thesis.tex", "tokenizer"]
 
@@ -108,8 +112,7 @@ def test_what_is_near_a_run_leads_to_it(trained: RunDirectory, name: str, advice
 def test_a_directory_far_above_runs_lists_them(trained: RunDirectory) -> None:
     above = trained.path.parent.parent
     for number in range(12):
-        (trained.path.parent / f"run-{number:02}").mkdir()
-        (trained.path.parent / f"run-{number:02}" / "config.yaml").touch()
+        make_trained(trained.path.parent / f"run-{number:02}")
     with pytest.raises(RunError) as error:
         RunDirectory(above).load_config()
     runs = trained.path.parent
@@ -119,19 +122,18 @@ def test_a_directory_far_above_runs_lists_them(trained: RunDirectory) -> None:
     assert str(error.value).endswith(f"{runs}/run-08 and 3 more; name one of them")
 
 
-def test_a_sweep_and_a_directory_of_sweeps_lead_to_their_runs(tmp_path: Path) -> None:
-    sweep = tmp_path / "sweeps" / "sw"
-    for name in ("data/fd9dcf32a095", "runs/a=1/seed-1", "runs/a=2/seed-1"):
-        (sweep / name).mkdir(parents=True)
-        (sweep / name / "config.yaml").touch()
-    (sweep / "sweep.json").touch()
-    for path in (sweep, sweep.parent):
-        with pytest.raises(RunError) as error:
-            RunDirectory(path).load_config()
-        runs = f"{sweep}/runs/a=1/seed-1, {sweep}/runs/a=2/seed-1"
-        assert str(error.value).endswith(f", but it holds runs: {runs}; name one of them")
+def test_a_directory_of_runs_in_groups_leads_to_the_trained_ones(tmp_path: Path) -> None:
+    make_trained(tmp_path / "runs" / "a=1" / "seed-1")
+    make_trained(tmp_path / "runs" / "a=2" / "seed-1")
+    untrained = tmp_path / "data" / "fd9dcf32a095"
+    untrained.mkdir(parents=True)
+    (untrained / "config.yaml").touch()
+    with pytest.raises(RunError) as error:
+        RunDirectory(tmp_path).load_config()
+    runs = f"{tmp_path}/runs/a=1/seed-1, {tmp_path}/runs/a=2/seed-1"
+    assert str(error.value).endswith(f", but it holds runs: {runs}; name one of them")
     with pytest.raises(RunError, match="it has no config"):
-        RunDirectory(sweep / "data").load_config()
+        RunDirectory(tmp_path / "data").load_config()
 
 
 def test_the_same_settings_go_on(trained: RunDirectory) -> None:
@@ -195,7 +197,7 @@ def test_a_trained_run_refuses_other_settings(
     message = str(caught.value)
     assert message.startswith(f"{trained.path}: ")
     assert said in message
-    assert "--overwrite" in message
+    assert "`overwrite`" in message
     assert "epochs" not in message
     assert "\n" not in message
     assert contents(trained) == before
@@ -321,66 +323,6 @@ def test_overwriting_keeps_nothing_silently(trained: RunDirectory, name: str) ->
     assert sorted(elsewhere.iterdir()) == before
 
 
-# --- resuming -------------------------------------------------------------------------------------
-
-VAL = {"tsv": "old-*.tsv", "src_column": "de", "tgt_column": "en", "tag": "news"}
-
-
-@pytest.mark.parametrize("key", ["src_column", "tag", "tsv", "moved"])
-def test_only_files_may_have_moved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    def corpus(val: dict[str, str]) -> Config:
-        sources = [{"src": "a", "tgt": "b"}]
-        data = {"kind": "corpus", "src_lang": "de", "tgt_lang": "en", "sources": sources}
-        return settings(data={**data, "val": val})
-
-    run = RunDirectory(tmp_path / "run")
-    initialize_run(run, corpus(VAL))
-    (run.checkpoints / "step-00000001").mkdir(parents=True)
-    (run.checkpoints / "step-00000001" / "state.json").write_text("{}")
-    if key == "moved":
-        check_resumable(run, corpus({**VAL, "tsv": "new-*.tsv"}))
-        return
-    (tmp_path / "old-1.tsv").touch()
-    with pytest.raises(ConfigError, match=f"other settings \\(data.val.{key} was "):
-        check_resumable(run, corpus({**VAL, key: "other"}))
-
-
-def of_sources(*sources: dict[str, Any]) -> Config:
-    table = {"src_column": 1, "tgt_column": 2}
-    data = {"kind": "corpus", "src_lang": "de", "tgt_lang": "en", "split": {"val": 1, "test": 1}}
-    return settings(data={**data, "sources": [{**source, **table} for source in sources]})
-
-
-def test_a_source_may_move_while_another_stays(trained: RunDirectory, tmp_path: Path) -> None:
-    here, gone, moved = (str(tmp_path / name) for name in ("here.tsv", "gone.tsv", "moved.tsv"))
-    for path in (here, moved):
-        Path(path).touch()
-    trained.config.write_text(dump_config(of_sources({"tsv": here}, {"tsv": gone})))
-    check_resumable(trained, of_sources({"tsv": here}, {"tsv": moved}))
-    with pytest.raises(ConfigError, match="trained with other settings"):
-        check_resumable(trained, of_sources({"tsv": moved}, {"tsv": gone}))
-
-
-@pytest.mark.parametrize("begun", [False, True])
-def test_the_sum_of_a_file_may_be_added(run: RunDirectory, begun: bool) -> None:
-    url = {"tsv": "https://example.org/a.tsv"}
-    run.config.write_text(dump_config(of_sources(url)))
-    if begun:
-        (run.checkpoints / "step-00000001").mkdir()
-    summed = of_sources({**url, "sha256": "0" * 64})
-    check_resumable(run, summed)
-    assert not is_data_outdated(run, summed)
-    assert is_data_outdated(run, of_sources({**url, "weight": 2})) != begun
-    run.config.write_text(dump_config(summed))
-    for other in (url, {**url, "sha256": "1" * 64}):
-        with pytest.raises(ConfigError) if begun else nullcontext():
-            check_resumable(run, of_sources(other))
-
-
 class Archived:
     """A model that an extension has exported."""
 
@@ -400,8 +342,6 @@ def extended(monkeypatch: pytest.MonkeyPatch) -> None:
     manifest.provides = {  # type: ignore[attr-defined]
         "exported model": {"archive": {"mark": "archive.txt", "load": "model:Archived"}},
         "engine": {"fast": {"mark": "fast.bin", "reader": "Racer"}},
-        "export format": {"zip": {"reader": "Unzip", "suffix": ".zipped"}},
-        "run collection": {"farm": {"mark": "farm.json", "runs": "plots/*/*", "shared": "seed"}},
     }
     monkeypatch.setitem(sys.modules, "archives", ModuleType("archives"))
     monkeypatch.setitem(sys.modules, "archives.model", module)
@@ -432,24 +372,3 @@ def test_a_model_exported_for_an_engine_is_used_by_that_alone(run: RunDirectory)
     assert model.only_engine.name == "fast"
     with pytest.raises(RunError, match="is exported for Racer, and only translate can use"):
         model.load_config()
-
-
-@pytest.mark.usefixtures("extended")
-def test_an_exported_file_is_named_after_its_reader(tmp_path: Path) -> None:
-    (tmp_path / "model.zipped").touch()
-    with pytest.raises(RunError, match="it is exported for Unzip; name the run that it was made"):
-        RunDirectory(tmp_path / "model.zipped").load_config()
-
-
-@pytest.mark.usefixtures("extended")
-def test_the_runs_of_a_collection_are_found_without_what_they_share(tmp_path: Path) -> None:
-    farm = tmp_path / "farm"
-    for run in ("plots/a/1", "plots/a/2", "seed/1"):
-        (farm / run).mkdir(parents=True)
-        (farm / run / "config.yaml").touch()
-    (farm / "farm.json").touch()
-    for path in (farm, tmp_path):
-        with pytest.raises(RunError) as error:
-            RunDirectory(path).load_config()
-        found = f"but it holds runs: {farm}/plots/a/1, {farm}/plots/a/2; name one of them"
-        assert str(error.value).endswith(found)

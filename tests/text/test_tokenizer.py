@@ -1,12 +1,9 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pydantic import TypeAdapter
 
 from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.config.tokenizer_schema import (
@@ -87,38 +84,6 @@ def test_joint_is_one_object(tmp_path: Path) -> None:
     assert learned.src is learned.tgt
     loaded = load_tokenizers(tmp_path)
     assert loaded.src is loaded.tgt
-
-
-@pytest.mark.parametrize(
-    ("settings", "lost"),
-    [
-        ({}, []),
-        ({"normalization": "identity"}, []),
-        ({"lowercase": True}, []),
-        (
-            {"normalization": "nmt_nfkc"},
-            ["U+00BD '½'", "U+200C ZERO WIDTH NON-JOINER", "to nfc to keep"],
-        ),
-        ({"byte_fallback": False, "character_coverage": 0.98, "vocab_size": 60}, ["U+00BD '½'"]),
-        ({"kind": "wordpiece", "vocab_size": 300, "lowercase": True, "strip_accents": True}, []),
-        ({"kind": "wordpiece", "vocab_size": 300, "normalization": "nfkc"}, ["U+00BD '½'"]),
-    ],
-    ids=str,
-)
-def test_lost_characters_are_reported(
-    settings: dict[str, Any], lost: list[str], tmp_path: Path
-) -> None:
-    warnings: list[str] = []
-    config: TokenizerConfig = TypeAdapter(TokenizerConfig).validate_python(
-        {"kind": "sentencepiece", "vocab_size": 400} | settings
-    )
-    persian = ["Straße ½", "نمی‌دانم"] * 2
-    german = [*GERMAN, *["Ärger\u00a0e\u0301\tÇa"] * 2]
-    text = TrainingText("de", "fa", german, persian, "a sum", lambda lines, _: lines)
-    text = replace(text, warn=lambda what, found: warnings.append(f"{what}: {found}"))
-    learn_tokenizers(config, text, tmp_path)
-    assert len(warnings) == bool(lost)
-    assert all(each in warnings[0] for each in lost)
 
 
 def test_types_are_counted_before_any_are_cut_off(tmp_path: Path) -> None:

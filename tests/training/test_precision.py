@@ -26,7 +26,7 @@ def test_auto_is_what_is_faster(gain: list[float], found: float, expected: torch
     gain.append(found)
     said: list[str] = []
     assert choose_training_precision("auto", CPU, SINGLE_PROCESS, [], said.append) == expected
-    told = ["--precision auto: bfloat16, 1.9 times as fast as float32 here"]
+    told = ["precision auto: bfloat16, 1.9 times as fast as float32 here"]
     assert said == (told if expected == torch.bfloat16 else [])
 
 
@@ -64,7 +64,7 @@ def test_a_run_that_goes_on_in_emulated_bfloat16_says_so(
     chosen = choose_training_precision("auto", CPU, SINGLE_PROCESS, records, said.append)
     assert chosen == torch.bfloat16
     assert len(said) == is_emulated
-    assert all("--precision float32 is faster" in line for line in said)
+    assert all("float32 is faster" in line for line in said)
 
 
 def test_measuring_leaves_no_trace() -> None:

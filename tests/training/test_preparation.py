@@ -2,78 +2,38 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from prepared_text import TRAIN, WORDS, Pairs, ids, prepared, quiet, stored
 
 from transformer_cli.base import artifact, locations
 from transformer_cli.base.errors import ConfigError, CorpusError, RunError
+from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.config.schema import Config
 from transformer_cli.data import training_text
-from transformer_cli.data.store import read_stats
-from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.data.store import ShardedStore, read_stats
 from transformer_cli.data.training_text import BlockStats, StreamedText
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import initialize_run
-from transformer_cli.text.protocol import ProgressBar
-from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers, load_text_sha256
+from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers
 from transformer_cli.training import preparation
 from transformer_cli.training.preparation import (
     PreparedData,
+    build_trainer,
     open_prepared_data,
-    prepare_data,
-    select_training_pairs,
 )
 from transformer_cli.training.summary import summarize_sides
-from transformer_cli.training.texts import Texts, read_texts
 
-WORDS = {"kind": "words", "min_freq": 2}
 SUBWORDS = {"kind": "sentencepiece", "vocab_size": 20, "joint": False, "byte_fallback": False}
-
-Pairs = list[tuple[str, str]]
-
-# Pairs 3 and 4 have a blank side, and so has the second of val.
-TRAIN = [("a b c", "x y"), ("a b", "x"), ("", "z"), ("e", " \t "), ("a d", "x y z w v")]
-VAL = [("a e", "x q r"), ("b", ""), ("b", "y")]
-
-
-def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
-    return lines
-
-
-def write(directory: Path, name: str, pairs: Pairs) -> dict[str, str]:
-    paths = {side: directory / f"{name}.{side}" for side in ("src", "tgt")}
-    for number, path in enumerate(paths.values()):
-        path.write_text("".join(f"{pair[number]}\n" for pair in pairs), encoding="utf-8")
-    return {side: str(path) for side, path in paths.items()}
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> RunDirectory:
     return RunDirectory(tmp_path / "run")
-
-
-def prepared(
-    run: RunDirectory,
-    train: Pairs = TRAIN,
-    val: Pairs = VAL,
-    tokenizer: dict[str, Any] = WORDS,
-    progress: ProgressBar = quiet,
-    more: Sequence[Pairs] = (),
-    init: RunDirectory | None = None,
-) -> tuple[Texts, PreparedData]:
-    parent = run.path.parent
-    data = {"kind": "files", "src_lang": "xx", "tgt_lang": "xx"}
-    files = {"train": write(parent, "train", train), "val": write(parent, "val", val)}
-    added = {"more": [write(parent, f"more-{n}", pairs) for n, pairs in enumerate(more)]}
-    config = Config.model_validate(
-        {"init": init and str(init.path), "data": data | files | added, "tokenizer": tokenizer}
-    )
-    texts = read_texts(config.data, read_stats(run.encoded))
-    initialize_run(run, config)
-    return texts, prepare_data(config, texts, run, progress)
 
 
 def files_of(directory: Path) -> dict[str, tuple[int, int]]:
@@ -82,19 +42,9 @@ def files_of(directory: Path) -> dict[str, tuple[int, int]]:
     return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in stats}
 
 
-def stored(result: PreparedData) -> EncodedText:
-    pages = list(result.train.read_pages(range(result.train.num_pages)))
-    sides = ([page.src for page in pages], [page.tgt for page in pages])
-    return EncodedText(*map(TokenArray.concatenate, sides))
-
-
-def ids(side: TokenArray) -> list[list[int]]:
-    return [side[index].tolist() for index in range(len(side))]
-
-
 def test_blank_pairs_are_counted_and_dropped(run: RunDirectory) -> None:
     texts, result = prepared(run)
-    assert (texts.blank_in_train, texts.blank_in_val) == (2, 1)
+    assert (texts.train.stats.blank, texts.blank_in_val) == (2, 1)
     assert list(texts.train.src) == ["a b c", "a b", "a d"]
     assert list(texts.train.tgt) == ["x y", "x", "x y z w v"]
     assert texts.val.src == ["a e", "b"]
@@ -159,7 +109,7 @@ def test_a_trained_run_refuses_another_text(run: RunDirectory) -> None:
     prepared(run)
     (run.checkpoints / "step-00000001").mkdir()
     files = files_of(run.tokenizer)
-    with pytest.raises(RunError, match=f"^{run.path}: [^\n]*text has changed[^\n]*--overwrite$"):
+    with pytest.raises(RunError, match=f"^{run.path}: [^\n]*text has changed[^\n]*`overwrite`$"):
         prepared(run, train=OTHER_TEXT)
     assert files_of(run.tokenizer) == files
     prepared(run, val=OTHER_TEXT)  # what weights do not depend on may change
@@ -206,7 +156,7 @@ def test_the_training_text_is_encoded_once(run: RunDirectory) -> None:
     assert encoding(run) == ENCODING_VAL
     assert files_of(run.encoded) == files
     texts, result = prepared(run)
-    assert (texts.blank_in_train, len(texts.train)) == (2, 3)
+    assert (texts.train.stats.blank, len(texts.train)) == (2, 3)
     assert ids(stored(result).tgt) == [[4, 5], [4], [4, 5, 0, 0, 0]]
 
 
@@ -242,9 +192,9 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     passes: list[str] = []
     check_pairs = training_text.check_pairs
 
-    def watched(pairs: Iterator[tuple[str, str]], block: int, *looks: Any) -> list[BlockStats]:
+    def watched(pairs: Iterator[tuple[str, str]], *looks: Any) -> BlockStats:
         passes.append("checked")
-        return check_pairs(pairs, block, *looks)
+        return check_pairs(pairs, *looks)
 
     monkeypatch.setattr(training_text, "check_pairs", watched)
     return passes
@@ -375,51 +325,6 @@ def test_a_store_that_cannot_be_written_is_one_line(
         prepared(run)
 
 
-# --- added pairs ----------------------------------------------------------------------------------
-
-MORE: list[Pairs] = [[("b d", "w"), ("a", " ")], [("e", "y z")]]
-
-
-def test_added_pairs_are_trained_on_like_the_corpus_own(run: RunDirectory) -> None:
-    texts, result = prepared(run, more=MORE)
-    assert (texts.blank_in_train, len(texts.train)) == (3, 5)
-    assert list(texts.train.src) == ["a b c", "a b", "a d", "b d", "e"]
-    assert list(texts.train.tgt) == ["x y", "x", "x y z w v", "w", "y z"]
-    # a and b 3 times, d 2 times; x and y 3 times, z and w 2 times.
-    assert ids(stored(result).src) == [[4, 5, 0], [4, 5], [4, 6], [5, 6], [0]]
-    rows = {name: sides for name, *sides in summarize_sides(run.load_config(), result)}
-    assert rows["lines"] == ["5", "5"]
-    assert rows["types"][0] == "5"
-
-
-def test_another_added_text_is_another_training_text(run: RunDirectory) -> None:
-    prepared(run, more=MORE)
-    known = load_text_sha256(run.tokenizer)
-    changed = [MORE[0], [("e e", "y z")]]
-    _, result = prepared(run, more=changed)
-    assert load_text_sha256(run.tokenizer) != known
-    assert ids(stored(result).src)[-1] == [7, 7]  # e is seen twice now
-    (run.checkpoints / "step-00000001").mkdir()
-    with pytest.raises(RunError, match=f"^{run.path}: the training text has changed"):
-        prepared(run, more=MORE)
-    prepared(run, more=changed)
-
-
-@pytest.mark.parametrize("whole", [MORE[:1], []])
-def test_misaligned_or_missing_added_files_are_refused(tmp_path: Path, whole: list[Pairs]) -> None:
-    own, *more = (write(tmp_path, str(n), pairs) for n, pairs in enumerate([TRAIN, *whole, VAL]))
-    data = {"kind": "files", "src_lang": "xx", "tgt_lang": "xx", "train": own, "val": own}
-    settings = {"data": {**data, "more": more}, "tokenizer": WORDS}
-    config = Config.model_validate(settings)
-    src, tgt = (Path(more[-1][side]) for side in ("src", "tgt"))
-    tgt.write_text("one\n")
-    with pytest.raises(CorpusError, match=f"^{src} has 3 lines but {tgt} has 1;"):
-        read_texts(config.data)
-    tgt.unlink()
-    with pytest.raises(CorpusError, match=f"^{tgt}: there is no such file"):
-        read_texts(config.data)
-
-
 # --- inherited tokenizers -------------------------------------------------------------------------
 
 
@@ -463,23 +368,24 @@ def lengths(*pairs: tuple[int, int]) -> Pairs:
     return [(" ".join("a" * src), " ".join("x" * tgt)) for src, tgt in pairs]
 
 
-def config(max_length: int) -> Config:
-    required = {"data": {"kind": "copy"}, "tokenizer": WORDS}
-    return Config.model_validate({**required, "training": {"max_length": max_length}})
+def short_pairs(result: PreparedData, max_length: int) -> PreparedData:
+    return replace(result, pairs=ShardedStore(result.train, max_length))
 
 
 def test_long_pairs_are_left_out_of_training(run: RunDirectory) -> None:
     _, result = prepared(run, lengths((3, 3), (4, 1), (1, 4), (2, 1)))
-    shards = select_training_pairs(config(3), result.train)
-    assert (len(shards), shards.num_shards) == (2, 1)
+    shards = short_pairs(result, 3).pairs
+    assert (shards.num_pairs, shards.num_shards) == (2, 1)
     assert ids(shards.shard(0).src) == [[4, 4, 4], [4, 4]]
     assert ids(shards.shard(0).tgt) == [[4, 4, 4], [4]]
 
 
 def test_text_of_long_pairs_alone_is_refused(run: RunDirectory) -> None:
     _, result = prepared(run, lengths((4, 1), (1, 4)))
+    settings = {"data": {"kind": "copy"}, "tokenizer": WORDS, "training": {"max_length": 3}}
+    config, cpu = Config.model_validate(settings), torch.device("cpu")
     with pytest.raises(CorpusError, match=r"training\.max_length 3[^\n]*raise it"):
-        select_training_pairs(config(3), result.train)
+        build_trainer(config, short_pairs(result, 3), run, cpu, torch.float32, SINGLE_PROCESS)
 
 
 def test_tokenizers_record_what_a_model_has_to_learn(run: RunDirectory) -> None:

@@ -54,10 +54,6 @@ class MissingExtraError(TransformerCliError):
     """An optional package that is not installed."""
 
 
-class CometError(TransformerCliError):
-    """COMET's model is not available."""
-
-
 class CorpusError(TransformerCliError):
     """Text that is missing, misaligned, empty or not UTF-8."""
 

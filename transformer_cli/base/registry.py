@@ -16,7 +16,7 @@ Other people's packages name such a module as an entry point of the group
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, util
@@ -61,6 +61,11 @@ def installed() -> list[str]:
     return sorted(_shipped())
 
 
+def folders() -> list[Path]:
+    """Return the folders of the extensions that can be used here and come with this package."""
+    return [_FOLDER / name for name in installed()]
+
+
 def is_installed(name: str) -> bool:
     """Return whether an extension of this name, of whatever package, can be used here."""
     return name in _shipped() or name in _others()
@@ -92,11 +97,20 @@ def all_entries(interface: str) -> dict[str, Entry]:
     return {**dict(_entries_of(_others(), interface)), **entries(interface)}
 
 
-def describe_missing(kind: str, name: str) -> str:
-    """Return an error's words for a name that nothing provides."""
+def describe_missing(kind: str, name: str, names: Iterable[str] = ()) -> str:
+    """Return an error's words for a name that nothing provides; ``names`` are those there are."""
+    there = f"there are {', '.join(names)}{_describe_unusable()}" if names else describe_installed()
+    return f"{name}: no such {kind} is installed; {there}"
+
+
+def describe_installed() -> str:
+    """Return an error's words for the extensions that can be used here, and why others cannot."""
     usable = ", ".join(sorted({*_shipped(), *_others()})) or "none"
-    unusable = "".join(f"; {extension} {reason}" for extension, reason in _unusable.items())
-    return f"{name}: no such {kind} is installed; extensions here: {usable}{unusable}"
+    return f"extensions here: {usable}{_describe_unusable()}"
+
+
+def _describe_unusable() -> str:
+    return "".join(f"; {extension} {reason}" for extension, reason in _unusable.items())
 
 
 def _entries_of(manifests: Mapping[str, ModuleType], interface: str) -> Iterator[tuple[str, Entry]]:

@@ -16,13 +16,9 @@ if TYPE_CHECKING:
 
 # Characters of a line on stderr: a message may quote what it was given, of any length.
 _MAX_LINE = 1000
-SETTINGS = (
-    *("batch_tokens", "beam_size", "checkpoint", "device"),
-    *("engine", "ensemble", "n_best", "precision"),
-)
-"""What errors from below cli/ call as Python does; each is an option."""
-# Or a text that the message quotes, which stays as it is.
-_SETTING = re.compile(rf"(?<!\w)'[^']*'(?!\w)|`({'|'.join(SETTINGS)})`")
+# Errors from below cli/ name a parameter as Python does, `beam_size` say; on the command line it
+# is an option. Text that a message quotes stays as it is.
+_PARAMETER = re.compile(r"(?<!\w)'[^']*'(?!\w)|`([a-z_]+)`")
 _PATIENCE = 1.0  # seconds without a word of what is done
 
 
@@ -60,12 +56,12 @@ def _write(message: str) -> None:
 
 
 def _name_options(message: str) -> str:
-    """Return an error from below cli/, which names settings as Python does, with our options."""
+    """Return an error from below cli/ with our options in place of Python's parameters."""
 
     def name(found: re.Match[str]) -> str:
         return f"--{found[1].replace('_', '-')}" if found[1] else found[0]
 
-    return _SETTING.sub(name, message)
+    return _PARAMETER.sub(name, message)
 
 
 def _printable(line: str) -> str:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from transformer_cli.base.encodings import find_encoding
 from transformer_cli.base.errors import (
-    CometError,
     InputError,
     MissingExtraError,
     UsageError,
@@ -21,13 +20,6 @@ from transformer_cli.base.errors import (
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks, count_cores
 from transformer_cli.base.registry import entries, find
-from transformer_cli.cli.completion import (
-    complete_checkpoint,
-    complete_config,
-    complete_run,
-    complete_setting,
-    complete_split,
-)
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, argument, flag, option
 from transformer_cli.cli.display import log
 from transformer_cli.config.choices import (
@@ -42,7 +34,7 @@ with lazy_imports():
     from transformer_cli.data import corpus, sources
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import directory, initialize
+    from transformer_cli.runs import directory
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -52,13 +44,11 @@ if TYPE_CHECKING:
     OpenExecutor = Callable[[], AbstractContextManager[Executor]]
 
 
-Config = Annotated[
-    Path, argument("CONFIG", "YAML file of the experiment.", autocompletion=complete_config)
-]
-Run = Annotated[Path, argument("RUN", "Run directory of a training.", autocompletion=complete_run)]
+Config = Annotated[Path, argument("CONFIG", "YAML file of the experiment.", completes="config")]
+Run = Annotated[Path, argument("RUN", "Run directory of a training.", completes="run")]
 RunDir = Annotated[
     Path | None,
-    option("DIR", "Run directory.  [default: runs/<config name>]", autocompletion=complete_run),
+    option("DIR", "Run directory.  [default: runs/<config name>]", completes="run"),
 ]
 Set = Annotated[
     list[str] | None,
@@ -66,7 +56,7 @@ Set = Annotated[
         "KEY=VALUE",
         "Override a setting, as in training.epochs=3; repeatable.",
         "--set",
-        autocompletion=complete_setting,
+        completes="setting",
     ),
 ]
 Overwrite = Annotated[
@@ -81,7 +71,7 @@ AllowSuspectData = Annotated[
     ),
 ]
 Checkpoint = Annotated[
-    str, option("best|last|average|PATH", "Checkpoint to load.", autocompletion=complete_checkpoint)
+    str, option("best|last|average|PATH", "Checkpoint to load.", completes="checkpoint")
 ]
 BeamSize = Annotated[
     int | None, option("N", "Beam size; 1 is greedy search.  [default: the run's]", min=1)
@@ -91,7 +81,7 @@ Split = Annotated[
     option(
         "NAME",
         "Split of the run's corpus.  [default: its first test]",
-        autocompletion=complete_split,
+        completes="split",
     ),
 ]
 
@@ -110,10 +100,6 @@ Encoding = Annotated[
 _ENGINES = ("auto", "torch", *entries("engine"))
 
 
-def _complete_engine(incomplete: str) -> list[str]:
-    return [name for name in _ENGINES if name.startswith(incomplete)]
-
-
 def _parse_engine(given: object) -> str:
     name = str(given)
     if name in _ENGINES or find("engine", name) is not None:
@@ -128,15 +114,13 @@ Engine = Annotated[
         "|".join(_ENGINES),
         "auto is one that is faster than torch where its text is the same.",
         parser=_parse_engine,
-        autocompletion=_complete_engine,
+        completes="engine",
     ),
 ]
 Json = Annotated[bool, flag("Print one JSON object.", "--json")]
 Ensemble = Annotated[
     list[Path] | None,
-    option(
-        "RUN", "Decode with this run too; repeatable.", "--ensemble", autocompletion=complete_run
-    ),
+    option("RUN", "Decode with this run too; repeatable.", "--ensemble", completes="run"),
 ]
 Device = Annotated[DeviceName, option(None, "Device; auto is the CUDA GPU if there is one.")]
 Precision = Annotated[
@@ -169,7 +153,7 @@ def prefix_errors(prefix: str, suffix: str = "") -> Iterator[None]:
     """Add the option that an error is about before its message, and what to do behind it."""
     try:
         yield
-    except (UsageError, InputError, MissingExtraError, CometError) as error:
+    except (UsageError, InputError, MissingExtraError) as error:
         raise type(error)(f"{prefix}{error}{suffix}") from error
 
 
@@ -218,7 +202,7 @@ def load_split(
     data = run.load_config().data
     sources.check_has_splits(data, run.path, advice)
     name = split or sources.default_split(data)
-    return name, sources.load_split(data, name, initialize.corpus_directory(run))
+    return name, sources.load_split(data, name, run.text_place)
 
 
 def load_models(

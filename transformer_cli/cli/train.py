@@ -35,7 +35,6 @@ with lazy_imports():
         preparation,
         session as sessions,
         summary,
-        texts,
         trainer as trainers,
     )
 
@@ -81,7 +80,7 @@ def _train(given: TrainOptions) -> str:
     return _describe_end(session, planned.validator.select)
 
 
-def _make_request(given: TrainOptions) -> "texts.TrainRequest":
+def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
     """Check what can be checked without torch; return what to train."""
     if given.config is None:
         raise UsageError("CONFIG: missing; give a configuration")
@@ -105,24 +104,32 @@ def _make_request(given: TrainOptions) -> "texts.TrainRequest":
     begins_anew = given.overwrite and not ranks.restarts
     if not (begins_anew or given.extend):
         initialize.check_resumable(run, config)
-        if extension := summary.describe_extension(run, config):
-            raise ConfigError(f"{run.path}: is {extension}")
+        if extension := initialize.find_extension(run, config):
+            raise ConfigError(
+                f"{run.path}: is {extension}; add `extend` to train it further, or keep the old "
+                f"value ({extension.undone_by})"
+            )
     hint = trained_model.describe_inherited_init(config, origins, files[1:])
     if ranks.is_main and hint:
         log(hint)
-    return texts.TrainRequest(
+    return preparation.TrainRequest(
         config=config,
         origins=origins,
         run=run,
         overwrite=begins_anew,
         allow_suspect_data=given.allow_suspect_data,
         open_executor=options.choose_executor(given, run.path),
+        line_progress=line_bar,
+        pair_progress=pair_bar,
+        warn=warn,
+        log=log,
+        is_dry=given.dry_run,
     )
 
 
 @contextmanager
 def _open_training(
-    request: "texts.TrainRequest", given: TrainOptions
+    request: "preparation.TrainRequest", given: TrainOptions
 ) -> "Iterator[summary.PlannedTraining]":
     """Choose the device, check its memory, connect the ranks, and prepare data and trainer."""
     config, run = request.config, request.run
@@ -138,9 +145,7 @@ def _open_training(
     metrics, select = best_checkpoint.metrics_of_training(config, begun, notes.append)
     is_there = ranks.is_main and begun is not None and begun.config.is_file()
     previous = run.load_config() if is_there else None
-    report = texts.Callbacks(progress=line_bar, warn=warn, pairs=pair_bar, log=log)
-    open_data = preparation.open_data_dry if given.dry_run else preparation.open_data
-    with ranks.init(device) as ranks, open_data(request, ranks, report) as data:
+    with ranks.init(device) as ranks, preparation.open_data(request, ranks) as data:
         earlier = metrics_log.read_records(run.metrics) if begun else ()
         # To measure what 'auto' is takes a second, so that is left until the data is ready.
         dtype = precisions.choose_training_precision(given.precision, device, ranks, earlier, log)
@@ -157,7 +162,7 @@ def _preview(planned: "summary.PlannedTraining", as_json: bool) -> str:
     state = None if planned.request.overwrite else initialize.load_newest_state(run)
     is_complete = state is not None and state.is_final(planned.config.training)
     trainer.step = 0 if planned.request.overwrite else checkpoint.newest_step(run.checkpoints)
-    planned = replace(planned, is_complete=is_complete, is_dry=True)
+    planned = replace(planned, is_complete=is_complete)
     if as_json:
         trainer.step = trainer.total_steps if is_complete else trainer.step
         return json_format.dumps(summary.report_training(planned))

@@ -12,7 +12,7 @@ with lazy_imports():
     from transformer_cli.config import yaml
     from transformer_cli.data import sources
     from transformer_cli.runs import directory
-    from transformer_cli.training import preparation, summary, texts
+    from transformer_cli.training import preparation, summary
 
 
 @dataclass(frozen=True)
@@ -44,18 +44,21 @@ def vocab(given: VocabOptions) -> None:
     sources.check_has_text(settings.data, given.config)
     directory.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
     directory.check_config_files(run.path, yaml.list_base_files(given.config))
-    request = texts.TrainRequest(
-        settings,
-        origins,
-        run,
-        given.overwrite,
-        given.allow_suspect_data,
+    request = preparation.TrainRequest(
+        config=settings,
+        origins=origins,
+        run=run,
+        overwrite=given.overwrite,
+        allow_suspect_data=given.allow_suspect_data,
         open_executor=options.choose_executor(given, run.path),
+        line_progress=line_bar,
+        pair_progress=pair_bar,
+        warn=warn,
+        log=log,
         is_training=False,
     )
-    report = texts.Callbacks(line_bar, warn, pair_bar, log)
-    with preparation.open_data(request, SINGLE_PROCESS, report) as data:
-        blank_train, blank_val = data.texts.blank_in_train, data.texts.blank_in_val
+    with preparation.open_data(request, SINGLE_PROCESS) as data:
+        blank_train, blank_val = data.texts.train.stats.blank, data.texts.blank_in_val
     rows = summary.summarize_sides(settings, data)
     say("\n".join(align_columns(rows, left=3)))
     left_out = f"{blank_train} of train, {blank_val} of val"

@@ -160,6 +160,15 @@ def _fits(entry: registry.Entry, section: type[Section]) -> bool:
     return kinds is None or kind_of(section) in kinds
 
 
+def find_owners(section: Section) -> set[str]:
+    """Return the extensions that a section of settings, or one in it, belongs to."""
+    owners = set(filter(None, map(registry.owner_of, type(section).__mro__)))
+    for value in dict(section).values():
+        if isinstance(value, Section):
+            owners |= find_owners(value)
+    return owners
+
+
 def list_added(section: type[Section]) -> list[str]:
     """Return the keys that extensions add to a section."""
     names = [name.rpartition(".") for name in registry.entries("setting")]

@@ -43,7 +43,7 @@ def default_split(data: DataSection) -> str:
 def load_split(data: DataSection, split: str, place: Path | None = None) -> ParallelText:
     """Read, fetch or make the text of a split, blank lines included.
 
-    ``place`` is where a run keeps or found its text; see ``CorpusKind``.
+    ``place`` is where a run keeps its text; see ``CorpusKind``.
 
     Raises:
         CorpusError: there is no such split, or its text is missing, misaligned or damaged.
@@ -83,7 +83,7 @@ def find_mixing(data: DataSection) -> list[registry.Entry]:
 
     Such an extension adds text to the split ``train``, or weighs its parts. ``keys`` are its
     settings, ``open`` is a function of ``data`` that returns sources by name, and ``load`` one that
-    returns a ``Mix``; see training/texts.py.
+    returns a ``Mix``; see training/preparation.py.
     """
     entries = registry.entries("mixing").values()
     return [each for each in entries if any(getattr(data, key, None) for key in each.facts["keys"])]

@@ -42,7 +42,7 @@ def _open_cuda(ranks: Ranks) -> torch.device:
         return torch.device("cuda")
     if ranks.local_rank >= torch.cuda.device_count():
         raise RanksError(
-            f"--nproc-per-node: no CUDA device is left for process {ranks.local_rank + 1} of "
+            f"no CUDA device is left for process {ranks.local_rank + 1} of "
             f"this machine, which has {torch.cuda.device_count()}; start one process for each, "
             "or use `device` cpu"
         )
@@ -84,14 +84,6 @@ def empty_cache() -> None:
     torch.cuda.empty_cache()
     if torch.backends.mps.is_available():
         torch.mps.empty_cache()
-
-
-def synchronize(device: torch.device) -> None:
-    """Wait until a GPU has computed what it was given; a CPU has."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    elif device.type == "mps":
-        torch.mps.synchronize()
 
 
 def bound_kernel_caches() -> None:

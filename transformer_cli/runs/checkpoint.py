@@ -144,7 +144,7 @@ class Checkpoint:
     def verify(self) -> None:
         """Raise ``DamagedCheckpointError`` if a file is missing or damaged."""
         for name in self.files:
-            self._verify(name)
+            self.verify_file(name)
         self.load_state()
 
     def load_weights(self) -> "dict[str, Tensor]":
@@ -159,15 +159,6 @@ class Checkpoint:
                     f"{self.advice}"
                 )
         return weights
-
-    @property
-    def weights_sum(self) -> str:
-        """SHA-256 of the weights as the manifest has it."""
-        return self.files.get(MODEL, "")
-
-    def verify_weights(self) -> None:
-        """Raise ``DamagedCheckpointError`` unless the weights have ``weights_sum``."""
-        self._verify(MODEL)
 
     def load_optimizer(self) -> "dict[str, Tensor]":
         """Return the optimizer state by name, on the CPU; see ``Optimizer.state``."""
@@ -186,13 +177,14 @@ class Checkpoint:
         # Imports torch, which other readers of a checkpoint do without.
         from safetensors.torch import load_file
 
-        path = self._verify(name)
+        path = self.verify_file(name)
         try:
             return load_file(path)
         except SafetensorError as error:
             raise DamagedCheckpointError(f"{path}: not a safetensors file ({error})") from error
 
-    def _verify(self, name: str) -> Path:
+    def verify_file(self, name: str) -> Path:
+        """Return the path of a file; raise ``DamagedCheckpointError`` unless it has its SHA-256."""
         path = self.path / name
         try:
             if sha256(path) == self.files.get(name):
@@ -343,7 +335,7 @@ def open_newest_intact(directory: Path, tokenizer: str) -> tuple[Checkpoint | No
     if damaged:
         raise CheckpointError(
             f"{directory}: no checkpoint is whole, the newest is {next(iter(damaged)).name}; "
-            "restore one or start anew with --overwrite"
+            "restore one or start again with `overwrite`"
         )
     return None, []
 

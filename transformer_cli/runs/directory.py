@@ -32,14 +32,13 @@ from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.packages import __version__
 from transformer_cli.base.writing import TEMPORARY_END, name_path_in_error, remove_directory
 from transformer_cli.config.schema import Config
-from transformer_cli.config.sections import Section
+from transformer_cli.config.sections import find_owners
 from transformer_cli.config.yaml import is_resolved, load_config
 
 if TYPE_CHECKING:
     from transformer_cli.runs.checkpoint import Checkpoint
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
-CORPUS = "corpus.json"
 
 # What extensions write, by name, with the facts "data", "whole" and "unlocked" where they apply.
 _ADDED = {name: entry.facts for name, entry in registry.entries("run file").items()}
@@ -50,7 +49,7 @@ _DATA = {
     **{name: facts["data"] for name, facts in _ADDED.items() if "data" in facts},
 }
 LOCKED = (
-    *(MARK, LOCK, CONFIG, CORPUS, "origins.json", "metrics.jsonl", CHECKPOINTS, *_DATA),
+    *(MARK, LOCK, CONFIG, "origins.json", "metrics.jsonl", CHECKPOINTS, *_DATA),
     *(name for name, facts in _ADDED.items() if "unlocked" not in facts),
 )
 """Everything that is written by processes that hold the lock."""
@@ -89,6 +88,11 @@ class RunDirectory:
         self.metrics = self.path / "metrics.jsonl"
 
     @property
+    def text_place(self) -> Path | None:
+        """The directory with text that the run keeps of its own; None: it keeps none."""
+        return self.corpus if self.corpus.is_dir() else None
+
+    @property
     def exported(self) -> "ExportedModel | None":
         """The exported model that lies here; None: this is a run, or neither."""
         if self.config.is_file():
@@ -117,7 +121,7 @@ class RunDirectory:
         if (engine := self.only_engine) is not None:
             raise RunError(
                 f"{self.path}: is exported for {engine.facts['reader']}, and only translate can "
-                f"use it, with --engine {engine.name}; name the run that it was made of"
+                f"use it, with `engine` {engine.name}; name the run that it was made of"
             )
         if exported := self.exported:
             return exported.load_config()
@@ -131,26 +135,18 @@ class RunDirectory:
 
     def _why_no_run(self) -> str:
         """Return why there is no run here, and what to do."""
-        path, parent = self.path, self.path.parent
-        if path.exists():
-            for run in path.parents[:2]:
-                if (run / MARK).is_file() and (run / CONFIG).is_file():
-                    return f"it lies in a run; name that: {run}"
-        for entry in registry.entries("export format").values():
-            if path.is_file() and path.suffix == entry.facts.get("suffix"):
-                reader = entry.facts["reader"]
-                return f"it is exported for {reader}; name the run that it was made of"
-        place = path if path.is_dir() else parent
-        if path.is_dir():
-            for pattern in ("*", "*/*", *_patterns_of_collections()):
-                found = sorted(_find_runs(path, pattern))
-                if found:
-                    named = ", ".join(map(str, found[:_MOST_NAMED]))
-                    others = f" and {len(found) - _MOST_NAMED} more" * (len(found) > _MOST_NAMED)
-                    return f"but it holds runs: {named}{others}; name one of them"
-        runs = sorted(run.name for run in _find_runs(place, "*"))
+        path = self.path
+        for run in path.parents[:2] if path.exists() else ():
+            if (run / MARK).is_file() and (run / CONFIG).is_file():
+                return f"it lies in a run; name that: {run}"
+        for pattern in ("*", "*/*", "runs/*/*", "*/runs/*/*") if path.is_dir() else ():
+            if found := _find_runs(path, pattern):
+                named = ", ".join(map(str, found[:_MOST_NAMED]))
+                others = f" and {len(found) - _MOST_NAMED} more" * (len(found) > _MOST_NAMED)
+                return f"but it holds runs: {named}{others}; name one of them"
+        place = path if path.is_dir() else path.parent
         what = f"it has no {CONFIG}" if path.exists() else "there is nothing of that name"
-        if similar := find_similar(path.name, runs):
+        if similar := find_similar(path.name, [run.name for run in _find_runs(place, "*")]):
             return f"{what}; did you mean '{place / similar}'?"
         return f"{what}; make one with: transformer-cli train CONFIG"
 
@@ -160,14 +156,14 @@ class RunDirectory:
         # A stranger's links could make us change any file.
         check_no_links(self.path, LOCKED)
         if self.path.is_file():
-            raise UsageError(f"{self.path}: is a file; choose another --run-dir")
+            raise UsageError(f"{self.path}: is a file; choose another `run_dir`")
         if not self.path.is_dir() or is_run(self.path):
             return
         for path in sorted(self.path.iterdir()):
             if not _BEGINNING.fullmatch(path.name):
                 raise RunError(
                     f"{self.path}: holds files but no run ({path.name}, and no {MARK} of "
-                    "transformer-cli's); choose another directory with --run-dir"
+                    "transformer-cli's); choose another `run_dir`"
                 )
 
     def remove_data(self, *directories: Path) -> None:
@@ -199,39 +195,20 @@ class ExportedModel(Protocol):
         """Return the weights as a checkpoint; check that they belong to the tokenizer here."""
 
 
-def _patterns_of_collections() -> Iterator[str]:
-    """Yield where runs lie in the directories that extensions fill with runs, and around those."""
-    for entry in registry.entries("run collection").values():
-        yield from (entry.facts["runs"], f"*/{entry.facts['runs']}")
-
-
-def _find_runs(directory: Path, pattern: str) -> Iterator[Path]:
-    """Yield runs whose paths in a directory match a pattern, without what they share."""
-    collections = [entry.facts for entry in registry.entries("run collection").values()]
-    for config in islice(directory.glob(f"{pattern}/{CONFIG}"), _MAX_RUNS):
-        run = config.parent
-        if not any(
-            run.parent.name == facts["shared"] and (run.parents[1] / facts["mark"]).is_file()
-            for facts in collections
-        ):
-            yield run
+def _find_runs(directory: Path, pattern: str) -> list[Path]:
+    """Return trained runs whose paths in a directory match a pattern."""
+    configs = islice(directory.glob(f"{pattern}/{CONFIG}"), _MAX_RUNS)
+    return sorted(
+        each.parent for each in configs if any((each.parent / CHECKPOINTS).glob("step-*"))
+    )
 
 
 def write_mark(run: Path, config: Config | None = None) -> None:
     """Mark a directory as a run, with the extensions that its settings belong to, unless it is."""
-    needed = [] if config is None else sorted(_find_owners(config))
+    needed = [] if config is None else sorted(find_owners(config))
     if not is_run(run) or _read_needed(run) != needed:
         mark = {"format": _FORMAT, "program": "transformer-cli", "version": __version__}
         write_text(run / MARK, json.dumps(mark | ({"extensions": needed} if needed else {})) + "\n")
-
-
-def _find_owners(section: Section) -> set[str]:
-    """Return the extensions that a section of settings, or one in it, belongs to."""
-    owners = set(filter(None, map(registry.owner_of, type(section).__mro__)))
-    for value in dict(section).values():
-        if isinstance(value, Section):
-            owners |= _find_owners(value)
-    return owners
 
 
 def _read_needed(run: Path) -> list[str]:
@@ -254,11 +231,11 @@ def is_run(run: Path) -> bool:
             raise RunError(
                 f"{path}: format {number}, by transformer-cli {mark.get('version')}, but this "
                 f"version knows formats up to {_FORMAT}; use a newer one, or choose another "
-                "--run-dir"
+                "`run_dir`"
             )
     raise RunError(
-        f"{path}: was not written by transformer-cli, or is damaged; choose another directory with "
-        "--run-dir, or delete the file if this is a run"
+        f"{path}: was not written by transformer-cli, or is damaged; choose another "
+        "`run_dir`, or delete the file if this is a run"
     )
 
 
@@ -273,7 +250,7 @@ def check_config_files(run: Path, files: Sequence[Path]) -> None:
         if path != directory / CONFIG or file != files[0]:
             raise ConfigError(
                 f"{file}: settings are read from it, and it lies where this run is written; "
-                "choose another directory with --run-dir"
+                "choose another `run_dir`"
             )
         if not is_resolved(file):
             raise ConfigError(

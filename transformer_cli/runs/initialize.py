@@ -1,12 +1,11 @@
 """Begin a run, or go on with one: what may have changed, what is renamed, and what is written."""
 
-import json
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import date
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,19 +19,16 @@ from transformer_cli.base.errors import (
     SuspectTextError,
     TokenizerError,
 )
-from transformer_cli.base.files import read_json, read_small
+from transformer_cli.base.files import read_small
 from transformer_cli.base.locations import exists, fetched_from, find_files, text_path
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
-from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.differences import Difference, as_yaml, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.data.sources import open_kind
 from transformer_cli.runs.checkpoint import Checkpoint, State, list_checkpoints
 from transformer_cli.runs.directory import (
     CONFIG,
-    CORPUS,
     LOCK,
     LOCKED,
     MARK,
@@ -67,38 +63,28 @@ def begin_run(
         log(f"{run.path}: the earlier run is now {moved}")
     is_new = not run.path.exists()
     with lock_run(run):
-        before, begun = set(list_checkpoints(run.checkpoints)), _read_begun(run)
+        before = list_checkpoints(run.checkpoints)
+        trained_with = {
+            path: read_small(path)
+            for path in (run.config, run.origins)
+            if before and path.is_file()
+        }
         is_recorded = False
         try:
             initialize_run(run, config, overwrite, origins)
             yield
             is_recorded = is_training
-        except BaseException as error:
+        except (ConfigError, CorpusError, TokenizerError) as error:
             # Text that is insisted on later is not to be prepared again.
-            is_impossible = isinstance(error, (ConfigError, CorpusError, TokenizerError))
-            if is_new and is_impossible and not isinstance(error, SuspectTextError):
+            if is_new and not isinstance(error, SuspectTextError):
                 _remove_beginning(run)
             raise
         finally:
-            if not is_recorded and not set(list_checkpoints(run.checkpoints)) - before:
-                _restore_begun(begun)
-
-
-def _read_begun(run: RunDirectory) -> dict[Path, bytes]:
-    """Return the settings that a run was trained with, and where they come from, by their files."""
-    begun: dict[Path, bytes] = {}
-    if list_checkpoints(run.checkpoints):
-        for path in (run.config, run.origins):
-            with suppress(OSError):
-                begun[path] = read_small(path)
-    return begun
-
-
-def _restore_begun(begun: Mapping[Path, bytes]) -> None:
-    with suppress(OSError):
-        for path, data in begun.items():
-            if read_small(path) != data:
-                write_text(path, data.decode())
+            if not is_recorded and set(list_checkpoints(run.checkpoints)) <= set(before):
+                with suppress(OSError):
+                    for path, data in trained_with.items():
+                        if read_small(path) != data:
+                            write_text(path, data.decode())
 
 
 def _remove_beginning(run: RunDirectory) -> None:
@@ -198,24 +184,82 @@ def _remove_outdated(run: RunDirectory, config: Config, overwrite: bool) -> None
             run.remove_data()
 
 
+# --- what resuming compares -----------------------------------------------------------------------
+
+# A run with checkpoints resumes with the settings that it was trained with, but for those that
+# their schema marks as ``may_change``. Files may have moved, or have got a sum. Contents are
+# compared where they are read: the text and the tokenizers as data is prepared
+# (training/preparation.py), and a step's number of batches as the state is (training/trainer.py).
+
+
 def check_resumable(run: RunDirectory, config: Config) -> None:
     """Check that training can resume from the run's checkpoints, if it has any, with ``config``."""
     if changed := describe_refused(run, config):
         raise ConfigError(
             f"{run.path}: {changed}; "
-            "go on with the old ones, choose another --run-dir, or start anew with --overwrite"
+            "go on with the old ones, choose another `run_dir`, or start again with `overwrite`"
         )
 
 
 def describe_refused(run: RunDirectory, config: Config) -> str:
     """Return which settings differ from a run's that may not; '': it can be resumed."""
-    if not list_checkpoints(run.checkpoints):
-        return ""
-    changing = _fixed_differences(run, config)
-    settings = [each.model_dump() for each in (run.load_config(), config)] if changing else []
-    paths = set(_list_paths(settings))
-    changed = [str(diff) for diff in changing if not _has_moved(diff, paths)]
-    return f"trained with other settings ({'; '.join(changed)})" if changed else ""
+    changed = _fixed_differences(run, config) if list_checkpoints(run.checkpoints) else []
+    return f"trained with other settings ({'; '.join(map(str, changed))})" if changed else ""
+
+
+def is_data_outdated(run: RunDirectory, config: Config) -> bool:
+    """Return whether tokenizers and encoded text are of other settings and must be made again.
+
+    That is only possible before the first checkpoint.
+    """
+    if list_checkpoints(run.checkpoints):
+        return False
+    return any(diff.key.startswith(_SHAPES_DATA) for diff in _fixed_differences(run, config))
+
+
+def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:
+    """Return the differences in settings that may not change on resuming."""
+    old = run.load_config()
+    fixed = [each for each in differences(old, config) if not each.may_change]
+    paths = set(_list_paths([old.model_dump(), config.model_dump()])) if fixed else set()
+    return [
+        each for each in fixed if not _is_same({each.key: each.old}, {each.key: each.new}, paths)
+    ]
+
+
+def _is_same(old: object, new: object, paths: Collection[str]) -> bool:
+    """Return whether values are the same, but for ``paths`` that have moved and sums of files."""
+    match old, new:
+        case str(), str() if old in paths and new in paths:
+            return old == new or not _is_left(text_path(old))
+        case dict(), dict():
+            # Users add a sum when they have been told it.
+            return all(
+                (key.endswith("sha256") and old.get(key) is None)
+                or _is_same(old.get(key), new.get(key), paths)
+                for key in {**old, **new}
+            )
+        case list(), list():
+            same = (_is_same(*each, paths) for each in zip(old, new, strict=False))
+            return len(old) == len(new) and all(same)
+    return old == new
+
+
+def _list_paths(value: object) -> Iterator[str]:
+    """Yield the paths in settings, as records have them."""
+    match value:
+        case Path():
+            yield value.as_posix()
+        case dict():
+            yield from _list_paths([*value.values()])
+        case [*items]:
+            yield from chain.from_iterable(map(_list_paths, items))
+
+
+def _is_left(path: Path) -> bool:
+    with suppress(CorpusError):  # no file matches its wildcards
+        return fetched_from(path) is not None or any(map(exists, find_files(path)))
+    return False
 
 
 class Extension(NamedTuple):
@@ -231,17 +275,8 @@ class Extension(NamedTuple):
 
     @property
     def undone_by(self) -> str:
-        """Return the options that keep the old values."""
-        return " ".join(f"--set {each.key}={as_yaml(each.old)}" for each in self.changed)
-
-
-def load_newest_state(run: RunDirectory) -> State | None:
-    """Return the state of a run's newest checkpoint; None: it has none, or that is damaged."""
-    checkpoints = list_checkpoints(run.checkpoints)
-    try:
-        return Checkpoint.open(checkpoints[-1]).load_state() if checkpoints else None
-    except CheckpointError:  # resuming the run reports this, and how to fix it
-        return None
+        """Return the settings that keep the old values, each as KEY=VALUE."""
+        return " ".join(f"{each.key}={as_yaml(each.old)}" for each in self.changed)
 
 
 def find_extension(run: RunDirectory, config: Config) -> Extension | None:
@@ -259,98 +294,13 @@ def find_extension(run: RunDirectory, config: Config) -> Extension | None:
     return Extension(state, trained, changed)
 
 
-def is_data_outdated(run: RunDirectory, config: Config) -> bool:
-    """Return whether tokenizers and encoded text are of other settings and must be made again.
-
-    That is only possible before the first checkpoint.
-    """
-    if list_checkpoints(run.checkpoints):
-        return False
-    return any(diff.key.startswith(_SHAPES_DATA) for diff in _fixed_differences(run, config))
-
-
-def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:
-    """Return the differences in settings that may not change on resuming."""
-    differing = differences(run.load_config(), config)
-    return [diff for diff in differing if not (diff.may_change or _adds_sums(diff))]
-
-
-def _adds_sums(difference: Difference) -> bool:
-    """Return whether all that is new are sums of files, which users add when they were told."""
-    old, new = difference.old, difference.new
-    if difference.key.endswith(".sha256"):
-        return old is None
-    if not (isinstance(old, list) and isinstance(new, list) and len(old) == len(new)):
-        return False
-    return all(map(_is_but_for_a_sum, old, new))
-
-
-def _is_but_for_a_sum(old: object, new: object) -> bool:
-    if isinstance(old, dict) and isinstance(new, dict) and "sha256" not in old:
-        new = {key: new[key] for key in new if key != "sha256"}
-    return old == new
-
-
-def _has_moved(difference: Difference, paths: Collection[str]) -> bool:
-    """Return whether two values differ only in ``paths``, of which none is left at its old place.
-
-    Files may have moved, for instance with the whole checkout.
-    """
-    old, new = difference.old, difference.new
-    if _mask(old, paths) != _mask(new, paths):
-        return False
-    pairs = zip(_list_texts(old), _list_texts(new), strict=True)
-    return not any(was != now and _is_left(text_path(was)) for was, now in pairs)
-
-
-def _mask(value: object, paths: Collection[str]) -> object:
-    """Return a value of a setting, with one mark for all of ``paths``."""
-    match value:
-        case str():
-            return ... if value in paths else value
-        case [*items]:
-            return [_mask(item, paths) for item in items]
-        case dict():
-            return {key: _mask(item, paths) for key, item in value.items()}
-    return value
-
-
-def _list_texts(value: object) -> list[str]:
-    """Return the texts in a value of a setting, in order."""
-    match value:
-        case str():
-            return [value]
-        case dict():
-            return _list_texts([*value.values()])
-        case [*items]:
-            return [text for item in items for text in _list_texts(item)]
-    return []
-
-
-def _list_paths(value: object) -> list[str]:
-    """Return the paths in settings, as records have them."""
-    match value:
-        case Path():
-            return [value.as_posix()]
-        case dict():
-            return _list_paths([*value.values()])
-        case [*items]:
-            return [path for item in items for path in _list_paths(item)]
-    return []
-
-
-def _is_left(path: Path) -> bool:
-    with suppress(CorpusError):  # no file matches its wildcards
-        return fetched_from(path) is not None or any(map(exists, find_files(path)))
-    return False
-
-
-def record_corpus_directory(run: RunDirectory, data: DataConfig) -> None:
-    """Record where the text of a run lies, if its kind of data looks for it there later."""
-    known = corpus_directory(run)
-    place = open_kind(data).find_place(known)
-    if place is not None and place != known:
-        write_text(run.path / CORPUS, json.dumps({data.kind: place.as_posix()}) + "\n")
+def load_newest_state(run: RunDirectory) -> State | None:
+    """Return the state of a run's newest checkpoint; None: it has none, or that is damaged."""
+    checkpoints = list_checkpoints(run.checkpoints)
+    try:
+        return Checkpoint.open(checkpoints[-1]).load_state() if checkpoints else None
+    except CheckpointError:  # resuming the run reports this, and how to fix it
+        return None
 
 
 def record_provenance(run: RunDirectory, config: Config) -> None:
@@ -362,15 +312,3 @@ def record_provenance(run: RunDirectory, config: Config) -> None:
     if not list_checkpoints(run.checkpoints):
         for entry in registry.entries("provenance").values():
             entry.load()(run.path, config)
-
-
-def corpus_directory(run: RunDirectory) -> Path | None:
-    """Return where a run keeps text of its own, or the recorded directory, or None."""
-    if run.corpus.is_dir():
-        return run.corpus
-    recorded = read_json(run.path / CORPUS)
-    # The record is not trusted: files found there are verified.
-    found = [*recorded.values()] if isinstance(recorded, dict) else []
-    if len(found) == 1 and isinstance(found[0], str) and "\0" not in found[0]:
-        return Path(found[0])
-    return None

@@ -125,7 +125,7 @@ def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
     source = RunDirectory(config.init)
     if source.path.resolve() == run.path.resolve():
         raise ConfigError(
-            f"init: {source.path} is the run directory itself; choose another with --run-dir"
+            f"init: {source.path} is the run directory itself; choose another `run_dir`"
         )
     old = source.load_config()
     # A joint vocabulary reads both languages; separate ones are learned for one language each.
@@ -234,7 +234,7 @@ def _newest_checkpoints(run: RunDirectory, last: int | None) -> list[Path]:
     wanted = last or len(paths)
     if len(paths) < wanted:
         raise UsageError(
-            f"{run.path}: has {len(paths)} checkpoints, not {wanted}; leave --last out to average "
+            f"{run.path}: has {len(paths)} checkpoints, not {wanted}; leave `last` out to average "
             f"these, or train with training.keep_last={wanted}"
         )
     return paths[-wanted:]

@@ -22,6 +22,7 @@ from transformer_cli.base.errors import TokenizerError
 from transformer_cli.base.files import read_small, sha256
 from transformer_cli.base.writing import whole_file
 from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import find_owners
 from transformer_cli.config.tokenizer_schema import TokenizerConfig, TokenizerSection
 from transformer_cli.text.protocol import (
     CodecKind,
@@ -54,13 +55,18 @@ def find_codec(name: str) -> CodecKind:
 
 def describe_codecs(config: Config) -> dict[str, Any]:
     """Return the records of the codecs that a configuration asks for, by their names."""
-    found = {name: find_codec(name).describe(config) for name in sorted(registry.entries("codec"))}
+    found = {name: find_codec(name).describe(config) for name in _codecs_of(config)}
     return {name: record for name, record in found.items() if record}
 
 
 def searches_again(config: Config) -> bool:
     """Return whether a codec may have lines searched again, with a beam."""
-    return any(find_codec(name).searches_again(config) for name in registry.entries("codec"))
+    return any(find_codec(name).searches_again(config) for name in _codecs_of(config))
+
+
+def _codecs_of(config: Config) -> list[str]:
+    """Return the codecs that a configuration may ask for, by settings of extensions."""
+    return sorted(registry.entries("codec")) if find_owners(config) else []
 
 
 def _check_codecs(records: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def choose_training_precision(
     records: Iterable[Record] = (),
     say: Callable[[str], object] = lambda _: None,
 ) -> torch.dtype:
-    """Return the compute dtype of a training that ``--precision`` names; all ranks get the same.
+    """Return the compute dtype of a training that asks for ``name``; all ranks get the same.
 
     On a CPU 'auto' is what the run was trained with so far, and for a new run bfloat16 if a short
     measurement shows that it is faster here; ``say`` is told so. Elsewhere see
@@ -41,14 +41,14 @@ def choose_training_precision(
             return torch.float32
         if not has_bfloat16():
             say(
-                "--precision auto: bfloat16, as the run began; this processor emulates it, so "
-                "--precision float32 is faster"
+                "precision auto: bfloat16, as the run began; this processor emulates it, so "
+                "float32 is faster"
             )
         return torch.bfloat16
     (gain,) = ranks.sum([measure_gain() if ranks.is_main else 0.0])
     if gain < WORTHWHILE:
         return torch.float32
-    say(f"--precision auto: bfloat16, {gain:.1f} times as fast as float32 here")
+    say(f"precision auto: bfloat16, {gain:.1f} times as fast as float32 here")
     return torch.bfloat16
 
 

@@ -1,12 +1,17 @@
-"""Set a training up: begin its run, learn tokenizers, encode the text, and build the trainer."""
+"""Set a training up: begin its run, check its text, learn tokenizers, encode, build the trainer.
+
+One process of each run prepares what is missing, and has the run's lock meanwhile; the others wait,
+and open what it has made. A dry run prepares in a temporary directory what its run lacks.
+"""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
+from typing import Protocol
 
 import torch
 
@@ -15,9 +20,20 @@ from transformer_cli.base.errors import ConfigError, CorpusError, RunError
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.base.writing import whole_directory
+from transformer_cli.config.data_schema import DataConfig
+from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import find_owners
 from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
-from transformer_cli.data.sources import open_kind, open_training_text
+from transformer_cli.data.corpus import PairProgress, ParallelText, concatenate, without_blank_pairs
+from transformer_cli.data.kinds import Preparation
+from transformer_cli.data.sources import (
+    find_mixing,
+    load_split,
+    open_kind,
+    open_training_parts,
+    open_training_text,
+)
 from transformer_cli.data.store import (
     EncodedStore,
     Load,
@@ -29,7 +45,7 @@ from transformer_cli.data.store import (
     write_store,
 )
 from transformer_cli.data.token_arrays import EncodedText, Mix, encode_text
-from transformer_cli.data.training_text import MIN_PAIRS_FOR_WORKERS, StreamedText
+from transformer_cli.data.training_text import MIN_PAIRS_FOR_WORKERS, StreamedText, TextCheck
 from transformer_cli.model.transformer import build_model, load_weights
 from transformer_cli.runs import initialize
 from transformer_cli.runs.checkpoint import list_checkpoints
@@ -39,18 +55,37 @@ from transformer_cli.text import tokenizer
 from transformer_cli.text.protocol import MOST_LINES, ProgressBar, Tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.memory import check_memory
-from transformer_cli.training.texts import (
-    Callbacks,
-    Texts,
-    TrainRequest,
-    Warn,
-    audit_texts,
-    find_mix,
-    has_prepared,
-    prepare_text,
-    read_val,
-)
 from transformer_cli.training.trainer import Trainer
+
+Warn = Callable[[str, str], None]
+"""Shows a warning, given what it is about and the finding."""
+
+
+@dataclass(frozen=True)
+class TrainRequest:
+    """What to train and where, and how to show what happens while its data is prepared."""
+
+    config: Config
+    origins: Origins
+    run: RunDirectory
+    overwrite: bool  # whether to rename an earlier run, and begin anew
+    allow_suspect_data: bool
+    open_executor: Callable[[], AbstractContextManager[Executor]]  # of what reads its text
+    line_progress: ProgressBar
+    pair_progress: PairProgress
+    warn: Warn
+    log: Callable[[str], object]
+    is_training: bool = True  # or else its data is prepared only
+    is_dry: bool = False  # whether nothing is written to the run
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts to train and validate on; pairs with a blank side are dropped and counted."""
+
+    train: StreamedText
+    val: ParallelText
+    blank_in_val: int
 
 
 @dataclass(frozen=True)
@@ -60,13 +95,162 @@ class PreparedData:
     texts: Texts
     tokenizers: Tokenizers
     train: EncodedStore
+    pairs: ShardedStore
+    """Those of ``train`` that are not longer than ``training.max_length``."""
     val: EncodedText
-    mix: Mix | None = None  # None: all sources of the training text are alike
+    mix: Mix | None  # None: all sources of the training text are alike
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:
         """Sizes of the source and the target vocabulary."""
         return self.tokenizers.src.size, self.tokenizers.tgt.size
+
+
+@contextmanager
+def open_data(request: TrainRequest, ranks: Ranks) -> Iterator[PreparedData]:
+    """Yield the prepared data; on the main process, hold the run's lock meanwhile."""
+    with ExitStack() as stack:
+        run, data = request.run, None
+        if ranks.is_main:
+            check_init(request.config, run, request.overwrite)
+            run, data = (_prepare_dry if request.is_dry else _prepare)(request, stack)
+        ranks.barrier()  # preparing may take hours, and a broadcast times out after minutes
+        run = RunDirectory(Path(ranks.broadcast(str(run.path))))
+        yield data or open_prepared_data(request.config, run, request.line_progress)
+        ranks.barrier()  # before a temporary directory is removed
+
+
+def _prepare(request: TrainRequest, stack: ExitStack) -> tuple[RunDirectory, PreparedData]:
+    """Begin the run, whose lock is held until ``stack`` ends, and prepare its data."""
+    config, run = request.config, request.run
+    with request.open_executor() as executor:  # closed before the model needs its memory
+        # If possible before an earlier run is renamed: the text may be refused.
+        is_kept = open_kind(config.data).keeps_text
+        texts = None if is_kept else check_texts(request, run, executor)
+        beginning = initialize.begin_run(
+            run, config, request.overwrite, request.origins, request.log, request.is_training
+        )
+        stack.enter_context(beginning)
+        data = _fill(request, run, executor, texts)
+        initialize.record_provenance(run, config)
+    return run, data
+
+
+def _prepare_dry(
+    request: TrainRequest, stack: ExitStack
+) -> tuple[RunDirectory, PreparedData | None]:
+    """Return the run itself if it has all data, or a directory that ends with ``stack``."""
+    config, run = request.config, request.run
+    can_reuse = run.config.is_file() and not request.overwrite
+    if can_reuse:
+        initialize.check_resumable(run, config)
+        can_reuse = not initialize.is_data_outdated(run, config)
+    kind = open_kind(config.data)
+    is_begun = bool(list_checkpoints(run.checkpoints))
+    with request.open_executor() as executor:
+        texts = None
+        if not kind.keeps_text or (can_reuse and kind.has_prepared(run.corpus, is_begun)):
+            texts = check_texts(request, run, executor)
+            text_sha256 = texts.train.stats.text_sha256
+            can_reuse = can_reuse and _can_reuse_tokenizers(config, run, text_sha256)
+            if can_reuse and open_store(
+                run.encoded, text_sha256, tokenizer.fingerprint(run.tokenizer)
+            ):
+                return run, None
+        temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
+        trial = RunDirectory(Path(stack.enter_context(temporary)))
+        return trial, _fill(request, trial, executor, None if kind.keeps_text else texts)
+
+
+def _fill(
+    request: TrainRequest, run: RunDirectory, executor: Executor, texts: Texts | None
+) -> PreparedData:
+    """Prepare the data that a run lacks, its text first if it is to keep that (``texts``: None)."""
+    if texts is None:
+        prepare_text(request.config.data, run, request.pair_progress, request.log, executor)
+        texts = check_texts(request, run, executor)
+    return prepare_data(request.config, texts, run, request.line_progress, executor, request.warn)
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def prepare_text(
+    data: DataConfig,
+    run: RunDirectory,
+    progress: PairProgress,
+    log: Callable[[str], object],
+    executor: Executor | None = None,
+) -> None:
+    """Write the text that the locked run keeps of its own, if the data's kind needs that."""
+    is_begun = bool(list_checkpoints(run.checkpoints))
+    clear = partial(run.remove_data, run.corpus)
+    try:
+        open_kind(data).prepare(Preparation(run.corpus, is_begun, clear, progress, log, executor))
+    except OSError as error:
+        raise RunError(f"{run.corpus}: cannot be written: {error.strerror or error}") from error
+
+
+class ExperimentCheck(TextCheck, Protocol):
+    """Checks the text of an experiment, the training text in the pass that reads it anyway.
+
+    Any method may refuse it by a CorpusError.
+    """
+
+    notes: list[str]
+    """Warnings, a line each, which begin with a split's name and a colon."""
+    details: list[str]
+    """Lines to be logged."""
+
+    def check_scored(self) -> None:
+        """Check the texts that are not trained on."""
+
+    def conclude(self, text_sha256: str, is_known: bool) -> None:
+        """Conclude from what was seen of the training text, which ``is_known`` from before."""
+
+
+def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) -> Texts:
+    """Read an experiment's texts, some of which ``run`` may keep, and have them checked.
+
+    An extension checks them by an entry of the interface ``text_check``, whose ``load`` returns an
+    ``ExperimentCheck`` given the data, the place of its text, the training texts by name,
+    ``allow``, which is whether the user insists on them, and ``is_begun``, whether there are
+    checkpoints.
+    """
+    data, place = request.config.data, run.text_place
+    is_begun = not request.overwrite and bool(list_checkpoints(run.checkpoints))
+    about = {"allow": request.allow_suspect_data, "is_begun": is_begun}
+    parts = open_training_parts(data, place)
+    entries = registry.entries("text_check").values()
+    checks: list[ExperimentCheck] = [entry.load()(data, place, parts, **about) for entry in entries]
+    notes = [open_kind(data).find_change(run.corpus)] if is_begun else []
+    try:
+        for check in checks:
+            check.check_scored()
+        known = read_stats(run.encoded)
+        train = StreamedText.of(concatenate(*parts.values()), known, executor, checks)
+        text_sha256 = train.stats.text_sha256
+        for check in checks:
+            check.conclude(text_sha256, known is not None and known.text_sha256 == text_sha256)
+        return read_val(data, train, place)
+    finally:
+        for note in filter(None, [*notes, *(note for check in checks for note in check.notes)]):
+            where, _, finding = note.partition(": ")
+            request.warn(where, finding)
+        for detail in (detail for check in checks for detail in check.details):
+            request.log(detail)
+
+
+def read_val(data: DataConfig, train: StreamedText, place: Path | None = None) -> Texts:
+    """Read the validation split, perhaps from ``place``; return it with the training text."""
+    val, blank_in_val = without_blank_pairs(load_split(data, "val", place))
+    for name, pairs in (("train", len(train)), ("val", len(val))):
+        if not pairs:
+            raise CorpusError(f"split '{name}': every pair has a blank side; nothing is left of it")
+    return Texts(train, val, blank_in_val)
+
+
+# --- tokenizers and token ids ---------------------------------------------------------------------
 
 
 def prepare_data(
@@ -79,7 +263,7 @@ def prepare_data(
 ) -> PreparedData:
     """Learn or copy tokenizers and encode the training text unless the run has them; encode val."""
     executor = executor or SerialExecutor()
-    tokenizers = _prepare_tokenizers(config, run, texts.train, progress, executor, warn)
+    tokenizers = _prepare_tokenizers(config, run, texts.train, progress, warn)
     _check_can_sample(config, tokenizers)
     expected = (texts.train.stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
     try:
@@ -93,8 +277,7 @@ def prepare_data(
             if len(texts.train) < MIN_PAIRS_FOR_WORKERS:
                 executor, load = SerialExecutor(), lambda: tokenizers
             store = write_store(run.encoded, texts.train, load, expected[1], progress, executor)
-        data = _encode_val(config, run, texts, tokenizers, store, progress)
-        _shard(config, store, data.mix).save_counts()
+        data = _complete(config, run, texts, tokenizers, store, progress)
     except OSError as error:
         reason = error.strerror or error
         raise RunError(f"{run.encoded}: cannot be written: {reason}") from error
@@ -105,15 +288,16 @@ def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar)
     """Open prepared data, without a lock, without writing, and without reading it all again."""
     stats = read_stats(run.encoded)
     if stats is not None and run.tokenizer.is_dir():
-        directory = initialize.corpus_directory(run)
-        train = StreamedText(open_training_text(config.data, directory), stats)
-        texts = read_val(config.data, train, directory)
+        place = run.text_place
+        texts = read_val(
+            config.data, StreamedText(open_training_text(config.data, place), stats), place
+        )
         tokenizers = tokenizer.load_tokenizers(run.tokenizer)
         _check_can_sample(config, tokenizers)
         expected = (stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
         store = open_store(run.encoded, *expected, is_verified=True)
         if store is not None and tokenizer.load_text_sha256(run.tokenizer) == stats.text_sha256:
-            return _encode_val(config, run, texts, tokenizers, store, progress)
+            return _complete(config, run, texts, tokenizers, store, progress)
     raise RunError(
         f"{run.encoded}: missing, or does not belong to {run.tokenizer}; make both with: "
         "transformer-cli vocab CONFIG"
@@ -131,7 +315,7 @@ def _check_can_sample(config: Config, tokenizers: Tokenizers) -> None:
             )
 
 
-def _encode_val(
+def _complete(
     config: Config,
     run: RunDirectory,
     texts: Texts,
@@ -139,9 +323,14 @@ def _encode_val(
     store: EncodedStore,
     progress: ProgressBar,
 ) -> PreparedData:
-    mix = find_mix(config, initialize.corpus_directory(run), texts.train.stats, tokenizers, store)
+    """Encode the validation split, and choose what to train on and how its parts are mixed."""
+    place, stats = run.text_place, texts.train.stats
+    found = (entry.load() for entry in find_mixing(config.data))
+    mixes = (find(config, place, stats, tokenizers, store) for find in found)
+    mix = next((mix for mix in mixes if mix is not None), None)
+    pairs = ShardedStore(store, config.training.max_length, mix=mix)
     val = encode_text(texts.val, tokenizers, progress)
-    return PreparedData(texts, tokenizers, store, val, mix)
+    return PreparedData(texts, tokenizers, store, pairs, val, mix)
 
 
 def _prepare_tokenizers(
@@ -149,7 +338,6 @@ def _prepare_tokenizers(
     run: RunDirectory,
     text: StreamedText,
     progress: ProgressBar,
-    executor: Executor,
     warn: Warn | None,
 ) -> Tokenizers:
     stats = text.stats
@@ -165,7 +353,7 @@ def _prepare_tokenizers(
             source = RunDirectory(config.init).tokenizer
             return tokenizer.copy_tokenizers(source, text_sha256, directory, codecs, traits)
         is_sampled = len(text) > MOST_LINES and tokenizer.learns_from_sample(config.tokenizer)
-        lines = text.sample(MOST_LINES, executor) if is_sampled else text
+        lines = text.sample(MOST_LINES) if is_sampled else text
         languages = config.data.src_lang, config.data.tgt_lang
         learned_from = tokenizer.TrainingText(
             *languages, lines.src, lines.tgt, text_sha256, progress, warn, traits
@@ -192,26 +380,12 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
     if is_begun:
         raise RunError(
             f"{run.path}: the training text has changed since this run began; choose another "
-            "--run-dir, or start anew with --overwrite"
+            "`run_dir`, or start again with `overwrite`"
         )
     return False
 
 
-def select_training_pairs(
-    config: Config, store: EncodedStore, mix: Mix | None = None
-) -> ShardedStore:
-    """Return the pairs that are not longer than ``training.max_length``, in shards."""
-    pairs = _shard(config, store, mix)
-    if not len(pairs):
-        raise CorpusError(
-            f"split 'train': every pair is longer than training.max_length "
-            f"{config.training.max_length} tokens; raise it"
-        )
-    return pairs
-
-
-def _shard(config: Config, store: EncodedStore, mix: Mix | None) -> ShardedStore:
-    return ShardedStore(store, config.training.max_length, config.training.batch_tokens, mix=mix)
+# --- the trainer ----------------------------------------------------------------------------------
 
 
 def build_augmentation(
@@ -221,7 +395,8 @@ def build_augmentation(
     settings = config.training
     rates = (settings.src_bpe_dropout, settings.tgt_bpe_dropout)
     # Those of extensions return None if the configuration does not ask for them.
-    added = (entry.load() for entry in registry.entries("augmentation").values())
+    entries = registry.entries("augmentation").values() if find_owners(config) else ()
+    added = (entry.load() for entry in entries)
     found = (build(config, tokenizers, store) for build in added)
     steps: list[Augmentation] = [step for step in found if step is not None]
     if any(rates):
@@ -235,80 +410,6 @@ def _compose(first: Augmentation, second: Augmentation) -> Augmentation:
     return lambda text, seed: second(first(text, seed), seed)
 
 
-@contextmanager
-def open_data(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterator[PreparedData]:
-    """Yield the prepared data; on the main process, hold the run's lock meanwhile.
-
-    The main process prepares what is missing, and the others read it.
-    """
-    config, origins, run, overwrite, *_ = request
-    if not ranks.is_main:
-        ranks.barrier()
-        yield open_prepared_data(config, run, report.progress)
-        return
-    check_init(config, run, overwrite)
-    is_kept = open_kind(config.data).keeps_text
-    with ExitStack() as workers:
-        executor = workers.enter_context(request.open_executor())
-        texts = None if is_kept else audit_texts(request, run, report, executor)
-        beginning = (run, config, overwrite, origins, report.log, request.is_training)
-        with initialize.begin_run(*beginning):
-            initialize.record_corpus_directory(run, config.data)
-            if texts is None:
-                prepare_text(config.data, run, report.pairs, report.log, executor)
-                texts = audit_texts(request, run, report, executor)
-            data = prepare_data(config, texts, run, report.progress, executor, report.warn)
-            initialize.record_provenance(run, config)
-            workers.close()  # before the model needs their memory
-            ranks.barrier()
-            yield data
-
-
-@contextmanager
-def open_data_dry(request: TrainRequest, ranks: Ranks, report: Callbacks) -> Iterator[PreparedData]:
-    """Yield the prepared data, without writing to the run.
-
-    Unless the run's data can be reused as a whole, it is prepared in a temporary directory.
-    """
-    data, run = None, request.run
-    with ExitStack() as stack:
-        if ranks.is_main:
-            data, run = _prepare_dry(request, report, stack)
-        ranks.barrier()  # preparing may take hours, and a broadcast times out after minutes
-        run = RunDirectory(Path(ranks.broadcast(str(run.path))))
-        yield data or open_prepared_data(request.config, run, report.progress)
-        ranks.barrier()  # before the temporary directory is removed
-
-
-def _prepare_dry(
-    request: TrainRequest, report: Callbacks, stack: ExitStack
-) -> tuple[PreparedData | None, RunDirectory]:
-    """Prepare data in a directory that ends with ``stack``, unless all is in the run itself."""
-    config, _, run, overwrite, *_ = request
-    check_init(config, run, overwrite)
-    can_reuse = run.config.is_file() and not overwrite
-    if can_reuse:
-        initialize.check_resumable(run, config)
-        can_reuse = not initialize.is_data_outdated(run, config)
-    is_kept = open_kind(config.data).keeps_text
-    texts = None
-    with request.open_executor() as executor:
-        if not is_kept or (can_reuse and has_prepared(config.data, run)):
-            texts = audit_texts(request, run, report, executor)
-            text_sha256 = texts.train.stats.text_sha256
-            can_reuse = can_reuse and _can_reuse_tokenizers(config, run, text_sha256)
-            if can_reuse and open_store(
-                run.encoded, text_sha256, tokenizer.fingerprint(run.tokenizer)
-            ):
-                return None, run
-        temporary = tempfile.TemporaryDirectory(prefix="transformer-cli-")
-        trial = RunDirectory(Path(stack.enter_context(temporary)))
-        if texts is None or is_kept:
-            prepare_text(config.data, trial, report.pairs, report.log, executor)
-            texts = audit_texts(request, trial, report, executor)
-        return prepare_data(config, texts, trial, report.progress, executor, report.warn), trial
-
-
 def build_trainer(
     config: Config,
     data: PreparedData,
@@ -319,10 +420,14 @@ def build_trainer(
 ) -> Trainer:
     """Build the model and its trainer, at step 0; a new run starts from the weights of ``init``."""
     check_memory(config, data.vocab_sizes, device, ranks)
-    pairs = select_training_pairs(config, data.train, data.mix)
+    if not data.pairs.num_pairs:
+        raise CorpusError(
+            f"split 'train': every pair is longer than training.max_length "
+            f"{config.training.max_length} tokens; raise it"
+        )
     model = build_model(config.model, *data.vocab_sizes, PAD_ID, config.seed).to(device)
     if config.init is not None and not list_checkpoints(run.checkpoints):
         source = RunDirectory(config.init)
         load_weights(model, open_checkpoint(source, "best").load_weights())
     augmentation = build_augmentation(config, data.tokenizers, data.train)
-    return Trainer(model, pairs, config, precision, augmentation, ranks)
+    return Trainer(model, data.pairs, config, precision, augmentation, ranks)

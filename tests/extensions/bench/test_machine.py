@@ -1,4 +1,3 @@
-import getpass
 from email.message import Message
 from importlib.metadata import version
 from pathlib import Path
@@ -22,22 +21,6 @@ def test_facts_have_versions_and_the_probe() -> None:
     assert facts["precision"] == "float32, as bfloat16 is only 1.10 times as fast"
     assert facts["device"] == "cpu"
     assert all(facts.values())
-
-
-def test_caches_are_measured_and_home_is_not_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cache = tmp_path / getpass.getuser() / "cache"
-    monkeypatch.setenv("TRANSFORMER_CLI_CACHE", str(cache))
-    monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
-    monkeypatch.setenv("USERPROFILE", str(tmp_path / "elsewhere"))
-    assert machine.describe_machine("cpu")["caches"] == "none"
-    (cache / "fetched" / "a").mkdir(parents=True)
-    (cache / "fetched" / "a" / "b").write_bytes(b"x" * 3_000_000)
-    assert machine.describe_machine("cpu")["caches"] == "fetched 3 MB"
-    monkeypatch.setenv("HOME", str(cache.parent))
-    monkeypatch.setenv("USERPROFILE", str(cache.parent))
-    assert machine.describe_machine("cpu")["caches"] == "fetched 3 MB in ~/cache"
 
 
 def test_an_extra_is_there_if_all_its_packages_are(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,21 @@
 """Characters of the training text that a tokenizer changes or loses."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pytest
 from cli.process import run
+from pydantic import TypeAdapter
+
+from transformer_cli.config.tokenizer_schema import TokenizerConfig
+from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
+
+GERMAN = [
+    "Ein Hund läuft über die Straße.",
+    "Ein Mann im T-Shirt sieht einen Hund.",
+    "Zwei Männer laufen.",
+] * 20
 
 
 def test_vocab_warns_of_characters_that_do_not_survive(tmp_path: Path) -> None:
@@ -23,3 +36,35 @@ def test_vocab_warns_of_characters_that_do_not_survive(tmp_path: Path) -> None:
         "U+200C ZERO WIDTH NON-JOINER, U+2076 '⁶'; set tokenizer.normalization to nfc to keep "
         "what NFKC changes\n"
     ) in warned.err
+
+
+@pytest.mark.parametrize(
+    ("settings", "lost"),
+    [
+        ({}, []),
+        ({"normalization": "identity"}, []),
+        ({"lowercase": True}, []),
+        (
+            {"normalization": "nmt_nfkc"},
+            ["U+00BD '½'", "U+200C ZERO WIDTH NON-JOINER", "to nfc to keep"],
+        ),
+        ({"byte_fallback": False, "character_coverage": 0.98, "vocab_size": 60}, ["U+00BD '½'"]),
+        ({"kind": "wordpiece", "vocab_size": 300, "lowercase": True, "strip_accents": True}, []),
+        ({"kind": "wordpiece", "vocab_size": 300, "normalization": "nfkc"}, ["U+00BD '½'"]),
+    ],
+    ids=str,
+)
+def test_lost_characters_are_reported(
+    settings: dict[str, Any], lost: list[str], tmp_path: Path
+) -> None:
+    warnings: list[str] = []
+    config: TokenizerConfig = TypeAdapter(TokenizerConfig).validate_python(
+        {"kind": "sentencepiece", "vocab_size": 400} | settings
+    )
+    persian = ["Straße ½", "نمی‌دانم"] * 2
+    german = [*GERMAN, *["Ärger\u00a0e\u0301\tÇa"] * 2]
+    text = TrainingText("de", "fa", german, persian, "a sum", lambda lines, _: lines)
+    text = replace(text, warn=lambda what, found: warnings.append(f"{what}: {found}"))
+    learn_tokenizers(config, text, tmp_path)
+    assert len(warnings) == bool(lost)
+    assert all(each in warnings[0] for each in lost)

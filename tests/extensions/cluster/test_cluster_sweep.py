@@ -17,7 +17,7 @@ from extensions.cluster.dask_cluster import CAN_CUT, DaskCluster, Worker, wait_u
 from extensions.experiments.conftest import Start, directory as directory, start as start
 from extensions.experiments.test_runner import _events, _wait_for
 from transformer_cli.extensions.cluster import fence
-from transformer_cli.extensions.experiments.groups import read_run_state
+from transformer_cli.extensions.experiments.results import read_run_state
 
 pytestmark = pytest.mark.posix
 _COUNTING = ("--preload", "extensions.experiments.working")

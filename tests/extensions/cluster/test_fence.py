@@ -17,8 +17,8 @@ import pytest
 from transformer_cli.base import writing
 from transformer_cli.base.errors import RunInUseError
 from transformer_cli.extensions.cluster import fence
-from transformer_cli.extensions.experiments import runner
-from transformer_cli.extensions.experiments.runner import Command, run_command
+from transformer_cli.extensions.experiments import child
+from transformer_cli.extensions.experiments.child import Command, run_command
 from transformer_cli.inference.output import Output, output_file
 from transformer_cli.runs.directory import lock_directory
 
@@ -185,13 +185,13 @@ def translating(path: Path) -> AbstractContextManager[Output]:
 def command(owner: Path, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Run for a minute, or until it is asked to end."""
     program = "import time; print(flush=True); time.sleep(60)"
-    monkeypatch.setattr(runner, "CHILD", (sys.executable, "-c", program))
+    monkeypatch.setattr(child, "CHILD", (sys.executable, "-c", program))
     where = owner.parent
     return Command([], where, where / "stop", owner, where / "out", where / "log")
 
 
 def test_a_stop_outlives_the_worker_that_was_to_see_it(command: Command) -> None:
-    ended: list[runner.Ended] = []
+    ended: list[child.Ended] = []
     worker = threading.Thread(target=lambda: ended.append(run_command(command)))
     worker.start()
     while not command.owner.exists():

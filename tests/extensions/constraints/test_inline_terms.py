@@ -11,7 +11,7 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import load_split
 from transformer_cli.data.token_arrays import EncodedText, encode_text
 from transformer_cli.extensions.constraints.inline_terms import MOST_WORDS, InlineTerms, Lexicon
-from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
+from transformer_cli.extensions.constraints.reserved import ReservedTokenizers, with_terms
 from transformer_cli.extensions.constraints.terms import TermList, make_term
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
@@ -101,7 +101,7 @@ def test_text_that_nothing_was_learned_of_stays_as_it_is(text: EncodedText) -> N
 def test_terms_in_use_are_where_they_are_in_training() -> None:
     listed = TermList([make_term("Hund*", ["dog"]), make_term("roten Ball", ["red ball"])])
     line = "Ein Hund, ein %s und ein roten Ball."
-    both = BOTH.with_terms(listed)
+    both = with_terms(BOTH, listed)
     source = both.encode_source(line)
     ids, values = source.ids, source.values
     assert values == ("%s",)
@@ -112,7 +112,7 @@ def test_terms_in_use_are_where_they_are_in_training() -> None:
     assert "".join(tokens).replace("▁", "") == line.replace(" ", "")
     assert BOTH.src.decode(ids).startswith("Ein dog")
     # Where subwords go on beyond a term, the parts of the line are encoded by themselves.
-    other = BOTH.with_terms(TermList([make_term("Hund", ["dog"])]))
+    other = with_terms(BOTH, TermList([make_term("Hund", ["dog"])]))
     within = other.encode_source("Hunde").ids
     assert within == BOTH.encode_source("Hunde").ids
     assert not set(BOTH.src.encode(line)) & set(MARKS)
@@ -121,7 +121,7 @@ def test_terms_in_use_are_where_they_are_in_training() -> None:
 
 def test_without_marks_terms_are_slots() -> None:
     listed = TermList([make_term("Hund*", ["dog"]), make_term("s", ["x"])])
-    slots = ReservedTokenizers.of(Tokenizers(BASE, BASE), ["printf"], []).with_terms(listed)
+    slots = with_terms(ReservedTokenizers.of(Tokenizers(BASE, BASE), ["printf"], []), listed)
     line = "Hunde, ein %s und ein Hund"
     source = slots.encode_source(line)
     ids, values = source.ids, source.values

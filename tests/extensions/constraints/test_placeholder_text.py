@@ -11,12 +11,10 @@ from pydantic import TypeAdapter
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.extensions.constraints import placeholders
 from transformer_cli.extensions.constraints.placeholders import (
-    compare_placeholders,
-    find_placeholders,
-)
-from transformer_cli.extensions.constraints.protection import (
     PlaceholderPattern,
     ProtectedParts,
+    compare_placeholders,
+    find_placeholders,
 )
 from transformer_cli.text.verbatim import GROUPS, Group
 

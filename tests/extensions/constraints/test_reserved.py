@@ -15,8 +15,7 @@ from tokenizers import Tokenizer as Library, models, pre_tokenizers, trainers
 from transformer_cli.base.errors import TokenizerError, UsageError
 from transformer_cli.config.tokenizer_schema import TokenizerConfig
 from transformer_cli.extensions.constraints.kind import make_record
-from transformer_cli.extensions.constraints.placeholders import own_searches
-from transformer_cli.extensions.constraints.protection import PlaceholderPattern
+from transformer_cli.extensions.constraints.placeholders import PlaceholderPattern, own_searches
 from transformer_cli.extensions.constraints.reserved import SLOTS, ReservedTokenizers
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.tokenizer import TrainingText, copy_tokenizers, learn_tokenizers

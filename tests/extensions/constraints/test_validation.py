@@ -1,11 +1,13 @@
 """Settings of what is protected that cannot be, as one line."""
 
+import pickle
 from pathlib import Path
 
 import pytest
 from validating import refusal as refusal_of
 
 from transformer_cli.base.errors import ConfigError
+from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config, load_config
 
 
@@ -54,3 +56,10 @@ def test_possessive_groups_can_be_protected(tmp_path: Path) -> None:
     assert config.tokenizer.model_dump()["protect"] == [{"pattern": pattern}]
     file.write_text(dump_config(config))
     assert load_config(file) == config
+
+
+def test_a_section_with_an_added_key_can_be_pickled() -> None:
+    data = {"kind": "toy"}
+    tokenizer = {"kind": "words", "protect": ["urls"]}
+    config = Config.model_validate({"data": data, "tokenizer": tokenizer})
+    assert pickle.loads(pickle.dumps(config)) == config

@@ -74,7 +74,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 KILLS = {
     "while the sources are read": partial(
-        signal_at, "transformer_cli.extensions.corpora.rules:FilterPass", "add", 2
+        signal_at, "transformer_cli.extensions.checks.rules:FilterPass", "add", 2
     ),
     "while the splits are drawn": partial(
         signal_at, "transformer_cli.extensions.corpora.preparing", "hold_out", 1

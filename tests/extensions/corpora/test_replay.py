@@ -13,9 +13,8 @@ from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.extensions.checks.findings import check_corpus
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import corpus_directory, initialize_run
-from transformer_cli.training.preparation import PreparedData, prepare_data, select_training_pairs
-from transformer_cli.training.texts import prepare_text, read_val
+from transformer_cli.runs.initialize import initialize_run
+from transformer_cli.training.preparation import PreparedData, prepare_data, prepare_text, read_val
 
 OWN, NEAR, FAR, TOO_LONG, BLANK = "own", "near", "far", "long", "blank"
 SIZES = {OWN: 60, NEAR: 40, FAR: 20}
@@ -57,16 +56,15 @@ def prepare(directory: Path, config: Config) -> PreparedData:
     run = RunDirectory(directory / "run")
     initialize_run(run, config)
     prepare_text(config.data, run, lambda pairs, _: pairs, print)
-    train = StreamedText.of(open_training_text(config.data, corpus_directory(run)))
-    texts = read_val(config.data, train, corpus_directory(run))
+    train = StreamedText.of(open_training_text(config.data, run.text_place))
+    texts = read_val(config.data, train, run.text_place)
     return prepare_data(config, texts, run, lambda lines, _: lines)
 
 
 def draw(directory: Path, config: Config, epochs: int) -> list[Counter[str]]:
     """Return how often each epoch has each word that begins a pair."""
     data = prepare(directory, config)
-    pairs = select_training_pairs(config, data.train, data.mix)
-    batches = EpochBatches(pairs, config.training.batch_tokens, seed=1)
+    batches = EpochBatches(data.pairs, config.training.batch_tokens, seed=1)
     vocabulary = data.tokenizers.tgt
     return [
         Counter(

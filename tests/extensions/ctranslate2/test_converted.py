@@ -19,10 +19,11 @@ from transformer_cli.base.artifact import Record, record_files, write_record
 from transformer_cli.base.errors import CheckpointError
 from transformer_cli.base.files import cache_directory, open_cache
 from transformer_cli.extensions.ctranslate2 import (
+    converted as ctranslate2_converted,
     engine as ctranslate2_engine,
     spec as ctranslate2_spec,
 )
-from transformer_cli.extensions.ctranslate2.engine import verified_sums
+from transformer_cli.extensions.ctranslate2.converted import verified_sums
 from transformer_cli.extensions.exchange.to_hub import write_hub
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
@@ -82,7 +83,7 @@ def test_one_of_an_earlier_format_is_made_again(
 ) -> None:
     run = subword_run(tmp_path / "run", joint=True)
     expected = texts(run)
-    monkeypatch.setattr(ctranslate2_engine, "FORMAT", ctranslate2_engine.FORMAT + 1)
+    monkeypatch.setattr(ctranslate2_converted, "FORMAT", ctranslate2_converted.FORMAT + 1)
     assert texts(run) == expected
     assert len(kept()) == 2
 
@@ -137,13 +138,13 @@ def test_the_longest_unused_are_removed(tmp_path: Path, monkeypatch: pytest.Monk
     being_made = cache / f"{old.name}.partial-{os.getppid()}"
     being_made.mkdir()
     most = 2.5 * sum(path.stat().st_size for path in old.iterdir())
-    monkeypatch.setattr(ctranslate2_engine, "MAX_BYTES", most)
+    monkeypatch.setattr(ctranslate2_converted, "MAX_BYTES", most)
     int8 = ComputeOptions(device="cpu", precision="int8", threads=1)
     expected = texts(run, int8)
     *others, newest = kept()
     assert (others, newest.name[:5]) == ([old, being_made], "int8-")
     # The newest one is kept, however large.
-    monkeypatch.setattr(ctranslate2_engine, "MAX_BYTES", 1)
+    monkeypatch.setattr(ctranslate2_converted, "MAX_BYTES", 1)
     assert texts(run, checkpoint="step-00000002") == second
     assert [path for path in kept() if path != being_made] == [new]
     assert texts(run, int8) == expected

@@ -19,8 +19,9 @@ from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.extensions.ctranslate2.engine import SINUSOIDS, CTranslate2Engine, write_sums
-from transformer_cli.extensions.ctranslate2.loading import load
+from transformer_cli.extensions.ctranslate2.converted import write_sums
+from transformer_cli.extensions.ctranslate2.engine import SINUSOIDS, CTranslate2Engine
+from transformer_cli.extensions.ctranslate2.loading import ENGINE
 from transformer_cli.extensions.ctranslate2.spec import build_spec, write_model
 from transformer_cli.extensions.exchange.to_ctranslate2 import write_ctranslate2
 from transformer_cli.inference.engine import SearchOptions
@@ -41,7 +42,7 @@ from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.tokenizer import TrainingText, fingerprint, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "exchange.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "extensions" / "exchange.md"
 SIZE = 40
 BANNED = [UNK_ID, BOS_ID, PAD_ID]
 # What a line-based or careless file would lose, and a token that is there twice.
@@ -381,7 +382,7 @@ def exported(run: RunDirectory, directory: Path) -> Path:
 
 def opened(path: Path, precision: PrecisionName = "auto") -> TextTranslator[CTranslate2Engine]:
     asked = ComputeOptions(device="cpu", precision=precision)
-    return load(RunDirectory(path), "best", asked)
+    return ENGINE.load(RunDirectory(path), "best", asked)
 
 
 @pytest.mark.long

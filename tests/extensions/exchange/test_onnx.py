@@ -13,6 +13,7 @@ import torch
 from cli.conftest import TINY, Training
 from cli.process import assert_refused, run
 from inference.translators import translate_ids
+from texts import read_texts
 
 from transformer_cli.base.files import sha256
 from transformer_cli.config.yaml import load_config
@@ -25,9 +26,8 @@ from transformer_cli.runs.trained_model import load_trained_model
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.preparation import prepare_data
-from transformer_cli.training.texts import read_texts
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "exchange.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "extensions" / "exchange.md"
 SUBWORDS = "{kind: sentencepiece, model_type: bpe, vocab_size: 270}"
 SIZES = "d_model: 16, num_heads: 2, d_ff: 32, num_encoder_layers: 2, num_decoder_layers: 2"
 FORMS = {

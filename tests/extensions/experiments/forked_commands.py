@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from transformer_cli.extensions.experiments.runner import Command, Ended
+from transformer_cli.extensions.experiments.child import Command, Ended
 
 
 class Inline(Executor):
@@ -29,7 +29,7 @@ def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> N
         hooked: what a command's arguments begin with.
         hook: called in its process first.
     """
-    from transformer_cli.extensions.experiments import forecast, job_commands, runner
+    from transformer_cli.extensions.experiments import forecast, runner
 
     def run_command(command: Command) -> Ended:
         is_hooked = hook is not None and " ".join(command.arguments).startswith(hooked)
@@ -43,14 +43,14 @@ def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> N
 
     for module in (runner, forecast):
         vars(module)["run_command"] = run_command
-    vars(job_commands)["ThreadPoolExecutor"] = Inline
+    vars(runner)["ThreadPoolExecutor"] = Inline
 
 
 def do_not_wait() -> None:
     """Have a second process refused at once."""
-    from transformer_cli.extensions.experiments import job_commands
+    from transformer_cli.extensions.experiments import runner
 
-    vars(job_commands)["PATIENCE"] = 0.0
+    vars(runner)["PATIENCE"] = 0.0
 
 
 def _be_a_command(command: Command, hook: Callable[[], None] | None) -> None:

@@ -11,7 +11,8 @@ from cli.conftest import Training
 from cli.process import assert_refused, run
 
 from transformer_cli.base.artifact import write_record
-from transformer_cli.extensions.experiments.groups import JobRecord, job_file
+from transformer_cli.extensions.experiments.job import JobRecord, job_file
+from transformer_cli.extensions.experiments.results import SweepRecord
 
 LAST = ("--checkpoint", "last")
 
@@ -45,7 +46,8 @@ def report(*arguments: str | Path, cwd: Path) -> dict[str, Any]:
 
 
 REST = {"metric": "bleu", "evaluate": []}
-PLAN = json.dumps({"points": ["a", "b"], "seeds": [1, 2, 3], "reference": "a"} | REST)
+POINTS = {"points": ["a", "b"], "seeds": [1, 2, 3], "reference": "a"}
+PLAN = SweepRecord.model_validate(POINTS | REST)
 
 
 @pytest.mark.long
@@ -54,7 +56,7 @@ def test_directories_patterns_and_a_sweep_name_the_same_groups(runs: Path) -> No
     by_pattern = report("runs/a/seed-*", "runs/b/*", cwd=runs.parent)
     sweep = runs.parent
     (sweep / "sweep.json").write_text("{}\n")
-    (sweep / "plan.json").write_text(PLAN)
+    write_record(sweep / "plan.json", PLAN)
     for run_path in runs.glob("*/*"):
         record = job_file(sweep, f"runs/{run_path.parent.name}/{run_path.name}")
         record.parent.mkdir(parents=True, exist_ok=True)
@@ -148,8 +150,8 @@ def test_what_is_missing_or_unfinished_is_refused(runs: Path) -> None:
     assert_refused(refused, 2, "runs/c: not a run directory, there is nothing of that name")
     (runs / "sweep.json").write_text("{}\n")
     refused = run("compare", "runs", cwd=runs.parent)
-    assert_refused(refused, 1, "plan.json: missing; run the sweep's command again")
-    (runs / "plan.json").write_text(PLAN)
+    assert_refused(refused, 1, "plan.json: missing or damaged; run the sweep's command again")
+    write_record(runs / "plan.json", PLAN)
     assert_refused(run("compare", "runs", cwd=runs.parent), 1, "runs: this sweep has no finished")
     shutil.rmtree(runs / "a" / "seed-1" / "checkpoints")
     refused = run("compare", "runs/a", "runs/b", *LAST, cwd=runs.parent)

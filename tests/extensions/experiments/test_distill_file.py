@@ -26,10 +26,7 @@ from transformer_cli.extensions.experiments.distill import (
 )
 from transformer_cli.extensions.experiments.distill_file import load_distillation
 from transformer_cli.extensions.experiments.job import describe_training, set_aside
-from transformer_cli.extensions.experiments.job_commands import (
-    choose_training_precision,
-    record_precisions,
-)
+from transformer_cli.extensions.experiments.runner import Computing
 from transformer_cli.runs.directory import RunDirectory, write_mark
 
 CONFIG = """\
@@ -84,10 +81,10 @@ def test_the_precision_is_measured_once(directory: Path, monkeypatch: pytest.Mon
     for _ in range(2):
         out = DistillDirectory(directory / "out")
         distillation = load_distillation(path)
-        training = choose_training_precision(out, "cpu", "auto", None)
-        record_precisions(out, "auto", training)
+        computing = Computing.choose(out, "cpu", "auto", None, allow_suspect_data=False)
+        out.create(**computing.precisions)
         compute = ["--device", "cpu", "--precision"]
-        plan = DistillPlan(distillation, out, [*compute, "auto"], [*compute, training])
+        plan = DistillPlan(distillation, out, computing)
         commands = {job.name: job.command for job in plan.jobs()}
         for name in ("train runs/de_en", "train student"):
             assert commands[name][-4:] == [*compute, "bfloat16"]
@@ -105,7 +102,7 @@ def test_a_teacher_that_was_trained_elsewhere_stays(
     checkpoint.mkdir(parents=True)
     out = DistillDirectory(Path("out"))
     out.create()
-    teacher, *_ = DistillPlan(load_distillation(Path("file.yaml")), out, (), ()).jobs()
+    teacher, *_ = DistillPlan(load_distillation(Path("file.yaml")), out, Computing()).jobs()
     assert out.begin(teacher) == (True, "")
     assert checkpoint.is_dir()
 
@@ -122,7 +119,7 @@ def test_the_student_depends_on_what_it_reads_alone(
         (out.path / text).write_text(text)
     (out.path / "forward").mkdir()
     (out.path / "forward" / "train.tgt").write_text("")
-    plan = DistillPlan(load_distillation(path), out, (), ())
+    plan = DistillPlan(load_distillation(path), out, Computing())
     (student,) = (job for job in plan.jobs() if job.name == "train student")
     before = student.inputs()
     (out.path / "text" / "train.tgt").write_text("other")

@@ -1,6 +1,5 @@
 """Links, pipes and devices in a sweep's or a distillation's directory."""
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +19,8 @@ from faults.test_foreign_directory import (
 
 from transformer_cli.base.artifact import write_record
 from transformer_cli.extensions.experiments.distill import DistillDirectory
-from transformer_cli.extensions.experiments.groups import JobRecord
+from transformer_cli.extensions.experiments.job import JobRecord
+from transformer_cli.extensions.experiments.results import SweepRecord
 from transformer_cli.extensions.experiments.sweep import SweepDirectory
 
 pytestmark = pytest.mark.posix
@@ -46,8 +46,10 @@ def swept(training: Training, tmp_path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_record(path, record)
     plan = {"points": ["peak=0.01"], "seeds": [1], "reference": "peak=0.01", "metric": "bleu"}
+    write_record(
+        sweep.path / "plan.json", SweepRecord.model_validate({**plan, "evaluate": ["test"]})
+    )
     for name, text in {
-        "plan.json": json.dumps({**plan, "evaluate": ["test"]}),
         "report.html": "",
         "study.journal": "",
         "study.lock": "",

@@ -25,7 +25,7 @@ def test_a_sweep(training: Training, foreign: Path) -> None:
 
 
 def run_a_stage() -> None:
-    from transformer_cli.extensions.experiments.runner import Command, run_command
+    from transformer_cli.extensions.experiments.child import Command, run_command
 
     here = Path.cwd()
     schema = ["config", "schema"]
@@ -35,7 +35,7 @@ def run_a_stage() -> None:
 
 
 def find_gpus() -> None:
-    from transformer_cli.extensions.experiments.job_commands import list_gpus
+    from transformer_cli.extensions.experiments.runner import list_gpus
 
     assert list_gpus() == []
 

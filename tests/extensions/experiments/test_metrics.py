@@ -19,6 +19,7 @@ from transformer_cli.extensions.experiments.results import (
     best_group,
     rank_groups,
 )
+from transformer_cli.extensions.experiments.runner import Computing
 from transformer_cli.extensions.experiments.seed_statistics import compare_groups, summarize
 from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
 from transformer_cli.extensions.experiments.sweep_file import load_sweep
@@ -95,7 +96,7 @@ def test_a_sweep_goes_by_what_its_base_selects(
     )
     (tmp_path / "sweep.yaml").write_text("base: base.yaml\ngrid: {model.d_ff: [8, 16]}\n")
     sweep = load_sweep(tmp_path / "sweep.yaml")
-    plan = SweepPlan(sweep, SweepDirectory(tmp_path / "out"), [])
+    plan = SweepPlan(sweep, SweepDirectory(tmp_path / "out"), Computing())
     assert plan.metric == metric
     groups = [group(metric, score) for score in (20.0, 30.0, 10.0)]
     found = best_group(groups, plan.metric)
@@ -135,7 +136,9 @@ def test_a_sweep_that_lowercases_goes_by_lowercased_bleu(tmp_path: Path) -> None
     (tmp_path / "sweep.yaml").write_text(
         "base: base.yaml\ngrid: {tokenizer.lowercase: [false, true]}\n"
     )
-    plan = SweepPlan(load_sweep(tmp_path / "sweep.yaml"), SweepDirectory(tmp_path / "out"), [])
+    plan = SweepPlan(
+        load_sweep(tmp_path / "sweep.yaml"), SweepDirectory(tmp_path / "out"), Computing()
+    )
     assert plan.metric == "bleu_lc"
 
 
@@ -145,7 +148,9 @@ def test_a_search_may_ask_for_another_metric(tmp_path: Path) -> None:
         "base: base.yaml\nsearch: {model.dropout: {uniform: [0, 0.4]}}\nmetric: chrf\n"
     )
     pytest.importorskip("optuna")
-    plan = SweepPlan(load_sweep(tmp_path / "sweep.yaml"), SweepDirectory(tmp_path / "out"), [])
+    plan = SweepPlan(
+        load_sweep(tmp_path / "sweep.yaml"), SweepDirectory(tmp_path / "out"), Computing()
+    )
     assert plan.metric == "chrf"
 
 

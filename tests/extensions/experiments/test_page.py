@@ -9,9 +9,8 @@ import pytest
 from browser import Page, narrow_to_phone, open_page, style
 from sacrebleu.metrics.chrf import CHRF
 
-from transformer_cli.extensions.experiments.groups import RunGroup
 from transformer_cli.extensions.experiments.page import describe_groups, render_groups
-from transformer_cli.extensions.experiments.results import EvaluatedSplit, SweepResults
+from transformer_cli.extensions.experiments.results import EvaluatedSplit, RunGroup, SweepResults
 from transformer_cli.extensions.experiments.seed_statistics import (
     GroupDifference,
     GroupScore,
@@ -162,7 +161,7 @@ def test_each_setting_has_its_scores(report: dict[str, Any]) -> None:
     ]
     means = {each.x[0]: each.y[0] for each in rate.series if each.low is not None}
     assert means == pytest.approx({5e-4: 4, 1e-3: 67 / 3, 2e-2: 32})
-    assert kind.ticks == ["words", HOSTILE]
+    assert kind.categories == ["words", HOSTILE]
     assert report["importance"] is None  # of three groups
 
 

@@ -15,9 +15,9 @@ import pytest
 
 from extensions.experiments.conftest import Start
 from transformer_cli.base.errors import RunInUseError
-from transformer_cli.extensions.experiments.groups import read_run_state
 from transformer_cli.extensions.experiments.job import Job, JobDirectory
-from transformer_cli.extensions.experiments.runner import Plan, Runner
+from transformer_cli.extensions.experiments.results import read_run_state
+from transformer_cli.extensions.experiments.runner import Computing, Plan, Runner, Workers
 from transformer_cli.extensions.experiments.sweep import SweepDirectory
 from transformer_cli.runs.directory import lock_directory
 
@@ -165,6 +165,7 @@ class _NoWorker(Executor):
 @dataclass
 class _OneJob(Plan):
     directory: JobDirectory
+    computing: Computing
 
     def jobs(self) -> list[Job]:
         return [Job("waits", dict, list, command=("train",))]
@@ -173,7 +174,7 @@ class _OneJob(Plan):
 def test_a_stop_does_not_wait_for_what_has_not_begun(tmp_path: Path) -> None:
     directory = SweepDirectory(tmp_path / "sweep")
     directory.create()
-    runner = Runner(_OneJob(directory), _NoWorker())
+    runner = Runner(_OneJob(directory, Computing()), Workers(_NoWorker()))
     stops = iter((False, False, True))
-    assert [event.kind for event in runner.run(lambda: next(stops)) if event] == ["started"]
+    assert [event.kind for event in runner.run(lambda: next(stops))] == ["started"]
     assert directory.file("waits", ".stop").exists()  # for when it begins

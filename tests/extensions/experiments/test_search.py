@@ -8,17 +8,14 @@ import pytest
 
 from extensions.experiments.conftest import Start
 from transformer_cli.base.errors import ConfigError, RunError, UsageError
+from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
-from transformer_cli.extensions.experiments.groups import read_run_state
 from transformer_cli.extensions.experiments.job import Job
-from transformer_cli.extensions.experiments.job_commands import (
-    check_precision,
-    choose_training_precision,
-    record_precisions,
-)
-from transformer_cli.extensions.experiments.search import Search, Trial
+from transformer_cli.extensions.experiments.results import read_run_state
+from transformer_cli.extensions.experiments.runner import Computing
+from transformer_cli.extensions.experiments.search import Trial
 from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
 from transformer_cli.extensions.experiments.sweep_file import load_sweep
 
@@ -32,9 +29,11 @@ search: {model.dropout: {uniform: [0.0, 0.6]}, training.epochs: [3, 4]}
 def _trials(directory: Path, worker: "subprocess.Popen[bytes]") -> list[Trial]:
     worker.communicate()
     assert worker.returncode == 0
-    plan = SweepPlan(load_sweep(directory / "sweep.yaml"), SweepDirectory(directory / "out"), ())
-    assert isinstance(plan.trials, Search)
-    return plan.trials.study.trials
+    plan = SweepPlan(
+        load_sweep(directory / "sweep.yaml"), SweepDirectory(directory / "out"), Computing()
+    )
+    assert plan.search is not None
+    return plan.search.study.trials
 
 
 def _score(dropout: object) -> float:
@@ -107,14 +106,14 @@ def test_a_search_that_has_ended_leaves_its_runs_to_be_scored(directory: Path) -
     out = SweepDirectory(directory / "out")
     out.create()
     for trials in (1, 0):  # and so it is when the same command is run again
-        plan = SweepPlan(load_sweep(directory / "sweep.yaml"), out, ())
+        plan = SweepPlan(load_sweep(directory / "sweep.yaml"), out, Computing())
         for _ in range(trials):
             assert plan.extend()
-            assert isinstance(plan.trials, Search)
-            plan.trials.complete(plan.trials.points[0], [1.0])
-        assert not plan.trials.is_over
+            assert plan.search is not None
+            plan.search.end(plan.points[0], "complete", [1.0])
+        assert not plan.is_complete
         assert plan.extend()
-        assert plan.trials.is_over
+        assert plan.is_complete
         assert not plan.extend()
 
 
@@ -136,7 +135,7 @@ def test_text_that_has_changed_since_the_sweep_began_is_refused(directory: Path)
     out.create()
 
     def make_plan() -> SweepPlan:
-        return SweepPlan(load_sweep(directory / "sweep.yaml"), out, ())
+        return SweepPlan(load_sweep(directory / "sweep.yaml"), out, Computing())
 
     plan = make_plan()
     plan.check_trained_alike()
@@ -181,7 +180,7 @@ def test_sources_and_added_text_that_have_changed_are_refused(
     (directory / "sweep.yaml").write_text("base: base.yaml\nseeds: 2\n")
     out = SweepDirectory(directory / "out")
     out.create()
-    plan = SweepPlan(load_sweep(directory / "sweep.yaml"), out, ())
+    plan = SweepPlan(load_sweep(directory / "sweep.yaml"), out, Computing())
     plan.record()
     run = plan.runs()[0]
     (run.directory.checkpoints / "step-00000001").mkdir(parents=True)
@@ -191,7 +190,7 @@ def test_sources_and_added_text_that_have_changed_are_refused(
     plan.check_trained_alike()
     with (directory / changed).open("a") as file:
         file.write("new\tnew\n")
-    plan = SweepPlan(load_sweep(directory / "sweep.yaml"), out, ())
+    plan = SweepPlan(load_sweep(directory / "sweep.yaml"), out, Computing())
     with pytest.raises(ConfigError, match=r"out: the text of .* has changed since the sweep"):
         plan.check_trained_alike()
 
@@ -200,7 +199,7 @@ def test_a_run_without_checkpoint_may_get_other_settings(directory: Path) -> Non
     (directory / "sweep.yaml").write_text("base: base.yaml\nseeds: 1\n")
     out = SweepDirectory(directory / "out")
     out.create()
-    plan = SweepPlan(load_sweep(directory / "sweep.yaml"), out, ())
+    plan = SweepPlan(load_sweep(directory / "sweep.yaml"), out, Computing())
     run = plan.runs()[0]
     run.directory.path.mkdir(parents=True)
     other = run.config.model_copy(update={"seed": 7})
@@ -225,35 +224,38 @@ def test_what_is_done_stays_so_where_its_inputs_are_gone(directory: Path) -> Non
 
 
 def test_all_trainings_have_the_precision_of_the_first(directory: Path) -> None:
+    def choose(out: SweepDirectory, precision: PrecisionName) -> Computing:
+        return Computing.choose(out, "cpu", precision, None, allow_suspect_data=False)
+
     out = SweepDirectory(directory / "float32")
-    assert check_precision(out, "float32") == "float32"
-    assert choose_training_precision(out, "cpu", "float32", None) == "float32"
-    record_precisions(out, "float32", "float32")
-    assert check_precision(out, "auto") == "float32"
+    chosen = choose(out, "float32")
+    assert chosen.precisions == {"precision": "float32", "training_precision": "float32"}
+    out.create(**chosen.precisions)
+    assert choose(out, "auto") == chosen
     with pytest.raises(
         UsageError, match=r"begun with --precision float32; resume it so, or .*-dir"
     ):
-        check_precision(out, "bfloat16")
+        choose(out, "bfloat16")
     out = SweepDirectory(directory / "auto")
-    out.create(precision="auto")
-    assert check_precision(out, "auto") == "auto"
+    out.create(precision="auto", training_precision="bfloat16")
+    assert choose(out, "auto").binding_training[-1] == "bfloat16"
     with pytest.raises(UsageError, match="begun without --precision; "):
-        check_precision(out, "float32")
+        choose(out, "float32")
 
 
 def test_failures_with_a_pruned_trial_between_them_are_not_in_a_row(directory: Path) -> None:
     (directory / "sweep.yaml").write_text(f"{SEARCH}trials: 20\n")
     out = SweepDirectory(directory / "out")
     out.create()
-    search = SweepPlan(load_sweep(directory / "sweep.yaml"), out, ()).trials
-    assert isinstance(search, Search)
+    search = SweepPlan(load_sweep(directory / "sweep.yaml"), out, Computing()).search
+    assert search is not None
     for number in range(12):
         assert search.extend()
         point = search.points[-1]
-        search.prune(point) if number % 2 else search.fail(point, "too much")
+        search.end(point, "pruned" if number % 2 else "fail", why="too much")
     for _ in range(5):
         assert search.extend()
-        search.fail(search.points[-1], "too much")
+        search.end(search.points[-1], "fail", why="too much")
     with pytest.raises(RunError, match="the last 5 trials have all failed"):
         search.extend()
 

@@ -22,10 +22,11 @@ from extensions.experiments.forked_commands import do_not_wait, fork_commands
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import PairSource
 from transformer_cli.extensions.experiments import forecast, job
+from transformer_cli.extensions.experiments.child import Command, Ended
 from transformer_cli.extensions.experiments.command_sweep import preview_sweep
-from transformer_cli.extensions.experiments.groups import read_run_state
 from transformer_cli.extensions.experiments.job import FORMAT
-from transformer_cli.extensions.experiments.runner import Command, Ended
+from transformer_cli.extensions.experiments.results import read_run_state
+from transformer_cli.extensions.experiments.runner import Computing
 from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
 from transformer_cli.extensions.experiments.sweep_file import load_sweep
 from transformer_cli.runs.directory import lock_directory
@@ -176,7 +177,7 @@ def test_report_of_a_sweep_without_a_plan_says_what_to_do(tmp_path: Path) -> Non
     (tmp_path / "sweep.json").write_text(json.dumps(mark))
     refused = process.run("report", tmp_path)
     assert refused.code == 1
-    assert "plan.json: missing; run the sweep's command again" in refused.err
+    assert "plan.json: missing or damaged; run the sweep's command again" in refused.err
 
 
 @pytest.mark.long
@@ -247,7 +248,7 @@ def test_a_search_is_run_and_scored(tmp_path: Path) -> None:
     lines = [line for line in finished.out.splitlines() if line.startswith("trial")]
     assert re.match(r"trial-001 \(d_ff=\d+,peak=[\d.]+\) +1 ", lines[0])
     plan = json.loads((tmp_path / "sweeps/grid/plan.json").read_text())
-    assert plan["points"] == ["trial-001", "trial-002"]
+    assert plan["content"]["points"] == ["trial-001", "trial-002"]
     assert len(list((tmp_path / "sweeps/grid/scores/test").iterdir())) == 2
     assert "trial-002" in (tmp_path / "sweeps/grid/report.html").read_text()
 
@@ -292,7 +293,7 @@ def test_a_forecast_has_validations_and_scoring(
 ) -> None:
     _write(tmp_path, SMALL.text)
     monkeypatch.chdir(tmp_path)
-    plan = SweepPlan(load_sweep(Path("grid.yaml")), SweepDirectory(Path("out")), [])
+    plan = SweepPlan(load_sweep(Path("grid.yaml")), SweepDirectory(Path("out")), Computing())
     report = {"steps": 40, "steps_done": 0, "steps_per_epoch": 5, "seconds": 60.0, "memory": 1}
     report |= {"disk": 1, "start_seconds": 4.0, "pair_seconds": 0.5}
 

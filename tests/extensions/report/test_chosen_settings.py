@@ -1,6 +1,6 @@
 from transformer_cli.config.origins import Origins, Written
 from transformer_cli.config.schema import Config
-from transformer_cli.extensions.report.chosen import Setting, chosen_settings
+from transformer_cli.extensions.report.run_page import Setting, chosen_settings
 
 CONFIG = Config.model_validate(
     {

@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from transformer_cli.base.errors import size
-from transformer_cli.base.files import cache_directory
 from transformer_cli.base.packages import __version__, requirements
 from transformer_cli.base.ranks import count_cores
 from transformer_cli.config.choices import DeviceName
@@ -18,7 +17,6 @@ from transformer_cli.training import precision as precisions
 from transformer_cli.training.memory import memory_of
 
 _PACKAGES = ("torch", "ctranslate2", "sentencepiece", "sacrebleu", "safetensors", "numpy")
-_CACHES = ("converted", "fetched", "tried")
 # These decide how fast matrices are multiplied; the last line is for ARM.
 _INSTRUCTIONS = (
     *("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"),
@@ -42,7 +40,6 @@ def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
         "extras": ", ".join(_installed_extras()) or "none",
         "device": _describe_device(device),
         "precision": _describe_precision(device),
-        "caches": _describe_caches(),
     }
 
 
@@ -100,18 +97,3 @@ def _describe_precision(device: torch.device) -> str:
     is_worthwhile = gain >= precisions.WORTHWHILE
     choice = "bfloat16, as it is" if is_worthwhile else "float32, as bfloat16 is only"
     return f"{choice} {gain:.2f} times as fast"
-
-
-def _describe_caches() -> str:
-    """Return the sizes of the user's caches, by kind."""
-    base = cache_directory("")
-    kinds = [kind for kind in _CACHES if (base / kind).is_dir()]
-    sizes = ", ".join(f"{kind} {size(_bytes_below(base / kind))}" for kind in kinds)
-    # Not Path.expanduser, which raises where there is no such user.
-    home = Path(os.path.expanduser("~"))  # noqa: PTH111
-    place = f" in ~/{base.relative_to(home).as_posix()}" if base.is_relative_to(home) else ""
-    return (sizes or "none") + place
-
-
-def _bytes_below(directory: Path) -> int:
-    return sum(path.lstat().st_size for path in directory.rglob("*") if path.is_file())

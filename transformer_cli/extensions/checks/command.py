@@ -11,15 +11,13 @@ import typer
 from transformer_cli.base.errors import MissingRunError, UsageError, did_you_mean
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
-from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.declaring import flag, option
 from transformer_cli.cli.display import align_columns, pair_bar, say
 
 with lazy_imports():
     from transformer_cli.config import schema, yaml
     from transformer_cli.data import sources, token_arrays
-    from transformer_cli.extensions.checks import findings
-    from transformer_cli.extensions.corpora import settings as corpora_settings
+    from transformer_cli.extensions.checks import checked_kind, findings
     from transformer_cli.runs import directory
     from transformer_cli.text import tokenizer
 
@@ -31,7 +29,7 @@ def check(
         option(
             "DIR",
             "Run whose tokenizer counts tokens.  [default: runs/<config name>]",
-            autocompletion=complete_run,
+            completes="run",
         ),
     ] = None,
     set_: options.Set = None,
@@ -68,19 +66,19 @@ def check(
     path = _find_tokenizer(settings, directory.RunDirectory(run), run_dir is not None)
     tokenizers = None if path is None else tokenizer.load_tokenizers(path)
     report = findings.check_corpus(settings, tokenizers, pair_bar, ignore or [])
-    effects = []
-    if isinstance(settings.data, corpora_settings.CorpusData):  # others have nothing to filter
-        effects = findings.find_filter_effects(settings.data, pair_bar)
-    warnings = report.warnings + any(effect.tells_other_languages for effect in effects)
+    tried = checked_kind.find_checked(settings.data).try_filters(pair_bar)
+    warning = tried and tried.warning
+    warnings = report.warnings + (warning is not None)
     if json:
-        filters = {"filters": [asdict(effect) for effect in effects]} if effects else {}
+        filters = {"filters": tried.facts} if tried else {}
         about = {"config": str(config), "tokenizer": path and str(path)}
         content = {**about, "warnings": warnings, **asdict(report), **filters}
         say(json_format.dumps(content))
     else:
         of = f" of {path}" if path else ": no tokenizer yet (see vocab)"
         heading = f"{config}: lengths in {report.unit}{of}"
-        say("\n".join([heading, "", *_lines(report, warnings), *_filter_lines(effects)]))
+        last = ["", *tried.lines] if tried else []
+        say("\n".join([heading, "", *_lines(report, warning), *last]))
     if report.mistakes or (strict and warnings):
         raise typer.Exit(1)
 
@@ -105,8 +103,8 @@ def _find_tokenizer(
     return initial if initial is not None and initial.is_dir() else None
 
 
-def _lines(report: "findings.CorpusReport", warnings: int) -> Iterable[str]:
-    """Format all but what filters would reject, of which there may be a warning more."""
+def _lines(report: "findings.CorpusReport", warning: str | None) -> Iterable[str]:
+    """Yield the lines of a report; ``warning`` is one more, about filters."""
     percentiles = "/".join(map(str, token_arrays.PERCENTILES))
     rows: list[Sequence[str]] = [("split", "pairs", f"source, percentiles {percentiles}", "target")]
     for split in report.splits:
@@ -119,11 +117,8 @@ def _lines(report: "findings.CorpusReport", warnings: int) -> Iterable[str]:
     yield ""
     yield from (f"mistake: {mistake}" for mistake in report.mistakes)
     yield from (f"warning: {finding}" for finding in report.findings if finding.warning)
-    if warnings > report.warnings:
-        yield (
-            "warning: sources: most pairs are in other languages than data.src_lang and "
-            "data.tgt_lang, or their sides are swapped: see the filters below"
-        )
+    if warning is not None:
+        yield f"warning: {warning}"
     notes = [
         *(str(finding) for finding in report.findings if not finding.warning),
         *(
@@ -133,23 +128,7 @@ def _lines(report: "findings.CorpusReport", warnings: int) -> Iterable[str]:
         *report.unavailable,
     ]
     yield from (f"note: {note}" for note in notes)
-    counts = [(warnings, "warning"), (len(notes), "note")]
+    counts = [(report.warnings + (warning is not None), "warning"), (len(notes), "note")]
     if report.mistakes:
         counts.insert(0, (len(report.mistakes), "mistake"))
     yield ", ".join(f"{count or 'no'} {what}{'' if count == 1 else 's'}" for count, what in counts)
-
-
-def _filter_lines(effects: "Sequence[findings.FilterEffect]") -> Iterable[str]:
-    """Format what each filter would reject of the sources, on or off."""
-    if not effects:
-        return
-    rows = [("filter", "on", "would reject", "share", "first pair")]
-    for effect in effects:
-        cells = ("not tried", "-", "-")
-        if effect.count is not None:
-            first = "-" if effect.first is None else f"{effect.first:,}"
-            cells = (f"{effect.count:,}", f"{effect.share:.2%}", first)
-        rows.append((effect.name, "yes" if effect.is_on else "no", *cells))
-    yield ""
-    yield from align_columns(rows)
-    yield from (f"note: not tried: {effect.missing}" for effect in effects if effect.missing)

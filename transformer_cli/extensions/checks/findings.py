@@ -1,8 +1,7 @@
-"""What ``check`` reports of a corpus: findings in each split, and what each filter would reject.
+"""What ``check`` reports about a corpus: what the audit finds, and faults of each split's pairs.
 
-The rules that say what is wrong with a pair are those of ``extensions/corpora/rules.py``. A split
-is checked in one pass, and read again where lines of it are shown. Beside the text's different
-characters, 30 bytes a pair are held: two digests, a ratio and flags.
+A split is checked in one pass, and read again for its shifts and where lines of it are shown.
+Besides the text's different characters, 30 bytes a pair are held: two digests, a ratio and flags.
 """
 
 import re
@@ -10,53 +9,44 @@ import sys
 import tempfile
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from transformer_cli.base.errors import CorpusError, MissingExtraError, shorten_middle
+from transformer_cli.base.errors import CorpusError, shorten_middle
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import (
-    ConcatenatedSources,
-    PairProgress,
-    PairSource,
-    ParallelFiles,
-    in_batches,
+from transformer_cli.data.corpus import BLOCK_PAIRS, PairProgress, PairSource, ParallelFiles
+from transformer_cli.data.kinds import Preparation
+from transformer_cli.data.sources import (
+    open_kind,
+    open_split,
+    open_training_parts,
+    split_names,
 )
-from transformer_cli.data.sources import open_added, open_kind, open_split, split_names
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
-from transformer_cli.extensions.checks.near_copies import Nearness, find_nearness
-from transformer_cli.extensions.checks.shift import ShiftCheck
-from transformer_cli.extensions.checks.text_audit import (
-    ALL_COPIED,
-    MOSTLY,
-    MOSTLY_SHIFTED,
-    TRAINED_TEXT,
-    find_mistaken_files,
-)
-from transformer_cli.extensions.corpora.digests import NO_DIGEST, Digests, is_among
-from transformer_cli.extensions.corpora.opening import open_source
-from transformer_cli.extensions.corpora.preparing import prepare_corpus
-from transformer_cli.extensions.corpora.rules import (
-    FILTER_NAMES,
+from transformer_cli.data.training_text import BlockStats, TextStats, check_pairs
+from transformer_cli.extensions.checks.digests import NO_DIGEST, digest, is_among
+from transformer_cli.extensions.checks.near_copies import Nearness
+from transformer_cli.extensions.checks.rules import (
     STRICT_SHARE,
     TOLERANT_SHARE,
     WARNING_SHARES,
-    Filter,
     FilterPass,
     RepeatFilter,
     build_filters,
 )
-from transformer_cli.extensions.corpora.settings import CorpusData, FilterName
+from transformer_cli.extensions.checks.shift import Shift
+from transformer_cli.extensions.checks.text_audit import TextAudit
 from transformer_cli.extensions.revision.foreign_scripts import are_close
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.scripts import has_letters, has_spaces, scripts_of
+from transformer_cli.text.scripts import has_spaces, scripts_of
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
 
 _OF_SIDES = ("odd_characters", "unknown_characters")
@@ -154,62 +144,62 @@ def check_corpus(
     languages = [] if open_kind(data).is_made else [data.src_lang, data.tgt_lang]
     unknown = [language for language in languages if scripts_of(language) is None]
     report = CorpusReport(unit, unknown, [], [], [], [], [], sorted(set(ignored)))
-    training: list[SplitCheck] = []
-    scored: list[SplitCheck] = []
+    kind = open_kind(data)
     with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
-        prepared = Path(directory) / "corpus"
-        if isinstance(data, CorpusData):
-            prepare_corpus(data, prepared, progress)
-        sources = list(_sources(config, report.unavailable, prepared))
-        for name, source, is_trained in sources:
-            if isinstance(data, CorpusData):
-                # Findings name a line of the split, and show it, as the files are gone afterwards.
-                source = ConcatenatedSources((source,))
-            split = SplitCheck(
-                name, source, config, tokenizers, unit, None if is_trained else training
-            )
-            split.read(progress)
-            report.findings.extend(_find(split, config, unit, ignored, progress))
+        place = Path(directory) / "corpus"
+        if kind.keeps_text:
+            kind.prepare(Preparation(place, False, lambda: None, progress, lambda _: None))
+        training = open_training_parts(data, place)
+        scored = dict(_open_scored(data, place, report.unavailable))
+        audit = TextAudit(
+            data, place, training, allow=True, is_begun=False, shift_pairs=sys.maxsize
+        )
+        audit.expect(scored)
+        checks: list[SplitCheck] = []
+        blocks: list[list[BlockStats]] = []
+        for name, source in training.items():
+            split = SplitCheck(name, source, config, tokenizers, unit)
+            blocks.append(split.read(audit, progress))
+            checks.append(split)
+        text_sha256 = TextStats.of(blocks, None).text_sha256
+        for name, source in scored.items():
+            split = SplitCheck(name, source, config, tokenizers, unit, checks[: len(training)])
+            own = TextStats.of([split.read(audit, progress)], None)
+            audit.conclude_scored(name, own.text_sha256)
+            checks.append(split)
+        audit.conclude(text_sha256, is_known=False)
+        for split in checks:
+            faults = _look_for(split, config, unit, audit.find_shifts(split.name))
+            # The files of a prepared corpus are gone afterwards, so its lines are shown.
+            report.findings.extend(_find(split, faults, ignored, progress, kind.keeps_text))
             lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
-            report.splits.append(SplitSummary(name, split.pairs, *lengths))
-            (training if is_trained else scored).append(split)
-        report.near.extend(find_nearness(data, sources, progress))
-        report.mistakes.extend(_find_mistakes(config, training, scored))
-    shifted = (each for each in report.findings if each.what == "shifted" and each.share > MOSTLY)
-    report.mistakes.extend(MOSTLY_SHIFTED.format(each.split) for each in shifted)
-    large = (near for near in report.near if near.is_large)
-    report.findings.extend(_warn_of_near(data, near, ignored) for near in large)
+            report.splits.append(SplitSummary(split.name, split.pairs, *lengths))
+    report.near.extend(audit.near)
+    report.mistakes.extend(audit.mistakes)
+    for near in report.near:
+        if near.is_large:
+            what, share = "near_training", near.near / near.compared
+            text = f"of {near.compared:,} pairs compared, these {audit.warn_of_near(near)}"
+            is_warning = what not in ignored
+            found = Finding(near.name, what, text, near.near, share, is_warning, near.examples)
+            report.findings.append(found)
     return report
 
 
-def _sources(
-    config: Config, unavailable: list[str], prepared: Path
-) -> Iterator[tuple[str, PairSource, bool]]:
-    """Yield (name, text, whether it is trained on) of each split and each source added to train.
-
-    A message is appended to ``unavailable`` for each test split that cannot be opened.
-    """
-    data = config.data
-    train, val, *tests = split_names(data)
-    yield train, open_split(data, train, prepared), True
-    for name, source in open_added(data).items():
-        yield name, source, True
-    yield val, open_split(data, val, prepared), False
+def _open_scored(
+    data: DataConfig, place: Path, unavailable: list[str]
+) -> Iterator[tuple[str, PairSource]]:
+    """Yield each split that is not trained on; note in ``unavailable`` what cannot be opened."""
+    _, val, *tests = split_names(data)
+    yield val, open_split(data, val, place)
     for name in tests:
         try:
-            source = open_split(data, name, prepared)
+            source = open_split(data, name, place)
             next(source.pairs())
         except CorpusError as error:
             unavailable.append(f"{name}: not checked: {error}")
         else:
-            yield name, source, False
-
-
-def _warn_of_near(data: DataConfig, near: Nearness, ignored: Collection[str]) -> Finding:
-    what = "near_training"
-    text = f"of {near.compared:,} pairs compared, these {near.warn(data)}"
-    share = near.near / near.compared
-    return Finding(near.name, what, text, near.near, share, what not in ignored, near.examples)
+            yield name, source
 
 
 # --- one split ------------------------------------------------------------------------------------
@@ -251,17 +241,15 @@ class SplitCheck:
         self.source = source
         self.training = training
         self.pairs = 0
-        self.src_digests = Digests()
+        self._src_digests = bytearray()
         self.long = Occurrences()
         # How many tokens so many characters are, only a tokenizer tells.
         self.max_length = sys.maxsize if unit == "characters" else self._longest(config)
         languages = (config.data.src_lang, config.data.tgt_lang)
-        self._one_language = languages[0] == languages[1]
         rules = set(WARNING_SHARES) - ({"identical"} if are_close(*languages) else set())
         typical: FilterPass | None = training[0].rules if training else None
         self.rules: FilterPass = FilterPass(build_filters(rules, *languages), typical=typical)
-        self._copies = self._blank = 0
-        self._shift = ShiftCheck()
+        self._blank = 0
         cut: Callable[[str], Sized] = list if unit == "characters" else str.split
         both = (None, None) if tokenizers is None else (tokenizers.src, tokenizers.tgt)
         self.sides = tuple(
@@ -286,67 +274,64 @@ class SplitCheck:
         seen = [split.sides[side].characters for split in self.training]
         return lambda character: not any(character in characters for characters in seen)
 
-    def read(self, progress: PairProgress) -> None:
-        """Read and check the split; raise a CorpusError if every pair has a blank side."""
-        for batch in in_batches(progress(self.source.pairs(), self.name)):
-            self._shift.add(batch)
-            blank = self.rules.add(batch)
-            both = zip(batch, blank, strict=True)
-            self.src_digests.extend(None if is_blank else src for (src, _), is_blank in both)
-            for (src, tgt), is_blank in zip(batch, blank, strict=True):
-                if is_blank:
-                    self._blank += 1
-                else:
-                    self._look_at(src, tgt)
-                self.pairs += 1
+    def read(self, audit: TextAudit, progress: PairProgress) -> list[BlockStats]:
+        """Read and check the split, and have it audited; return the statistics of its blocks.
+
+        Raises:
+            CorpusError: it cannot be read, or every pair has a blank side.
+        """
+        look = audit.begin(self.source, SerialExecutor())
+        pairs = iter(progress(self.source.pairs(), self.name))
+        blocks = []
+        while block := list(islice(pairs, BLOCK_PAIRS)):
+            blocks.append(check_pairs(block, [look, self]))
+            audit.merge(look, blocks[-1])
         if self._blank == self.pairs:
             problem = "every pair has a blank side; nothing is left of it"
             raise CorpusError(f"split '{self.name}': {problem}")
+        return blocks
 
-    def _look_at(self, src: str, tgt: str) -> None:
-        self._copies += src == tgt and not self._one_language and has_letters(src)
-        sides = zip(self.sides, (src, tgt), strict=True)
-        tokens = max(side.check_line(self.pairs, line) for side, line in sides)
-        if tokens > self.max_length:
-            self.long.add(self.pairs, f"{tokens:,}")
+    def look(self, batch: Sequence[tuple[str, str]]) -> None:
+        """Check the next pairs, as a ``Look``."""
+        blank = self.rules.add(batch)
+        both = zip(batch, blank, strict=True)
+        sources = (None if is_blank else src for (src, _), is_blank in both)
+        self._src_digests += digest(sources).tobytes()
+        for (src, tgt), is_blank in zip(batch, blank, strict=True):
+            if is_blank:
+                self._blank += 1
+            else:
+                sides = zip(self.sides, (src, tgt), strict=True)
+                tokens = max(side.check_line(self.pairs, line) for side, line in sides)
+                if tokens > self.max_length:
+                    self.long.add(self.pairs, f"{tokens:,}")
+            self.pairs += 1
 
     @property
-    def pair_digests(self) -> Digests:
+    def pair_digests(self) -> np.ndarray:
         """Digests of all pairs, of which blank ones have none."""
-        return self.rules.digests("duplicates")
-
-    def known_digests(self) -> np.ndarray:
-        """Return the digests of all pairs but blank ones."""
-        digests = self.pair_digests.numbers
-        return np.asarray(digests[digests != NO_DIGEST])
+        names = [rule.name for rule in self.rules.filters]
+        return self.rules.columns()[names.index("duplicates")]
 
     @property
-    def is_all_copied(self) -> bool:
-        """Whether each target is its source."""
-        return self._copies > 0 and self._copies + self._blank == self.pairs
+    def src_digests(self) -> np.ndarray:
+        """Digests of all sources; pairs with a blank side have none."""
+        return np.frombuffer(self._src_digests, np.uint64)
 
-    def find_by_rules(self) -> Iterator[tuple[FilterName, str, Occurrences]]:
+    def find_by_rules(self) -> Iterator[tuple[str, str, Occurrences]]:
         """Yield name, summary and faults of each rule that filters go by as well."""
         for place, mask in enumerate(self.rules.rejected()):
-            rule, details = self.rules.filters[place], self.rules.details(place)
+            rule, details = self.rules.filters[place], self.rules.details[place]
             indices = np.flatnonzero(mask)
             shown = indices[: Occurrences.SHOWN].tolist()
             if isinstance(rule, RepeatFilter):
-                digests = self.pair_digests.numbers
+                digests = self.pair_digests
                 like = {index: int(np.argmax(digests == digests[index])) for index in shown}
                 details = {index: f"as line {like[index] + 1}" for index in shown}
             first = [(index, details.get(index, "")) for index in shown]
             yield rule.name, rule.summary, Occurrences(len(indices), first)
 
-    def find_shifted(self) -> Occurrences:
-        """Return the pairs whose source goes with another line's target, by stretch."""
-        shifts = self._shift.find_shifts()
-        return Occurrences(
-            sum(shift.end - shift.first for shift in shifts),
-            [(shift.first, shift.describe(self.pairs)) for shift in shifts[: Occurrences.SHOWN]],
-        )
-
-    def find_trained_on(self, digests: "Callable[[SplitCheck], Digests]") -> Occurrences:
+    def find_trained_on(self, digests: "Callable[[SplitCheck], np.ndarray]") -> Occurrences:
         """Return the lines that are in the training text as well, compared by these digests."""
         first: dict[int, tuple[SplitCheck, int]] = {}
         for part in self.training or ():
@@ -436,15 +421,14 @@ def _unknown_to(tokenizer: Tokenizer) -> Callable[[str], bool]:
     return lacks
 
 
-def find_in(few: Digests, many: Digests) -> dict[int, int]:
+def find_in(few: np.ndarray, many: np.ndarray) -> dict[int, int]:
     """Return by the index of each line of one text, rising, the first like it in another one."""
-    wanted, numbers = few.numbers, many.numbers
     # The other way round, the big text would have to be sorted.
-    hits = np.flatnonzero(is_among(numbers, np.unique(wanted[wanted != NO_DIGEST])))
+    hits = np.flatnonzero(is_among(many, np.unique(few[few != NO_DIGEST])))
     first: dict[int, int] = {}
-    for index, number in zip(hits.tolist(), numbers[hits].tolist(), strict=True):
+    for index, number in zip(hits.tolist(), many[hits].tolist(), strict=True):
         first.setdefault(number, index)
-    return {index: first[number] for index, number in enumerate(wanted.tolist()) if number in first}
+    return {index: first[number] for index, number in enumerate(few.tolist()) if number in first}
 
 
 # --- what is found there --------------------------------------------------------------------------
@@ -452,39 +436,54 @@ def find_in(few: Digests, many: Digests) -> dict[int, int]:
 
 def _find(
     split: SplitCheck,
-    config: Config,
-    unit: Unit,
+    faults: "Iterable[Fault]",
     ignored: Collection[str],
     progress: PairProgress,
+    shows_lines: bool,
 ) -> Iterator[Finding]:
-    """Yield what is found in a split."""
-    found = [each for each in _look_for(split, config, unit) if each[3].count]
-    shown = _read_shown(
-        split, {index for _, _, _, faults, _ in found for index, _ in faults.first}, progress
-    )
-    for what, text, warning_share, faults, side in found:
-        share = faults.count / split.pairs
-        is_warning = share >= warning_share and what not in ignored
+    """Yield what is found in a split, with lines of files, or the lines themselves."""
+    found = [fault for fault in faults if fault.where.count]
+    shows_lines = shows_lines or not isinstance(split.source, ParallelFiles)
+    indices = {index for fault in found for index, _ in fault.where.first}
+    shown = _read_shown(split, indices, progress) if shows_lines and indices else {}
+    for fault in found:
+        share = fault.where.count / split.pairs
+        is_warning = share >= fault.warning_share and fault.what not in ignored
         places = [
-            _place(split, index, side, shown) + (f" ({detail})" if detail else "")
-            for index, detail in faults.first
+            _place(split, index, fault.side, shown) + (f" ({detail})" if detail else "")
+            for index, detail in fault.where.first
         ]
-        yield Finding(split.name, what, text, faults.count, share, is_warning, places)
+        count = fault.where.count
+        yield Finding(split.name, fault.what, fault.text, count, share, is_warning, places)
+
+
+class Fault(NamedTuple):
+    """A fault that was looked for in a split."""
+
+    what: str
+    text: str
+    warning_share: float
+    """Share of the pairs from which it is a warning."""
+    where: Occurrences
+    side: int = 0
 
 
 def _look_for(
-    split: SplitCheck, config: Config, unit: Unit
-) -> Iterator[tuple[str, str, float, Occurrences, int]]:
-    """Yield name, description, share from which it is a warning, faults, and their side."""
+    split: SplitCheck, config: Config, unit: Unit, shifts: Sequence[Shift]
+) -> Iterator[Fault]:
+    """Yield all that is looked for in a split."""
     for name, summary, faults in split.find_by_rules():
-        yield name, f"pairs where {summary}", WARNING_SHARES[name], faults, 0
-    shifted = split.find_shifted()
-    yield "shifted", "lines shifted against each other", 0.0, shifted, 0
+        yield Fault(name, f"pairs where {summary}", WARNING_SHARES[name], faults)
+    shifted = Occurrences(
+        sum(shift.end - shift.first for shift in shifts),
+        [(shift.first, shift.describe(split.pairs)) for shift in shifts[: Occurrences.SHOWN]],
+    )
+    yield Fault("shifted", "lines shifted against each other", 0.0, shifted)
     if split.training is not None:
         pairs = split.find_trained_on(lambda part: part.pair_digests)
-        yield "in_training", "pairs that are trained on too", STRICT_SHARE, pairs, 0
+        yield Fault("in_training", "pairs that are trained on too", STRICT_SHARE, pairs)
         sources = split.find_trained_on(lambda part: part.src_digests)
-        yield "source_in_training", "sources that are trained on", TOLERANT_SHARE, sources, 0
+        yield Fault("source_in_training", "sources that are trained on", TOLERANT_SHARE, sources)
     over = f"pairs of more than {split.max_length:,} {'tokens' if unit == 'tokens' else 'words'}"
     if split.training is None:
         text, share = f"{over} (training.max_length), not used in training", TOLERANT_SHARE
@@ -492,96 +491,28 @@ def _look_for(
         text, share = f"{over} (model.max_positions): training will refuse them", 0.0
     else:
         text, share = f"{over}, translated in pieces and not in the perplexity", STRICT_SHARE
-    yield "long", text, share, split.long, 0
+    yield Fault("long", text, share, split.long)
     whose = "the vocabulary" if unit == "tokens" else "the training text"
     for number, (which, side) in enumerate(zip(("source", "target"), split.sides, strict=True)):
         text = f"{which} lines with odd characters"
-        yield f"{which}_odd_characters", text, STRICT_SHARE, side.odd, number
+        yield Fault(f"{which}_odd_characters", text, STRICT_SHARE, side.odd, number)
         text = f"{which} lines with characters that {whose} lacks"
-        yield f"{which}_unknown_characters", text, TOLERANT_SHARE, side.lacking, number
+        what = f"{which}_unknown_characters"
+        yield Fault(what, text, TOLERANT_SHARE, side.lacking, number)
 
 
 def _read_shown(
     split: SplitCheck, indices: set[int], progress: PairProgress
 ) -> dict[int, tuple[str, str]]:
-    """Return the pairs of these indices, unless they are lines of files that a user can open."""
-    if isinstance(split.source, ParallelFiles) or not indices:
-        return {}
+    """Return the pairs at these indices."""
     # A second pass, to the last of them: what several lines have in common is known after one.
     pairs = progress(islice(split.source.pairs(), max(indices) + 1), f"{split.name}, to show")
     return {index: pair for index, pair in enumerate(pairs) if index in indices}
 
 
 def _place(split: SplitCheck, index: int, side: int, shown: dict[int, tuple[str, str]]) -> str:
-    if not isinstance(split.source, ParallelFiles):
+    if shown:
         return f"{split.name}:{index + 1} '{shorten_middle(shown[index][side].strip(), 40)}'"
-    path = (split.source.src, split.source.tgt)[side]
-    here = Path.cwd()
+    assert isinstance(split.source, ParallelFiles)
+    path, here = split.source.paths[side], Path.cwd()
     return f"{path.relative_to(here) if path.is_relative_to(here) else path}:{index + 1}"
-
-
-def _find_mistakes(
-    config: Config, training: Sequence[SplitCheck], scored: Sequence[SplitCheck]
-) -> Iterator[str]:
-    """Yield a message for each thing that ``train`` refuses as it can only be a mistake."""
-    if open_kind(config.data).is_made:
-        return
-    train, test = ({split.name: split.source for split in part} for part in (training, scored))
-    yield from find_mistaken_files(config.data, train, test)
-    for split in (*training, *scored):
-        if split.is_all_copied:
-            yield ALL_COPIED.format(split.name)
-    digests = np.concatenate([split.known_digests() for split in training])
-    for split in scored:
-        if np.array_equal(split.known_digests(), digests):
-            yield TRAINED_TEXT.format(split.name)
-
-
-# --- filters --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class FilterEffect:
-    """What a filter would reject of all sources, alone but for blank pairs."""
-
-    name: FilterName
-    is_on: bool  # whether it is applied to any source
-    count: int | None = None  # pairs; None: it was not tried, as its package is not installed
-    share: float | None = None  # of all pairs, from 0 to 1
-    first: int | None = None  # number of the first such pair of all, from 1
-    missing: str | None = None  # message about a package that is not installed
-
-    @property
-    def tells_other_languages(self) -> bool:
-        """True if most text is in other languages than the data names, of whatever script."""
-        return self.name == "language" and not self.is_on and (self.share or 0.0) > MOSTLY
-
-
-def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[FilterEffect]:
-    """Read the sources once and return what each filter would reject, on or off.
-
-    Raises:
-        CorpusError: a source cannot be read.
-        MissingExtraError: a format needs a package that is not installed.
-    """
-    filters: list[Filter] = []
-    missing: dict[FilterName, str] = {}
-    for name in FILTER_NAMES:
-        try:
-            filters.append(build_filters([name], data.src_lang, data.tgt_lang)[-1])
-        except MissingExtraError as error:
-            missing[name] = str(error)
-    tried = FilterPass(filters)
-    on: set[FilterName] = {"blank"}
-    for source in data.sources:
-        on.update(data.filters if source.filters is None else source.filters)
-        reader = open_source(source, data.src_lang, data.tgt_lang, data.max_bad_units)
-        for batch in in_batches(progress(reader.pairs(), source.name)):
-            tried.add(batch)
-    effects = [FilterEffect(name, name in on, missing=why) for name, why in missing.items()]
-    for filter_, mask in zip(filters, tried.rejected(), strict=True):
-        places = (np.flatnonzero(mask) + 1).tolist()
-        first = places[0] if places else None
-        is_on, share = filter_.name in on, len(places) / len(mask)
-        effects.append(FilterEffect(filter_.name, is_on, len(places), share, first))
-    return sorted(effects, key=lambda effect: FILTER_NAMES.index(effect.name))

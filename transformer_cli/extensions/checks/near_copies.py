@@ -10,16 +10,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, count, islice, pairwise, zip_longest
+from itertools import chain, count, pairwise, zip_longest
 
 import numpy as np
 
-from transformer_cli.config.data_schema import DataConfig
-from transformer_cli.data.corpus import PairProgress, PairSource, in_batches
-from transformer_cli.data.sources import open_kind
-from transformer_cli.data.training_text import keep_full
-from transformer_cli.extensions.corpora.prepared import given_sources
-from transformer_cli.extensions.corpora.settings import CorpusData
+from transformer_cli.data.corpus import in_batches
 from transformer_cli.text.protocol import draw_places
 from transformer_cli.text.scripts import MARKS, has_spaces
 
@@ -161,18 +156,6 @@ class Nearness:
         shares = [f"{band} {share:.0%}" for band, share in zip(bands, self.shares, strict=True)]
         return f"similarity to the nearest training pair: {', '.join(reversed(shares))}"
 
-    def warn(self, data: DataConfig) -> str:
-        """Return what is to be said of the near-copies."""
-        advice = ""
-        if isinstance(data, CorpusData) and self.name not in given_sources(data):
-            is_apart = data.split is not None and data.split.near is not None
-            advice = (
-                "; they are in data.replay, which data.split.near leaves as it is"
-                if is_apart
-                else "; to leave the copies out of training, set data.split: {near: apart}"
-            )
-        return f"have near-copies in the training text, which flatter scores{advice}"
-
 
 def _draw(splits: Mapping[str, Pairs], size: int) -> dict[str, Pairs]:
     return {
@@ -206,23 +189,3 @@ class Samples:
             examples = [f"{pairs[place][0]} ({own[place]:.2f})" for place in near[:_SHOWN]]
             found.append(Nearness(name, len(pairs), shares.tolist(), len(near), examples))
         return found
-
-
-def find_nearness(
-    data: DataConfig, sources: Sequence[tuple[str, PairSource, bool]], progress: PairProgress
-) -> list[Nearness]:
-    """Compare splits with all that is trained on, by name, text and whether it is trained on."""
-    if open_kind(data).has_few_words:  # so that all is near
-        return []
-    splits = {
-        name: list(islice(keep_full(source.pairs()), LOOKED_FOR))
-        for name, source, is_trained in sources
-        if not is_trained
-    }
-    samples = Samples(splits, (data.src_lang, data.tgt_lang))
-    nearest = [
-        samples.held_out.find_nearest(progress(source.pairs(), f"{name}, near-copies"))
-        for name, source, is_trained in sources
-        if is_trained
-    ]
-    return samples.conclude(np.max(nearest, axis=0))

@@ -1,14 +1,14 @@
-"""Checks of an experiment's text before training.
+"""An audit of an experiment's text: mistakes, shifted sides, and scored pairs that are trained on.
 
-The splits to validate and to evaluate on are read. The training text is looked at where it is
-checked anyway, so that a run that goes on starts as soon as before. ``check`` looks more closely.
+``train`` has it done before training, in the pass that reads the training text anyway, and refuses
+mistakes; ``check`` reports all that is found.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate, chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -17,14 +17,9 @@ import numpy as np
 
 from transformer_cli.base.errors import CorpusError, SuspectTextError
 from transformer_cli.base.files import is_same_file
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.data_schema import DataSection
-from transformer_cli.data.corpus import (
-    PairRange,
-    PairSource,
-    ParallelFiles,
-    ParallelText,
-    in_batches,
-)
+from transformer_cli.data.corpus import PairSource, ParallelFiles, ParallelText, in_batches
 from transformer_cli.data.sources import (
     default_split,
     is_on_disk,
@@ -32,40 +27,26 @@ from transformer_cli.data.sources import (
     open_split,
     split_names,
 )
-from transformer_cli.data.training_text import (
-    BlockStats,
-    Shard,
-    StreamedText,
-    keep_full,
-    pick_executor,
-)
-from transformer_cli.extensions.checks.near_copies import LOOKED_FOR, Samples
-from transformer_cli.extensions.checks.shift import ShiftCheck
-from transformer_cli.extensions.corpora.prepared import given_sources
-from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
-from transformer_cli.extensions.corpora.units import UnitReader
+from transformer_cli.data.training_text import BlockStats, StreamedText, keep_full
+from transformer_cli.extensions.checks.checked_kind import Sources, find_checked
+from transformer_cli.extensions.checks.near_copies import LOOKED_FOR, Nearness, Samples
+from transformer_cli.extensions.checks.shift import Shift, ShiftCheck
 from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck
 from transformer_cli.text.scripts import scripts_of
 
-Sources = Mapping[str, PairSource]
-ALL_COPIED = "{}: each target is its source, so one file is both"
-TRAINED_TEXT = "{}: its text is the training text"
-MOSTLY_SHIFTED = "{}: most of its lines are shifted against each other"
-MOSTLY = 0.5
-"""Share of a text from which what is wrong with it is wrong with the text as a whole."""
-
-LARGE_OVERLAP = 0.01  # share of a split that is trained on, from which it is worth a line
+_MOSTLY = 0.5  # share of a text from which it is shifted as a whole
+_LARGE_OVERLAP = 0.01  # share of a split that is trained on, from which it is worth a line
 _LOOKED_AT = 1000  # pairs of a split whose script is looked at
-# First pairs of a text that are compared with their neighbours, at 20 µs each; `check` does all.
+# First pairs of a text that are compared with their neighbours, at 20 µs each.
 _SHIFT_PAIRS = 1_000_000
 
 
 class TextAudit:
-    """Checks an experiment's text while it is prepared; a ``texts.ExperimentCheck``.
+    """Audits an experiment's text while it is read; an ``ExperimentCheck``.
 
     What can only be a mistake is refused by a SuspectTextError, or noted: if ``allow`` says so, or
     training ``is_begun``; then a test split may be missing, too. ``place`` is where the run keeps
-    or found its text.
+    or found its text. The first ``shift_pairs`` of each text are searched for shifted sides.
     """
 
     def __init__(
@@ -76,21 +57,24 @@ class TextAudit:
         *,
         allow: bool,
         is_begun: bool,
+        shift_pairs: int = _SHIFT_PAIRS,
     ) -> None:
         self.notes: list[str] = []
         self.details: list[str] = []
+        self.mistakes: list[str] = []
+        self.near: list[Nearness] = []
+        """Of each split that is scored."""
         self._data = data
         self._kind = open_kind(data)
         self._allow = allow or is_begun
         self._is_begun = is_begun
         self._one_language = data.src_lang == data.tgt_lang
         self._place = place
-        self._training = training
-        self._trained = [_Audited(name, source) for name, source in self._training.items()]
-        self._scored: list[_Audited] = []
-        self._now = self._trained[0]
-        self._text_sha256s: dict[str, str] = {}
-        self._wanted = _Scored()
+        self._shift_pairs = shift_pairs
+        self._trained = {name: _Audited(source, True) for name, source in training.items()}
+        self._scored: dict[str, _Audited] = {}
+        self._now = self._trained["train"]
+        self._name = uuid4().hex
         self._found: set[int] = set()
         self._nearest = np.zeros(1, np.float32)
 
@@ -101,28 +85,23 @@ class TextAudit:
         """
         if self._kind.is_made:
             return
-        scored = dict(self._open_scored())
-        for mistake in find_mistaken_files(self._data, self._training, scored):
-            self._refuse(mistake)
-        for name, source in scored.items():
-            audited = _Audited(name, source)
-            self._scored.append(audited)
+        self.expect(dict(self._open_scored()))
+        for name, audited in [*self._scored.items()]:
             try:
-                text = StreamedText.of(source, checks=[self])
+                text = StreamedText.of(audited.source, checks=[self])
             except CorpusError as error:
-                self._scored.remove(audited)
+                del self._scored[name]
                 self._miss(name, error)
             else:
-                self._text_sha256s[name] = text.stats.text_sha256
-                self._conclude_pairs(audited)
-        files = (
-            (name, replace(source, src=source.src.absolute(), tgt=source.tgt.absolute()))
-            for name, source in ((each.name, each.source) for each in self._scored)
-            if isinstance(source, ParallelFiles)
-        )
-        languages = (self._data.src_lang, self._data.tgt_lang)
-        self._wanted = _Scored(tuple(files), languages, uuid4().hex)
-        self._nearest = np.zeros(1, np.float32)
+                self.conclude_scored(name, text.stats.text_sha256)
+
+    def expect(self, scored: Sources) -> None:
+        """Check the names of all files; the training text will be searched for the scored ones."""
+        self._scored = {name: _Audited(source, False) for name, source in scored.items()}
+        training = {name: audited.source for name, audited in self._trained.items()}
+        if not self._kind.is_made:
+            for mistake in _find_mistaken_files(self._data, training, scored):
+                self._refuse(mistake)
 
     def _open_scored(self) -> Iterator[tuple[str, ParallelFiles | ParallelText]]:
         _, *names = split_names(self._data)
@@ -143,82 +122,118 @@ class TextAudit:
             raise type(error)(f"split '{name}': {error}") from error
         self.notes.append(f"{name}: cannot be evaluated on: {error}")
 
-    def begin(self, source: PairSource, shards: Sequence[Shard], executor: Executor) -> "_Look":
+    def begin(self, source: PairSource, executor: Executor) -> "_Look":
         """Begin with one of the texts; see ``TextCheck``."""
-        texts = (*self._trained, *self._scored)
+        texts = (*self._trained.values(), *self._scored.values())
         self._now = next(each for each in texts if each.source is source)
-        first = _first_shards(shards)
-        self._now.shifts = pick_executor(executor, first).submit(_find_shifts, first)
-        return _Look(self._wanted)
+        if isinstance(source, ParallelFiles):
+            source = _absolute(source)
+        else:  # which may be anything, so that it stays here
+            executor = SerialExecutor()
+        self._now.shifts = executor.submit(_find_shifts, source, self._shift_pairs)
+        return _Look(self._describe_scored() if self._now.is_trained else _Scored())
 
-    def merge(self, look: "_Look", blocks: Sequence[BlockStats]) -> None:
-        """Take what was seen in a shard; see ``TextCheck``."""
-        self._now.full += sum(block.full for block in blocks)
-        self._now.copies += sum(block.copied for block in blocks)
+    def _describe_scored(self) -> "_Scored":
+        files = (
+            (name, _absolute(source))
+            for name, source in ((name, each.source) for name, each in self._scored.items())
+            if isinstance(source, ParallelFiles)
+        )
+        return _Scored(tuple(files), (self._data.src_lang, self._data.tgt_lang), self._name)
+
+    def merge(self, look: "_Look", stats: BlockStats) -> None:
+        """Take what was seen in a block; see ``TextCheck``."""
+        self._now.full += stats.full
+        self._now.copies += stats.copied
         self._found |= look.found
         self._nearest = np.maximum(self._nearest, look.nearest)
 
     def conclude(self, text_sha256: str, is_known: bool) -> None:
         """Note what was found in the training text, unless it was noted before."""
-        self._refuse_trained_text(text_sha256)
-        if not is_known:
-            self._conclude()
-
-    def _refuse_trained_text(self, text_sha256: str) -> None:
-        for name, other in self._text_sha256s.items():
-            if other == text_sha256:
-                self._refuse(TRAINED_TEXT.format(name))
-
-    def _conclude(self) -> None:
-        for part in self._trained:
-            self._conclude_pairs(part)
-            if isinstance(part.source, UnitReader) and (bad := part.source.bad).count:
+        for name, other in self._scored.items():
+            if other.text_sha256 == text_sha256 and not self._kind.is_made:
+                self._refuse(f"{name}: its text is the training text")
+        if is_known:
+            return
+        for name, trained in self._trained.items():
+            self._conclude_pairs(name, trained)
+            bad = getattr(trained.source, "bad", None)  # units of formats that are not lines
+            if bad is not None and bad.count:
                 found = f"{bad.count:,} of {bad.units:,} units cannot be read ({bad.why})"
-                self.notes.append(f"{part.name}: {found}")
-        wanted = _look_for(self._wanted)
+                self.notes.append(f"{name}: {found}")
+        wanted = _look_for(self._describe_scored())
         for name, pairs in wanted.splits.items():
-            trained = len(pairs & self._found)
-            if trained and trained >= LARGE_OVERLAP * len(pairs):
-                shared = f"{trained:,} of {len(pairs):,} pairs are trained on too"
-                self.notes.append(f"{name}: {shared}")
+            count = len(pairs & self._found)
+            if count and count >= _LARGE_OVERLAP * len(pairs):
+                self.notes.append(f"{name}: {count:,} of {len(pairs):,} pairs are trained on too")
         if self._kind.has_few_words:  # so that all is near
             return
-        for near in wanted.samples.conclude(self._nearest):
+        self.near = wanted.samples.conclude(self._nearest)
+        for near in self.near:
             if near.is_large:
                 share = f"{near.near / near.compared:.0%} of its pairs"
-                self.notes.append(f"{near.name}: {share} {near.warn(self._data)}")
+                self.notes.append(f"{near.name}: {share} {self.warn_of_near(near)}")
             self.details.append(f"{near.name}: {near.describe()}")
 
-    def _conclude_pairs(self, audited: "_Audited") -> None:
-        if audited.full and audited.copies == audited.full and not self._one_language:
-            self._refuse(ALL_COPIED.format(audited.name))
-        if audited.shifts is None:  # nothing was read, as the text is known
-            return
-        shifts, main = audited.shifts.result()
-        if main is not None:
-            self._refuse(f"{MOSTLY_SHIFTED.format(audited.name)}, {main}", "mend the files")
-        self.notes += [f"{audited.name}: {shift}" for shift in shifts if shift != main]
+    def warn_of_near(self, near: Nearness) -> str:
+        """Return what to say about the near-copies of a split's pairs."""
+        advice = find_checked(self._data).advise_near(near.name)
+        return f"have near-copies in the training text, which flatter scores{advice}"
 
-    def _refuse(self, mistake: str, remedy: str = "name other files") -> None:
+    def conclude_scored(self, name: str, text_sha256: str) -> None:
+        """Note what was found in a text that is scored."""
+        self._scored[name].text_sha256 = text_sha256
+        self._conclude_pairs(name, self._scored[name])
+
+    def _conclude_pairs(self, name: str, audited: "_Audited") -> None:
+        if audited.full and audited.copies == audited.full and not self._one_language:
+            self._refuse(f"{name}: each target is its source, so one file is both")
+        shifts = audited.find_shifts()
+        lengths = [shift.end - shift.first for shift in shifts]
+        main = None
+        if sum(lengths) > _MOSTLY * audited.looked_at:
+            main = shifts[lengths.index(max(lengths))]
+            most = f"{name}: most of its lines are shifted against each other"
+            self._refuse(most, f", {main.describe(audited.looked_at)}", "mend the files")
+        others = (shift.describe(audited.looked_at) for shift in shifts if shift != main)
+        self.notes += [f"{name}: {shift}" for shift in others]
+
+    def find_shifts(self, name: str) -> list[Shift]:
+        """Return where the sides of a text that was read are shifted."""
+        return (self._scored.get(name) or self._trained[name]).find_shifts()
+
+    def _refuse(self, mistake: str, detail: str = "", remedy: str = "name other files") -> None:
+        message = f"{mistake}{detail}"
         if not self._allow:
             advice = f"{remedy}, or insist with --allow-suspect-data"
-            raise SuspectTextError(f"{mistake}; that can only be a mistake: {advice}")
-        if mistake not in self.notes:
-            self.notes.append(mistake)
+            raise SuspectTextError(f"{message}; that can only be a mistake: {advice}")
+        if message not in self.notes:
+            self.notes.append(message)
+            self.mistakes.append(mistake)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Audited:
     """A source, and what was found in it once it has been gone through."""
 
-    name: str
     source: PairSource
+    is_trained: bool
     full: int = 0
     """Pairs with text on both sides."""
     copies: int = 0
     """Of these, the targets with letters that are their sources."""
-    shifts: Future[tuple[list[str], str | None]] | None = None
-    """Descriptions of stretches that are shifted; the longest one's, if most pairs are in one."""
+    shifts: Future[tuple[list[Shift], int]] | None = None
+    """What is shifted, and of how many pairs."""
+    text_sha256: str = ""
+
+    def find_shifts(self) -> list[Shift]:
+        """Return what is shifted; nothing of a known text, which was not read."""
+        return [] if self.shifts is None else self.shifts.result()[0]
+
+    @property
+    def looked_at(self) -> int:
+        """Pairs that were searched for shifts."""
+        return 0 if self.shifts is None else self.shifts.result()[1]
 
 
 class _Scored(NamedTuple):
@@ -254,7 +269,7 @@ def _look_for(scored: _Scored) -> _Wanted:
 
 
 class _Look:
-    """Looks for the pairs of splits in a shard, and how near it is to a sample of these."""
+    """Looks for the pairs of splits in a block, and how near it is to a sample of these."""
 
     def __init__(self, scored: _Scored) -> None:
         self._scored = scored
@@ -264,52 +279,35 @@ class _Look:
 
     def look(self, batch: Sequence[tuple[str, str]]) -> None:
         """Look at some pairs."""
+        if not self._scored.files:
+            return
         wanted = _look_for(self._scored)
         self.nearest = np.maximum(self.nearest, wanted.samples.held_out.find_nearest(batch))
         numbers = map(wanted.numbers.get, map(hash, batch))
         self.found.update(number for number in numbers if number is not None)
 
 
-def _first_shards(shards: Sequence[Shard]) -> list[Shard]:
-    """Return the shards with the pairs that are compared with their neighbours."""
-    sizes = (len(shard) if isinstance(shard, PairRange) else _SHIFT_PAIRS for shard in shards)
-    starts = accumulate(sizes, initial=0)
-    return [shard for shard, start in zip(shards, starts, strict=False) if start < _SHIFT_PAIRS]
+def _absolute(files: ParallelFiles) -> ParallelFiles:
+    """Return the same files for a task, which may run elsewhere."""
+    return replace(files, src=files.src.absolute(), tgt=files.tgt.absolute())
 
 
-def _find_shifts(shards: Sequence[Shard]) -> tuple[list[str], str | None]:
-    """Return descriptions of what is shifted; and the longest stretch's, if most pairs are."""
+def _find_shifts(source: PairSource, most: int) -> tuple[list[Shift], int]:
+    """Return where the first pairs are shifted, and how many were looked at."""
     check = ShiftCheck()
-    for batch in in_batches(chain.from_iterable(shard.pairs() for shard in shards)):
+    for batch in in_batches(source.pairs()):
         check.add(batch)
-        if check.pairs >= _SHIFT_PAIRS:
+        if check.pairs >= most:
             break
-    shifts = check.find_shifts()
-    lengths = [shift.end - shift.first for shift in shifts]
-    told = [shift.describe(check.pairs) for shift in shifts]
-    is_most = sum(lengths) > MOSTLY * check.pairs
-    return told, told[lengths.index(max(lengths))] if is_most else None
+    return check.find_shifts(), check.pairs
 
 
-def find_mistaken_files(data: DataSection, training: Sources, scored: Sources) -> Iterator[str]:
+def _find_mistaken_files(data: DataSection, training: Sources, scored: Sources) -> Iterator[str]:
     """Yield a message for each file that is used twice, and each text whose sides are swapped."""
-    more_training, more_scored = {}, {}
-    if isinstance(data, CorpusData):  # whose splits are made of other files
-        numbered = enumerate(data.sources)
-        more_training = {f"data.sources[{number}]": source for number, source in numbered}
-        more_scored = given_sources(data)
+    more_training, more_scored = find_checked(data).files()
     one_language = data.src_lang == data.tgt_lang
-    all_training = {**training, **_text_files(more_training)}
-    yield from _same_files(all_training, {**scored, **_text_files(more_scored)}, one_language)
+    yield from _same_files({**training, **more_training}, {**scored, **more_scored}, one_language)
     yield from _swapped_sides({**training, **scored}, (data.src_lang, data.tgt_lang))
-
-
-def _text_files(sources: Mapping[str, SourceConfig]) -> Sources:
-    return {
-        name: ParallelFiles(source.src, source.tgt)
-        for name, source in sources.items()
-        if source.src is not None and source.tgt is not None
-    }
 
 
 def _same_files(training: Sources, scored: Sources, one_language: bool) -> Iterator[str]:

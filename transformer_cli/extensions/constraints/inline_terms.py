@@ -236,11 +236,6 @@ class Lexicon:
         return self.forward.align(src, tgt), self.backward.align(tgt, src)
 
 
-def learn_lexicon(store: EncodedStore, size: int) -> Lexicon:
-    """Learn from some of a store's pairs; ``size`` is that of both vocabularies."""
-    return Lexicon.learn(sample_pairs(store), size)
-
-
 def sample_pairs(store: EncodedStore) -> EncodedText:
     """Return the short pairs of as many pages, evenly spread, as a lexicon has room for."""
     places = 0.0

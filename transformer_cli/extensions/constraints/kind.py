@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transformer_cli.base import registry
 from transformer_cli.config.schema import Config
-from transformer_cli.extensions.constraints.protection import (
+from transformer_cli.extensions.constraints.placeholders import (
     PlaceholderPattern,
     ProtectedParts,
     Protection,
@@ -48,18 +48,15 @@ class ReservedKind:
     """Tells what reserved tokens a configuration asks for, and adds them to tokenizers."""
 
     def describe(self, config: Config) -> dict[str, Any]:
-        """Return the record of what a configuration asks for; empty: nothing."""
         sources = registry.entries("mixing").values()
         tags = {tag for each in sources for tag in each.load("tags")(config.data)}
         protect, terms = find_protect(config.tokenizer), find_terms(config.data)
         return make_record(protect, sorted(tags), terms > 0)
 
     def searches_again(self, config: Config) -> bool:
-        """Return whether there are placeholders or terms, which may be lost."""
         return bool(find_protect(config.tokenizer)) or find_terms(config.data) > 0
 
     def check(self, record: Any) -> None:
-        """Raise ValueError unless this may be a record."""
         try:
             ReservedRecord.model_validate(record)
         except ValidationError as error:
@@ -68,7 +65,6 @@ class ReservedKind:
             raise ValueError(f"{key}: {first['msg'].removeprefix('Value error, ')}") from error
 
     def check_reuse(self, record: dict[str, Any], wanted: dict[str, Any]) -> None:
-        """Raise ValueError if tokenizers with a record lack tags or marks of terms."""
         there, asked = map(ReservedRecord.model_validate, (record, wanted))
         if asked.terms and not there.terms:
             raise ValueError(
@@ -82,7 +78,6 @@ class ReservedKind:
             )
 
     def text_to_learn(self, record: dict[str, Any], src: Lines, tgt: Lines) -> tuple[Lines, Lines]:
-        """Return both sides of a text without what slots stand for."""
         from transformer_cli.extensions.constraints.reserved import without_slots
 
         protect = ReservedRecord.model_validate(record).protect
@@ -91,7 +86,6 @@ class ReservedKind:
         return without_slots(src, tgt, protect, 0), without_slots(src, tgt, protect, 1)
 
     def open(self, tokenizers: Tokenizers, record: dict[str, Any]) -> Tokenizers:
-        """Return tokenizers with reserved tokens behind their own."""
         from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 
         reserved = ReservedRecord.model_validate(record)
@@ -107,9 +101,13 @@ def build_inline_terms(
     """Return what puts terms into sources; None: ``data.terms`` asks for none."""
     if not find_terms(config.data):
         return None
-    from transformer_cli.extensions.constraints.inline_terms import InlineTerms, learn_lexicon
+    from transformer_cli.extensions.constraints.inline_terms import (
+        InlineTerms,
+        Lexicon,
+        sample_pairs,
+    )
     from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
 
     assert isinstance(tokenizers, ReservedTokenizers)
-    lexicon = learn_lexicon(store, tokenizers.src.size)
+    lexicon = Lexicon.learn(sample_pairs(store), tokenizers.src.size)
     return InlineTerms(tokenizers.src, lexicon, find_terms(config.data), config.training.max_length)

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from transformer_cli.extensions.constraints.placeholders import compare_placeholders
-from transformer_cli.extensions.constraints.protection import Protection
+from transformer_cli.extensions.constraints.placeholders import Protection, compare_placeholders
 from transformer_cli.extensions.constraints.terms import Term, describe_kept
 from transformer_cli.inference.translation import Notes, Translation, name_lines
 

@@ -20,7 +20,6 @@ class ConstraintOptions(ExtraOptions):
     terms: Annotated[Path | None, option("FILE", "Terms to keep to: TSV, or TBX.")] = None
 
     def inputs(self) -> list[tuple[str, Path]]:
-        """Return the list of terms, if it is given."""
         return [] if self.terms is None else [("--terms", self.terms)]
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
@@ -46,7 +45,6 @@ class EvaluateConstraintOptions(ConstraintOptions):
     """The same for ``evaluate``, whose splits have tags of their own."""
 
     def check(self, given: Any) -> None:
-        """Raise a UsageError for a tag of a split."""
         if self.tag is not None and given.src is None:
             raise UsageError(
                 "evaluate: --tag is for --src and --ref; the lines of a split have theirs"

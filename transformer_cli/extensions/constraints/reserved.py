@@ -13,15 +13,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from transformer_cli.base.errors import UsageError, did_you_mean
 from transformer_cli.extensions.constraints.placeholders import (
+    Protection,
     compare_placeholders,
     find_placeholders,
     own_searches,
 )
-from transformer_cli.extensions.constraints.protection import Protection
 from transformer_cli.extensions.constraints.search_again import ReservedReviser
 from transformer_cli.extensions.constraints.terms import Term, TermList
 from transformer_cli.text.protocol import (
@@ -96,7 +96,6 @@ class ReservedTokenizer(Tokenizer):
 
     @property
     def reserved_ids(self) -> dict[str, Any]:
-        """Ids of the joiner, slots, tags and marks of terms, as far as there are any."""
         tags: dict[str, Any] = {"tags": self.tag_ids} if self.tag_ids else {}
         tags |= {"terms": list(self.term_marks)} if self.term_marks else {}
         slots = {"joiner": self._joiner_id, "slots": list(self._slot_ids)}
@@ -107,7 +106,6 @@ class ReservedTokenizer(Tokenizer):
         return self._base.can_sample
 
     def encode(self, line: str) -> list[int]:
-        """Return the ids of a line as plain text; none is reserved."""
         return self._base.encode(line)
 
     def mark_terms(self, text: str, terms: TermList) -> tuple[list[int], list[str]]:
@@ -163,7 +161,6 @@ class ReservedTokenizer(Tokenizer):
         return Counter(number - first for number in ids if number in self._slot_ids)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of ids; slots are written as nothing."""
         return self.detokenize(ids, [])
 
     def token(self, number: int) -> str:
@@ -281,17 +278,6 @@ class ReservedTokenizers(Tokenizers):
         """Return whether there are marks for the terms of a source."""
         return bool(self.src.term_marks)
 
-    def with_tag(self, tag: str) -> Self:
-        """Return the same with a tag before each source; UsageError: there is no such tag."""
-        self.tag_id(tag)
-        return replace(self, tag=tag)
-
-    def with_terms(self, terms: TermList) -> Self:
-        """Return the same with terms to keep to; UsageError: the model has not learned to."""
-        if not (self.has_terms or self.protect):
-            raise UsageError(NO_TERMS)
-        return replace(self, terms=terms)
-
     def tag_id(self, tag: str) -> int:
         """Return the id of a tag; UsageError: there is none of this name."""
         if not self.tags:
@@ -307,22 +293,15 @@ class ReservedTokenizers(Tokenizers):
         return super().start(tag or self.tag)
 
     def encode_pair(self, src: str, tgt: str) -> tuple[list[int], list[int]]:
-        """Return the ids of a pair; placeholders that are on both sides are slots."""
-        of_src, of_tgt = (find_placeholders(line, self.protect) for line in (src, tgt))
-        slots = _number(of_src, {each.text for each in of_tgt})
-        return (
-            _ids(self.src.encode_parts(split_parts(src, of_src, slots))),
-            _ids(self.tgt.encode_parts(split_parts(tgt, of_tgt, slots))),
-        )
+        of_src, of_tgt = _split_pair(src, tgt, self.protect)
+        return _ids(self.src.encode_parts(of_src)), _ids(self.tgt.encode_parts(of_tgt))
 
     def encode_source(self, line: str) -> EncodedSource:
         """Return the ids of a source alone; all placeholders are slots.
 
         Terms' translations stand between marks where there are any, or else are in slots.
         """
-        placeholders = self._find_slots(line)
-        slots = _number(placeholders)
-        parts = split_parts(line, placeholders, slots)
+        parts, slots = self._split_source(line)
         ids = _ids(self.src.encode_parts(parts, self._inline_terms))
         return EncodedSource(line, ids, tuple(slots))
 
@@ -331,17 +310,17 @@ class ReservedTokenizers(Tokenizers):
         """The terms that stand between marks."""
         return self.terms if self.src.term_marks else None
 
-    def _find_slots(self, line: str) -> list[VerbatimPart]:
-        """Return the placeholders of a source, and the terms if these are slots too."""
-        placeholders = find_placeholders(line, self.protect)
-        if self.terms is None or self.src.term_marks:
-            return placeholders
-        found = self.terms.find(line, ((start, end) for _, start, end in placeholders))
-        of_terms = (VerbatimPart(term.target, start, end) for term, start, end in found)
-        return sorted([*placeholders, *of_terms], key=lambda each: each.start)
+    def _split_source(self, line: str) -> tuple[Iterator[TextPart], dict[str, int]]:
+        """Return a source's parts, and its slots: placeholders, and terms if these are slots."""
+        found = find_placeholders(line, self.protect)
+        if self.terms is not None and not self.src.term_marks:
+            terms = self.terms.find(line, ((start, end) for _, start, end in found))
+            found += (VerbatimPart(term.target, start, end) for term, start, end in terms)
+            found.sort(key=lambda each: each.start)
+        slots = _number(found)
+        return split_parts(line, found, slots), slots
 
     def encode_prefix(self, prefix: str, source: EncodedSource) -> list[int]:
-        """Return the ids of a target; placeholders that its source has are slots."""
         slots = {value: number for number, value in enumerate(source.values)}
         placeholders = find_placeholders(prefix, self.protect)
         return _ids(self.tgt.encode_parts(split_parts(prefix, placeholders, slots)))
@@ -351,13 +330,10 @@ class ReservedTokenizers(Tokenizers):
 
         Those of tags are empty; for those of terms, see ``mark_terms``.
         """
-        placeholders = self._find_slots(source.line)
-        parts = split_parts(source.line, placeholders, _number(placeholders))
         inline = self._inline_terms
+        parts = self.src.encode_parts(self._split_source(source.line)[0], inline)
         tokens = (
-            token
-            for text, part in self.src.encode_parts(parts, inline)
-            for token in self.src.part_tokens(text, part, inline)
+            token for text, part in parts for token in self.src.part_tokens(text, part, inline)
         )
         tags = frozenset(self.src.tag_ids.values())
         return ["" if number in tags else next(tokens) for number in ids]
@@ -378,10 +354,6 @@ class ReservedTokenizers(Tokenizers):
         spans = ((start, end) for _, start, end in find_placeholders(src, self.protect))
         return self.terms.find_lost(src, tgt, (*spans, *left_out))
 
-    def has_same_slots(self, src_ids: Sequence[int], tgt_ids: Sequence[int]) -> bool:
-        """Return whether a translation has each of its source's slots as often as the source."""
-        return self.src.count_slots(src_ids) == self.tgt.count_slots(tgt_ids)
-
     @property
     def revisers(self) -> tuple[ReservedReviser, ...]:
         return (ReservedReviser(self),)
@@ -389,45 +361,40 @@ class ReservedTokenizers(Tokenizers):
     def count_losses_of_ids(
         self, source_ids: Sequence[int], ids: Sequence[int], source: EncodedSource | None
     ) -> tuple[int, ...]:
-        """Return whether slots differ, and how many terms are lost; of a piece of a line, none."""
         lost = 0
         if self.terms is not None and source is not None:
             text = self.tgt.detokenize(ids, self.tgt.filled_tokens(ids, source.values))
             lost = len(self.find_lost(source.line, text)[1])
-        return not self.has_same_slots(source_ids, ids), lost
+        return self.src.count_slots(source_ids) != self.tgt.count_slots(ids), lost
 
     def count_losses(self, src: str, tgt: str) -> tuple[int, ...]:
-        """Return whether placeholders differ, and how many terms are lost."""
         differs = bool(compare_placeholders(src, tgt, self.protect))
         return differs, len(self.find_lost(src, tgt)[1])
 
-    def with_term_slots(self) -> Self | None:
+    def with_term_slots(self) -> "ReservedTokenizers | None":
         """Return the same with terms in slots, where there are slots as well as marks."""
-        if not (self.protect and self.has_terms):
+        if self.terms is None or not (self.protect and self.has_terms):
             return None
         src = copy(self.src)
         src.term_marks = range(0)
         return replace(self, src=src)
 
 
-NO_TERMS = (
-    "the model has learned neither terms nor placeholders; train one with data.terms: 0.3, or with "
-    "tokenizer.protect"
-)
-
-
-def with_tag(tokenizers: Tokenizers, tag: str) -> ReservedTokenizers:
+def with_tag(tokenizers: Tokenizers, tag: str) -> Tokenizers:
     """Return tokenizers that put a tag before each source; UsageError: they have no such tag."""
-    if not isinstance(tokenizers, ReservedTokenizers):
-        raise UsageError(NO_TAGS.format(tag))
-    return tokenizers.with_tag(tag)
+    tokenizers.tag_id(tag)
+    assert isinstance(tokenizers, ReservedTokenizers)
+    return replace(tokenizers, tag=tag)
 
 
-def with_terms(tokenizers: Tokenizers, terms: TermList) -> ReservedTokenizers:
+def with_terms(tokenizers: Tokenizers, terms: TermList) -> "ReservedTokenizers":
     """Return tokenizers that keep to terms; UsageError: the model has not learned to."""
-    if not isinstance(tokenizers, ReservedTokenizers):
-        raise UsageError(NO_TERMS)
-    return tokenizers.with_terms(terms)
+    if isinstance(tokenizers, ReservedTokenizers) and (tokenizers.has_terms or tokenizers.protect):
+        return replace(tokenizers, terms=terms)
+    raise UsageError(
+        "the model has learned neither terms nor placeholders; train one with data.terms: 0.3, or "
+        "with tokenizer.protect"
+    )
 
 
 def protected_by(tokenizers: Tokenizers) -> tuple[Protection, ...]:
@@ -442,12 +409,19 @@ def without_slots(
 
     def read() -> Iterator[str]:
         for pair in zip(src, tgt, strict=True):
-            of_src, of_tgt = (find_placeholders(line, protect) for line in pair)
-            slots = _number(of_src, {each.text for each in of_tgt})
-            parts = split_parts(pair[side], (of_src, of_tgt)[side], slots)
+            parts = _split_pair(*pair, protect)[side]
             yield " ".join(part.text for part in parts if part.slot is None)
 
     return StreamedLines(read, len(src))
+
+
+def _split_pair(
+    src: str, tgt: str, protect: Sequence[Protection]
+) -> tuple[Iterator[TextPart], Iterator[TextPart]]:
+    """Return the parts of both sides; placeholders that are on both are slots."""
+    of_src, of_tgt = (find_placeholders(line, protect) for line in (src, tgt))
+    slots = _number(of_src, {each.text for each in of_tgt})
+    return split_parts(src, of_src, slots), split_parts(tgt, of_tgt, slots)
 
 
 def _number(

@@ -97,7 +97,7 @@ class ReservedReviser(Reviser):
         """Translate lines that lost terms with these in slots; take what has lost fewer."""
         # Sentences are the better for marks, but slots are lost less often.
         slots = self.tokenizers.with_term_slots()
-        if self.tokenizers.terms is None or slots is None:
+        if slots is None:
             return found
 
         def count_lost(line: EncodedLine, translations: list[Translation]) -> int:

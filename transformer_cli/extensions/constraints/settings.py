@@ -7,7 +7,7 @@ from pydantic import Field
 from transformer_cli.config.data_schema import DataSection
 from transformer_cli.config.sections import Section, setting
 from transformer_cli.config.tokenizer_schema import TokenizerSection
-from transformer_cli.extensions.constraints.protection import ProtectedParts, Protection
+from transformer_cli.extensions.constraints.placeholders import ProtectedParts, Protection
 
 
 class ProtectSettings(Section):

@@ -1,8 +1,9 @@
 """What this extension adds, as plain data."""
 
 api = 1
-needs = ("revision",)
+needs = ("checks", "revision")
 provides = {
+    "checked kind": {"corpus": {"load": "checked_corpus:CheckedCorpus"}},
     "corpus": {"corpus": {"settings": "settings:CorpusData", "load": "kind:SourcesKind"}},
     "setting": {
         "data.more": {

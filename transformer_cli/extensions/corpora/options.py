@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from transformer_cli.base.errors import UsageError
@@ -16,6 +17,15 @@ with lazy_imports():
 
 if TYPE_CHECKING:
     from transformer_cli.cli.translation import InputFormat
+
+TableFormat = Literal["tsv", "jsonl", "parquet"]
+_FORMATS: dict[str, TableFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".parquet": "parquet"}
+
+
+def format_of(path: Path) -> TableFormat | None:
+    """Return the format that a name's ending says, compressed or not; None: no table."""
+    return _FORMATS.get(plain_text.ending_of(path))
+
 
 SourceColumn = Annotated[
     str | None, option("N|NAME", "TSV: column of the text, from 1, or its header.")
@@ -37,7 +47,7 @@ class TableOptions(InputOptions):
 
     def matches(self, given: TranslateOptions) -> bool:
         """Return whether the input is a table, by its name, or by the options."""
-        is_named = tables.format_of(given.input_) is not None
+        is_named = format_of(given.input_) is not None
         return is_named or self.src_column is not None or self.src_field is not None
 
     def describe(self) -> str:
@@ -56,7 +66,7 @@ class TableOptions(InputOptions):
 
     def find_output(self, given: TranslateOptions) -> Literal["tsv", "jsonl"]:
         """Return the format to write: by the output's name, or else that of the input."""
-        name = tables.format_of(given.output) or self.find_text(given).format
+        name = format_of(given.output) or self.find_text(given).format
         return "tsv" if name == "tsv" else "jsonl"
 
     def find_offset(self, given: TranslateOptions) -> int:
@@ -73,7 +83,7 @@ class TableOptions(InputOptions):
 
     def _find_problems(self, given: TranslateOptions) -> Iterator[str]:
         is_table = given.kind is self
-        written = tables.format_of(given.output)
+        written = format_of(given.output)
         if written == "parquet":
             yield "writes text, TSV and JSONL, not Parquet; rename -o"
         if written and not is_table and (written == "tsv" or given.n_best_written is None):
@@ -121,7 +131,7 @@ class ScoredTableOptions(ExtraOptions):
 
     def check(self, given: Any) -> None:
         """Make sure that the options have files, and that a table is not asked for as output."""
-        if given.output is not None and tables.format_of(given.output) is not None:
+        if given.output is not None and format_of(given.output) is not None:
             raise UsageError(
                 f"evaluate: -o {given.output}: lines are written, not a table; give another "
                 "name, or use translate"

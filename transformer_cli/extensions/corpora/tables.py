@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from math import isfinite
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, NamedTuple, NoReturn
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from transformer_cli.base.compression import is_compressed, open_text
 from transformer_cli.base.errors import CorpusError, UsageError
@@ -19,6 +19,7 @@ from transformer_cli.base.locations import is_local, is_url, locate, text_path
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import LineRange, ParallelText, bounded_lines, stream_lines
+from transformer_cli.extensions.corpora.options import TableFormat, format_of
 from transformer_cli.extensions.corpora.units import (
     ROW_ADVICE,
     InvalidTextError,
@@ -31,9 +32,7 @@ from transformer_cli.extensions.corpora.units import (
 )
 from transformer_cli.inference.plain_text import ending_of
 
-TableFormat = Literal["tsv", "jsonl", "parquet"]
 SEPARATED_BY_TABS = "columns are separated by tabs, so save it as TSV"
-_FORMATS: dict[str, TableFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".parquet": "parquet"}
 # Few, as a file of some kilobytes may hold the same long text in all its rows.
 _BATCH_ROWS = 16
 _BINARY = re.compile("(large_|fixed_size_)?binary")
@@ -98,11 +97,6 @@ def find_text(
         case _:
             return None
     raise UsageError(problem)
-
-
-def format_of(path: Path) -> TableFormat | None:
-    """Return the format that a name's ending says, compressed or not; None: no table."""
-    return _FORMATS.get(ending_of(path))
 
 
 def read_parallel_tables(

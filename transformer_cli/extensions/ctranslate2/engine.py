@@ -1,59 +1,33 @@
-"""Search by CTranslate2, which has int8 and so is faster on a CPU than torch.
-
-It searches an exported model, or a conversion of a run's checkpoint, which is made once and kept in
-the user's cache. CTranslate2 trusts what it reads: a changed file can crash it, or make it write
-other text. So no conversion that came with a run is read, but those alone that this user's
-processes have made on this machine. One is an artifact, named after the type of its weights and
-what it was made of, by the sums of the bytes that are there. ctranslate2_spec.py writes both.
-"""
+"""Search by CTranslate2, which has int8 and so is faster on a CPU than torch."""
 
 import ctypes
 import json
-import os
-import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from transformer_cli.base.artifact import Artifact, Record, record_files, sum_json, write_record
 from transformer_cli.base.errors import CheckpointError, UsageError, is_out_of_memory
-from transformer_cli.base.files import open_cache, read_small
-from transformer_cli.base.packages import __version__, import_extra
-from transformer_cli.base.writing import remove_directory, remove_leftovers
-from transformer_cli.config.choices import Quantization, SearchPrecisionName
+from transformer_cli.base.files import read_small
+from transformer_cli.base.packages import import_extra
+from transformer_cli.config.choices import SearchPrecisionName
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data.token_arrays import cut_by_tokens
-from transformer_cli.extensions.ctranslate2 import trial
 from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
-from transformer_cli.runs.trained_model import OpenedModel
-from transformer_cli.text.model_check import Library, find_fault
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
-_LIBRARY = Library("ctranslate2", "CTranslate2", "model of CTranslate2", trial.__file__)
-FORMAT = 2
-"""Of what ``write_model`` writes: raise it where the same weights are converted otherwise."""
-MAX_BYTES = 2 * 2**30
-"""Of all conversions that are kept together; the newest one is kept in any case."""
 SINUSOIDS = 2_100
 """Positions of an exported model that has learned none: the longest source of a line, 1,024 tokens,
 and its longest output, twice that plus ten, have room."""
-SETTINGS = "settings.yaml"
-"""The run's settings in an exported model's directory, which is no run's: it has no config.yaml."""
-SUMS = "sums.json"
-_VOCABULARIES = {"shared_vocabulary.json", "target_vocabulary.json"}
-_FILES = {"model.bin", "config.json", "source_vocabulary.json", *_VOCABULARIES}
 _SETTINGS = {
     "unk_token": SPECIALS[UNK_ID],
     "bos_token": SPECIALS[BOS_ID],
@@ -62,11 +36,6 @@ _SETTINGS = {
     "add_source_bos": False,
     "add_source_eos": True,
 }
-ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH", "swiglu": "SWISH"}
-"""CTranslate2's names of the activations that it supports; it gates with any of them."""
-RMS_NORM = {"layernorm": False, "rmsnorm": True}
-"""The norms that it supports, and whether each is what it calls ``rms_norm``."""
-_Content = TypeVar("_Content", dict[str, Any], list[Any])
 # Source tokens in a batch. More of them are no faster, and cores get less even shares.
 _BATCH_TOKENS = 2048
 # Batches given to CTranslate2 and not yet taken back, for each of its workers.
@@ -75,8 +44,6 @@ _AHEAD = 2
 # is to change no score; but with 0, CTranslate2 ends a beam as soon as the best hypothesis has
 # ended, where our search goes on until as many have ended as the beam holds.
 _NO_PENALTY = 1e-30
-# Temporary names tell processes apart, and not the threads of one.
-_CONVERTING = Lock()
 
 
 @dataclass(frozen=True)
@@ -113,7 +80,7 @@ class CTranslate2Engine:
         precision: SearchPrecisionName,
         check_loads: Callable[[], object] = lambda: None,
     ) -> "CTranslate2Engine":
-        """Load a model that ``export --format ctranslate2`` wrote.
+        """Load a model that ``write_model`` wrote into a directory.
 
         Args:
             directory: with model.bin.
@@ -156,7 +123,6 @@ class CTranslate2Engine:
 
     @property
     def is_on_gpu(self) -> bool:
-        """Whether a GPU computes."""
         return bool(self.translator.device != "cpu")
 
     @property
@@ -247,7 +213,6 @@ class CTranslate2Engine:
     def align(
         self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
     ) -> list[list[int]]:
-        """Raise: there are no alignments."""
         raise NotImplementedError("CTranslate2 aligns nothing; use torch")
 
 
@@ -265,6 +230,17 @@ def _cut_batches(
             yield max(limits[place] for place in batch), batch.tolist()
 
 
+def _await(started: Any) -> Any:
+    """Return the result of a search that was started."""
+    try:
+        return started.result()
+    except RuntimeError as error:
+        if "cannot be loaded" not in str(error):  # as 'Library libcublas.so.12 is not found or'
+            raise
+        advice = "install CUDA 12's libraries, or use `device` cpu"
+        raise UsageError(f"CTranslate2 cannot compute on this GPU: {error}; {advice}") from error
+
+
 def _check_settings(path: Path) -> None:
     """Check that CTranslate2 begins, ends and reads as our search does."""
     settings = _read_json(path, dict, "settings")
@@ -279,7 +255,7 @@ def _load_names(directory: Path, side: str, size: int) -> list[str]:
     """Return the tokens of a side by id."""
     own, shared = directory / f"{side}_vocabulary.json", directory / "shared_vocabulary.json"
     path = own if own.is_file() else shared
-    names = _read_json(path, list, "list of tokens")
+    names: list[str] = _read_json(path, list, "list of tokens")
     if len(names) != size:
         raise CheckpointError(
             f"{path}: {len(names)} tokens, but the tokenizer has {size}; export the model again"
@@ -287,7 +263,7 @@ def _load_names(directory: Path, side: str, size: int) -> list[str]:
     return names
 
 
-def _read_json(path: Path, kind: type[_Content], what: str) -> _Content:
+def _read_json(path: Path, kind: type, what: str) -> Any:
     try:
         content = json.loads(read_small(path, MAX_TOKENIZER_BYTES))
     except (OSError, ValueError, RecursionError) as error:
@@ -295,135 +271,3 @@ def _read_json(path: Path, kind: type[_Content], what: str) -> _Content:
     if not isinstance(content, kind):
         raise CheckpointError(f"{path}: is no {what}; export the model again")
     return content
-
-
-# --- conversions ----------------------------------------------------------------------------------
-
-
-def open_converted(
-    opened: OpenedModel,
-    quantization: Quantization,
-    write_model: Callable[[OpenedModel, Quantization, Path], None],
-    open_directory: Callable[[Path], CTranslate2Engine],
-) -> CTranslate2Engine:
-    """Open the converted model that is kept, or one that is made now.
-
-    Where it cannot be kept, as on a disk that is read-only, it is made in a temporary directory.
-    ``open_directory`` opens the directory of a converted model, and has read it when it returns.
-    Whether the checkpoint's weights are those of its manifest, the caller verifies.
-
-    Raises:
-        CheckpointError: the weights cannot be read.
-        MissingExtraError: CTranslate2 is not installed.
-        OSError: there is no room for it.
-    """
-    made_of = {
-        "format": str(FORMAT),
-        "transformer_cli": __version__,
-        "ctranslate2": import_extra("ctranslate2", None, "CTranslate2's search").__version__,
-        "weights": opened.checkpoint.weights_sum,
-        "tokenizer": opened.tokenizer_sum,
-        "model": opened.config.model.fingerprint(),
-        "quantization": quantization,
-    }
-
-    def write(directory: Path) -> Record:
-        write_model(opened, quantization, directory)
-        return Record(made_of=made_of)
-
-    cache = open_cache("converted")
-    kept = None if cache is None else cache / f"{quantization}-{sum_json(made_of)[:32]}"
-    if kept is not None and (verified_sums(kept, is_trusted=True) or _keep(kept, write)):
-        with suppress(CheckpointError, OSError):
-            before = kept.stat()
-            engine = open_directory(kept)
-            # A process that keeps another one may have removed it while it was read.
-            if os.path.samestat(before, kept.stat()):
-                with suppress(OSError):  # a cache that is read-only now
-                    os.utime(kept)
-                return engine
-    with TemporaryDirectory() as directory:
-        write(Path(directory))
-        return open_directory(Path(directory))
-
-
-def _await(started: Any) -> Any:
-    """Return the result of a search that was started."""
-    try:
-        return started.result()
-    except RuntimeError as error:
-        if "cannot be loaded" not in str(error):  # as 'Library libcublas.so.12 is not found or'
-            raise
-        advice = "install CUDA 12's libraries, or use `device` cpu"
-        raise UsageError(f"CTranslate2 cannot compute on this GPU: {error}; {advice}") from error
-
-
-def write_sums(directory: Path) -> None:
-    """Write the record of an exported model's files beside them."""
-    write_record(directory / SUMS, Record(made_of={}, files=record_files(directory)))
-
-
-def verified_sums(directory: Path, is_trusted: bool = False) -> dict[str, str] | None:
-    """Return the SHA-256 of a converted model's files; None: they are not as they were written.
-
-    With ``is_trusted``, size and time of a file tell; see ``Artifact.find_damage``.
-    """
-    model = Artifact(directory, Record, SUMS)
-    try:
-        # Not a pipe, a device or what lies elsewhere: the directory may have come from anywhere.
-        present = {name for name in (SUMS, *_FILES) if (directory / name).is_file()}
-        record = model.read() if SUMS in present else None
-        if (
-            record is None
-            or not _VOCABULARIES & record.files.keys()
-            or record.files.keys() != present - {SUMS}
-            or "model.bin" not in present
-            or model.find_damage(record, is_trusted=is_trusted)
-        ):
-            return None
-    except OSError:
-        return None
-    return {name: file.sha256 for name, file in record.files.items()}
-
-
-def check_usable(directory: Path, sums: dict[str, str]) -> None:
-    """Use an exported model, which may be a stranger's, in a child process.
-
-    ``sums`` are those of its files, verified. Raise CheckpointError if CTranslate2 cannot use it.
-    """
-    if fault := find_fault(_LIBRARY, os.fsencode(directory), sums):
-        raise CheckpointError(f"{directory}: {fault}; export it again")
-
-
-def _keep(kept: Path, write: Callable[[Path], Record]) -> bool:
-    """Convert the model into ``kept``, and make room; return False if it cannot be kept.
-
-    Several processes may do so at once: one's rename succeeds.
-    """
-    try:
-        with _CONVERTING:
-            if verified_sums(kept):  # another thread or process was faster
-                return True
-            remove_leftovers(kept.parent)
-            if kept.is_dir():
-                remove_directory(kept)  # it is damaged
-            Artifact(kept, Record, SUMS).make(write)
-    except OSError:
-        return verified_sums(kept) is not None
-    with suppress(OSError):  # another process makes room, too
-        _make_room(kept)
-    return True
-
-
-def _make_room(newest: Path) -> None:
-    """Remove the conversions that were not used for the longest time, but not the newest."""
-    others = [
-        path
-        for path in newest.parent.iterdir()
-        if path != newest and re.fullmatch(r"[a-z0-9_]+-[0-9a-f]{32}", path.name) and path.is_dir()
-    ]
-    total = 0
-    for path in (newest, *sorted(others, key=lambda path: path.stat().st_mtime, reverse=True)):
-        total += sum(file.stat().st_size for file in path.iterdir())
-        if total > MAX_BYTES and path != newest:
-            remove_directory(path)

@@ -6,78 +6,138 @@ import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Literal
 
 from transformer_cli.base.errors import CheckpointError, RunError, UsageError
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks, count_cores
-from transformer_cli.config.choices import MOST_THREADS, Quantization
+from transformer_cli.config.choices import MOST_THREADS
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
-from transformer_cli.extensions.ctranslate2.engine import (
-    SETTINGS,
-    SUMS,
-    CTranslate2Engine,
-    check_usable,
-    open_converted,
-    verified_sums,
-)
+from transformer_cli.extensions.ctranslate2 import converted
+from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
 from transformer_cli.inference.loading import ComputeOptions, device_name
 from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.runs.checkpoint import MODEL
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.trained_model import OpenedModel, load_weights_of, open_trained_model
+from transformer_cli.runs.trained_model import open_trained_model
 from transformer_cli.text.tokenizer import load_tokenizers, searches_again
 
+Translator = TextTranslator[CTranslate2Engine]
 
-def load_settings(run: RunDirectory) -> Config | None:
-    """Return the settings of an exported model; None: it is none.
 
-    Raises:
-        ConfigError, RunError: it has none, or they are invalid.
-    """
-    if not _is_exported(run):
-        return None
-    if not (run.path / SETTINGS).is_file():
-        raise RunError(
-            f"{run.path}: has a model of CTranslate2's, but no {SETTINGS}; make it by: "
-            "transformer-cli export RUN DIR --format ctranslate2"
+class CTranslate2:
+    """The engine, as the manifest names it; see ``inference.loading.Engine``."""
+
+    def load_settings(self, run: RunDirectory) -> Config | None:
+        """Return the settings of an exported model; None: it is none.
+
+        Raises:
+            ConfigError, RunError: it has none, or they are invalid.
+        """
+        if not _is_exported(run):
+            return None
+        if not (run.path / converted.SETTINGS).is_file():
+            raise RunError(
+                f"{run.path}: has a model of CTranslate2's, but no {converted.SETTINGS}; make it "
+                "by: transformer-cli export RUN DIR --format ctranslate2"
+            )
+        return load_config(run.path / converted.SETTINGS)
+
+    def choose(
+        self,
+        run: RunDirectory,
+        options: ComputeOptions,
+        needing_torch: Sequence[str],
+        prefers_torch: bool,
+    ) -> bool:
+        """Return whether CTranslate2 searches; see ``inference.loading.choose_engine``.
+
+        With 'auto' it does on a CPU: in float32, where it writes torch's text, and in int8, which
+        torch has not.
+        """
+        is_asked = options.engine == "ctranslate2"
+        if options.precision == "int8":
+            if device_name(options.device) != "cpu":
+                raise UsageError(
+                    "`precision` int8: is for CPUs; use `device` cpu, or leave out `precision`"
+                )
+            is_asked = True
+        if not is_asked:
+            needs_torch = prefers_torch or bool(needing_torch)
+            is_asked = _is_exported(run) or (not needs_torch and _is_as_good(run, options))
+        if is_asked and needing_torch:
+            needing = " and ".join(needing_torch)
+            if _is_exported(run):
+                raise UsageError(
+                    f"{run.path}: is a model of CTranslate2's, which does not support {needing}; "
+                    "leave it out, or name the run that it was exported from"
+                )
+            by = "`precision` int8" if options.precision == "int8" else "`engine` ctranslate2"
+            raise UsageError(f"{by}: does not support {needing}; leave out {by}, or {needing}")
+        return is_asked
+
+    def load(
+        self,
+        run: RunDirectory,
+        checkpoint: str,
+        options: ComputeOptions,
+        ranks: Ranks = SINGLE_PROCESS,
+    ) -> Translator:
+        """Load an exported model, or convert a run's and keep that; see ``open_converted``.
+
+        Raises:
+            UsageError: the device cannot compute like that.
+            ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
+            MissingExtraError: CTranslate2 is not installed.
+        """
+        if (settings := self.load_settings(run)) is not None:
+            return _load_exported(run, settings, options, ranks)
+        opened = open_trained_model(run, checkpoint)
+        config, tokenizers = opened.config, opened.tokenizers
+        precision = _choose_precision(options)
+        where = _choose_device(options, ranks)
+        with ThreadPoolExecutor(max_workers=1) as beside:
+            # What the manifest says of the weights has to be true, or a run could claim to have
+            # those of another.
+            verified = beside.submit(opened.checkpoint.verify_file, MODEL)
+            engine = converted.open_converted(
+                opened,
+                precision,
+                lambda path: CTranslate2Engine.open(
+                    path, config.model, tokenizers, *where, precision
+                ),
+            )
+            verified.result()
+        return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=opened.sum)
+
+
+ENGINE = CTranslate2()
+
+
+def _load_exported(
+    run: RunDirectory, config: Config, options: ComputeOptions, ranks: Ranks
+) -> Translator:
+    for path in run.path.iterdir():
+        if not path.is_dir():
+            open_regular(path).close()  # CTranslate2 would wait for a pipe
+    tokenizers = load_tokenizers(run.tokenizer)
+    sums = converted.verified_sums(run.path)
+    if sums is None:
+        raise CheckpointError(
+            f"{run.path}: its files are not those whose SHA-256 {converted.SUMS} records; export "
+            "it again"
         )
-    return load_config(run.path / SETTINGS)
-
-
-def choose(
-    run: RunDirectory,
-    options: ComputeOptions,
-    needing_torch: Sequence[str],
-    prefers_torch: bool,
-) -> bool:
-    """Return whether CTranslate2 searches; see ``inference.loading.choose_engine``.
-
-    With 'auto' it does on a CPU: in float32, where it writes torch's text, and in int8, which
-    torch has not.
-    """
-    is_asked = options.engine == "ctranslate2"
-    if options.precision == "int8":
-        if device_name(options.device) != "cpu":
-            raise UsageError(
-                "`precision` int8: is for CPUs; use `device` cpu, or leave out `precision`"
-            )
-        is_asked = True
-    if not is_asked:
-        needs_torch = prefers_torch or bool(needing_torch)
-        is_asked = _is_exported(run) or (not needs_torch and _is_as_good(run, options))
-    if is_asked and needing_torch:
-        needing = " and ".join(needing_torch)
-        if _is_exported(run):
-            raise UsageError(
-                f"{run.path}: is a model of CTranslate2's, which does not support {needing}; leave "
-                "it out, or name the run that it was exported from"
-            )
-        by = "`precision` int8" if options.precision == "int8" else "`engine` ctranslate2"
-        raise UsageError(f"{by}: does not support {needing}; leave out {by}, or {needing}")
-    return is_asked
+    engine = CTranslate2Engine.open(
+        run.path,
+        config.model,
+        tokenizers,
+        *_choose_device(options, ranks),
+        options.precision,
+        check_loads=partial(converted.check_usable, run.path, sums),
+    )
+    return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=sums["model.bin"])
 
 
 def _is_exported(run: RunDirectory) -> bool:
@@ -88,8 +148,7 @@ def _is_as_good(run: RunDirectory, options: ComputeOptions) -> bool:
     """Return whether CTranslate2 is here, and writes torch's text on a CPU."""
     if options.precision == "bfloat16":
         return False  # the engines round at other places
-    config = run.load_config()
-    if not _writes_same_text(config, options.beam_size):
+    if not _writes_same_text(run.load_config(), options.beam_size):
         return False
     # Its wheels compute on a GPU by CUDA 12's libraries, and torch may bring CUDA 13's.
     if device_name(options.device) != "cpu":
@@ -132,67 +191,6 @@ def _choose_precision(options: ComputeOptions) -> Literal["float32", "bfloat16",
     return "bfloat16" if precision == torch.bfloat16 else "float32"
 
 
-def load(
-    run: RunDirectory, checkpoint: str, options: ComputeOptions, ranks: Ranks = SINGLE_PROCESS
-) -> TextTranslator[CTranslate2Engine]:
-    """Load an exported model, or convert a run's and keep that; see ``open_converted``.
-
-    Raises:
-        UsageError: the device cannot compute like that.
-        ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
-        MissingExtraError: CTranslate2 is not installed.
-    """
-    if _is_exported(run):
-        return _load_exported(run, options, ranks)
-    opened = open_trained_model(run, checkpoint)
-    config, tokenizers = opened.config, opened.tokenizers
-    precision = _choose_precision(options)
-    settings = config.model, tokenizers, *_choose_device(options, ranks)
-    with ThreadPoolExecutor(max_workers=1) as beside:
-        # What the manifest says of the weights has to be true, or a run could claim to have those
-        # of another.
-        verified = beside.submit(opened.checkpoint.verify_weights)
-        engine = open_converted(
-            opened,
-            precision,
-            _write_ctranslate2_model,
-            lambda path: CTranslate2Engine.open(path, *settings, precision),
-        )
-        verified.result()
-    return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=opened.sum)
-
-
-def _write_ctranslate2_model(opened: OpenedModel, quantization: Quantization, path: Path) -> None:
-    from transformer_cli.extensions.ctranslate2.spec import write_model  # imports torch
-
-    write_model(load_weights_of(opened), quantization, path)
-
-
-def _load_exported(
-    exported: RunDirectory, options: ComputeOptions, ranks: Ranks
-) -> TextTranslator[CTranslate2Engine]:
-    directory, config = exported.path, load_settings(exported)
-    assert config is not None
-    for path in directory.iterdir():
-        if not path.is_dir():
-            open_regular(path).close()  # CTranslate2 would wait for a pipe
-    tokenizers = load_tokenizers(exported.tokenizer)
-    sums = verified_sums(directory)
-    if sums is None:
-        raise CheckpointError(
-            f"{directory}: its files are not those whose SHA-256 {SUMS} records; export it again"
-        )
-    engine = CTranslate2Engine.open(
-        directory,
-        config.model,
-        tokenizers,
-        *_choose_device(options, ranks),
-        options.precision,
-        check_loads=partial(check_usable, directory, sums),
-    )
-    return TextTranslator(engine, tokenizers, config, config.decoding, checkpoint=sums["model.bin"])
-
-
 def _choose_device(options: ComputeOptions, ranks: Ranks) -> tuple[tuple[str, int], int]:
     """Return the device, as 'cpu' say, with the number of the GPU, and the number of CPU threads.
 
@@ -211,11 +209,3 @@ def _choose_device(options: ComputeOptions, ranks: Ranks) -> tuple[tuple[str, in
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     given = int(wanted) if re.fullmatch("[0-9]{1,9}", wanted) else 0
     return device, min(given, MOST_THREADS) or count_cores()
-
-
-class CTranslate2:
-    """The engine, as the manifest names it; an ``inference.loading.Engine``."""
-
-    choose = staticmethod(choose)
-    load = staticmethod(load)
-    load_settings = staticmethod(load_settings)

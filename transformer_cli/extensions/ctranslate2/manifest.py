@@ -4,7 +4,7 @@ api = 1
 provides = {
     "engine": {
         "ctranslate2": {
-            "load": "loading:CTranslate2",
+            "load": "loading:ENGINE",
             "mark": "model.bin",
             "reader": "CTranslate2",
         },

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import Quantization
-from transformer_cli.extensions.ctranslate2.engine import ACTIVATIONS, RMS_NORM, SINUSOIDS
+from transformer_cli.extensions.ctranslate2.engine import SINUSOIDS
 from transformer_cli.model import transformer
 from transformer_cli.model.transformer import (
     DecoderLayer,
@@ -30,6 +30,10 @@ from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
+_ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH", "swiglu": "SWISH"}
+"""CTranslate2's names of the activations that it supports; it gates with any of them."""
+_RMS_NORM = {"layernorm": False, "rmsnorm": True}
+"""The norms that it supports, and whether each is what it calls ``rms_norm``."""
 _IMPOSSIBLE = -1e4
 """A logit, within the range of float16."""
 _INT8_MOST = 63
@@ -89,9 +93,9 @@ def build_spec(trained: TrainedModel) -> Any:
         (config.num_encoder_layers, config.num_decoder_layers),
         config.num_heads,
         pre_norm=config.norm == "pre",
-        activation=getattr(specs.Activation, ACTIVATIONS[config.activation]),
+        activation=getattr(specs.Activation, _ACTIVATIONS[config.activation]),
         ffn_glu=transformer.ACTIVATIONS[config.activation].gated,
-        rms_norm=RMS_NORM[config.norm_kind],
+        rms_norm=_RMS_NORM[config.norm_kind],
     )
     _fill_stacks(spec, model)
     spec.register_source_vocabulary(_names(trained.tokenizers.src))

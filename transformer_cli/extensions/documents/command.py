@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,6 @@ class DocumentFormat(InputFormat):
     """Documents: their segments are translated, and all else is left as it is."""
 
     def translate(self, given: TranslateOptions) -> None:
-        """Check the options, read the document, load the model, translate and write."""
         given.check(Ranks.from_env())
         own = given.extra(DocumentOptions)
         with claim(given.output, own.report):
@@ -67,12 +66,11 @@ class DocumentFormat(InputFormat):
                 filled = fill_document(given, document, translator, memory, watch(shown), add_total)
             write_document(given, filled)
             if own.report is not None:
-                write_report(given, own.report, document, filled)
+                write_report(given, own.report, filled)
         for message in filled.summary():
             log(message)
 
     def prefer_engine(self, given: TranslateOptions) -> TranslateOptions:
-        """Return the options with torch, which aligns words, if it can be used."""
         is_open = given.engine == "auto" and given.precision != "int8"
         if not is_open or RunDirectory(given.run).only_engine:
             return given
@@ -86,7 +84,6 @@ class DocumentFormat(InputFormat):
         check_unchanged: Callable[[], None],
         is_shared: bool,
     ) -> TranslatedFile:
-        """Translate a file of many; see ``InputFormat.translate_one``."""
         document = open_document(given)
         memory = read_memory(given.extra(DocumentOptions), document)
         filled = fill_document(given, document, translator, memory, watcher)
@@ -118,12 +115,7 @@ def read_memory(options: DocumentOptions, document: Document) -> Memory | None:
     if not options.memory:
         return None
     version = mtime_key_of(options.memory) or options.fingerprint()["memory"]
-    return _read_memory(version, tuple(options.memory), *document.languages)
-
-
-@lru_cache(maxsize=1)  # of many files, once
-def _read_memory(_: str, paths: tuple[Path, ...], src_lang: str, tgt_lang: str) -> Memory:
-    return Memory.read(paths, src_lang, tgt_lang)
+    return Memory.read(tuple(options.memory), *document.languages, version)
 
 
 def fill_document(
@@ -147,22 +139,20 @@ def fill_document(
             found += translator.translate_lines(chunk, with_alignments=aligned, watcher=watcher)
         return [best for best, *_ in found]
 
+    tokenizers = translator.tokenizers
     how = LineTranslator(
         translate,
         translator.config.data.src_lang,
-        protected_by(translator.tokenizers),
+        protected_by(tokenizers),
         translator.engine.can_align,
         aligns_all=options.extra(DocumentOptions).report is not None,
         find_matches=partial(_search, memory),
         fills_doubtful=fallback is None,
-        translates_numbers=translator.tokenizers.letterless,
+        translates_numbers=tokenizers.letterless,
     )
     filled = fill(document, how)
-    tokenizers = translator.tokenizers
-    if not isinstance(tokenizers, ReservedTokenizers):
-        return filled
-    for segment, filling in zip(document.segments, filled.fillings, strict=True):
-        if filling is not None:
+    if isinstance(tokenizers, ReservedTokenizers):
+        for segment, filling in filled.pairs():
             tags = ((tag.start, tag.end) for tag in segment.tags)
             terms, lost = tokenizers.find_lost(segment.text, filling.text, tags)
             filled.terms += terms
@@ -184,10 +174,10 @@ def write_document(options: TranslateOptions, filled: Filled) -> None:
         path.write_bytes(data)
 
 
-def write_report(options: TranslateOptions, path: Path, document: Document, filled: Filled) -> None:
+def write_report(options: TranslateOptions, path: Path, filled: Filled) -> None:
     """Write a page of all that was filled, what is most doubtful first."""
-    found = zip(document.segments, filled.fillings, strict=True)
-    rows = [_row(document.name, segment, one) for segment, one in found if one is not None]
+    document = filled.document
+    rows = [_row(document.name, segment, one) for segment, one in filled.pairs()]
     rows.sort(key=lambda row: _assurance(row["filling"]))
     page = render_page(
         "translations",

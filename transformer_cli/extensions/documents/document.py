@@ -3,13 +3,12 @@
 import codecs
 import html as references
 import re
-from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple, Self
 
 from transformer_cli.base.encodings import find_encoding
@@ -42,7 +41,11 @@ TEMPLATE = re.compile(
 )
 """What a template engine reads in HTML or Markdown, as Jinja, Liquid, Hugo, ERB or PHP."""
 _ELEMENT = re.compile(r"<(/?)([A-Za-z][\w:-]*+)(?![^>]*/>)|\{%[-+]?\s*+(end)?(\w++)")
-_ENCODING_ADVICE = "correct the encoding that it declares"
+_MARKS = {
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+    codecs.BOM_UTF8: "utf-8",
+}
 SOFT_HYPHEN = "\xad"
 _ACCELERATOR = re.compile(r"(?<![^\s(\[\"'„“«>])([^\W\d_]*+)([&_~])(?!(?<=&)\w++;)(?=[^\W\d_])")
 _SPACES = re.compile(r"[ \t\r\n\f\v]+")
@@ -202,12 +205,25 @@ class Source:
     marks_fuzzy: bool = True
     encoding: str | None = None
 
-    def decode(self, encoding: str, advice: str = _ENCODING_ADVICE) -> str:
-        """Return the text, a byte order mark included; it must give the same bytes again."""
+    def decode(self, declared: str | None) -> tuple[str, str]:
+        """Return the text, which gives the same bytes again, and its encoding.
+
+        ``declared`` is what the document says; None: nothing, so that a user may name it.
+        """
+        named, advice = self.encoding or "utf-8", "set its encoding with --encoding NAME"
+        if declared is not None:
+            named, advice = find_encoding(declared) or "", "correct the encoding that it declares"
+        if not named:
+            raise InputError(
+                f"{self.name}: declares the encoding '{(declared or '')[:40]}', which cannot be "
+                "used; convert the file to UTF-8"
+            )
+        by_mark = (name for mark, name in _MARKS.items() if self.data.startswith(mark))
+        encoding = next(by_mark, named)
         try:
             text = self.data.decode(encoding)
             if text.encode(encoding) == self.data:
-                return text
+                return text, encoding
         except UnicodeDecodeError as error:
             line, bad = self.data.count(b"\n", 0, error.start) + 1, self.data[error.start]
             raise InputError(
@@ -218,55 +234,9 @@ class Source:
             pass
         raise InputError(f"{self.name}: the file is not {encoding}; convert it to UTF-8")
 
-    def check_encoding(self, declared: str) -> str:
-        """Return Python's name of an encoding that the document declares, if it can be used."""
-        if encoding := find_encoding(declared):
-            return encoding
-        raise InputError(
-            f"{self.name}: declares the encoding '{declared[:40]}', which cannot be used; convert "
-            "the file to UTF-8"
-        )
 
-    def encoding_by_mark(self) -> str | None:
-        """Return the encoding that a byte order mark tells; None: there is none."""
-        for mark, name in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
-            if self.data.startswith(mark):
-                return name
-        return "utf-8" if self.data.startswith(codecs.BOM_UTF8) else None
-
-
-class Document(ABC):
-    """A document that was read; all that is not filled is written as the same bytes."""
-
-    encoding: str = "utf-8"
-    """What translations have to be written in; formats with character references take any text."""
-
-    def __init__(self, source: Source) -> None:
-        self._source = source
-        self.name, self.languages = source.name, source.languages
-        self.segments: list[Segment] = []
-        """What is to be translated, in order."""
-        self.left: list[str] = []
-        """Why something that is not translated yet is no segment, each with its place."""
-
-    @abstractmethod
-    def write(self, fillings: Sequence[Filling | None]) -> bytes:
-        """Return the document with each segment's translation; None leaves what was there."""
-
-    @abstractmethod
-    def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
-        """Return the parts that the document has, or will have with each segment's translation.
-
-        A document that ``write`` has written and ``read_again`` has read has parts of these shapes.
-        """
-
-    def read_again(self, data: bytes) -> Self:
-        """Read the document as ``write`` has written it."""
-        return type(self)(replace(self._source, data=data))
-
-
-class TextDocument(Document):
-    """A document of which spans of text are replaced."""
+class Document:
+    """A document, of whose text spans are replaced; everything else stays the same bytes."""
 
     needs_words = True
     """Whether a run of text is a segment only if there are words in it."""
@@ -274,18 +244,39 @@ class TextDocument(Document):
     """Whether the format has references for characters that its encoding lacks."""
 
     def __init__(self, source: Source, declared: str | None = None) -> None:
-        """Decode the text; None: it declares no encoding, so that a user may name it."""
-        super().__init__(source)
-        if declared is None:
-            named, advice = source.encoding or "utf-8", "set its encoding with --encoding NAME"
-        else:
-            named, advice = source.check_encoding(declared), _ENCODING_ADVICE
-        self._codec = source.encoding_by_mark() or named
-        if not self.has_references:
-            self.encoding = self._codec
-        self.text = source.decode(self._codec, advice)
+        """Decode the text, which declares an encoding or not; see ``Source.decode``."""
+        self._source = source
+        self.name, self.languages = source.name, source.languages
+        self.segments: list[Segment] = []
+        """What is to be translated, in order."""
+        self.left: list[str] = []
+        """Why something that is not translated yet is no segment, each with its place."""
+        text, self._codec = source.decode(declared)
+        self.encoding = "utf-8" if self.has_references else self._codec
+        """What translations have to be written in."""
+        self.text = text.removeprefix("\ufeff")
+        self._mark = text[: len(text) - len(self.text)]
+        self.lines = re.split(r"(?<=\n)", self.text)
+        self.starts = [0, *accumulate(map(len, self.lines))]
+        self.new_line = "\r\n" if self.lines[0].endswith("\r\n") else "\n"
         self._units: list[tuple[range, Callable[[Sequence[Filling]], list[Edit]]]] = []
         self._runs: list[tuple[int, int, Hashable, range]] = []
+
+    def place(self, line: int) -> str:
+        """Return where a line is, for messages; lines are numbered from 1."""
+        return f"{self.name}:{line}"
+
+    def leave(self, line: int, why: str) -> None:
+        """Note why something in a line is not translated."""
+        self.left.append(f"{self.place(line)}: {why}")
+
+    def error(self, line: int, problem: str) -> InputError:
+        """Return an error about a line."""
+        return InputError(f"{self.place(line)}: {problem}")
+
+    def read_again(self, data: bytes) -> Self:
+        """Read the document as ``write`` has written it."""
+        return type(self)(replace(self._source, data=data))
 
     def add_unit(
         self, segments: Sequence[Segment], write: Callable[[Sequence[Filling]], list[Edit]]
@@ -307,12 +298,21 @@ class TextDocument(Document):
         """Add a span in which segments stand, and what filling must not change of it."""
         self._runs.append((start, end, shape, segments))
 
+    def trim(self, start: int, end: int) -> tuple[int, int]:
+        """Return a span of the text without the white space at its ends."""
+        text = self.text[start:end]
+        first = start + len(text) - len(text.lstrip())
+        return first, max(first, end - len(text) + len(text.rstrip()))
+
     def shape(self, segment: Segment) -> Hashable:
         """Return what a segment's translation must have in common with it."""
         return tuple(sorted(segment.tag_texts))
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
-        """Return the runs of text, by their spans and shapes."""
+        """Return the parts that the document has, or will have with each segment's translation.
+
+        A document that ``write`` has written and ``read_again`` has read has parts of these shapes.
+        """
         edits = self._edits(fillings)
         ends = [edit.end for edit in edits]
         shifts = [0, *accumulate(len(new) - (end - start) for start, end, new in edits)]
@@ -323,32 +323,47 @@ class TextDocument(Document):
         return parts
 
     def write(self, fillings: Sequence[Filling | None]) -> bytes:
-        """Return the text with what is filled."""
-        return splice(self.text, self._edits(fillings)).encode(self._codec)
+        """Return the document with each segment's translation; None leaves what was there."""
+        return (self._mark + splice(self.text, self._edits(fillings))).encode(self._codec)
 
     def _edits(self, fillings: Sequence[Filling | None]) -> list[Edit]:
-        """Return what is filled, in order; characters that the encoding lacks are references.
-
-        Only formats that have references are asked to write such characters.
-        """
+        """Return what is filled, in order."""
         edits: list[Edit] = []
         for places, write in self._units if fillings else ():
             filled = [filling for place in places if (filling := fillings[place]) is not None]
             if len(filled) == len(places):
                 edits += write(filled)
-        edits += self.final_edits() if edits else []
-        return sorted(edit._replace(text=self._encodable(edit.text)) for edit in edits)
-
-    def _encodable(self, text: str) -> str:
-        return text.encode(self._codec, "xmlcharrefreplace").decode(self._codec)
+        edits.sort()
+        # First, as what goes before a document goes before what goes before its first part.
+        edits = sorted(self.final_edits(edits) + edits, key=lambda edit: edit[:2]) if edits else []
+        # Formats without references are not asked to write such characters but in comments.
+        lacking = "xmlcharrefreplace" if self.has_references else "replace"
+        codec = self._codec
+        return [one._replace(text=one.text.encode(codec, lacking).decode(codec)) for one in edits]
 
     def written(self, segment: Segment, text: str) -> str:
         """Return a segment's translation as it stands in the document."""
         return text
 
-    def final_edits(self) -> list[Edit]:
+    def final_edits(self, edits: Sequence[Edit]) -> list[Edit]:
         """Return what else is to be set where anything is filled."""
         return []
+
+
+class LinesDocument(Document):
+    """Plain text, a sentence a line: line N in is line N out, and what is not filled its source.
+
+    It is for a translation memory, and for pages of all translations.
+    """
+
+    needs_words = False  # as a memory may have numbers, too
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        for number, (first, behind) in enumerate(pairwise(self.starts), start=1):
+            start, end = self.trim(first, behind)
+            if start < end:
+                self.add_span(Segment(self.text[start:end], self.place(number)), start, end)
 
 
 def element_name(tag: str) -> str:

@@ -8,10 +8,10 @@ from functools import cached_property
 
 from transformer_cli.base.errors import InputError
 from transformer_cli.extensions.constraints.placeholders import (
+    Protection,
     compare_placeholders,
     find_placeholders,
 )
-from transformer_cli.extensions.constraints.protection import Protection
 from transformer_cli.extensions.constraints.terms import describe_kept
 from transformer_cli.extensions.documents.document import (
     Document,
@@ -54,48 +54,55 @@ class Filled:
     """The result of filling a document.
 
     Attributes:
+        document: what is filled.
         fillings: one a segment; None: it is left as it was.
-        data: the filled document.
         left: why, each with its place.
-        aligned: how many have tags that were placed by alignments.
-        recalled: how many were taken from the translation memory.
+        data: the filled document.
         terms: how many are in the segments.
         lost: those that the translations have not, each with its place.
     """
 
+    document: Document
     fillings: list[Filling | None]
+    left: list[str]
     data: bytes = b""
-    left: list[str] = field(default_factory=list)
-    differing: list[str] = field(default_factory=list)
-    doubtful: list[str] = field(default_factory=list)
-    without_numbers: list[str] = field(default_factory=list)
-    aligned: int = 0
-    recalled: int = 0
     terms: int = 0
     lost: list[str] = field(default_factory=list)
 
-    def has(self, number: int) -> bool:
-        """Return whether a segment is filled."""
-        return self.fillings[number] is not None
+    def pairs(self) -> Iterator[tuple[Segment, Filling]]:
+        """Yield the segments that are filled."""
+        for segment, filling in zip(self.document.segments, self.fillings, strict=True):
+            if filling is not None:
+                yield segment, filling
 
     def summary(self) -> list[str]:
         """Return lines about what was filled, and what a person should look at."""
-        count = sum(filling is not None for filling in self.fillings)
-        of_these = [f"{self.recalled:,} from the memory"] if self.recalled else []
-        if self.aligned:
-            of_these.append(f"{self.aligned:,} with tags or accelerators placed by alignments")
+        pairs = list(self.pairs())
+        recalled = sum(one.origin == "memory" for _, one in pairs)
+        aligned = sum(one.is_aligned for _, one in pairs)
+        of_these = [f"{recalled:,} from the memory"] if recalled else []
+        if aligned:
+            of_these.append(f"{aligned:,} with tags or accelerators placed by alignments")
         how = f" ({', '.join(of_these)})" if of_these else ""
-        lines = [f"filled {count:,} of {count + len(self.left):,} segments{how}"]
+        lines = [f"filled {len(pairs):,} of {len(pairs) + len(self.left):,} segments{how}"]
         if self.terms:
             first = f"; first that is lost: {self.lost[0]}" if self.lost else ""
             lines.append(f"{describe_kept(self.terms, len(self.lost))}{first}")
-        kinds = {
-            "placeholders differ in": self.differing,
-            "numbers of the source are missing in": self.without_numbers,
-            "doubtful": self.doubtful,
+        found: dict[str, list[str]] = {
+            "placeholders differ in": [],
+            "numbers of the source are missing in": [],
+            "doubtful": [],
             "left": self.left,
         }
-        for what, places in kinds.items():
+        differing, without_numbers, doubtful, _ = found.values()
+        for segment, one in pairs:
+            if one.loses_numbers:
+                without_numbers.append(segment.place)
+            if one.problem:
+                differing.append(f"{segment.place}: {one.problem}")
+            elif one.doubts:
+                doubtful.append(f"{segment.place}: {one.doubts[0]}")
+        for what, places in found.items():
             if places:
                 lines.append(f"{what} {len(places):,}; first: {places[0][:_SHOWN]}")
         return lines
@@ -107,29 +114,25 @@ def fill(document: Document, how: LineTranslator) -> Filled:
     A segment is translated as it stands, and where that loses a tag, without its tags.
     """
     segments = document.segments
-    filled = Filled([None] * len(segments), left=list(document.left))
     matches = how.find_matches([segment.text for segment in segments])
-    for place, (segment, match) in enumerate(zip(segments, matches, strict=True)):
-        filled.fillings[place] = match and _recall(segment, match, document.encoding, how)
-    cores = {
-        place: _Core.of(segment, how)
-        for place, segment in enumerate(segments)
-        if filled.fillings[place] is None
-    }
+    fillings = [
+        match and _recall(segment, match, document.encoding, how)
+        for segment, match in zip(segments, matches, strict=True)
+    ]
+    filled = Filled(document, fillings, list(document.left))
+    cores = {n: _Core.of(segment, how) for n, segment in enumerate(segments) if not fillings[n]}
     for place, translated in _translate_cores(cores, how).items():
-        core, segment, text = cores[place], segments[place], translated.text
+        core, text, match = cores[place], translated.text, matches[place]
         problem = _find_problem(core, text, document.encoding, how)
         if translated.doubts and not how.fills_doubtful:
             problem = problem or f"doubtful, {translated.doubts[0]}"
         if problem:
-            filled.left.append(f"{segment.place}: {problem}")
+            filled.left.append(f"{segments[place].place}: {problem}")
             continue
-        difference = compare_placeholders(core.segment.text, text, how.placeholders)
-        match = matches[place]
-        filled.fillings[place] = Filling(
+        fillings[place] = Filling(
             f"{core.lead}{text}{core.trail}",
             comment=f"{match.percent} %: {match.src} = {match.tgt}" if match else "",
-            problem=difference,
+            problem=compare_placeholders(core.segment.text, text, how.placeholders),
             match=match,
             confidence=translated.confidence,
             coverage=translated.coverage if how.aligns_all else None,
@@ -137,31 +140,16 @@ def fill(document: Document, how: LineTranslator) -> Filled:
             is_aligned=translated.is_aligned,
             loses_numbers=loses_numbers(core.segment.plain, "".join(core.segment.split(text)[::2])),
         )
-    filled.data = _write_without_breaking(document, filled)
-    _count(document, filled)
+    filled.data = _write_without_breaking(filled)
     return filled
 
 
-def _count(document: Document, filled: Filled) -> None:
-    """Note what there is to say about the fillings."""
-    for segment, filling in zip(document.segments, filled.fillings, strict=True):
-        if filling is None:
-            continue
-        filled.recalled += filling.origin == "memory"
-        filled.aligned += filling.is_aligned
-        if filling.loses_numbers:
-            filled.without_numbers.append(segment.place)
-        if filling.problem:
-            filled.differing.append(f"{segment.place}: {filling.problem}")
-        elif filling.doubts:
-            filled.doubtful.append(f"{segment.place}: {filling.doubts[0]}")
-
-
-def _write_without_breaking(document: Document, filled: Filled) -> bytes:
+def _write_without_breaking(filled: Filled) -> bytes:
     """Return the filled document; leave segments that change its structure when read again."""
+    document, fillings = filled.document, filled.fillings
     for attempt in range(_MAX_ATTEMPTS):
-        expected = document.structure(filled.fillings)
-        data = document.write(filled.fillings)
+        expected = document.structure(fillings)
+        data = document.write(fillings)
         try:
             found = document.read_again(data).structure()
         except InputError as error:
@@ -169,15 +157,18 @@ def _write_without_breaking(document: Document, filled: Filled) -> bytes:
         places = _places_of_new(expected, found) or _places_of_new(found, expected)
         if not places:
             return data
-        parts = [n for n, part in enumerate(expected) if any(map(filled.has, part.segments))]
+        parts = [n for n, part in enumerate(expected) if any(fillings[k] for k in part.segments)]
         if not parts:
             break
         # One difference may hide all that follows, so we trust only the first ones.
         for part in {near for place in places[: 1 << attempt] for near in _nearest(place, parts)}:
-            for number in filter(filled.has, expected[part].segments):
-                filled.fillings[number] = None
-                place = document.segments[number].place
-                filled.left.append(f"{place}: its translation would change the file's structure")
+            for number in expected[part].segments:
+                if fillings[number]:
+                    fillings[number] = None
+                    place = document.segments[number].place
+                    filled.left.append(
+                        f"{place}: its translation would change the file's structure"
+                    )
     raise InputError(
         f"{document.name}: filling it would change the file's structure, so nothing is written"
     )

@@ -3,7 +3,7 @@
 import html
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from itertools import groupby
@@ -14,10 +14,10 @@ from transformer_cli.config.languages import base_language
 from transformer_cli.extensions.documents.document import (
     LEFT_ELEMENTS,
     TEMPLATE,
+    Document,
     Edit,
     Segment,
     Source,
-    TextDocument,
     element_name,
     make_segment,
     read_references,
@@ -79,7 +79,7 @@ class _Piece(NamedTuple):
     is_text: bool = False
 
 
-class HtmlDocument(TextDocument):
+class HtmlDocument(Document):
     """An HTML or XHTML file."""
 
     has_references = True
@@ -98,14 +98,13 @@ class HtmlDocument(TextDocument):
         if any(text.count(start, text.rfind(end) + 1) > _MOST_UNCLOSED for start, end in pairs):
             raise InputError(f"{self.name}: not HTML: too many unclosed tags or comments")
         try:
-            parser = _Parser(text)
+            parser = _Parser(text, self.starts)
         except AssertionError as error:  # html.parser has no other
             raise InputError(f"{self.name}: invalid HTML ({error})") from error
-        self._lines, self._events = parser.lines, parser.events
+        self._events = parser.events
         self._read()
 
     def written(self, segment: Segment, text: str) -> str:
-        """Return a translation with references for what would read as markup."""
         parts = segment.split(text)
         parts[::2] = [html.escape(part, quote=False) for part in parts[::2]]
         # Spaces at the ends were references, as a run ends at other ones.
@@ -118,8 +117,7 @@ class HtmlDocument(TextDocument):
         """Return the tags; what is not translated between them may have other spaces."""
         return tuple(sorted(" ".join(tag.split()) for tag in segment.tag_texts))
 
-    def final_edits(self) -> list[Edit]:
-        """Return the language of the page."""
+    def final_edits(self, _: Sequence[Edit]) -> list[Edit]:
         return [self._language] if self._language else []
 
     def _read(self) -> None:
@@ -157,13 +155,12 @@ class HtmlDocument(TextDocument):
         self._end_run(run)
         if scopes:
             start, _, name, _ = scopes[0].element
-            self.left.append(f"{self._place(start)}: all from <{name[:40]}> on, which has no end")
+            self.leave(self._line(start), f"all from <{name[:40]}> on, which has no end")
 
     def _read_event(self, run: list[_Piece], event: _Event, end: int) -> list[_Piece]:
         """Return a run with what is found next, or an empty one behind its end."""
         start, kind, name, _ = event
         if kind == "text":
-            start += not start and self.text.startswith("\ufeff")
             run.append(_Piece(start, end, is_text=True))
         elif kind == "comment" or (kind == "single" and event.is_inline):
             run.append(_Piece(start, end))
@@ -195,8 +192,8 @@ class HtmlDocument(TextDocument):
                 yield _Piece(at, behind, element_name(self.text[at:behind]))
             start = behind
 
-    def _place(self, start: int) -> str:
-        return f"{self.name}:{bisect_right(self._lines, start)}"
+    def _line(self, start: int) -> int:
+        return bisect_right(self.starts, start, hi=len(self.lines))
 
     def _find_language(self, start: int, end: int) -> None:
         src, tgt = base_language(self.languages[0]), self.languages[1]
@@ -218,16 +215,17 @@ class HtmlDocument(TextDocument):
         texts = texts[filled[0] : filled[-1] + 1]
         start, end = run[0].start, run[-1].end
         if run[0].is_text:
-            start += len(texts[0]) - len(texts[0].lstrip())
+            start = self.trim(start, run[0].end)[0]
         if run[-1].is_text:
-            end -= len(texts[-1]) - len(texts[-1].rstrip())
+            end = self.trim(run[-1].start, end)[1]
         cut = (self.text[max(start, one.start) : min(end, one.end)] for one in run)
         names = (None if one.is_text else one.name for one in run)
         pieces = zip(cut, names, strict=True)
-        segment = make_segment(pieces, self._place(start), read_references)
+        line = self._line(start)
+        segment = make_segment(pieces, self.place(line), read_references)
         raw = "".join(text if one.is_text else " " for text, one in zip(texts, run, strict=True))
         if segment.has_letters and "<" in raw:
-            self.left.append(f"{self._place(start)}: has a < that begins no tag")
+            self.leave(line, "has a < that begins no tag")
         else:
             self.add_span(segment, start, end)
         return []
@@ -240,19 +238,18 @@ def _write_reference(signs: re.Match[str]) -> str:
 class _Parser(HTMLParser):
     """What html.parser finds, by offset."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, starts: Sequence[int]) -> None:
         super().__init__(convert_charrefs=False)
         self.events: list[_Event] = []
-        self.lines = [0, *(match.end() for match in re.finditer("\n", text))]
+        self._starts = starts  # of lines
         self.feed(text)
         self.close()
 
     def _add(self, kind: str, name: str = "", translates: bool | None = None) -> None:
         line, column = self.getpos()
-        self.events.append(_Event(self.lines[line - 1] + column, kind, name, translates))
+        self.events.append(_Event(self._starts[line - 1] + column, kind, name, translates))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element's start."""
         if _VOID.fullmatch(tag):
             self._add("single", tag)
             return
@@ -263,19 +260,15 @@ class _Parser(HTMLParser):
         self._add("start", tag, translates)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element that is closed at once."""
         self._add("single", tag)
 
     def handle_endtag(self, tag: str) -> None:
-        """Note an element's end."""
         self._add("end", tag)
 
     def handle_data(self, data: str) -> None:
-        """Note text."""
         self._add("text")
 
     def handle_entityref(self, name: str) -> None:
-        """Note text."""
         self._add("text")
 
     handle_charref = handle_entityref
@@ -287,5 +280,4 @@ class _Parser(HTMLParser):
     handle_pi = unknown_decl = handle_comment
 
     def handle_decl(self, decl: str) -> None:
-        """Note a declaration, which ends a run."""
         self._add("single", "!")

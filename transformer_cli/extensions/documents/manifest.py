@@ -22,6 +22,6 @@ provides: dict[str, dict[str, dict[str, Any]]] = {
         },
         "srt": {"load": "subtitles:SrtDocument", "endings": (".srt",)},
         "vtt": {"load": "subtitles:VttDocument", "endings": (".vtt",)},
-        "lines": {"load": "lines:LinesDocument", "endings": ()},
+        "lines": {"load": "document:LinesDocument", "endings": ()},
     },
 }

@@ -11,9 +11,9 @@ from transformer_cli.extensions.documents.document import (
     CODE_ELEMENTS,
     LEFT_ELEMENTS,
     TEMPLATE,
+    Document,
     Segment,
     Source,
-    TextDocument,
     element_name,
     make_segment,
     read_references,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from markdown_it.rules_block import StateBlock
     from markdown_it.rules_inline import StateInline
 
-_FRONT_MATTER = re.compile(r"\ufeff?(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|$)", re.DOTALL)
+_FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|$)", re.DOTALL)
 _MOST_NESTED = 100
 """Blocks within blocks; markdown-it reads nothing below these."""
 _NESTING = ("blockquote_open", "list_item_open")
@@ -128,7 +128,7 @@ class _Found(NamedTuple):
     full: str = ""  # what it is written as, if not as it is
 
 
-class MarkdownDocument(TextDocument):
+class MarkdownDocument(Document):
     """A Markdown file."""
 
     def __init__(self, source: Source) -> None:
@@ -137,53 +137,41 @@ class MarkdownDocument(TextDocument):
         self._inline = _InlineTags(self.name)
         front = _FRONT_MATTER.match(self.text)
         hidden = "\n" * front[0].count("\n") if front else ""
-        body = self.text[front.end() :] if front else self.text.removeprefix("\ufeff")
-        lines = re.split(r"(?<=\n)", self.text)
-        starts = [0, *accumulate(map(len, lines))]
+        body = self.text[front.end() :] if front else self.text
         cursors = dict[int, int]()
         for token in self._inline.parse((hidden + body).replace("\r\n", "\n").replace("\r", " ")):
             if token.type == "inline" and token.map:
-                self._add_block(token.content, token.map[0], lines, starts, cursors)
+                self._add_block(token.content, token.map[0], cursors)
             elif token.type == "kept_open":
                 cursors[token.map[0]] = token.meta["column"]
             elif token.type == "html_block" and has_letters(_without_markup(token.content)):
-                self.left.append(
-                    f"{self.name}:{token.map[0] + 1}: is HTML, which is left in Markdown"
-                )
+                self.leave(token.map[0] + 1, "is HTML, which is left in Markdown")
             elif token.type in _NESTING and token.level == _MOST_NESTED - 1:
-                self.left.append(
-                    f"{self.name}:{token.map[0] + 1}: is nested more than {_MOST_NESTED} deep"
-                )
+                self.leave(token.map[0] + 1, f"is nested more than {_MOST_NESTED} deep")
             elif token.type == "fence" and _DIRECTIVE.match(token.info.strip()):
-                self.left.append(
-                    f"{self.name}:{token.map[0] + 1}: is a directive in a fenced block"
-                )
+                self.leave(token.map[0] + 1, "is a directive in a fenced block")
 
-    def _add_block(
-        self,
-        content: str,
-        first: int,
-        lines: Sequence[str],
-        starts: Sequence[int],
-        cursors: dict[int, int],
-    ) -> None:
+    def _add_block(self, content: str, first: int, cursors: dict[int, int]) -> None:
         """Add the segments of a block, whose lines are found again behind their prefixes."""
         offsets: list[int] = []  # of each character of the content
         has_bars = False
         # Of cells there are several in a line; of other lines the end, as a list's '1.' may be it.
         find = str.rfind if "\n" in content else str.find
         for number, part in enumerate(content.split("\n"), start=first):
-            raw, cursor = lines[number] if number < len(lines) else "", cursors.get(number, 0)
+            raw, cursor = (
+                self.lines[number] if number < len(self.lines) else "",
+                cursors.get(number, 0),
+            )
             at, written = find(raw, part, cursor), part
             if at < 0:  # in a table, bars of the text are escaped
                 written, has_bars = part.replace("|", r"\|"), True
                 at = raw.find(written, cursor)
             if at < 0:
-                self.left.append(f"{self.name}:{first + 1}: its text cannot be found again")
+                self.leave(first + 1, "its text cannot be found again")
                 return
             cursors[number] = at + len(written)
             widths = (1 + (sign == "|" and written != part) for sign in part)
-            offsets += accumulate(widths, initial=starts[number] + at)
+            offsets += accumulate(widths, initial=self.starts[number] + at)
         found, breaks = self._inline.find(content)
         box = _BOX.match(content)
         edges = [box.end() if box else 0, *(e for each in breaks for e in each), len(content)]
@@ -201,9 +189,9 @@ class MarkdownDocument(TextDocument):
             on_one_line = ((piece.replace("\n", " "), name) for piece, name in pieces)
             line, counted = line + content.count("\n", counted, start), start
             if any(name == "left" for _, name in pieces):
-                self.left.append(f"{self.name}:{line}: has a substitution, as in {{~~old~>new~~}}")
+                self.leave(line, "has a substitution, as in {~~old~>new~~}")
                 continue
-            segment = make_segment(on_one_line, f"{self.name}:{line}", str)
+            segment = make_segment(on_one_line, self.place(line), str)
             self.add_span(segment, offsets[start], offsets[last])
             if has_bars:
                 self._escaping.add(segment)

@@ -1,7 +1,8 @@
 """A translation memory: what people have translated before, found by its source."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -34,7 +35,8 @@ class Memory:
         self._scorer = import_extra("rapidfuzz.fuzz", "documents", "--memory").ratio
 
     @classmethod
-    def read(cls, paths: Sequence[Path], src_lang: str, tgt_lang: str) -> Self:
+    @lru_cache(maxsize=1)  # for many files, as long as its version stays the same
+    def read(cls, paths: tuple[Path, ...], src_lang: str, tgt_lang: str, version: str = "") -> Self:
         """Read the pairs of TMX, PO or TSV files; raise a CorpusError if one cannot be read."""
         readers = [open_source(source_of_file(path), src_lang, tgt_lang) for path in paths]
         return cls(pair for reader in readers for pair in reader.pairs())

@@ -44,31 +44,25 @@ class DocumentOptions(InputOptions):
     )
 
     def matches(self, given: TranslateOptions) -> bool:
-        """Return whether the input is a document by its name, or text with a memory or a report."""
         if formats.format_of(given.input_):
             return True
         is_asked = (self.memory or self.report) and given.reads_file
         return bool(is_asked) and not given.extra(tables.TableOptions).matches(given)
 
     def describe(self) -> str:
-        """Return the endings of documents."""
         return formats.describe_formats()
 
     def declares_encoding(self, given: TranslateOptions) -> bool:
-        """Return whether such documents say their encoding themselves."""
         entry = formats.format_of(given.input_)
         return entry is not None and "declares_encoding" in entry.facts
 
     def inputs(self) -> list[tuple[str, Path]]:
-        """Return the files of the translation memory."""
         return [("--memory", path) for path in self.memory or ()]
 
     def outputs(self) -> list[tuple[str, Path]]:
-        """Return the page."""
         return [("--report", self.report)] if self.report else []
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what decides the output."""
         own = {"no_fuzzy": "True"} if self.no_fuzzy else {}
         return own | ({"memory": self._sum_memory(self.memory)} if self.memory else {})
 
@@ -83,7 +77,6 @@ class DocumentOptions(InputOptions):
         )
 
     def check(self, given: TranslateOptions) -> None:
-        """Make sure that input, output and the other options are such as documents need."""
         for problem in self._find_problems(given):
             raise UsageError(f"translate: {problem}")
         if self.report is not None:
@@ -110,7 +103,6 @@ class DocumentOptions(InputOptions):
             yield f"-o {given.output}: a document is made of a document only; {advice}"
 
     def check_one(self, given: TranslateOptions) -> None:
-        """Make sure that the options can be used with this file of many."""
         if given.kind is self:
             for problem in self._find_problems_of_document(given):
                 raise UsageError(f"translate: {given.input_}: {problem}")
@@ -133,7 +125,6 @@ class DocumentOptions(InputOptions):
             yield f"{name} is for lines and tables, but -i names a document; leave it out"
 
     def open(self, given: TranslateOptions) -> "InputFormat":
-        """Return what translates documents."""
         if formats.format_of(given.input_) is None:
             plain_text.check_is_text(given.input_, given.describe_kinds())
         return command.DocumentFormat()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from transformer_cli.base.errors import InputError
 from transformer_cli.config.languages import base_language
@@ -19,10 +20,12 @@ from transformer_cli.extensions.corpora.po import (
 )
 from transformer_cli.extensions.documents.document import (
     Document,
+    Edit,
     Filling,
     Part,
     Source,
     mark_accelerator,
+    splice,
 )
 
 _ESCAPED = str.maketrans(
@@ -43,19 +46,16 @@ class PoDocument(Document):
     """A PO file."""
 
     def __init__(self, source: Source) -> None:
-        super().__init__(source)
-        self._marks_fuzzy = source.marks_fuzzy
         header = b"".join((b"\n" + source.data).split(b"\nmsgid ", 2)[:2])
-        self.encoding = read_encoding(header, self.name)
-        text = source.decode(self.encoding)
-        self._mark = "\ufeff" * text.startswith("\ufeff")
-        self._lines = re.split(r"(?<=\n)", text.removeprefix(self._mark))
-        self._new_line = "\r\n" if self._lines[0].endswith("\r\n") else "\n"
+        super().__init__(source, read_encoding(header, source.name))
         self._plural: PluralForms | None = None
         self._header: PoEntry | None = None
-        self._entries: list[tuple[PoEntry, range]] = []  # with their segments
         self._parts: list[Part] = []
-        for entry in read_entries(self._lines, self.encoding, self._error):
+
+        def refuse(line: int, problem: str) -> InputError:
+            return self.error(line + 1, problem)
+
+        for entry in read_entries(self.lines, self.encoding, refuse):
             self._check_forms(entry)
             if is_header(entry.texts):
                 self._header = self._header or entry
@@ -66,7 +66,7 @@ class PoDocument(Document):
             if entry.texts["msgid"] and (entry.is_fuzzy or not is_translated):
                 self._add(entry)
             elif entry.texts["msgid"] and not all(entry.texts[form] for form in entry.forms):
-                self.left.append(f"{self._place(entry.line)}: some forms of its plural are empty")
+                self.leave(entry.line + 1, "some forms of its plural are empty")
             shape = (len(self._parts), entry.texts.get("msgctxt"), *entry.sources)
             self._parts.append(Part(shape, range(first, len(self.segments))))
 
@@ -76,7 +76,7 @@ class PoDocument(Document):
         has_plural = "msgid_plural" in entry.texts
         expected = [f"msgstr[{n}]" for n in range(len(entry.forms))] if has_plural else ["msgstr"]
         if entry.forms != expected:
-            raise self._error(entry.line, "an entry without its msgstr, or out of order")
+            raise self.error(entry.line + 1, "an entry without its msgstr, or out of order")
 
     def _read_header(self, text: str) -> None:
         header, target = read_header(text), self.languages[1]
@@ -88,83 +88,67 @@ class PoDocument(Document):
         self._plural = read_plural_forms(header.get("plural-forms", ""))
 
     def _add(self, entry: PoEntry) -> None:
-        texts, place = entry.sources, self._place(entry.line)
-        if len(texts) > 1 and self._plural is None:
-            self.left.append(f"{place}: no Plural-Forms in the header")
+        if len(entry.sources) > 1 and self._plural is None:
+            self.leave(entry.line + 1, "no Plural-Forms in the header")
             return
-        before = len(self.segments)
-        self.segments += [mark_accelerator(text, place) for text in texts]
-        self._entries.append((entry, range(before, len(self.segments))))
-
-    def _place(self, line: int) -> str:
-        return f"{self.name}:{line + 1}"
-
-    def _error(self, line: int, problem: str) -> InputError:
-        return InputError(f"{self._place(line)}: {problem}")
-
-    # --- writing ----------------------------------------------------------------------------------
-
-    def write(self, fillings: Sequence[Filling | None]) -> bytes:
-        """Return the file with the entries that have all their translations."""
-        lines = list(self._lines)
-        for entry, segments in self._entries:
-            parts = [fillings[segment] for segment in segments]
-            filled = [part for part in parts if part is not None]
-            if len(filled) == len(parts):
-                self._fill(lines, entry, filled)
-        if any(fillings) and not "".join(lines).isascii():
-            self._name_charset(lines)
-        text = "".join((self._mark, *lines))
-        # Only comments, which quote a memory, may have characters that the encoding lacks.
-        return text.encode(self.encoding, "replace")
-
-    def _name_charset(self, lines: list[str]) -> None:
-        """Name the character set in the header, without which gettext reads only ASCII."""
-        end = self._new_line
-        if self._header is None:
-            lines[0] = end.join(('msgid ""', 'msgstr ""', _CONTENT_TYPE, "", lines[0]))
-            return
-        text, (*_, last) = self._header.texts["msgstr"], self._header.translation
-        for line in self._header.translation:
-            lines[line] = _CHARSET.sub(r"\1UTF-8", lines[line])
-        if "charset=" not in text.lower():
-            gap = "" if text.endswith("\n") or not text else f'"\\n"{end}'
-            lines[last] = f"{lines[last].rstrip()}{end}{gap}{_CONTENT_TYPE}{end}"
+        place = self.place(entry.line + 1)
+        segments = [mark_accelerator(text, place) for text in entry.sources]
+        self.add_unit(segments, partial(self._fill, entry))
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
         """Return the entries, by their numbers, contexts and messages."""
         return self._parts
 
-    def _fill(self, lines: list[str], entry: PoEntry, fillings: Sequence[Filling]) -> None:
-        """Put an entry's translations in; lines that go become empty."""
-        first, last = entry.translation[0], entry.translation[-1]
-        end = lines[last][len(lines[last].rstrip("\r\n")) :]
-        new_line = self._new_line
-        written = new_line.join(self._written(entry, fillings)) + end
-        lines[first : last + 1] = [written, *[""] * (last - first)]
-        for line in entry.previous:
-            lines[line] = ""
+    # --- writing ----------------------------------------------------------------------------------
+
+    def final_edits(self, edits: Sequence[Edit]) -> list[Edit]:
+        """Name the character set in the header, without which gettext reads only ASCII."""
+        if splice(self.text, edits).isascii():
+            return []
+        end = self.new_line
+        if self._header is None:
+            return [Edit(0, 0, end.join(('msgid ""', 'msgstr ""', _CONTENT_TYPE, "", "")))]
+        text, span = self._header.texts["msgstr"], self._header.translation
+        named = [_CHARSET.sub(r"\1UTF-8", self.lines[line]) for line in span]
+        if "charset=" not in text.lower():
+            gap = "" if text.endswith("\n") or not text else f'"\\n"{end}'
+            named[-1] = f"{named[-1].rstrip()}{end}{gap}{_CONTENT_TYPE}{end}"
+        return [self._edit(span, "".join(named))]
+
+    def _edit(self, lines: range, text: str) -> Edit:
+        return Edit(self.starts[lines.start], self.starts[lines.stop], text)
+
+    def _fill(self, entry: PoEntry, fillings: Sequence[Filling]) -> list[Edit]:
+        """Return the edits that put an entry's translations in."""
+        new_line, last = self.new_line, self.lines[entry.translation[-1]]
+        written = new_line.join(self._written(entry, fillings)) + last[len(last.rstrip("\r\n")) :]
+        edits = [self._edit(entry.translation, written)]
+        edits += [self._edit(range(line, line + 1), "") for line in entry.previous]
         is_fuzzy = self._form_may_not_fit(entry) or any(
-            (self._marks_fuzzy and filling.origin == "model")
+            (self._source.marks_fuzzy and filling.origin == "model")
             or filling.problem
             or (entry.is_format and _may_not_fit(source, filling.text))
             for source, filling in zip(entry.sources, fillings, strict=True)
         )
-        if entry.is_fuzzy and not is_fuzzy:
-            for line in entry.flags:
-                comment = lines[line].strip()
-                flags = [flag for flag in read_flags(comment) if flag != "fuzzy"]
-                lines[line] = f"{comment[:2]} {', '.join(flags)}{new_line}" if flags else ""
-        elif is_fuzzy and not entry.is_fuzzy:
-            if entry.flags:
-                line = entry.flags[0]
-                lines[line] = re.sub(r"(#[,=])", r"\1 fuzzy,", lines[line], count=1)
-            else:
-                lines[entry.line] = f"#, fuzzy{new_line}{lines[entry.line]}"
         first = entry.line if entry.first is None else entry.first
         comments = [f"# {one.comment}{new_line}" for one in fillings if one.comment]
-        comments = [one for one in comments if one not in self._lines[first : entry.line]]
-        lines[first] = "".join(comments) + lines[first]
+        there = self.lines[first : entry.line]
+        edits.append(
+            self._edit(range(first, first), "".join(c for c in comments if c not in there))
+        )
+        if is_fuzzy and not entry.is_fuzzy and not entry.flags:
+            edits.append(self._edit(range(entry.line, entry.line), f"#, fuzzy{new_line}"))
+        elif is_fuzzy and not entry.is_fuzzy:
+            line = entry.flags[0]
+            flags = re.sub(r"(#[,=])", r"\1 fuzzy,", self.lines[line], count=1)
+            edits.append(self._edit(range(line, line + 1), flags))
+        elif entry.is_fuzzy and not is_fuzzy:
+            for line in entry.flags:
+                comment = self.lines[line].strip()
+                flags = ", ".join(flag for flag in read_flags(comment) if flag != "fuzzy")
+                flags = f"{comment[:2]} {flags}{new_line}" if flags else ""
+                edits.append(self._edit(range(line, line + 1), flags))
+        return edits
 
     def _written(self, entry: PoEntry, fillings: Sequence[Filling]) -> Iterator[str]:
         texts = [
@@ -199,7 +183,7 @@ class PoDocument(Document):
             sorted(_DIRECTIVE.findall(source), key=_argument_number) for source in entry.sources
         )
         lacking = [directive for directive in many[len(one) :] if directive != "}"]
-        flags = {flag for line in entry.flags for flag in read_flags(self._lines[line].strip())}
+        flags = {flag for line in entry.flags for flag in read_flags(self.lines[line].strip())}
         is_counted = flags & _COUNTED_FORMATS and not all(each.startswith("%(") for each in many)
         return one != many[: len(one)] or len(lacking) > (0 if is_counted else 1)
 

@@ -8,8 +8,7 @@ from itertools import pairwise
 
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.languages import base_language
-from transformer_cli.extensions.constraints.placeholders import find_placeholders
-from transformer_cli.extensions.constraints.protection import Protection
+from transformer_cli.extensions.constraints.placeholders import Protection, find_placeholders
 from transformer_cli.extensions.documents.document import Match, join_lines, without_controls
 from transformer_cli.extensions.documents.inline import Span
 from transformer_cli.extensions.revision.line_revisers import doubt_of

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from transformer_cli.base.errors import InputError
 from transformer_cli.extensions.documents.document import (
+    Document,
     Segment,
     Source,
-    TextDocument,
     element_name,
     join_lines,
     make_segment,
@@ -24,7 +24,7 @@ _TAG = re.compile(r"(<[^<>]*>|\{\\[^{}]*\})")
 _LONGEST = 42  # characters of a line, as broadcasters and Netflix have it
 
 
-class SrtDocument(TextDocument):
+class SrtDocument(Document):
     """An SRT file, whose cues may contain empty lines."""
 
     has_references = False
@@ -32,10 +32,9 @@ class SrtDocument(TextDocument):
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self._new_line = "\r\n" if "\r\n" in self.text else "\n"
         lines: list[tuple[int, int]] = []
-        is_cue, start = False, 0
-        for number, line in enumerate(re.split(r"(?<=\n)", self.text), start=1):
+        is_cue = False
+        for number, (line, start) in enumerate(zip(self.lines, self.starts, strict=False), start=1):
             if _TIMES.match(line):  # perhaps with no empty line before it, but a number
                 has_number = lines and self.text[lines[-1][1] : start].strip().isdigit()
                 self._add_cue(lines[:-1] if has_number else lines)
@@ -46,9 +45,8 @@ class SrtDocument(TextDocument):
                 is_cue, lines = is_cue and not (is_empty and self.ends_at_empty_lines), []
             elif is_cue:
                 lines.append((number, start))
-            start += len(line)
         self._add_cue(lines)
-        is_vtt = self.text.removeprefix("\ufeff").startswith("WEBVTT")
+        is_vtt = self.text.startswith("WEBVTT")
         if self.text.strip() and "-->" not in self.text and not is_vtt:
             raise InputError(f"{self.name}: no subtitles: it has no line of times with '-->'")
 
@@ -60,20 +58,14 @@ class SrtDocument(TextDocument):
         firsts = [place for place, speaker in enumerate(speakers) if speaker or not place]
         for place, following in zip(firsts, [*firsts[1:], len(lines)], strict=True):
             (number, start), speaker = lines[place], speakers[place]
-            start = speaker.end() if speaker else start
-            last = lines[following - 1][1]
-            end = self.text.find("\n", last)
-            end = len(self.text) if end < 0 else end
-            raw = self.text[start:end]
-            start += len(raw) - len(raw.lstrip())
-            end -= len(raw) - len(raw.rstrip())
-            segment = self._segment(number, self.text[start:end])
-            self.add_span(segment, start, end)
+            behind = self.starts[lines[following - 1][0]]
+            start, end = self.trim(speaker.end() if speaker else start, behind)
+            self.add_span(self._segment(number, self.text[start:end]), start, end)
 
     def _segment(self, line: int, raw: str) -> Segment:
         parts = _TAG.split(join_lines(raw))
         names = (element_name(part) if number % 2 else None for number, part in enumerate(parts))
-        return make_segment(zip(parts, names, strict=True), f"{self.name}:{line}", self._read)
+        return make_segment(zip(parts, names, strict=True), self.place(line), self._read)
 
     def _read(self, raw: str) -> str:
         return read_references(raw) if self.has_references else raw
@@ -87,7 +79,7 @@ class SrtDocument(TextDocument):
         parts[1::2] = [next(times) if _TIME.match(tag) else tag for tag in parts[1::2]]
         if self.has_references:
             parts[::2] = [html.escape(part, quote=False) for part in parts[::2]]
-        return self._new_line.join(_break_lines(parts))
+        return self.new_line.join(_break_lines(parts))
 
 
 class VttDocument(SrtDocument):

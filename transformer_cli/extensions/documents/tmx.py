@@ -18,7 +18,7 @@ class TmxDocument(XmlDocument):
         super().__init__(source)
         if self.root.name != "tmx":
             problem = f"not TMX: the outermost element is '{self.root.name[:40]}'"
-            raise self.error(self.root, problem)
+            raise self.error(self.root.line, problem)
         units = [unit for body in self.root.all("body") for unit in body.all("tu")]
         comparable = comparable_code(source.languages)
         src, tgt = map(comparable, source.languages)
@@ -39,7 +39,7 @@ class TmxDocument(XmlDocument):
     def _add(self, unit: Element, variant: Element, target: Element | None) -> None:
         source, there = variant.find("seg"), target and target.find("seg")
         if source is None or (target is not None and there is None):
-            raise self.error(variant, "a tuv without its seg")
+            raise self.error(variant.line, "a tuv without its seg")
         segment = self.segment(source, {UNIT: True})
         is_open = self.lacks_text(segment, there, {UNIT: True})
         last, first = list(unit.all("tuv"))[-1], len(self.segments)
@@ -60,7 +60,6 @@ class TmxDocument(XmlDocument):
         self.add_target(last.end, target, [source if is_open or not there else there], first)
 
     def kind(self, element: Element) -> Kind | Literal["pair"]:
-        """Return what an element in a seg is."""
         match element.name:
             case "hi":
                 return "pair"

@@ -34,7 +34,9 @@ class XliffDocument(XmlDocument):
         version = self.root.attributes.get("version", "")
         if self.root.name.rpartition(":")[2] != "xliff" or version[:2] not in ("1.", "2."):
             what = f"'{self.root.name[:40]}' of version '{version[:20]}'"
-            raise self.error(self.root, f"not XLIFF 1.2 or 2.x: the outermost element is {what}")
+            raise self.error(
+                self.root.line, f"not XLIFF 1.2 or 2.x: the outermost element is {what}"
+            )
         self._notes: dict[Element, list[str]] = {}
         self._without_language: list[tuple[Element, str]] = []
         if version[0] == "1":
@@ -55,7 +57,7 @@ class XliffDocument(XmlDocument):
                 self._without_language.append((element, name))
             elif base_language(theirs or ours) != base_language(ours):
                 problem = f"{name} is '{(theirs or '')[:40]}', but the run {what} '{ours}'"
-                raise self.error(element, problem)
+                raise self.error(element.line, problem)
 
     def _add_units(
         self,
@@ -75,7 +77,6 @@ class XliffDocument(XmlDocument):
                 self._add_units(child, names, add, *inherited)
 
     def kind(self, element: Element) -> Kind | Literal["pair"]:
-        """Return what an element in a segment is; both versions' names differ."""
         attributes = element.attributes
         key = attributes.get("rid") or attributes.get("id", "")
         is_isolated = attributes.get("isolated") == "yes"
@@ -92,7 +93,7 @@ class XliffDocument(XmlDocument):
                 return "close", attributes.get("startRef", "")
         return "alone", ""
 
-    def final_edits(self) -> list[Edit]:
+    def final_edits(self, _: Sequence[Edit]) -> list[Edit]:
         """Return the target's language where there is none, and notes."""
         edits = [
             Edit(element.start, element.content, self.start_tag(element, {name: self.languages[1]}))
@@ -126,7 +127,7 @@ class XliffDocument(XmlDocument):
     def _add_unit_of_1(self, unit: Element, keeps_space: bool, translates: bool) -> None:
         source, target, cut = map(unit.find, ("source", "target", "seg-source"))
         if source is None:
-            raise self.error(unit, "a trans-unit without a source")
+            raise self.error(unit.line, "a trans-unit without a source")
         for note in unit.all("note"):
             self.add_changing(note.start, note.end)
         elements = list(_segments_of(cut)) if cut else []
@@ -144,8 +145,7 @@ class XliffDocument(XmlDocument):
         elif target and holder is cut and 0 < len(missing) < len(with_text):
             holder = target  # which keeps what people have translated
             if not all(there[n] for n in missing):
-                place = f"{self.name}:{unit.line}"
-                self.left.append(f"{place}: its target has no mrk for some of its segments")
+                self.leave(unit.line, "its target has no mrk for some of its segments")
         else:
             whole = self.segment(holder, dict(scopes))
             is_new = target and target.attributes.get("state") in _UNTRANSLATED_STATES
@@ -209,7 +209,7 @@ class XliffDocument(XmlDocument):
     ) -> None:
         source, target = element.find("source"), element.find("target")
         if source is None:
-            raise self.error(element, "a segment without a source")
+            raise self.error(element.line, "a segment without a source")
         innermost = next(reversed(scopes))  # many may be open
         before = {UNIT: scopes[UNIT], innermost: scopes[innermost]}
         first = len(self.segments)

@@ -14,12 +14,12 @@ from xml.sax.saxutils import escape, quoteattr
 
 from transformer_cli.base.errors import InputError
 from transformer_cli.extensions.documents.document import (
+    Document,
     Filling,
     Part,
     Segment,
     Source,
     Tag,
-    TextDocument,
     join_lines,
     mark_accelerator,
 )
@@ -86,7 +86,7 @@ class Element:
         return (child for child in self.children if child.name in names)
 
 
-class XmlDocument(TextDocument):
+class XmlDocument(Document):
     """An XML file whose format says which elements are segments."""
 
     has_references = True
@@ -113,10 +113,6 @@ class XmlDocument(TextDocument):
     def add_changing(self, start: int, end: int) -> None:
         """Add a span that filling may change."""
         self.add_run(start, end, None, range(0))
-
-    def error(self, element: Element, problem: str) -> InputError:
-        """Return an error about an element."""
-        return InputError(f"{self.name}:{element.line}: {problem}")
 
     def start_tag(self, element: Element, attributes: Mapping[str, str]) -> str:
         """Return an element's start tag with attributes set, and not closed at once."""
@@ -190,7 +186,7 @@ class XmlDocument(TextDocument):
                 else:
                     opened |= {key: len(tags)} if how == "open" else {}
                     tags.append(Tag(start, len(text), how, key))
-        place = f"{self.name}:{element.line}"
+        place = self.place(element.line)
         if not tags and not left:
             return mark_accelerator(text, place, escape)
         tags += [Tag(0, len(left))] if left else []
@@ -299,9 +295,6 @@ class _Parser:
         except expat.ExpatError as error:
             raise self._error(f"invalid XML ({expat.ErrorString(error.code)})") from error
 
-    def _offset(self) -> int:
-        return self._parser.CurrentByteIndex + self._text.startswith("\ufeff")
-
     def _error(self, problem: str) -> InputError:
         return InputError(f"{self._name}:{self._parser.ErrorLineNumber}: {problem}")
 
@@ -315,7 +308,7 @@ class _Parser:
             raise self._error(f"more than {_MAX_ELEMENTS:,} elements; split the file")
         if len(self._stack) > _MAX_DEPTH:
             raise self._error(f"elements that are nested more than {_MAX_DEPTH} deep")
-        start = self._offset()
+        start = self._parser.CurrentByteIndex
         tag = _START_TAG.match(self._text, start)
         if tag is None:
             raise self._error(f"a tag of '{name[:40]}' that cannot be read")
@@ -332,5 +325,5 @@ class _Parser:
         if self._text[element.content - 2] == "/":
             element.content_end = element.end = element.content
         else:
-            element.content_end = self._offset()
+            element.content_end = self._parser.CurrentByteIndex
             element.end = self._text.index(">", element.content_end) + 1

@@ -43,23 +43,6 @@ def check_expressible(entry: registry.Entry, config: Config, tokenizers: Tokeniz
         entry.load("check")(config, tokenizers)
 
 
-def describe_limits(config: Config, tokenizers: Tokenizers) -> str | None:
-    """Return which formats cannot have a model with reserved tokens; None: it has none."""
-    if not tokenizers.reserved:
-        return None
-    refused = []
-    for name, entry in registry.entries(INTERFACE).items():
-        try:
-            check_expressible(entry, config, tokenizers)
-        except UsageError:
-            refused.append(name)
-    return (
-        f"{' and '.join(tokenizers.reserved)}: no export to "
-        f"{' or '.join(refused)}; programs that search ctranslate2 or onnx themselves need this "
-        "package's tokenizers"
-    )
-
-
 # --- for several writers --------------------------------------------------------------------------
 
 

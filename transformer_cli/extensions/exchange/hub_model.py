@@ -59,7 +59,6 @@ class HubModel:
         self.record = path / CONFIG
 
     def load_config(self) -> Config:
-        """Return the settings of the run that was exported."""
         return read_hub_config(self.path)[1]
 
     def open_weights(self) -> Checkpoint:

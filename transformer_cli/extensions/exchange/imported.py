@@ -11,9 +11,7 @@ class ImportedKind(CorpusKind[ImportedData]):
     """No text."""
 
     def split_names(self) -> list[str]:
-        """Return no names."""
         return []
 
     def open_split(self, split: str, place: Path | None) -> ParallelText:
-        """Raise an AssertionError."""
         raise AssertionError("it has no splits")

@@ -60,14 +60,12 @@ class Manifest(SideFilesManifest):
     suffix = "model"
 
     def open(self, data: bytes, path: Path, side: Side) -> MarianTokenizer:
-        """Return the tokenizer of a model's bytes, with the table beside it."""
         joint = vocabulary_name("joint")
         table = path.with_name(joint if joint in self.sha256 else vocabulary_name(side))
         return MarianTokenizer(data, Vocabulary.parse(self.read_checked(table), table), path)
 
     @classmethod
     def learn(cls, config: MarianConfig, text: TrainingText, directory: Path) -> NoReturn:
-        """Raise ConfigError: tokenizers of this kind are not learned."""
         raise ConfigError(
             "tokenizer.kind marian: such tokenizers are not learned, they come with the run of an "
             "imported model; name it with init, or choose another kind"

@@ -21,10 +21,8 @@ class MarianConfig(TokenizerSection):
 
     @property
     def lowercase(self) -> bool:
-        """Return False: it is the models themselves that may lowercase."""
         return False
 
     @property
     def may_sample(self) -> bool:
-        """Return True: a model tells when it is opened."""
         return True

@@ -23,7 +23,6 @@ with lazy_imports():
         distill as plans,
         distill_file,
         forecast,
-        job_commands,
         runner,
     )
 
@@ -60,47 +59,27 @@ def distill(
     directory = plans.DistillDirectory(path)
     settings = None if cluster is None else clusters.read_cluster(cluster)
     directory.check()
-    precision = job_commands.check_precision(directory, precision)
 
-    def make_plan(threads: int | None, is_begun: bool) -> "plans.DistillPlan":
-        train = job_commands.choose_training_precision(directory, device, precision, threads)
-        if is_begun:
-            teachers = sorted({each.run.path.as_posix() for each in distillation.teachers})
-            job_commands.record_precisions(directory, precision, train, teachers=teachers)
-        plan = plans.DistillPlan(
-            distillation,
-            directory,
-            binding=("--device", device, "--precision", precision),
-            training=("--device", device, "--precision", train),
-            threads=() if threads is None else ("--threads", str(threads)),
-            allow_suspect_data=allow_suspect_data,
+    def make_plan(threads: int | None) -> "plans.DistillPlan":
+        computing = runner.Computing.choose(
+            directory, device, precision, threads, allow_suspect_data
         )
-        plan.check()
-        return plan
+        return plans.DistillPlan(distillation, directory, computing)
 
     if dry_run:
-        say("\n".join(preview_distillation(make_plan(threads, is_begun=False))))
+        say("\n".join(preview_distillation(make_plan(threads))))
         return
-    with job_commands.open_workers(path, settings) as workers:
-        if settings is not None:
-            threads = threads or workers.threads
-        raise typer.Exit(run_distillation(make_plan(threads, is_begun=True), workers))
+    with runner.open_workers(path, settings) as workers:
+        plan = make_plan(threads or (workers.threads if cluster else None))
+        teachers = sorted({each.run.path.as_posix() for each in distillation.teachers})
+        directory.create(**plan.computing.precisions, teachers=teachers)
+        raise typer.Exit(run_distillation(plan, workers))
 
 
-def run_distillation(plan: "plans.DistillPlan", workers: "job_commands.Workers") -> int:
+def run_distillation(plan: "plans.DistillPlan", workers: "runner.Workers") -> int:
     """Run the jobs that are left, and say the scores; return the exit code."""
-    plan.directory.remove_leftovers()
-    failed: list[runner.Event] = []
-
-    def show(event: "runner.Event | None", _: object) -> None:
-        if event is not None:
-            log(event.describe())
-            failed.extend([event] if event.kind == "failed" else [])
-
     # On a cluster, what jobs say is in their logs.
-    stop = job_commands.run_jobs(
-        plan, workers, STOPPING, show, shows_output=workers.lock is not None
-    )
+    stop, failed = runner.run_jobs(plan, workers, STOPPING, shows_output=workers.lock is not None)
     if stop is not None:
         return stop
     for event in failed:
@@ -138,25 +117,26 @@ def format_scores(plan: "plans.DistillPlan") -> list[str]:
 
 
 def preview_distillation(plan: "plans.DistillPlan") -> Iterator[str]:
-    """Yield the lines of a table of the jobs, and what those that are left take."""
+    """Yield the lines of a table of the jobs, and what the trainings that are left take."""
     with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
-        forecasts = forecast.DistillForecaster(plan, Path(directory), log).forecast()
+        forecasts = forecast.forecast_distillation(plan, Path(directory), log)
     rows = [["stage", "", "lines", "time", "disk"]]
-    for name, job in forecasts.items():
-        lines = f"{job.lines:,}" if job and job.lines is not None else ""
-        taken = disk = ""
-        if job is not None and job.seconds != 0.0:
+    left = {name: job for name, job in forecasts.items() if job is not None}
+    for name in forecasts:
+        row = [name, "done", "", "", ""]
+        if job := left.get(name):
+            lines = "" if job.lines is None else f"{job.lines:,}"
             taken = "unknown" if job.seconds is None else errors.duration(job.seconds)
-        if job is not None and job.disk:
-            disk = errors.size(job.disk)
-        rows.append([name, "to do" if job else "done", lines, taken, disk])
+            disk = errors.size(job.disk) if job.disk else ""
+            row = [name, "to do", lines, taken if job.seconds != 0.0 else "", disk]
+        rows.append(row)
     yield from align_columns(rows)
-    left = [job for job in forecasts.values() if job is not None]
     total = "nothing"
     if left:
-        seconds = errors.duration(sum(job.seconds or 0.0 for job in left))
-        unknown = sum(job.seconds is None for job in left)
+        seconds = errors.duration(sum(job.seconds or 0.0 for job in left.values()))
+        unknown = sum(job.seconds is None for job in left.values())
         besides = f", and {unknown} of unknown time" if unknown else ""
-        total = f"about {seconds}{besides}; {errors.size(sum(job.disk for job in left))} of disk"
+        disk = errors.size(sum(job.disk for job in left.values()))
+        total = f"about {seconds}{besides}; {disk} of disk for checkpoints"
     yield ""
     yield f"{len(left)} of {len(forecasts)} stages left: {total}"

@@ -1,16 +1,15 @@
 """``transformer-cli sweep``: its runs, the forecast of what they take, and their results."""
 
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transformer_cli.base.errors import MissingExtraError, make_visible
+from transformer_cli.base.errors import MissingExtraError
 from transformer_cli.base.metrics import METRICS, TRAIN_LONGER
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import count_cores
@@ -25,22 +24,17 @@ with lazy_imports():
     from transformer_cli.extensions.experiments import (
         command_compare as compare,
         forecast,
-        job_commands,
         page,
         results,
-        runner as runners,
-        search,
+        runner,
         sweep as plans,
         sweep_file,
     )
 
 if TYPE_CHECKING:
-    from rich.console import Group
-
     from transformer_cli.extensions.experiments.job import Job
 
 STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
-_REDRAW_SECONDS = 1.0
 
 _ABOUT_FILE = "YAML file: base, a configuration; seeds, a number; grid, values of settings."
 _ABOUT_DIR = "Directory of the sweep.  [default: sweeps/FILE's name]"
@@ -76,53 +70,37 @@ def sweep(
         log("--jobs is left out, as with --cluster each worker has a job at a time")
 
     directory.check()
-    precision = job_commands.check_precision(directory, precision)
 
-    def make_plan(share: int, num_jobs: int, is_begun: bool) -> "plans.SweepPlan":
-        share = threads or share
-        train = job_commands.choose_training_precision(directory, device, precision, share)
-        if is_begun:
-            job_commands.record_precisions(directory, precision, train)
-        options_of = [
-            ("--device", device, "--precision", each, "--threads", str(share))
-            for each in (precision, train)
-        ]
-        suspect = ("--allow-suspect-data",) if allow_suspect_data else ()
-        return plans.SweepPlan(
-            loaded,
-            directory,
-            options=options_of[0],
-            num_jobs=num_jobs,
-            training=options_of[1],
-            suspect=suspect,
+    def make_plan(share: int, num_jobs: int) -> "plans.SweepPlan":
+        computing = runner.Computing.choose(
+            directory, device, precision, threads or share, allow_suspect_data
         )
+        return plans.SweepPlan(loaded, directory, computing, num_jobs)
 
     if dry_run:
-        share = max(1, count_cores() // jobs)
-        say("\n".join(preview_sweep(make_plan(share, jobs, is_begun=False))))
+        say("\n".join(preview_sweep(make_plan(max(1, count_cores() // jobs), jobs))))
         return
-    with job_commands.open_workers(path, settings, device, jobs) as workers:
-        plan = make_plan(workers.threads, len(workers.places()), is_begun=True)
+    with runner.open_workers(path, settings, device, jobs) as workers:
+        plan = make_plan(workers.threads, len(workers.places()))
+        directory.create(**plan.computing.precisions)
         raise typer.Exit(run_sweep(plan, workers))
 
 
-def run_sweep(plan: "plans.SweepPlan", workers: "job_commands.Workers") -> int:
+def run_sweep(plan: "plans.SweepPlan", workers: "runner.Workers") -> int:
     """Train and score what is left, and say the results; return the exit code."""
     directory = plan.directory
-    directory.remove_leftovers()
     plan.check_trained_alike()
     plan.record()
-    with show_jobs(plan) as show:
-        stop = job_commands.run_jobs(plan, workers, STOPPING_RUNS, show)
+    stop, _ = runner.run_jobs(plan, workers, STOPPING_RUNS)
     if stop is not None:
         return stop
     plan.record()
     status = plan.read_status()
-    rows = [[point.name, point.count_runs(), point.format_score()] for point in status]
+    rows = [[group.name, group.count_runs(), format_mean(group)] for group in status]
     title = f"{METRICS[plan.metric].label} of the best validation"
     note = [TRAIN_LONGER] if results.are_all_low(status, plan.metric) else []
     say("\n".join([title, *align_columns([["point", "seeds", "mean"], *rows]), *note]))
-    if any(point.runs for point in status):
+    if any(group.finished for group in status):
         try:
             reached = results.read_results(directory.path, log)
             if reached.splits:
@@ -131,62 +109,13 @@ def run_sweep(plan: "plans.SweepPlan", workers: "job_commands.Workers") -> int:
             log(f"{directory.report}: all runs on one page")
         except MissingExtraError as error:
             log(f"{directory.report}: not written: {error}")
-    if isinstance(plan.trials, search.Search) and (unfit := plan.trials.unfit):
+    if plan.search is not None and (unfit := plan.search.unfit):
         number, why = unfit[-1].number + 1, unfit[-1].why
         log(f"trials whose settings do not go together: {len(unfit)}; of trial {number}: {why}")
-    failed = [job for job in directory.failed if not job.startswith("data/")]
-    if failed:
-        log(f"{len(failed)} failed: see the logs in {directory.path / 'jobs'}")
-    return 1 if failed else 0
-
-
-@contextmanager
-def show_jobs(
-    plan: "plans.SweepPlan",
-) -> "Iterator[Callable[[runners.Event | None, Sequence[Job]], None]]":
-    """Give what shows events: a table that is redrawn on a terminal; elsewhere a line for each."""
-    from rich.console import Console
-    from rich.live import Live
-
-    console = Console(file=sys.stderr)
-    if not console.is_terminal:
-
-        def log_event(event: "runners.Event | None", _: object) -> None:
-            if event is not None:
-                is_run = event.kind == "done" and event.job.config is not None
-                log(event.describe() + (f"; {plan.describe_rest()}" if is_run else ""))
-
-        yield log_event
-        return
-    drawn = 0.0
-
-    def show(event: "runners.Event | None", running: "Sequence[Job]") -> None:
-        nonlocal drawn
-        if event is not None and event.kind == "failed":
-            console.print(make_visible(event.describe()), markup=False, highlight=False)
-        if event is not None or time.monotonic() - drawn > _REDRAW_SECONDS:
-            drawn = time.monotonic()
-            live.update(_table(plan, running), refresh=True)
-
-    with Live(console=console, auto_refresh=False) as live:
-        yield show
-
-
-def _table(plan: "plans.SweepPlan", running: "Sequence[Job]") -> "Group":
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    points = plan.read_status()
-    best = results.best_group(points, plan.metric)
-    table = Table("point", "seeds", METRICS[plan.metric].label)
-    for point in points:
-        style = "bold" if point is best else None
-        name = make_visible(point.name)
-        table.add_row(name, point.count_runs(), point.format_score(), style=style)
-    names = ", ".join(job.name for job in running)
-    head = f"{plan.directory.path}: {plan.describe_rest()}\nrunning: {names or 'nothing'}"
-    return Group(Text(make_visible(head)), table)
+    failed_runs = [job for job in directory.failed if not job.startswith("data/")]
+    if failed_runs:
+        log(f"{len(failed_runs)} failed: see the logs in {directory.path / 'jobs'}")
+    return 1 if failed_runs else 0
 
 
 # --- its forecast ---------------------------------------------------------------------------------
@@ -194,17 +123,22 @@ def _table(plan: "plans.SweepPlan", running: "Sequence[Job]") -> "Group":
 
 def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
     """Yield the lines of a table of what the runs that are left take, and the sums."""
-    plan.directory.check()
+    num_runs = plan.sweep.num_points * len(plan.seeds)
+    left: dict[str, float]
     if plan.sweep.space is None:
         plan.check_trained_alike()
+        undone = (run for run in plan.runs() if not plan.directory.seems_done(run.job))
+        left = dict(Counter(run.point.name for run in undone))
     else:  # a search, of which nothing is begun here: points that stand for those to come
-        plan.trials = search.Grid(plan.sweep.samples)
-    left = plan.count_runs_left()
-    num_left, num_runs = round(sum(left.values())), plan.sweep.num_points * len(plan.seeds)
+        samples = plan.sweep.samples
+        num_left = max(0, num_runs - plan.directory.count_ended())
+        left = {point.name: num_left / len(samples) for point in samples if num_left}
+        plan = replace(plan, sweep=replace(plan.sweep, points=samples, space=None))
+    num_left = round(sum(left.values()))
     yield f"{num_runs - num_left} of {num_runs} runs have ended"
     if not num_left:
         return
-    forecasts, pairs = _forecast_points(plan, [point for point, number in left.items() if number])
+    forecasts, pairs = _forecast_points(plan, [*left])
     rows = [["point", "runs", "time of each", "disk of each"]]
     seconds = disk = scoring = 0.0
     for point, run in forecasts.items():
@@ -244,6 +178,14 @@ def _forecast_points(
             pairs[point] = forecaster.count_pairs(training, plan.sweep.settings.evaluate)
             done.update()
     return forecasts, pairs
+
+
+def format_mean(group: "results.GroupResult") -> str:
+    """Return the mean score, with the sample standard deviation of two and more."""
+    if group.mean is None:
+        return "-"
+    deviation = "" if group.deviation is None else f" ± {group.deviation:.2f}"
+    return f"{group.mean:.2f}{deviation}"
 
 
 # --- its results ----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from transformer_cli.base.compression import is_compressed, write_text
-from transformer_cli.base.errors import InputError, UsageError
+from transformer_cli.base.errors import InputError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.metrics import sentence_chrf
 from transformer_cli.base.writing import PARTIAL, PARTIAL_JOURNALS, PARTIAL_LOCK, whole_file
@@ -42,9 +42,8 @@ from transformer_cli.extensions.experiments.job import (
     sum_texts,
     weights_record,
 )
-from transformer_cli.extensions.experiments.runner import Plan
+from transformer_cli.extensions.experiments.runner import Computing, Plan
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.tokenizer import have_same_tokenizers
 
 TEXT_JOB, STUDENT_JOB = "text", "train student"
 SIDES = ("src", "tgt")
@@ -56,7 +55,6 @@ class DistillDirectory(JobDirectory):
     kind: ClassVar[str] = "distill"
     noun: ClassVar[str] = "distillation"
     option: ClassVar[str] = "--dir"
-    folders: ClassVar[tuple[str, ...]] = ("jobs", "scores", "text", "forward", "back")
 
     @property
     def student_config(self) -> Path:
@@ -87,11 +85,7 @@ class DistillPlan(Plan):
 
     distillation: Distillation
     directory: DistillDirectory
-    binding: Sequence[str]
-    """Options of all commands that affect results: device and precision."""
-    training: Sequence[str]  # the same for new trainings, which all have one precision
-    threads: Sequence[str] = ()  # the option of all commands that does not affect results
-    allow_suspect_data: bool = False
+    computing: Computing
 
     def jobs(self) -> Iterator[Job]:
         """Yield all jobs; each reads outputs of earlier ones."""
@@ -107,17 +101,6 @@ class DistillPlan(Plan):
         yield self._student_job([TEXT_JOB, *translated])
         yield from self._score_jobs()
 
-    def check(self) -> None:
-        """Check that the trained teachers of each ensemble have the same tokenizer."""
-        for direction in self.distillation.directions:
-            runs = [each.run for each in direction.teachers if each.run.tokenizer.is_dir()]
-            for other in runs[1:]:
-                if not have_same_tokenizers(runs[0].tokenizer, other.tokenizer):
-                    raise UsageError(
-                        f"{other.path}: its tokenizer is not that of {runs[0].path}, and models of "
-                        "one ensemble need the same; leave one of them out"
-                    )
-
     def _teacher_job(self, teacher: Teacher) -> Job:
         run, config = teacher.run, teacher.config
 
@@ -125,13 +108,11 @@ class DistillPlan(Plan):
             return {**describe_training(config), **sum_texts(config, TRAINED_ON)}
 
         name = _training_name(run)
-        begun_with = self._find_begun_with(name, run)
         return Job(
             name,
             inputs,
             lambda: [weights_record(run)],
-            command=self._train_command(teacher.file, run, begun_with),
-            resumes_with=begun_with,
+            command=self._train_command(teacher.file, run),
             config=config,
             run=run,
         )
@@ -141,22 +122,12 @@ class DistillPlan(Plan):
         trained = [each.run for each in direction.teachers if each.file is not None]
         return [TEXT_JOB, *map(_training_name, trained)]
 
-    def _find_begun_with(self, name: str, run: RunDirectory) -> Sequence[str]:
-        """Return the options of a training that was begun elsewhere; none: it was begun here.
-
-        It is resumed with the precision that it began with, as ``auto`` does. Later sessions take
-        that from the record, because a cluster finds a running training by its command.
-        """
-        record = self.directory.read(name)
-        is_adopted = run.metrics.exists() if record is None else bool(record.options)
-        return self.binding if is_adopted else ()
-
-    def _train_command(
-        self, file: Path | None, run: RunDirectory, begun_with: Sequence[str] = ()
-    ) -> list[str]:
-        options = begun_with or self.training
-        suspect = ["--allow-suspect-data"] if self.allow_suspect_data else []
-        return ["train", str(file), *suspect, "--run-dir", str(run.path), *options, *self.threads]
+    def _train_command(self, file: Path | None, run: RunDirectory) -> list[str]:
+        computing = self.computing
+        # A training that has begun is resumed with its precision, as ``auto`` does.
+        binding = computing.binding if run.metrics.exists() else computing.binding_training
+        options = ["--run-dir", str(run.path), *binding, *computing.thread_options]
+        return ["train", str(file), *computing.suspect_options, *options]
 
     def _text_job(self) -> Job:
         student = self.distillation.student
@@ -197,10 +168,9 @@ class DistillPlan(Plan):
             part for key, value in search.items() if value is not None for part in (key, str(value))
         ]
         files = ["-i", str(text), "-o", str(output)]
-        compute = [*self.binding, *self.threads]
+        compute = [*self.computing.binding, *self.computing.thread_options]
 
         def inputs() -> dict[str, str]:
-            self.check()  # some teachers may have been trained only now
             models = {run.path.as_posix(): describe_model(run) for run in runs}
             return {"text": sha256(text), **models, "search": " ".join(options)}
 
@@ -212,7 +182,6 @@ class DistillPlan(Plan):
             needs=self._find_needs(direction),
             prepare=partial(output.parent.mkdir, exist_ok=True),
             discard=partial(discard_translation, output),
-            resumes_with=self.binding,
             text=text,
             candidates=n_best or 1,
         )
@@ -288,7 +257,8 @@ class DistillPlan(Plan):
         needs = self._find_needs(self.distillation.directions[0])
         src, ref = (self.directory.text("val", side) for side in SIDES)
         texts = ["--src", str(src), "--ref", str(ref)]
-        options = [*texts, "--json", *self.binding, *self.threads]
+        computing = self.computing
+        options = [*texts, "--json", *computing.binding, *computing.thread_options]
 
         def inputs(runs: Sequence[RunDirectory]) -> dict[str, str]:
             sums = {"text/val.src": sha256(src), "text/val.tgt": sha256(ref)}

@@ -1,10 +1,8 @@
 """Forecast the time, disk and memory of jobs, in a temporary directory."""
 
 import json
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +13,9 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import stream_lines
 from transformer_cli.data.sources import is_on_disk
 from transformer_cli.extensions.corpora.settings import CorpusData
+from transformer_cli.extensions.experiments.child import ERROR, Command, run_command
 from transformer_cli.extensions.experiments.distill import SIDES, STUDENT_JOB, TEXT_JOB, DistillPlan
 from transformer_cli.extensions.experiments.job import Job, open_text
-from transformer_cli.extensions.experiments.runner import ERROR, Command, run_command
 from transformer_cli.runs.checkpoint import list_checkpoints, newest_step
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.training.optimizer import last_step
@@ -89,19 +87,24 @@ class Forecaster:
 
     def count_pairs(self, training: Job, splits: Sequence[str]) -> int:
         """Return the number of pairs of splits; val stands for those that must be fetched."""
-        config, run = training.config, training.run
+        config = training.config
         assert config is not None
-        assert run is not None
         key = (_describe_data(config), *splits)
         if key not in self._pairs:
-            corpus = None
-            if isinstance(config.data, CorpusData):
-                is_begun = run.config.is_file()
-                corpus = (run if is_begun else RunDirectory(self.prepare(training))).corpus
+            corpus = self.find_corpus(training)
             here = (split if is_on_disk(config.data, split) else "val" for split in splits)
             texts = (open_text(config, split, corpus) for split in here)
             self._pairs[key] = sum(1 for text in texts for _ in text.pairs())
         return self._pairs[key]
+
+    def find_corpus(self, training: Job) -> Path | None:
+        """Return where a training's corpus is prepared, as it is now; None: it needs none."""
+        config, run = training.config, training.run
+        assert config is not None
+        assert run is not None
+        if not isinstance(config.data, CorpusData):
+            return None
+        return (run if run.config.is_file() else RunDirectory(self.prepare(training))).corpus
 
     def prepare(self, training: Job) -> Path:
         """Return a run directory, in which data is prepared if several trainings share it.
@@ -151,126 +154,57 @@ def _describe_data(config: Config) -> str:
     return config.model_dump_json(include={"data", "tokenizer", "init"})
 
 
-class _Size(NamedTuple):
-    lines: int
-    bytes: int
+# --- distillations --------------------------------------------------------------------------------
 
 
-class DistillForecaster:
-    """Forecasts the jobs of a distillation."""
-
-    def __init__(self, plan: DistillPlan, temporary: Path, log: Callable[[str], object]) -> None:
-        self._plan = plan
-        self._directory = plan.directory
-        self._jobs = list(plan.jobs())
-        self._undone: dict[str, Job] = {}
-        for job in self._jobs:
-            is_behind = any(need in self._undone for need in job.needs)
-            if is_behind or not self._directory.seems_done(job):
-                self._undone[job.name] = job
-        self._trainings = {
-            name: self._make_training(job, job.config)
-            for name, job in self._undone.items()
-            if job.config is not None
-        }
-        self._forecaster = Forecaster(temporary, [*self._trainings.values()], log)
-
-    def forecast(self) -> dict[str, JobForecast | None]:
-        """Return the forecast of each job by its name; None: it is done."""
-        forecasts: dict[str, JobForecast | None] = dict.fromkeys(job.name for job in self._jobs)
-        for name, job in self._undone.items():
-            if name in self._trainings:
-                growth = self._growth if name == STUDENT_JOB else 1.0
-                forecasts[name] = self._forecaster.forecast(self._trainings[name], growth)
-            elif name.startswith("score "):
-                forecasts[name] = self._forecast_score(name, forecasts)
-            else:
-                forecasts[name] = self._forecast_text(job)
+def forecast_distillation(
+    plan: DistillPlan, temporary: Path, log: Callable[[str], object]
+) -> dict[str, JobForecast | None]:
+    """Return the forecast of each job of a distillation by its name; None: it is done."""
+    jobs = list(plan.jobs())
+    undone: dict[str, Job] = {}
+    for job in jobs:
+        is_behind = any(need in undone for need in job.needs)
+        if is_behind or not plan.directory.seems_done(job):
+            undone[job.name] = job
+    trainings = {name: _make_training(plan, job) for name, job in undone.items() if job.config}
+    forecaster = Forecaster(temporary, [*trainings.values()], log)
+    lines: dict[Path, int] = {}  # of the texts to translate
+    sides = [plan.directory.text("train", side) for side in SIDES]
+    if TEXT_JOB in undone:
+        student = plan.distillation.student
+        corpus = forecaster.find_corpus(trainings[STUDENT_JOB])
+        lines |= dict.fromkeys(sides, sum(1 for _ in open_text(student, "train", corpus).pairs()))
+    for text in [*sides, *(job.text for job in jobs if job.text is not None)]:
+        if text not in lines:
+            lines[text] = sum(1 for _ in stream_lines(text))
+    forecasts: dict[str, JobForecast | None] = dict.fromkeys(job.name for job in jobs)
+    for name, job in undone.items():
+        if name not in trainings:
+            seconds = None if job.command or job.needs else 0.0
+            forecasts[name] = JobForecast(seconds, lines=lines[job.text] if job.text else None)
+            continue
+        growth = 1.0
+        if name == STUDENT_JOB:  # it trains on all its text, and its trial on the corpus alone
+            kept = lines[sides[0]] if plan.distillation.settings.keep_reference else 0
+            written = sum(lines[job.text] for job in jobs if job.text is not None)
+            growth = (kept + written) / lines[sides[0]]
+        found = forecaster.forecast(trainings[name], growth)
         # A teacher may be complete although this distillation has no record of it.
-        for name in self._trainings:
-            if (found := forecasts[name]) is not None and found.seconds == 0.0:
-                forecasts[name] = None
-        return forecasts
+        forecasts[name] = None if found.seconds == 0.0 else found
+    return forecasts
 
-    def _forecast_score(
-        self, name: str, forecasts: Mapping[str, JobForecast | None]
-    ) -> JobForecast:
-        """Forecast the scoring of models from the trials of their trainings."""
-        tried = {
-            job.run.path: forecasts[job.name]
-            for job in self._undone.values()
-            if job.run is not None
-        }
-        runs = self._plan.models()[name.removeprefix("score ")]
-        models = [model for run in runs if (model := tried.get(run.path)) is not None]
-        if len(models) < len(runs):  # another one is already trained, so there is no trial
-            return JobForecast(None)
-        return JobForecast(sum(model.time_scoring(self._val_pairs) for model in models))
 
-    @cached_property
-    def _val_pairs(self) -> int:
-        return self._forecaster.count_pairs(self._trainings[STUDENT_JOB], ["val"])
-
-    def _make_training(self, job: Job, config: Config) -> Job:
-        """Return a job's training; the student's is a new one, as its text does not exist yet."""
-        command, run = [*job.command], job.run
-        if job.name == STUDENT_JOB:
-            command[1] = str(self._plan.distillation.student_file)
-            run = RunDirectory(self._directory.path / "student-to-be")
-        if config.init is not None and not list_checkpoints(RunDirectory(config.init).checkpoints):
-            config = config.model_copy(update={"init": None})
-            # The last two settings need init.
-            for without in ("init=null", "training.init_share=null", "training.freeze=[]"):
-                command += ["--set", without]
-        return replace(job, command=command, config=config, run=run)
-
-    def _forecast_text(self, job: Job) -> JobForecast:
-        if job.name == TEXT_JOB:
-            disk = sum(size.bytes for size in self._corpus.values())
-            return JobForecast(disk=disk)
-        if job.text is None:
-            return JobForecast(seconds=0.0 if job.command else None)
-        size = self._measure(job.text)
-        seconds = size.lines / statistics.median(self._line_rates) if self._line_rates else None
-        # Translations are about as long as their sources.
-        return JobForecast(seconds, size.bytes * job.candidates, lines=size.lines)
-
-    @cached_property
-    def _growth(self) -> float:
-        """How much longer the student trains on all its text than on the corpus alone."""
-        lines = sum(self._measure(job.text).lines for job in self._jobs if job.text is not None)
-        corpus = self._measure(self._directory.text("train", "src")).lines
-        kept = corpus if self._plan.distillation.settings.keep_reference else 0
-        return (kept + lines) / corpus
-
-    @cached_property
-    def _line_rates(self) -> list[float]:
-        """Lines per second of the finished translations."""
-        records = [(job.text, self._directory.read(job.name)) for job in self._jobs]
-        return [
-            self._measure(text).lines / record.seconds
-            for text, record in records
-            if text is not None and record is not None and record.seconds
-        ]
-
-    @cached_property
-    def _corpus(self) -> dict[str, _Size]:
-        """The size of each side of the student's training text, before it is written."""
-        lines = 0
-        sizes = [0, 0]
-        student, corpus = self._plan.distillation.student, None
-        if isinstance(student.data, CorpusData):
-            training = self._trainings[STUDENT_JOB]  # it is left, because its text is
-            corpus = RunDirectory(self._forecaster.prepare(training)).corpus
-        for pair in open_text(student, "train", corpus).pairs():
-            lines += 1
-            for side, line in enumerate(pair):
-                sizes[side] += len(line.encode()) + 1
-        return {side: _Size(lines, size) for side, size in zip(SIDES, sizes, strict=True)}
-
-    def _measure(self, text: Path) -> _Size:
-        for side in SIDES if TEXT_JOB in self._undone else ():
-            if text == self._directory.text("train", side):
-                return self._corpus[side]
-        lengths = [len(line.encode()) + 1 for line in stream_lines(text)]
-        return _Size(len(lengths), sum(lengths))
+def _make_training(plan: DistillPlan, job: Job) -> Job:
+    """Return a job's training; the student's is a new one, as its text does not exist yet."""
+    command, config, run = [*job.command], job.config, job.run
+    assert config is not None
+    if job.name == STUDENT_JOB:
+        command[1] = str(plan.distillation.student_file)
+        run = RunDirectory(plan.directory.path / "student-to-be")
+    if config.init is not None and not list_checkpoints(RunDirectory(config.init).checkpoints):
+        config = config.model_copy(update={"init": None})
+        # The last two settings need init.
+        for without in ("init=null", "training.init_share=null", "training.freeze=[]"):
+            command += ["--set", without]
+    return replace(job, command=command, config=config, run=run)

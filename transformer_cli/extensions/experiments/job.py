@@ -4,12 +4,13 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from transformer_cli.base import files, writing
-from transformer_cli.base.artifact import Artifact, FileRecord, sum_json, write_record
+from transformer_cli.base.artifact import Artifact, FileRecord, Record, sum_json, write_record
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import TransformerCliError, UsageError
 from transformer_cli.base.packages import __version__
@@ -21,7 +22,6 @@ from transformer_cli.extensions.cluster import fence
 from transformer_cli.extensions.cluster.start import HIDDEN_PREFIX
 from transformer_cli.extensions.corpora.preparing import UnpreparedSplit
 from transformer_cli.extensions.corpora.settings import PATH_KEYS, CorpusData
-from transformer_cli.extensions.experiments.groups import JobRecord, job_file
 from transformer_cli.runs.checkpoint import MANIFEST, find_checkpoint
 from transformer_cli.runs.directory import LOCK, RunDirectory, check_unlocked
 from transformer_cli.runs.initialize import rename_run
@@ -48,12 +48,23 @@ class Job:
     """Called each time before the command starts."""
     discard: Callable[[], Path | None] = lambda: None
     """Removes what other inputs have made, finished or not, or returns where it was moved."""
-    resumes_with: Sequence[str] = ()
-    """Options without which it is not resumed: a file is written in one precision."""
     config: Config | None = None  # of a training: its settings
     run: RunDirectory | None = None  # of a training: where it is
     text: Path | None = None  # of a translation: its input
     candidates: int = 1  # of a translation: how many each line gets
+
+
+class JobRecord(Record):
+    """The inputs of a job, and how it went."""
+
+    state: Literal["begun", "done", "failed", "pruned"] = "begun"
+    message: str = ""  # why it failed
+    seconds: float | None = None  # None: it was interrupted, or is not done
+
+
+def job_file(directory: Path, name: str, ending: str = ".json") -> Path:
+    """Return the path of a job's record, or of another of its files."""
+    return directory / "jobs" / f"{name}{ending}"
 
 
 @dataclass
@@ -66,7 +77,6 @@ class JobDirectory:
     kind: ClassVar[str]  # the command that makes it
     noun: ClassVar[str]  # what messages call it
     option: ClassVar[str]  # the command's option that names it
-    folders: ClassVar[tuple[str, ...]]  # where its jobs write, except for runs
 
     path: Path
     done: set[str] = field(default_factory=set)  # names of the jobs that are known to be done
@@ -121,10 +131,9 @@ class JobDirectory:
         return UsageError(f"{self.path}: {problem} choose another directory with {self.option}")
 
     def remove_leftovers(self) -> None:
-        """Remove unfinished files of killed processes, except in runs."""
-        writing.remove_leftovers(self.path)
-        for name in self.folders:
-            for directory, _, _ in os.walk(self.path / name):
+        """Remove unfinished files of killed processes."""
+        for directory, _, _ in os.walk(self.path):
+            with suppress(FileNotFoundError):  # a job on a cluster has just removed it
                 writing.remove_leftovers(Path(directory))
 
     def file(self, job: str, ending: str) -> Path:
@@ -162,17 +171,20 @@ class JobDirectory:
         """Record that a job begins; return whether it is new, and what happens to an old one."""
         inputs = dict(job.inputs())
         known = self.read(job.name)
-        reason = None if known is None else _find_change(known, job, inputs)
+        keys = {} if known is None else {**known.made_of, **inputs}
+        changed = [key for key in keys if known and known.made_of.get(key) != inputs.get(key)]
         # A finished training whose files have changed is resumed.
-        is_resumed = known is not None and (
-            reason is None or (known.made_of == inputs and job.config is not None)
-        )
-        news = [f"again, as {reason}"] if reason and not is_resumed else []
+        is_kept = known is not None and (known.state != "done" or job.config is not None)
+        is_resumed = is_kept and not changed
+        news = []
+        if known is not None and not is_resumed:
+            what = f"{', '.join(changed)} changed" if changed else "its outputs were changed"
+            news.append(f"again, as {what}{'' if changed else ' or are missing'}")
         if not is_resumed:
             fence.lift_fence(self.file(job.name, ".owner"))  # the old one may run on a cluster
-        if not is_resumed and (earlier := job.discard()):
-            news.append(f"the earlier one is now {earlier.as_posix()}")
-        record = JobRecord(made_of=inputs, options=list(job.resumes_with))
+            if earlier := job.discard():
+                news.append(f"the earlier one is now {earlier.as_posix()}")
+        record = JobRecord(made_of=inputs)
         self._write(job.name, record)
         self._begun[job.name] = record, None if is_resumed else time.monotonic()
         return not is_resumed, "; ".join(news)
@@ -204,19 +216,6 @@ class JobDirectory:
         path = self.file(job, ".json")
         path.parent.mkdir(parents=True, exist_ok=True)
         write_record(path, record)
-
-
-def _find_change(known: JobRecord, job: Job, inputs: Mapping[str, str]) -> str | None:
-    """Return why a job that has begun cannot be resumed; None: it can."""
-    keys = {**known.made_of, **inputs}
-    changed = [key for key in keys if known.made_of.get(key) != inputs.get(key)]
-    if changed:
-        return f"{', '.join(changed)} changed"
-    if known.state == "done":
-        return "its outputs were changed or are missing"
-    if known.options != list(job.resumes_with):
-        return f"it was begun with {' '.join(known.options)}"
-    return None
 
 
 def compose_config(

@@ -10,6 +10,5 @@ provides: dict[str, dict[str, dict[str, str]]] = {
         "distill": {"load": "command_distill:distill"},
         "compare": {"load": "command_compare:compare"},
     },
-    "run collection": {"sweep": {"mark": "sweep.json", "runs": "runs/*/*", "shared": "data"}},
     "report page": {"sweep": {"load": "page:open_sweep_page", "mark": "sweep.json"}},
 }

@@ -1,8 +1,7 @@
 """A page on a sweep: scores, curves, charts of settings, and what each setting explains."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
-from math import floor, log, log10
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -11,11 +10,11 @@ from transformer_cli.base.errors import duration
 from transformer_cli.base.metrics import METRICS, TRAIN_LONGER
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.extensions.experiments.groups import RunGroup
 from transformer_cli.extensions.experiments.importance import are_numbers, explain
 from transformer_cli.extensions.experiments.results import (
     EvaluatedSplit,
     GroupResult,
+    RunGroup,
     RunResult,
     SweepResults,
     are_all_low,
@@ -30,9 +29,6 @@ from transformer_cli.extensions.report.rendering import plotly_script, render_pa
 
 DRAWN = 12  # groups whose curves are drawn at first; there are as many colours
 _WIDE_RANGE = 10  # a larger ratio of values is drawn on a logarithmic axis
-_MAX_TICKS = 6
-_MIN_GAP = 0.09  # of the axis, between two ticks with room for their numbers
-_LONGEST_TICK = 18
 
 
 def open_sweep_page(directory: Path, say: Callable[[str], object]) -> Callable[[], str] | None:
@@ -222,15 +218,13 @@ def make_setting_charts(
         scored = [value for value, group in zip(values, groups, strict=True) if group.scores]
         if not scored:
             continue
-        scale, ticks = _scale(scored)
+        scale, categories = _scale(scored)
         dots = [_dots(groups[index], roles[index], values[index], scale) for index in order]
         says = f"Best validation {label} by {key}; the table has the numbers."
         # The title names the x axis.
-        chart = Chart(
-            f"setting-{place}", key, "", label, [*chain.from_iterable(dots)], says, "dots"
-        )
-        names = [_shorten(tick) for tick in ticks] if ticks else None
-        charts.append(chart._replace(from_zero=False, x_scale=scale, ticks=ticks, tick_names=names))
+        series = [*chain.from_iterable(dots)]
+        chart = Chart(f"setting-{place}", key, "", label, series, says, "dots", from_zero=False)
+        charts.append(chart._replace(x_scale=scale, categories=categories))
     return charts
 
 
@@ -254,29 +248,10 @@ def _dots(group: GroupResult, role: str, value: object, scale: str) -> list[Seri
     return series
 
 
-def _scale(values: Sequence[Any]) -> tuple[str, list[Any] | None]:
-    """Return an axis' scale and its ticks: the sorted values, if there is room for them."""
-    if not are_numbers(values):
-        numbers = sorted({value for value in values if are_numbers([value])})
-        return "category", list(dict.fromkeys(as_yaml(value) for value in [*numbers, *values]))
-    distinct = sorted(set(values))
-    low, high = distinct[0], distinct[-1]
-    scale = "log" if low > 0 and high / low > _WIDE_RANGE else "linear"
-    places = [log(value) if scale == "log" else value for value in distinct]
-    gap = _MIN_GAP * (places[-1] - places[0])
-    if len(distinct) <= _MAX_TICKS and all(b - a >= gap for a, b in pairwise(places)):
-        return scale, distinct
-    return scale, _round_numbers(low, high) if scale == "log" else None
-
-
-def _round_numbers(low: float, high: float) -> list[float]:
-    """Return round numbers between two, at most three for each power of ten."""
-    factors = (1, 2, 5) if high / low < 20 else (1, 3) if high / low < 3000 else (1,)
-    powers = range(floor(log10(low)), floor(log10(high)) + 1)
-    numbers = [float(f"{factor}e{power}") for power in powers for factor in factors]
-    return [number for number in numbers if low <= number <= high]
-
-
-def _shorten(value: object) -> str:
-    text = f"{value:g}" if are_numbers([value]) else as_yaml(value)
-    return text if len(text) <= _LONGEST_TICK else f"{text[: _LONGEST_TICK - 1]}…"
+def _scale(values: Sequence[Any]) -> tuple[str, list[str] | None]:
+    """Return an axis' scale, and the categories in their order."""
+    if are_numbers(values):
+        is_wide = min(values) > 0 and max(values) / min(values) > _WIDE_RANGE
+        return "log" if is_wide else "linear", None
+    numbers = sorted({value for value in values if are_numbers([value])})
+    return "category", list(dict.fromkeys(as_yaml(value) for value in [*numbers, *values]))

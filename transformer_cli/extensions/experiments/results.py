@@ -5,32 +5,77 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import NamedTuple, TypeVar
+from typing import Annotated, NamedTuple
 
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
+
+from transformer_cli.base.artifact import read_record
 from transformer_cli.base.errors import RunError
 from transformer_cli.base.files import read_small
-from transformer_cli.base.metrics import METRICS
+from transformer_cli.base.metrics import METRICS, RankName
 from transformer_cli.config.differences import differing_settings
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import load_split
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
-from transformer_cli.extensions.experiments.groups import (
-    RunGroup,
-    SweepRecord,
-    read_run_state,
-    read_sweep_plan,
-    run_name,
-    scores_name,
-)
+from transformer_cli.extensions.experiments.job import JobRecord, job_file
 from transformer_cli.extensions.experiments.seed_statistics import MetricComparison, compare_groups
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.runs.metrics_log import Record, number, read_records, validations
 
+MARK, PLAN, RUNS = "sweep.json", "plan.json", "runs"
+"""In the directory of a sweep."""
 TRANSLATIONS, SCORES = "translations.txt", "scores.json"  # the files of a scored run
 _MAX_BYTES = 1 << 28  # of the translations of a split: a million lines
 _UNFINISHED = {"done": "", "failed": "failed", "pruned": "pruned"}
 """Why a run has not finished, by the state of its job."""
+
+
+# These are names of directories in the sweep's.
+_Name = Annotated[str, Field(pattern=r"^[^/\\\x00]+$")]
+
+
+class SweepRecord(BaseModel):
+    """A sweep's plan, for commands that do not read the sweep's file."""
+
+    model_config = ConfigDict(strict=True)
+
+    points: list[_Name]
+    seeds: list[NonNegativeInt]
+    reference: str
+    metric: RankName
+    evaluate: list[_Name]
+    made_of: dict[str, dict[str, str]] = {}  # see ``SweepPlan.check_trained_alike``
+
+
+def run_name(point: str, seed: int | str) -> str:
+    """Return the name of the job that trains a run: its path in the sweep's directory."""
+    return f"{RUNS}/{point}/seed-{seed}"
+
+
+def scores_name(split: str, point: str, seed: int) -> str:
+    """Return the name of the job that scores a run on a split: the path of its files."""
+    return f"scores/{split}/{point}/seed-{seed}"
+
+
+def read_run_state(sweep: Path, run: str) -> str | None:
+    """Return the ``JobRecord.state`` of a run; None: it never began."""
+    record = read_record(job_file(sweep, run), JobRecord)
+    return record.state if record is not None and (sweep / run).is_dir() else None
+
+
+class RunGroup(NamedTuple):
+    """One setting, trained with several seeds."""
+
+    name: str
+    runs: tuple[RunDirectory, ...]  # at least one
+
+
+def read_sweep_plan(sweep: Path) -> SweepRecord:
+    """Return a sweep's record of its points."""
+    plan = read_record(sweep / PLAN, SweepRecord)
+    if plan is None:
+        raise RunError(f"{sweep / PLAN}: missing or damaged; run the sweep's command again")
+    return plan
 
 
 @dataclass(frozen=True)
@@ -86,12 +131,14 @@ class GroupResult:
         self.loss = _mean([run.loss for run in scored if run.loss is not None])
         self.seconds = _mean([run.seconds for run in scored if run.seconds is not None])
 
+    def count_runs(self) -> str:
+        """Return the number of finished runs, and what has become of others."""
+        others = (f"{number} {state}" for state, number in self.unfinished.items())
+        return ", ".join((str(len(self.finished)), *others))
+
 
 def _mean(values: Sequence[float]) -> float | None:
     return fmean(values) if values else None
-
-
-AnyGroup = TypeVar("AnyGroup", bound=GroupResult)
 
 
 def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
@@ -108,7 +155,7 @@ def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
     return sorted(range(len(groups)), key=key)
 
 
-def best_group(groups: Sequence[AnyGroup], metric: str) -> AnyGroup | None:
+def best_group(groups: Sequence[GroupResult], metric: str) -> GroupResult | None:
     """Return the group with the best mean; None: none was validated yet, or all score about 0."""
     best = groups[rank_groups(groups, metric)[0]] if groups else None
     return None if best is None or best.mean is None or are_all_low(groups, metric) else best
@@ -202,7 +249,7 @@ def _read_splits(
 
 
 def _load_text(run: RunDirectory, split: str) -> ParallelText:
-    return load_split(run.load_config().data, split, corpus_directory(run))
+    return load_split(run.load_config().data, split, run.text_place)
 
 
 def _read_translations(

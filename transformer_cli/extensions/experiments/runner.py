@@ -1,39 +1,118 @@
 """Run jobs, several at a time, each as a process of its own, here or on a cluster."""
 
-import platform
+import os
 import subprocess
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from contextlib import ExitStack, suppress
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from transformer_cli.base.child import environment
-from transformer_cli.base.errors import TransformerCliError
-from transformer_cli.base.locations import open_regular
-from transformer_cli.base.writing import whole_file
-from transformer_cli.extensions.cluster import fence
-from transformer_cli.extensions.experiments.child import APART, CHILD, STOP
+from transformer_cli.base.child import PYTHON, environment
+from transformer_cli.base.errors import TransformerCliError, UsageError
+from transformer_cli.base.ranks import SINGLE_PROCESS, count_cores
+from transformer_cli.cli.display import log
+from transformer_cli.cli.options import open_device
+from transformer_cli.cli.process import exit_code, stop_requests
+from transformer_cli.config.choices import DeviceName, PrecisionName
+from transformer_cli.extensions.cluster import cluster as clusters, fence
+from transformer_cli.extensions.cluster.settings import ClusterSettings
+from transformer_cli.extensions.experiments.child import TERMINATED, Command, Ended, run_command
 from transformer_cli.extensions.experiments.job import Job, JobDirectory
 from transformer_cli.runs.checkpoint import newest_step
+from transformer_cli.runs.directory import lock_directory
 
+PATIENCE = 5.0  # seconds in which the processes that a killed one had started have ended
 _POLL_SECONDS = 0.1
 _LOOK_SECONDS = 2.0
 """How often to look whether to give up running jobs, and how many may run."""
 _MAX_RESTARTS = 3  # how often to restart a job that was ended from outside
-_TERMINATED = 143
-"""Exit code of a command that was asked to end; batch systems ask all of a worker's processes."""
-ERROR = "transformer-cli: error: "
+
+
+@dataclass(frozen=True)
+class Computing:
+    """How the commands of all jobs compute."""
+
+    device: DeviceName = "auto"
+    precision: PrecisionName = "auto"
+    training_precision: PrecisionName = "auto"  # of all trainings
+    threads: int | None = None
+    allow_suspect_data: bool = False
+
+    @classmethod
+    def choose(
+        cls,
+        directory: JobDirectory,
+        device: DeviceName,
+        precision: PrecisionName,
+        threads: int | None,
+        allow_suspect_data: bool,
+    ) -> "Computing":
+        """Return how to begin in a directory of jobs, or how to resume: as it was begun.
+
+        What the precision 'auto' stands for in trainings on a CPU is measured once.
+
+        Raises:
+            UsageError: it was begun with another precision.
+        """
+        mark = directory.read_mark() or {}
+        begun: PrecisionName | None = mark.get("precision")
+        if begun is not None and precision not in ("auto", begun):
+            how = "without --precision" if begun == "auto" else f"with --precision {begun}"
+            raise UsageError(
+                f"--precision {precision}: {directory.path} was begun {how}; resume it so, or "
+                f"choose another directory with {directory.option}"
+            )
+        precision = begun or precision
+        training: PrecisionName = mark.get("training_precision") or precision
+        if begun is None and precision == "auto" and open_device(device).type == "cpu":
+            training = _measure_precision(threads)
+        return cls(device, precision, training, threads, allow_suspect_data)
+
+    @property
+    def precisions(self) -> dict[str, str]:
+        """What a directory's mark records of it."""
+        return {"precision": self.precision, "training_precision": self.training_precision}
+
+    @property
+    def binding(self) -> list[str]:
+        """Options of all commands that affect results, except of trainings."""
+        return ["--device", self.device, "--precision", self.precision]
+
+    @property
+    def binding_training(self) -> list[str]:
+        """The same of trainings."""
+        return ["--device", self.device, "--precision", self.training_precision]
+
+    @property
+    def thread_options(self) -> list[str]:
+        """The option for the number of threads."""
+        return [] if self.threads is None else ["--threads", str(self.threads)]
+
+    @property
+    def suspect_options(self) -> list[str]:
+        """The option of commands that read training text."""
+        return ["--allow-suspect-data"] if self.allow_suspect_data else []
+
+
+def _measure_precision(threads: int | None) -> PrecisionName:
+    from transformer_cli.model.device import choose_device, use_threads
+    from transformer_cli.training.precision import choose_training_precision
+
+    use_threads(threads)
+    chosen = choose_training_precision("auto", choose_device("cpu"), SINGLE_PROCESS, say=log)
+    return "bfloat16" if str(chosen) == "torch.bfloat16" else "float32"
 
 
 class Plan(ABC):
     """Decides which jobs to run; the directory's records tell how they went."""
 
     directory: JobDirectory
+    computing: Computing
 
     @abstractmethod
     def jobs(self) -> Iterable[Job]:
@@ -46,6 +125,10 @@ class Plan(ABC):
     def give_up(self, job: Job) -> Literal["pruned", "stopped"] | None:
         """Return why a running job should be stopped; None: it should go on."""
         return None
+
+    def describe_rest(self) -> str:
+        """Return what to add to the line about a finished training; empty: nothing."""
+        return ""
 
 
 class Event(NamedTuple):
@@ -66,18 +149,22 @@ class Event(NamedTuple):
         return f"{self.job.name}: {separator.join(filter(None, (self.kind, self.message)))}"
 
 
-class Ended(NamedTuple):
-    """How a command ended."""
+class Workers(NamedTuple):
+    """Processes here, or workers of a cluster, that run jobs."""
 
-    code: int  # exit code of the process; negative: the signal that killed it
-    message: str = ""  # why it failed; empty if it printed that itself
+    executor: Executor  # calls ``run_command``; its arguments and result can be pickled
+    places: Callable[[], Sequence[Mapping[str, str]]] = lambda: ({},)
+    """Returns extra environment variables, one mapping for each job that may run at a time."""
+    threads: int = 1  # cores for each job
+    lock: int | None = None
+    """The descriptor of the directory's lock, which jobs hold as well; None: on a cluster."""
 
 
 @dataclass
 class _Running:
     job: Job
     place: int
-    command: "Command"
+    command: Command
     future: Future[Ended]
     given_up: Literal["pruned", "stopped"] | None = None
 
@@ -91,10 +178,7 @@ class Runner:
     """
 
     plan: Plan
-    executor: Executor  # calls ``run_command``; its arguments and result can be pickled
-    lock: int | None = None  # the descriptor of the directory's lock; see ``Command.lock``
-    places: Callable[[], Sequence[Mapping[str, str]]] = lambda: ({},)
-    """Returns extra environment variables, one mapping for each job that may run at a time."""
+    workers: Workers
     shows_output: bool = False
     """Whether commands write to this process' stderr instead of their logs."""
     _running: dict[str, _Running] = field(default_factory=dict)
@@ -102,23 +186,17 @@ class Runner:
     _looked_at: float = field(default_factory=time.monotonic)
     _places: Sequence[Mapping[str, str]] = ()
 
-    @property
-    def running(self) -> list[Job]:
-        """The jobs that run now."""
-        return [running.job for running in self._running.values()]
-
-    def run(self, should_stop: Callable[[], bool]) -> Iterator[Event | None]:
-        """Run all jobs or until a stop; yield events, and None a few times a second."""
-        self._places = self.places()
+    def run(self, should_stop: Callable[[], bool]) -> Iterator[Event]:
+        """Run all jobs or until a stop; yield events."""
+        self._places = self.workers.places()
         try:
             while not should_stop():
                 for running in [each for each in self._running.values() if each.future.done()]:
-                    yield self._end(running)
+                    yield from self._end(running)
                 self._look()
                 if self._may_start and len(self._running) < len(self._places):
                     self._may_start = yield from self._start_next()
                 elif self._running:
-                    yield None
                     futures = [running.future for running in self._running.values()]
                     wait(futures, _POLL_SECONDS, FIRST_COMPLETED)
                 else:
@@ -175,19 +253,19 @@ class Runner:
         used = {running.place for running in self._running.values()}
         place = next(number for number in range(len(self._places)) if number not in used)
         command = command._replace(variables=tuple(self._places[place].items()))
-        future = self.executor.submit(run_command, command)
+        future = self.workers.executor.submit(run_command, command)
         self._running[job.name] = _Running(job, place, command, future)
 
     def _find_begun(self, job: Job, holder: str | None) -> Event:
         """Return the event for a job that began earlier and goes on."""
-        if holder is not None and self.lock is None:
+        if holder is not None and self.workers.lock is None:
             return Event("already running", job, f"on {holder}; waiting for it")
         if holder is not None:
             return Event("taken over", job, f"from {holder}")
         step = None if job.run is None else newest_step(job.run.checkpoints)
         return Event("resumed", job, "" if step is None else f"from step {step:,}")
 
-    def _make_command(self, job: Job) -> "Command":
+    def _make_command(self, job: Job) -> Command:
         """Return a job's command; it is always the same, as clusters find a job by it."""
 
         def file(ending: str) -> Path:
@@ -200,41 +278,44 @@ class Runner:
             file(".owner"),
             job.stdout and job.stdout.absolute(),
             None if self.shows_output else file(".log"),
-            lock=self.lock,
+            lock=self.workers.lock,
         )
 
-    def _end(self, running: _Running) -> Event | None:
-        """Record how a job ended; return None if it was started again."""
+    def _end(self, running: _Running) -> Iterator[Event]:
+        """Record how a job ended, or start it again."""
         job = running.job
         del self._running[job.name]
         self._may_start = True
         if running.given_up is not None:
-            return Event(running.given_up, job)
+            yield Event(running.given_up, job)
+            return
         try:
             ended = running.future.result()
             if ended.code == 0:
                 self.plan.directory.finish(job)
-                return Event("done", job)
+                yield Event("done", job)
+                return
             # Another worker took it over, or its worker was shut down.
             is_by_others = ended.code == fence.EXIT_CODE or (
-                self.lock is None and ended.code == _TERMINATED
+                self.workers.lock is None and ended.code == TERMINATED
             )
             restarts = running.command.restarts + 1
             if is_by_others and restarts <= _MAX_RESTARTS:
                 running.command = running.command._replace(restarts=restarts)
-                running.future = self.executor.submit(run_command, running.command)
+                running.future = self.workers.executor.submit(run_command, running.command)
                 self._running[job.name] = running
-                return None
+                return
         except (TransformerCliError, OSError) as error:
-            return self._fail(job, str(error))
-        return self._fail(job, ended.message, ended.code)
+            yield self._fail(job, str(error))
+            return
+        yield self._fail(job, ended.message, ended.code)
 
     def _look(self) -> None:
         """Stop the jobs that the plan gives up; their checkpoints stay."""
         if time.monotonic() - self._looked_at < _LOOK_SECONDS:
             return
         self._looked_at = time.monotonic()
-        self._places = self.places()
+        self._places = self.workers.places()
         for running in self._running.values():
             if running.given_up is None:
                 running.given_up = self.plan.give_up(running.job)
@@ -251,105 +332,68 @@ class Runner:
         for running in [each for each in self._running.values() if each.future.done()]:
             # If this fails, the next session records it.
             with suppress(TransformerCliError, OSError):
-                if running.future.result().code == 0:
-                    self._end(running)
+                if running.given_up is None and running.future.result().code == 0:
+                    self.plan.directory.finish(running.job)
 
     def _must_end(self, running: _Running) -> bool:
         """Return whether to wait until a job that is asked to stop has ended."""
         if running.future.done():
             return False
         # A job that waits for a worker sees the request when it gets one.
-        return self.lock is not None or fence.find_host(running.command.owner) is not None
+        return self.workers.lock is not None or fence.find_host(running.command.owner) is not None
 
     def _request_stop(self, job: Job) -> None:
         self.plan.directory.file(job.name, ".stop").touch()
 
 
-class Command(NamedTuple):
-    """A command of transformer-cli that runs in its own process; all paths are absolute."""
+def run_jobs(
+    plan: Plan, workers: Workers, stopping: str, shows_output: bool = False
+) -> tuple[int | None, list[Event]]:
+    """Run the jobs of a plan until none is left, or until a signal; log what happens to them.
 
-    arguments: Sequence[str]
-    directory: Path  # where it runs; its arguments may be relative to it
-    stop: Path
-    """When this file appears, the command is stopped; that works on other machines too."""
-    owner: Path  # the file of its ``fence``, in case several workers run it at once
-    stdout: Path | None = None
-    """The file that its output is written to if it succeeds; None: it goes where stderr goes."""
-    log: Path | None = None  # the file that stderr is appended to; None: this process' stderr
-    variables: Sequence[tuple[str, str]] = ()  # added to this process' environment
-    restarts: int = 0  # how often it was started again
-    lock: int | None = None
-    """A descriptor that the command keeps open, so that the directory stays locked until it has
-    ended, even if its starter ends first."""
-
-
-def run_command(command: Command) -> Ended:
-    """Run a command to its end; any other process that runs it now gives up."""
-    for path in (command.directory, command.owner.parent):
-        if not path.is_dir():
-            missing = f"{platform.node()} has no directory {path}"
-            return Ended(1, f"{missing}; work on a disk that all workers see under one path")
-    if command.stop.exists():  # the worker that should have seen it is lost
-        fence.lift_fence(command.owner)
-        command.stop.unlink()
-        return Ended(_TERMINATED, "stopped")
-    inside = fence.raise_fence(command.owner)
-    if command.stdout is None:
-        return _run(command, inside, None)
-    with suppress(_FailedError), whole_file(command.stdout) as new, new.open("wb") as file:
-        ended = _run(command, inside, file.fileno())
-        if ended.code:
-            raise _FailedError  # the file must not appear
-    return ended
+    Return the signal's exit code, and the failures. ``stopping`` is what to say after a signal.
+    """
+    plan.directory.remove_leftovers()
+    failed = []
+    with stop_requests(stopping) as requested:
+        for event in Runner(plan, workers, shows_output).run(lambda: requested.signal is not None):
+            is_run = event.kind == "done" and event.job.config is not None
+            rest = plan.describe_rest() if is_run else ""
+            log("; ".join(filter(None, (event.describe(), rest))))
+            failed += [event] if event.kind == "failed" else []
+    if requested.signal is None:
+        return None, failed
+    log("stopped; run it again to resume")
+    return exit_code(requested.signal), failed
 
 
-class _FailedError(Exception):
-    pass
+@contextmanager
+def open_workers(
+    path: Path, cluster: ClusterSettings | None, device: str = "cpu", jobs: int = 1
+) -> Iterator[Workers]:
+    """Lock a directory of jobs, and open a cluster or threads that start processes for them."""
+    with lock_directory(path, PATIENCE, is_guarded=cluster is not None) as lock:
+        if cluster is None:
+            gpus = list_gpus() if device in ("auto", "cuda") and jobs > 1 else []
+            every = cycle([{"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] or [{}])
+            places = [*islice(every, jobs)]
+            with ThreadPoolExecutor(jobs) as executor:
+                yield Workers(executor, lambda: places, max(1, count_cores() // jobs), lock)
+            return
+        with clusters.open_cluster(cluster, log) as remote:
+            remote.check_shared(path)
+            yield Workers(
+                remote.lasting(), lambda: [{}] * max(1, remote.num_workers), remote.threads
+            )
 
 
-def _run(command: Command, inside: str, stdout: int | None) -> Ended:
-    log = command.log
-    with ExitStack() as stack:
-        stderr, log_start = sys.stderr.fileno(), 0
-        if log is not None:
-            file = stack.enter_context(open_regular(log, "ab"))
-            stderr, log_start = file.fileno(), file.tell()
-        variables = {**environment(), **dict(command.variables), fence.VARIABLE: inside}
-        # Dask's nanny sets this, which makes training steps take twice as long.
-        variables.pop("MALLOC_TRIM_THRESHOLD_", None)
-        kept_open = () if command.lock is None or sys.platform == "win32" else (command.lock,)
-        process = subprocess.Popen(
-            [*CHILD, *command.arguments],
-            cwd=command.directory,
-            env=variables,
-            stdin=subprocess.PIPE,
-            stdout=stderr if stdout is None else stdout,
-            stderr=stderr,
-            pass_fds=kept_open,
-            # Ctrl-C goes to this process, which stops the command itself.
-            **APART,
-        )
-        is_asked = False
-        while process.poll() is None:
-            if command.stop.exists() and not is_asked:
-                is_asked = True
-                with suppress(ProcessLookupError):
-                    process.send_signal(STOP)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(_POLL_SECONDS)
-    if not fence.is_inside(inside):
-        # The record and any request to stop belong to the other process.
-        return Ended(fence.EXIT_CODE, f"taken over by {fence.find_host(command.owner)}")
-    command.stop.unlink(missing_ok=True)
-    command.owner.unlink(missing_ok=True)
-    code = process.returncode
-    if code and log is not None:
-        with open_regular(log) as file:
-            file.seek(log_start)
-            lines = file.read().decode(errors="replace").splitlines()
-        errors = [line.removeprefix(ERROR) for line in lines if line.startswith(ERROR)]
-        if errors:
-            return Ended(code, errors[-1])
-    if code < 0:
-        return Ended(code, f"killed by signal {-code} (out of memory?)")
-    return Ended(code, f"exit code {code}; see {log}" if code and log is not None else "")
+def list_gpus() -> list[str]:
+    """Return the names of this process' GPUs in CUDA_VISIBLE_DEVICES."""
+    # Another process asks, so that this one does not hold a GPU's memory for hours.
+    count = "import torch; print(torch.cuda.device_count())"
+    counted = subprocess.run(
+        [*PYTHON, "-c", count], env=environment(), stdout=subprocess.PIPE, check=False
+    )
+    gpus = int(counted.stdout or 0)
+    names = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(gpus)))
+    return names.split(",")[:gpus]

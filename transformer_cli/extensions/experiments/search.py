@@ -1,4 +1,4 @@
-"""Where the points of a sweep come from: a grid has all from the start, a search draws them."""
+"""The points that a search draws, one after the other, by Optuna."""
 
 import statistics
 import threading
@@ -249,33 +249,11 @@ def _pruner(prune: Prune, pruners: Any) -> Any:
     return pruners.NopPruner()
 
 
-class Grid:
-    """Points that are all known from the start, each trained to its end: nothing to decide."""
-
-    is_over = True  # whether no point will be added
-
-    def __init__(self, points: list[Point]) -> None:
-        self.points = points  # all points so far
-
-    def describe(self, point: Point) -> str:
-        """Return a point's name, with its settings if the name does not tell them."""
-        return point.name
-
-    def state(self, point: Point) -> TrialState:
-        """Return what has become of a point; more is only trained of a running one."""
-        return "running"
-
-    def extend(self) -> bool:
-        """Add a point; return whether there was one to add."""
-        return False
-
-
-class Search(Grid):
-    """Points that a study draws: its trials, without those whose settings do not go together."""
+class Search:
+    """The points of a study's trials, without those whose settings do not go together."""
 
     def __init__(self, sweep: Sweep, space: Space, metric: str, directory: Path) -> None:
         """Open the search that is recorded in ``directory``, or begin one, judged by ``metric``."""
-        super().__init__([])
         settings = sweep.settings
         self.study = Study(
             directory,
@@ -286,19 +264,16 @@ class Search(Grid):
             judged_by={"metric": metric, "seeds": settings.num_seeds},
             sign=METRICS[metric].rank(1.0),
         )
+        self.points: list[Point] = []  # all so far
         self.unfit: list[Trial] = []  # those that are no points
-        self.is_over = False
+        self.is_over = False  # whether no point will be added
         self._sweep = sweep
         self._failures = 0
         for trial in self.study.trials:
             self._add(trial)
 
-    def describe(self, point: Point) -> str:
-        """Return a trial's name and settings."""
-        return f"{point.name} ({point_names([point.nodes])[0]})"
-
     def state(self, point: Point) -> TrialState:
-        """Return what has become of a trial."""
+        """Return what has become of a trial; more is only trained of a running one."""
         return self.study.trials[point.number].state
 
     def extend(self) -> bool:
@@ -321,7 +296,8 @@ class Search(Grid):
         """Make a point of a trial, which fails if its settings do not go together."""
         dimensions = self.study.space
         nodes = {key: as_node(value, dimensions[key].place) for key, value in trial.values.items()}
-        point = Point(f"trial-{trial.number + 1:03}", nodes, trial.number)
+        name = f"trial-{trial.number + 1:03}"
+        point = Point(name, nodes, trial.number, f"{name} ({point_names([nodes])[0]})")
         try:
             self._sweep.config_of(point)
         except ConfigError as error:
@@ -331,20 +307,12 @@ class Search(Grid):
         self.points.append(point)
         return True
 
-    def complete(self, point: Point, scores: Sequence[float]) -> None:
-        """End a trial with the mean of its runs' scores, of those that were validated."""
-        if not scores:
-            self.fail(point, "it was not validated")
-            return
-        self._failures = 0
-        self.study.end(point.number, "complete", statistics.fmean(scores))
-
-    def prune(self, point: Point) -> None:
-        """End a trial that is not worth its time."""
-        self._failures = 0
-        self.study.end(point.number, "pruned")
-
-    def fail(self, point: Point, why: str) -> None:
-        """End a trial after one of its runs has failed."""
-        self._failures += 1
-        self.study.end(point.number, "fail", why=why)
+    def end(
+        self, point: Point, state: TrialState, scores: Sequence[float] = (), why: str = ""
+    ) -> None:
+        """End a trial; a complete one has the mean of its runs' scores, or fails without any."""
+        if state == "complete" and not scores:
+            state, why = "fail", "it was not validated"
+        self._failures = self._failures + 1 if state == "fail" else 0
+        value = statistics.fmean(scores) if scores else None
+        self.study.end(point.number, state, value, why or None)

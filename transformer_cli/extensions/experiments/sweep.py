@@ -3,18 +3,17 @@
 A job's name is the path of what it makes, in the sweep's directory.
 """
 
-import json
 import os
 import shutil
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from transformer_cli.base.compression import write_text
+from transformer_cli.base.artifact import write_record
 from transformer_cli.base.errors import ConfigError, RunError, TransformerCliError, duration
 from transformer_cli.base.files import sha256
 from transformer_cli.base.writing import remove_leftovers, whole_directory
@@ -24,13 +23,6 @@ from transformer_cli.data.sources import is_on_disk
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metric_for_best
 from transformer_cli.extensions.corpora.preparing import has_changed
 from transformer_cli.extensions.corpora.settings import CorpusData, added_sources
-from transformer_cli.extensions.experiments.groups import (
-    PLAN,
-    read_run_state,
-    read_sweep_plan,
-    run_name,
-    scores_name,
-)
 from transformer_cli.extensions.experiments.job import (
     TRAINED_ON,
     Job,
@@ -41,14 +33,20 @@ from transformer_cli.extensions.experiments.job import (
     weights_record,
 )
 from transformer_cli.extensions.experiments.results import (
+    PLAN,
     SCORES,
     TRANSLATIONS,
     GroupResult,
     RunResult,
+    SweepRecord,
     best_group,
+    read_run_state,
+    read_sweep_plan,
+    run_name,
+    scores_name,
 )
-from transformer_cli.extensions.experiments.runner import Plan
-from transformer_cli.extensions.experiments.search import Grid, Search
+from transformer_cli.extensions.experiments.runner import Computing, Plan
+from transformer_cli.extensions.experiments.search import Search
 from transformer_cli.extensions.experiments.sweep_file import BASE_POINT, SEED, Point, Sweep
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import MARK, RunDirectory
@@ -62,7 +60,6 @@ class SweepDirectory(JobDirectory):
     kind: ClassVar[str] = "sweep"
     noun: ClassVar[str] = "sweep"
     option: ClassVar[str] = "--sweep-dir"
-    folders: ClassVar[tuple[str, ...]] = ("jobs", "scores")
 
     @property
     def report(self) -> Path:
@@ -73,25 +70,11 @@ class SweepDirectory(JobDirectory):
         """Return the directory of a run."""
         return RunDirectory(self.path / run_name(point, seed))
 
-
-@dataclass
-class PointStatus(GroupResult):
-    """The finished runs of a point, and what has become of the others."""
-
-    num_failed: int = 0
-    is_pruned: bool = False
-
-    def count_runs(self) -> str:
-        """Return the number of finished runs, and what has become of others."""
-        failed = f", {self.num_failed} failed" if self.num_failed else ""
-        return f"{len(self.runs)}{', pruned' if self.is_pruned else ''}{failed}"
-
-    def format_score(self) -> str:
-        """Return the mean score, with the sample standard deviation of two and more."""
-        if self.mean is None:
-            return "-"
-        deviation = "" if self.deviation is None else f" ± {self.deviation:.2f}"
-        return f"{self.mean:.2f}{deviation}"
+    def count_ended(self) -> int:
+        """Return the number of runs that have ended, however that was."""
+        runs = (run.relative_to(self.path) for run in self.path.glob(run_name("*", "*")))
+        states = [read_run_state(self.path, run.as_posix()) for run in runs]
+        return sum(state not in (None, "begun") for state in states)
 
 
 @dataclass(frozen=True)
@@ -112,22 +95,28 @@ class SweepPlan(Plan):
 
     sweep: Sweep
     directory: SweepDirectory
-    options: Sequence[str]
-    """Options of all commands: device, precision and threads."""
+    computing: Computing
     num_jobs: int = 1  # how many run at a time; a search's budget is divided among them
-    training: Sequence[str] = ()
-    """The same options for trainings, which all have one precision; none: ``options``."""
-    suspect: Sequence[str] = ()  # the option that allows suspect text
     _runs: dict[str, Run] = field(default_factory=dict)
     _finished: dict[str, RunResult] = field(default_factory=dict)
     _sums: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @cached_property
-    def trials(self) -> Grid:
-        """Where the points come from; a search is opened in the directory, or begun there."""
+    def search(self) -> Search | None:
+        """What draws points, opened in the directory, or begun there; None: all are known."""
         if self.sweep.space is None:
-            return Grid(self.sweep.points)
+            return None
         return Search(self.sweep, self.sweep.space, self.metric, self.directory.path)
+
+    @property
+    def points(self) -> list[Point]:
+        """All points so far."""
+        return self.sweep.points if self.search is None else self.search.points
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no point will be added."""
+        return self.search is None or self.search.is_over
 
     @property
     def seeds(self) -> range:
@@ -137,8 +126,7 @@ class SweepPlan(Plan):
     @property
     def num_runs(self) -> int:
         """The largest number of runs that there will be."""
-        is_known = self.trials.is_over
-        return len(self.seeds) * (len(self.trials.points) if is_known else self.sweep.num_points)
+        return len(self.seeds) * (len(self.points) if self.is_complete else self.sweep.num_points)
 
     @cached_property
     def metric(self) -> str:
@@ -153,25 +141,25 @@ class SweepPlan(Plan):
 
     def jobs(self) -> Iterator[Job]:
         """Yield the trainings that are left, or if there are none, the runs to score."""
-        if isinstance(self.trials, Search):
-            self._settle_points(self.trials)
+        if self.search is not None:
+            self._settle_points(self.search)
         is_training = False
         for run in self.runs():
             is_ended = run.job.name in self.directory.failed or self.directory.seems_done(run.job)
-            if self.trials.state(run.point) == "running" and not is_ended:
+            is_open = self.search is None or self.search.state(run.point) == "running"
+            if is_open and not is_ended:
                 is_training = True
                 yield run.data
                 yield run.job
         # Runs are scored after all trainings, so that no decision depends on the test splits.
-        if not is_training and self.trials.is_over:
+        if not is_training and self.is_complete:
             for split in self.sweep.settings.evaluate:
                 done = (run for run in self.runs() if self.directory.seems_done(run.job))
                 yield from (self._score_job(run, split) for run in done)
 
     def runs(self) -> list[Run]:
         """Return all runs so far, by seed: after half of a sweep, every point has some runs."""
-        points = self.trials.points
-        return [self._run(point, seed) for seed in self.seeds for point in points]
+        return [self._run(point, seed) for seed in self.seeds for point in self.points]
 
     def _run(self, point: Point, seed: int) -> Run:
         name = run_name(point.name, seed)
@@ -179,14 +167,15 @@ class SweepPlan(Plan):
             config = self.sweep.config_of(point).model_copy(update={SEED: seed})
             directory = self.directory.run(point.name, seed)
             data = self._data_job(point, config)
-            varied = (str(self.sweep.base), *point.options, *self.suspect)
-            train = ("train", *varied, "--set", f"seed={seed}")
-            options = self.training or self.options
+            computing = self.computing
+            varied = (str(self.sweep.base), *point.options, *computing.suspect_options)
+            train = ("train", *varied, "--set", f"seed={seed}", "--run-dir", str(directory.path))
+            options = (*computing.binding_training, *computing.thread_options)
             job = Job(
                 name,
                 partial(describe_training, config),
                 lambda: [directory.metrics],
-                command=(*train, "--run-dir", str(directory.path), *options),
+                command=(*train, *options),
                 needs=(data.name,),
                 prepare=partial(share_data, self.directory.path / data.name, directory.path),
                 config=config,
@@ -200,24 +189,25 @@ class SweepPlan(Plan):
         key = config.fingerprint(include={"data", "tokenizer", "init"})
         name = f"data/{key[:12]}"
         run = RunDirectory(self.directory.path / name)
-        vocab = ("vocab", str(self.sweep.base), *point.options, *self.suspect)
+        varied = (str(self.sweep.base), *point.options, *self.computing.suspect_options)
         return Job(
             name,
             lambda: {"settings": key},
             lambda: sorted(path for path in run.tokenizer.iterdir() if path.is_file()),
-            command=(*vocab, "--run-dir", str(run.path)),
+            command=("vocab", *varied, "--run-dir", str(run.path)),
         )
 
     def _score_job(self, run: Run, split: str) -> Job:
         name = scores_name(split, run.point.name, run.seed)
         directory = self.directory.path / name
         translations, scores = directory / TRANSLATIONS, directory / SCORES
+        options = (*self.computing.binding, *self.computing.thread_options)
         evaluate = ("evaluate", str(run.directory.path), "--split", split, "--json")
         return Job(
             name,
             lambda: {"model": describe_model(run.directory)},
             lambda: [translations, scores],
-            command=(*evaluate, "--output", str(translations), *self.options),
+            command=(*evaluate, "--output", str(translations), *options),
             needs=(run.job.name,),
             stdout=scores,
             prepare=partial(directory.mkdir, parents=True, exist_ok=True),
@@ -280,23 +270,24 @@ class SweepPlan(Plan):
 
     def extend(self) -> bool:
         """Add a point if this is an unfinished search; return whether there are more jobs."""
-        was_over = self.trials.is_over
+        if self.search is None or self.search.is_over:
+            return False
         budget = self.sweep.settings.budget_seconds
-        if budget is not None and not self.trials.is_over:
+        if budget is not None:
             spent = sum(self._read_result(run).seconds or 0.0 for run in self.runs())
-            self.trials.is_over = spent / self.num_jobs > budget
-        is_added = self.trials.extend()
-        if is_added:
+            self.search.is_over = spent / self.num_jobs > budget
+        if self.search.extend():
             self.record()
         # When a search has just ended, its runs can be scored.
-        return is_added or self.trials.is_over != was_over
+        return True
 
     def give_up(self, job: Job) -> Literal["pruned", "stopped"] | None:
         """Return why a running training should be stopped; None: it should go on."""
         run = self._runs.get(job.name)
-        if run is None or not isinstance(self.trials, Search):
+        search = self.search
+        if run is None or search is None:
             return None
-        search, point = self.trials, run.point
+        point = run.point
         if search.state(point) != "running":
             return "stopped"
         if self.sweep.settings.prune == "none" or run.seed != self.seeds[0]:
@@ -305,7 +296,7 @@ class SweepPlan(Plan):
         if not is_news or not search.study.should_prune(point.number):
             return None
         self.directory.end(job, "pruned")
-        search.prune(point)
+        search.end(point, "pruned")
         return "pruned"
 
     def _settle_points(self, search: Search) -> None:
@@ -316,13 +307,13 @@ class SweepPlan(Plan):
             runs = [self._run(point, seed) for seed in self.seeds]
             failed = [run.job.name for run in runs if run.job.name in self.directory.failed]
             if failed:
-                search.fail(point, self.directory.failed[failed[0]])
+                search.end(point, "fail", why=self.directory.failed[failed[0]])
             elif all(self.directory.seems_done(run.job) for run in runs):
                 results = [self._read_result(run) for run in runs]
                 # Later points are compared with the first seed's validations.
                 search.study.report(point.number, results[0].scores)
                 scores = [result.score for result in results if result.score is not None]
-                search.complete(point, scores)
+                search.end(point, "complete", scores)
 
     def _read_result(self, run: Run) -> RunResult:
         name = run.job.name
@@ -333,64 +324,46 @@ class SweepPlan(Plan):
             self._finished[name] = result
         return self._finished[name]
 
-    def read_status(self) -> list[PointStatus]:
+    def read_status(self) -> list[GroupResult]:
         """Return how each point is doing, in their order."""
         status = []
-        for point in self.trials.points:
+        for point in self.points:
             runs = [self._run(point, seed) for seed in self.seeds]
-            done = [run for run in runs if self.directory.seems_done(run.job)]
-            status.append(
-                PointStatus(
-                    self.trials.describe(point),
-                    [self._read_result(run) for run in done],
-                    sum(run.job.name in self.directory.failed for run in runs),
-                    self.trials.state(point) == "pruned",
-                )
-            )
+            results = [self._read_result(run) for run in runs if self.directory.seems_done(run.job)]
+            names = [run.job.name for run in runs]
+            ended = dict.fromkeys((n for n in names if n in self.directory.failed), "failed")
+            if self.search is not None and self.search.state(point) == "pruned":
+                ended[names[0]] = "pruned"
+            results += [RunResult(name, self.metric, [], None, why) for name, why in ended.items()]
+            status.append(GroupResult(point.label or point.name, results))
         return status
 
     def describe_rest(self) -> str:
         """Return the number of finished runs, the best point, and the time left."""
         points = self.read_status()
-        done = sum(len(point.runs) for point in points)
-        text = f"{done} of {self.num_runs} runs"
+        text = f"{sum(len(point.finished) for point in points)} of {self.num_runs} runs"
         if (best := best_group(points, self.metric)) is not None:
             text += f", best so far {best.name} {best.mean:.2f}"
-        others = sum(point.num_failed + point.is_pruned for point in points)
+        others = sum(point.unfinished.total() for point in points)
         seconds = [result.seconds or 0.0 for result in self._finished.values()]
         left = max(0, self.num_runs - len(seconds) - others) / self.num_jobs
         if not seconds or not left:
             return text
         return f"{text}, {duration(statistics.fmean(seconds) * left)} left"
 
-    def count_runs_left(self) -> dict[str, float]:
-        """Return how many runs of each point are left; in a search, of each sample point."""
-        if self.sweep.space is None:
-            left = dict.fromkeys((point.name for point in self.trials.points), 0.0)
-            for run in self.runs():
-                left[run.point.name] += not self.directory.seems_done(run.job)
-            return left
-        path = self.directory.path
-        runs = (run.relative_to(path).as_posix() for run in path.glob(run_name("*", "*")))
-        ended = sum(read_run_state(path, run) not in (None, "begun") for run in runs)
-        points = self.trials.points
-        num_left = max(0, self.sweep.num_points * len(self.seeds) - ended)
-        return dict.fromkeys((point.name for point in points), num_left / len(points))
-
     @property
     def reference(self) -> str:
         """The point that others are compared with: that with the base's settings, or the first."""
         seed = self.seeds[0]
         base = self.sweep.config_of(Point(BASE_POINT)).model_copy(update={SEED: seed})
-        points = self.trials.points
-        same = [point for point in points if self._run(point, seed).config == base]
-        return (same or points or [Point(BASE_POINT)])[0].name
+        same = [point for point in self.points if self._run(point, seed).config == base]
+        return (same or self.points or [Point(BASE_POINT)])[0].name
 
     def record(self) -> None:
         """Record the plan, for commands that read the directory without the sweep's file."""
         configs = {run.data.name: run.config for run in self.runs()}
         plan = {
-            "points": [point.name for point in self.trials.points],
+            "points": [point.name for point in self.points],
             "seeds": list(self.seeds),
             "reference": self.reference,
             "metric": self.metric,
@@ -400,7 +373,7 @@ class SweepPlan(Plan):
                 for name, config in configs.items()
             },
         }
-        write_text(self.directory.path / PLAN, json.dumps(plan, ensure_ascii=False) + "\n")
+        write_record(self.directory.path / PLAN, SweepRecord.model_validate(plan))
 
 
 def share_data(data: Path, run: Path) -> None:

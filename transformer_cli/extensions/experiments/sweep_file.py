@@ -119,6 +119,7 @@ class Point:
     nodes: dict[str, Node] = field(default_factory=dict)
     """What it changes in the base, by dotted key, with the place in the sweep's file."""
     number: int = 0  # of the trial, in a search
+    label: str = ""  # of a trial: its name and settings
 
     @property
     def options(self) -> list[str]:
@@ -202,14 +203,6 @@ _RANGES = {
     "int_log": (True, True),
 }
 """By a range's name: whether it has whole numbers only, and whether it is logarithmic."""
-# Their names in Optuna, Ray Tune, Weights & Biases and Hyperopt.
-_OTHER_NAMES = {
-    **dict.fromkeys(("float",), "uniform"),
-    **dict.fromkeys(("loguniform", "log_uniform", "log_uniform_values"), "log"),
-    **dict.fromkeys(("randint", "int_uniform", "uniformint"), "int"),
-    **dict.fromkeys(("lograndint", "log_int"), "int_log"),
-    **dict.fromkeys(("choice", "choices", "categorical", "values"), _CHOICES),
-}
 _LARGEST = 1e15
 _DIGITS = 4  # significant digits of drawn numbers, which are then the same on every machine
 
@@ -310,7 +303,10 @@ def _read_choices(keys: Keys, place: Place, choices: list[object]) -> Dimension:
 
 def _read_range(keys: Keys, name: str, node: Node) -> Dimension:
     if name not in _RANGES:
-        raise setting_error(node.place, keys, _describe_unknown(name))
+        # It may be a setting in a section, which must be written as one dotted key.
+        rule = "a setting is one key with dots, as in model.dropout"
+        hint = did_you_mean(name, _RANGES) or f"it is one of {', '.join(_RANGES)}; {rule}"
+        raise setting_error(node.place, keys, f"unknown distribution '{name}'; {hint}")
     is_integer, is_log = _RANGES[name]
     ends: Any = values(node)
     problem = None
@@ -331,16 +327,6 @@ def _is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return abs(value) < _LARGEST
-
-
-def _describe_unknown(name: str) -> str:
-    known = _OTHER_NAMES.get(name)
-    if known == _CHOICES:
-        return f"'{name}' is not needed; write the list alone"
-    # It may be a setting in a section, which must be written as one dotted key.
-    kinds = f"it is one of {', '.join(_RANGES)}"
-    rule = f"{kinds}; a setting is one key with dots, as in model.dropout"
-    return f"unknown distribution '{name}'; {did_you_mean(name, _RANGES, known) or rule}"
 
 
 # --- the file -------------------------------------------------------------------------------------

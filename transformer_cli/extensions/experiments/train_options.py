@@ -9,7 +9,6 @@ from transformer_cli.base.errors import RunError, UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli import options
-from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.declaring import option
 from transformer_cli.cli.display import bar, line_bar, log, pair_bar
 from transformer_cli.cli.train_options import TrainExtra, TrainOptions
@@ -37,7 +36,7 @@ class GrowingOptions(TrainExtra):
             "RUN",
             "Adapt this run to the text of --add, in a new run next to it.",
             "--from",
-            autocompletion=complete_run,
+            completes="run",
         ),
     ] = None
     add: Annotated[

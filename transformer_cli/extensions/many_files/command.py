@@ -77,7 +77,6 @@ class ManyFiles(InputFormat):
     """A directory, or a pattern of names: each file is translated."""
 
     def translate(self, given: TranslateOptions) -> None:
-        """Check the options, and translate each file whose translation is not there yet."""
         inputs = find_inputs(given.input_)
         _translate_files(given, inputs, _check(given, inputs))
 

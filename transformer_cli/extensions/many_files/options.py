@@ -24,7 +24,6 @@ class ManyFilesOptions(InputOptions):
     about = "If -i is a directory or a 'pattern*', -o is a directory (split -l cuts a file)."
 
     def matches(self, given: TranslateOptions) -> bool:
-        """Return whether the input is a directory, or a pattern of names."""
         path = given.input_
         has_wildcards = any(sign in str(path) for sign in "*?")
         if locations.is_url(path):
@@ -44,5 +43,4 @@ class ManyFilesOptions(InputOptions):
             yield "torchrun's processes share one file; give many files to --cluster"
 
     def open(self, given: TranslateOptions) -> "InputFormat":
-        """Return what translates the files."""
         return command.ManyFiles()

@@ -1,10 +1,11 @@
 """What a training will take: time and memory, by a few trial steps."""
 
+import copy
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import psutil
 import torch
@@ -16,6 +17,7 @@ from transformer_cli.base.errors import (
     is_out_of_memory,
     size,
 )
+from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch, EpochSample
 from transformer_cli.data.corpus import ParallelText
@@ -24,15 +26,15 @@ from transformer_cli.evaluation.scores import score
 from transformer_cli.evaluation.scoring import Validator, find_measurable_pairs, mean_loss
 from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.translation import ignore, never
-from transformer_cli.model.device import empty_cache, synchronize
+from transformer_cli.model.device import empty_cache
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from transformer_cli.training.loss import GradientAccumulator
 from transformer_cli.training.memory import FLOAT, count_numbers, memory_of, processes_sharing
-from transformer_cli.training.summary import PlannedTraining, Preview, Row
+from transformer_cli.training.optimizer import Optimizer, learning_rate
 from transformer_cli.training.trainer import Trainer
 
 PROBED = 5  # maximum number of trial batches
-WORTHWHILE = 20 * PROBED  # with fewer batches than this, a forecast takes about as long as training
 # Time after which no further batch is tried.
 _ENOUGH_SECONDS = 8.0
 _MEASURED = 64  # pairs by which the time of an evaluation is estimated
@@ -49,6 +51,12 @@ class Forecast:
     idle_seconds: float
     """The same on an idle machine; equals ``seconds`` if the machine is idle now."""
     memory: int  # bytes: peak of the tensors on a GPU, else of the process
+
+
+def forecast_training(trainer: Trainer, validator: Validator) -> Forecast | None:
+    """Forecast the steps and validations that are left."""
+    sample = trainer.epochs.sample(PROBED)
+    return forecast(trainer, sample, lambda: time_validation(validator))
 
 
 def forecast(
@@ -82,7 +90,7 @@ def _forecast(
     if trainer.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(trainer.device)
         allocated = torch.cuda.memory_allocated(trainer.device)
-    trial = trainer.copy_for_trial()
+    trial = Trial(trainer)
     largest = next(sample.batches)
     # The first step allocates what later ones reuse, such as Adam's moments.
     _time_step(trial, largest.select(slice(1)))
@@ -124,6 +132,30 @@ def count_validations(trainer: Trainer) -> int:
     return -(-trainer.total_steps // every) - trainer.step // every
 
 
+class Trial:
+    """Trial steps, in one process, on a copy of a trainer's weights."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.device, self._config = trainer.device, trainer.config
+        self._model = copy.deepcopy(trainer.model)
+        average = copy.deepcopy(self._model) if self._config.has_average else self._model
+        self._optimizer = Optimizer(self._model, average, self._config, SINGLE_PROCESS)
+        self._gradients = GradientAccumulator(
+            self._model, self._config, trainer.precision, 0, SINGLE_PROCESS
+        )
+        self._rate = learning_rate(self._config.schedule, trainer.d_model, 1, trainer.total_steps)
+
+    def step(self, batches: Sequence[Batch]) -> None:
+        """Update the copy; raise TrainingError if that is not finite and must not be skipped."""
+        self._model.train()
+        self._optimizer.prepare()
+        tgt_tokens = sum(batch.tgt_tokens for batch in batches)
+        losses = self._gradients.accumulate(1, batches, tgt_tokens)
+        is_finite = self._optimizer.step(losses, 1, self._rate).is_finite
+        if not (is_finite or self._config.skip_nonfinite):
+            raise TrainingError("trial step: its loss or gradient is not finite")
+
+
 class _StepTimes(NamedTuple):
     """Seconds of a step: wall time, and CPU time of this thread."""
 
@@ -131,11 +163,12 @@ class _StepTimes(NamedTuple):
     cpu: float
 
 
-def _time_step(trial: Trainer, *batches: Batch) -> _StepTimes:
+def _time_step(trial: Trial, *batches: Batch) -> _StepTimes:
     started, computed = time.monotonic(), time.thread_time()
-    trial.try_step([*batches])
+    trial.step(batches)
     on_gpu = trial.device.type != "cpu"
-    synchronize(trial.device)
+    if on_gpu:
+        torch.accelerator.synchronize(trial.device)
     wall = time.monotonic() - started
     return _StepTimes(wall, wall if on_gpu else time.thread_time() - computed)
 
@@ -163,53 +196,6 @@ def checkpoint_bytes(config: Config, model: Transformer) -> int:
     """Return the bytes of the checkpoints that a run keeps: the newest ones, and the best."""
     numbers = count_numbers(model, config)
     return (config.training.keep_last + 1) * FLOAT * (numbers.weights + numbers.state)
-
-
-class ForecastPreview(Preview):
-    """The forecast, in the summary before a training and in ``--dry-run --json``."""
-
-    def rows(self, planned: PlannedTraining) -> Iterator[Row]:
-        """Yield the forecast of the steps that are left.
-
-        There is none of a complete training, which may have ended before its last step; and unless
-        the training is only previewed, none if training takes hardly longer.
-        """
-        trainer, config = planned.trainer, planned.config
-        batches_left = (trainer.total_steps - trainer.step) * config.training.accumulate
-        if planned.is_complete or batches_left < (1 if planned.is_dry else WORTHWHILE):
-            return
-        if not trial_fits(trainer, config):
-            yield "forecast", "none: trial steps take a copy of the model, which does not fit"
-            return
-        sample = trainer.epochs.sample(PROBED)
-        expected = forecast(trainer, sample, lambda: time_validation(_validator(planned)))
-        if expected is not None:
-            yield "forecast", describe_forecast(expected)
-
-    def facts(self, planned: PlannedTraining) -> Mapping[str, Any]:
-        """Return the seconds and bytes of the steps that are left.
-
-        Seconds and bytes of memory are None if a step does not fit into memory.
-        """
-        start = time.process_time()  # what an idle machine takes to load torch and the data
-        trainer, config = planned.trainer, planned.config
-        validator = _validator(planned)
-        expected = None
-        if trainer.step < trainer.total_steps and trial_fits(trainer, config):
-            sample = trainer.epochs.sample(PROBED)
-            expected = forecast(trainer, sample, lambda: time_validation(validator))
-        return {
-            "start_seconds": start,
-            "pair_seconds": time_pair(validator, config.decoding.beam_size, thorough=True),
-            "seconds": None if expected is None else expected.idle_seconds,
-            "memory": None if expected is None else expected.memory,
-            "disk": checkpoint_bytes(config, trainer.model),
-        }
-
-
-def _validator(planned: PlannedTraining) -> Validator:
-    assert isinstance(planned.validator, Validator)
-    return planned.validator
 
 
 def describe_forecast(expected: Forecast) -> str:

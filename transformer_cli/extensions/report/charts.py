@@ -170,8 +170,7 @@ class Chart(NamedTuple):
     from_zero: bool = True
     mark: int | None = None  # the step of the checkpoint that the page is about
     x_scale: str = "linear"  # or 'log' or 'category'
-    ticks: list[Any] | None = None  # values to mark on the x axis; None: plotly chooses them
-    tick_names: list[str] | None = None  # their labels
+    categories: list[str] | None = None  # in the order of the x axis
 
     def as_json(self) -> dict[str, Any]:
         """Return the chart as JSON values."""

@@ -4,14 +4,18 @@ import base64
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
 from torch import Tensor
 
 from transformer_cli.base.errors import CorpusError, InputError
 from transformer_cli.base.metrics import METRICS, USUAL, Metrics
-from transformer_cli.config.origins import load_origins
+from transformer_cli.config import setting_tree as tree
+from transformer_cli.config.origins import Origins, load_origins
+from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import open_training_text
@@ -20,7 +24,6 @@ from transformer_cli.evaluation.scoring import evaluate
 from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
 from transformer_cli.extensions.report import charts
 from transformer_cli.extensions.report.attention_maps import AttentionMaps, compute_attention_maps
-from transformer_cli.extensions.report.chosen import chosen_settings
 from transformer_cli.extensions.report.examples import SEED, choose_examples
 from transformer_cli.extensions.report.rendering import render_page
 from transformer_cli.inference.torch_engine import TorchTranslator
@@ -29,7 +32,6 @@ from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs import metrics_log
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.protocol import ProgressBar
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
@@ -137,7 +139,7 @@ def _score_by_rarity(
     """Return the recall of rare words; None: the run was moved here without its text."""
     references = subject.text.tgt
     try:
-        earlier = corpus_directory(subject.run)
+        earlier = subject.run.text_place
         pairs = open_training_text(subject.translator.config.data, earlier).pairs()
         targets = progress((tgt for _, tgt in pairs), "counting words")
         seen = charts.count_words(targets, references)
@@ -198,3 +200,49 @@ def _pack(queries: Sequence[str], keys: Sequence[str], weights: Tensor) -> dict[
         "heads": heads,
         "weights": base64.b64encode(steps.tobytes()).decode("ascii"),
     }
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+class Setting(NamedTuple):
+    """A setting that is not as it would be if nobody had said anything."""
+
+    key: str
+    value: object
+    instead_of: object  # its value in the base, or else by default
+    required: bool  # there is neither
+    origin: str | None  # where it was written; None: that is not known
+    base: str | None  # where the other value was; None also for a default
+
+
+def chosen_settings(config: Config, origins: Origins) -> list[Setting]:
+    """Return the settings that differ from a base or from the default, in the schema's order."""
+    chosen = []
+    for keys, value in tree.iter_leaves(config.model_dump(mode="json")):
+        key, default = tree.join_keys(keys), _default(config, keys)
+        origin, *earlier = origins.get(key, ()) or (None,)
+        # A file may say again what its base says.
+        base = next((one for one in earlier if one and one.value != value), None)
+        required = default is PydanticUndefined and base is None
+        instead_of = base.value if base else None if required else default
+        if required or value != instead_of:
+            where = (str(origin) if origin else None, str(base) if base else None)
+            chosen.append(Setting(key, value, instead_of, required, *where))
+    return chosen
+
+
+def _default(section: object, keys: tree.Keys) -> object:
+    """Return a setting's default as YAML has it; PydanticUndefined if it has none."""
+    default: object = None
+    for key in keys:
+        if isinstance(section, BaseModel):
+            if isinstance(default, type(section)):
+                default = getattr(default, str(key))
+            else:
+                field = type(section).model_fields[str(key)]
+                default = field.get_default(call_default_factory=True)
+            section = getattr(section, str(key))
+        elif isinstance(section, dict):
+            section = section[key]
+    return list(default) if isinstance(default, tuple) else default

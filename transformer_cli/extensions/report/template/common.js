@@ -102,12 +102,10 @@ const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").re
 
 function xScale(chart) {
   if (chart.kind === "bars") return { type: "category" };
-  const ticks = chart.ticks ? { tickmode: "array", tickvals: chart.ticks, ticktext: chart.tick_names.map(plain), tickangle: 0 } : {};
-  if (chart.x_scale === "category") {
-    const [first, last] = [-0.5, chart.ticks.length - 0.5];
-    return { ...ticks, type: "category", categoryorder: "array", categoryarray: chart.ticks, range: [first, last] };
-  }
-  return { ...ticks, type: chart.x_scale };
+  if (chart.x_scale !== "category") return { type: chart.x_scale };
+  const names = chart.categories.map((name) => plain(name.length > 18 ? `${name.slice(0, 17)}…` : name));
+  const ticks = { tickmode: "array", tickvals: chart.categories, ticktext: names, tickangle: 0 };
+  return { ...ticks, type: "category", categoryorder: "array", categoryarray: chart.categories, range: [-0.5, names.length - 0.5] };
 }
 
 function band(series, colour) {

@@ -1,0 +1,437 @@
+"""Rules of what is wrong with pairs: corpora are filtered by them, and ``check`` reports them.
+
+A new rule needs an entry in ``_RULES`` or ``_BUILDERS`` here, and its name in ``FILTER_NAMES`` and
+in ``FilterName`` of ``extensions/corpora/settings.py``.
+
+A pass looks at each pair once. Of a corpus that is filtered, ``deciding.py`` decides by what was
+noted; where a text is only checked, each filter does so by itself.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import islice
+from operator import or_
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from transformer_cli.base.packages import import_extra
+from transformer_cli.config.languages import base_language
+from transformer_cli.extensions.checks.digests import (
+    NO_DIGEST,
+    Dropping,
+    digest,
+    find_repeated,
+    is_among,
+)
+from transformer_cli.extensions.revision.doubts import (
+    DIGIT,
+    MAX_NUMBER_IN_WORDS,
+    find_numbers,
+    is_copy,
+    is_short,
+    without_verbatim,
+)
+from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck
+from transformer_cli.text.scripts import is_blank
+from transformer_cli.text.verbatim import find_verbatim
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
+
+# --- thresholds -----------------------------------------------------------------------------------
+
+# How much likelier another language is than a side's own, if the side counts as in that.
+MIN_LIKELIHOOD_RATIO = 100.0
+_SPREAD_PERCENTILES = (5, 50, 95)
+_SHOWN = 3  # details
+_MIN_SPREAD = 0.1  # of a percentile from the median, in logarithms: of a corpus of equal lengths
+# So that short lines, whose ratios vary most, are not odd: 'Ja.' beside 'Yes, indeed.'.
+_SMOOTHING = 10
+
+STRICT_SHARE, TOLERANT_SHARE = 0.001, 0.01
+WARNING_SHARES: dict[str, float] = {
+    "blank": STRICT_SHARE,
+    "identical": TOLERANT_SHARE,
+    "script": STRICT_SHARE,
+    "length_ratio": STRICT_SHARE,
+    "duplicates": TOLERANT_SHARE,
+}
+"""Share of a split's pairs from which ``check`` warns. It looks at each split for these rules, as
+they are fast and need no extra: for what should not occur, and what any corpus has a little of."""
+
+# --- three kinds of filters, by what they have to know of a corpus --------------------------------
+
+
+Pairs = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class _Filter:
+    name: str
+    summary: str  # of which pairs it rejects, as in 'a side is blank'
+
+
+@dataclass(frozen=True)
+class PairFilter(_Filter):
+    """Judges each pair by itself."""
+
+    rejects: Callable[[str, str], bool | str]
+    """(source, target) -> whether the pair is left out; or what is wrong with it, in words."""
+    known: ClassVar = np.bool_
+    """What has to be known of each pair."""
+
+    def look(self, pairs: Pairs, is_done: Sequence[bool]) -> list[bool | str]:
+        """Return what is wrong with pairs, but for those that are done."""
+        both = zip(pairs, is_done, strict=True)
+        return [False if done else self.rejects(*pair) for pair, done in both]
+
+    def find(self, known: np.ndarray, usual: object = None) -> np.ndarray:
+        """Return a mask of the pairs that are rejected, given what is known of a corpus's."""
+        return known
+
+
+@dataclass(frozen=True)
+class RepeatFilter(_Filter):
+    """Rejects pairs that are like an earlier one that is kept."""
+
+    key: Callable[[str, str], str]  # (source, target) -> the text by which pairs are compared
+    known: ClassVar = np.uint64
+
+    def look(self, pairs: Pairs, is_done: Sequence[bool]) -> np.ndarray:
+        """Return the digests of pairs' keys, but for those that are done."""
+        both = zip(pairs, is_done, strict=True)
+        return digest(None if done else self.key(*pair) for pair, done in both)
+
+    def find(self, known: np.ndarray, usual: object = None) -> np.ndarray:
+        """Return a mask of the digests that occur earlier."""
+        mask = is_among(known, find_repeated(known[known != NO_DIGEST]))
+        places = np.flatnonzero(mask)
+        _, first = np.unique(known[places], return_index=True)
+        mask[places[first]] = False
+        return mask
+
+
+@dataclass(frozen=True)
+class OutlierFilter(_Filter):
+    """Rejects pairs whose measure is far from the corpus's own."""
+
+    measure: Callable[[str, str], float]  # (source, target) -> a number
+    max_spread: float
+    """Times as far from the median as the 5th or 95th percentile, which itself would always reject
+    its share."""
+    known: ClassVar = np.float64
+
+    def look(self, pairs: Pairs, is_done: Sequence[bool]) -> list[float]:
+        """Return the measures of pairs, but for those that are done."""
+        both = zip(pairs, is_done, strict=True)
+        return [math.nan if done else self.measure(*pair) for pair, done in both]
+
+    def find(self, known: np.ndarray, usual: np.ndarray | None = None) -> np.ndarray:
+        """Return a mask of the measures that are far from what is ``usual``; None: from ``known``.
+
+        Bounds are by how far the percentiles are from their median.
+        """
+        usual = known if usual is None else usual
+        usual = usual[~np.isnan(usual)]
+        if not len(usual):
+            return np.zeros(len(known), bool)
+        low, median, high = np.percentile(usual, _SPREAD_PERCENTILES)
+        below, above = max(median - low, _MIN_SPREAD), max(high - median, _MIN_SPREAD)
+        is_low = known < median - self.max_spread * below
+        return np.asarray(is_low | (known > median + self.max_spread * above))
+
+
+Filter = PairFilter | RepeatFilter | OutlierFilter
+
+FILTER_NAMES = (
+    *("blank", "encoding", "identical", "script", "markup", "numbers", "language"),
+    *("language_short", "length", "length_ratio", "duplicates", "duplicates_folded"),
+)
+"""In the order in which filters are applied."""
+
+
+def build_filters(names: Collection[str], src_lang: str, tgt_lang: str) -> list[Filter]:
+    """Return ``blank`` and the filters of these names, in the order in which they are applied.
+
+    Raises:
+        MissingExtraError: a filter needs a package that is not installed.
+    """
+    rules = {rule.name: rule for rule in _RULES}
+    return [
+        _BUILDERS[name](src_lang, tgt_lang) if name in _BUILDERS else rules[name]
+        for name in FILTER_NAMES
+        if name == "blank" or name in names
+    ]
+
+
+# --- texts, lengths -------------------------------------------------------------------------------
+
+
+# Drops digits, punctuation and white space. Marks stay: the vowels of Hindi are some.
+_FOLDING = Dropping("N", "P", "Z", "C")
+
+
+def _fold(line: str) -> str:
+    # A line of numbers alone would be like any other.
+    return line.casefold().translate(_FOLDING) or line
+
+
+# --- markup and numbers ---------------------------------------------------------------------------
+
+_POSITION_OR_FORMAT = re.compile(r"(?<=%)(?:\d+\$)?[-+#0]*\d*(?:\.\d+)?[hljztL]*")
+_TAG_NAME = re.compile(r"</?[\w:-]+")
+
+
+def _differ_in_markup(src: str, tgt: str) -> bool:
+    parts = [[each.text for each in find_verbatim(line)] for line in (src, tgt)]
+    if not any(parts):
+        return False
+    src_kept, tgt_kept = (
+        Counter(kept for part in side if (kept := _kept(part)) is not None) for side in parts
+    )
+    return src_kept != tgt_kept
+
+
+def _kept(placeholder: str) -> str | None:
+    """Return what a translation keeps of a placeholder: it may move it, or link to its language."""
+    if placeholder.startswith("%"):
+        if not placeholder[-1].isalpha():
+            return None if placeholder == "%%" else placeholder
+        return _POSITION_OR_FORMAT.sub("", placeholder).lower().replace("%i", "%d")
+    if tag := _TAG_NAME.match(placeholder):
+        return tag[0].lower()
+    if placeholder.startswith("&"):
+        return None
+    return placeholder if placeholder.endswith("}") else "URL"
+
+
+def _differ_in_numbers(src: str, tgt: str) -> bool:
+    if not (DIGIT.search(src) or DIGIT.search(tgt)):
+        return False
+    # '3 pm' is 'um 15 Uhr', and 'um 3 Uhr nachmittags'.
+    return all(
+        _are_others(find_numbers(src, read), find_numbers(tgt, read)) for read in (True, False)
+    )
+
+
+def _are_others(src_numbers: Counter[str], tgt_numbers: Counter[str]) -> bool:
+    only_src, only_tgt = src_numbers - tgt_numbers, tgt_numbers - src_numbers
+    return bool(only_src and only_tgt) or any(
+        len(number.rstrip("0")) > 1 and int(number[:3]) > MAX_NUMBER_IN_WORDS
+        for number in only_src or only_tgt
+    )
+
+
+# --- scripts and encodings ------------------------------------------------------------------------
+
+# Control characters but the tab, U+FFFD, and halves of surrogate pairs.
+_DAMAGED = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd\ud800-\udfff]")
+
+
+# --- languages, as py3langid tells them -----------------------------------------------------------
+
+# Labels of the model that count as a language, where not its own alone.
+_LIKE = {"nb": "no", "zh": "zh wuu yue", "ar": "ar ary arz", "ku": "ku sdh", "uz": "uz uzs"}
+_LIKE |= dict.fromkeys(("bs", "hr", "sr"), "bs hr sr")
+
+
+@cache  # it takes half a second
+def _load_identifier() -> "LanguageIdentifier":
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+
+
+class _LanguageCheck:
+    """Tells lines that are surely in another language.
+
+    All languages of the model stay, or a third one would be taken for one of two.
+    """
+
+    def __init__(self, language: str, skip_short: bool) -> None:
+        first = base_language(language)
+        self._identifier = _load_identifier()
+        self._skip_short = skip_short
+        self._labels = set(_LIKE.get(first, first).split()) & set(self._identifier.labels)
+
+    def is_foreign(self, line: str) -> bool:
+        if not self._labels:  # the model does not know the language
+            return False
+        line = without_verbatim(line)
+        best, probability = self._identifier.classify(line)
+        if best in self._labels or (self._skip_short and is_short(line)):
+            return False
+        shares = dict(self._identifier.rank(line))
+        own = sum(shares[label] for label in self._labels)
+        return bool(own * MIN_LIKELIHOOD_RATIO < probability)
+
+
+# --- all rules ------------------------------------------------------------------------------------
+
+
+def _find_blank(src: str, tgt: str) -> str:
+    is_blank_of = {"source": is_blank(src), "target": is_blank(tgt)}
+    sides = [side for side, blank in is_blank_of.items() if blank]
+    return "both sides" if len(sides) == 2 else "".join(sides)
+
+
+def _build_script(src_lang: str, tgt_lang: str) -> PairFilter:
+    src_check, tgt_check = ScriptCheck(src_lang), ScriptCheck(tgt_lang)
+
+    def find(src: str, tgt: str) -> str:
+        scripts = (src_check.foreign_script(src), tgt_check.foreign_script(tgt))
+        if scripts == (None, None):
+            return ""
+        sides = zip(("source", "target"), scripts, strict=True)
+        return ", ".join(f"{side}: {script.capitalize()}" for side, script in sides if script)
+
+    what = "most letters of a side are of a script that its language is not written in"
+    return PairFilter("script", what, find)
+
+
+def _build_encoding(*_: str) -> PairFilter:
+    fix_encoding = import_extra("ftfy", "clean", "data.filters: filter 'encoding'").fix_encoding
+
+    def is_broken(line: str) -> bool:
+        is_damaged = _DAMAGED.search(line) is not None
+        return is_damaged or (not line.isascii() and fix_encoding(line) != line)
+
+    return PairFilter(
+        "encoding",
+        "a side has control characters, U+FFFD, or UTF-8 read as another encoding",
+        lambda src, tgt: is_broken(src) or is_broken(tgt),
+    )
+
+
+def _build_language(
+    name: str, what: str, skip_short: bool, src_lang: str, tgt_lang: str
+) -> PairFilter:
+    import_extra("py3langid", "clean", f"data.filters: filter '{name}'")
+    src_check, tgt_check = (_LanguageCheck(code, skip_short) for code in (src_lang, tgt_lang))
+    return PairFilter(
+        name,
+        f"{what} is most likely in another language than it should be",
+        lambda src, tgt: src_check.is_foreign(src) or tgt_check.is_foreign(tgt),
+    )
+
+
+_RULES: tuple[Filter, ...] = (
+    PairFilter("blank", "a side has nothing but invisible characters", _find_blank),
+    PairFilter(
+        # Short ones may be right: names, titles and 'OK' are the same in many languages.
+        "identical",
+        "the target is the source, and is not short",
+        is_copy,
+    ),
+    PairFilter(
+        "markup",
+        "the sides have different tags, placeholders or numbers of URLs",
+        _differ_in_markup,
+    ),
+    PairFilter(
+        "numbers", "the sides have different numbers, however they are written", _differ_in_numbers
+    ),
+    OutlierFilter(
+        "length",
+        "the longer side's length is far from the others",
+        lambda src, tgt: math.log(max(len(src), len(tgt)) + _SMOOTHING),
+        max_spread=3.0,
+    ),
+    OutlierFilter(
+        "length_ratio",
+        "the ratio of the sides' lengths is far from the others",
+        lambda src, tgt: math.log((len(src) + _SMOOTHING) / (len(tgt) + _SMOOTHING)),
+        max_spread=2.5,
+    ),
+    RepeatFilter("duplicates", "the same pair occurs earlier", lambda src, tgt: f"{src}\n{tgt}"),
+    RepeatFilter(
+        "duplicates_folded",
+        "the same pair but for case, digits, punctuation and white space occurs earlier",
+        lambda src, tgt: f"{_fold(src)}\n{_fold(tgt)}",
+    ),
+)
+# Of what depends on the languages, or needs an extra: a function of both languages.
+_BUILDERS: dict[str, Callable[[str, str], Filter]] = {
+    "script": _build_script,
+    "encoding": _build_encoding,
+    "language": partial(_build_language, "language", "a side that is not short", True),
+    # Short sides are often misjudged.
+    "language_short": partial(
+        _build_language, "language_short", "a side, even a short one,", False
+    ),
+}
+
+
+# --- a pass of pairs through filters --------------------------------------------------------------
+
+
+class FilterPass:
+    """Notes of each pair what filters, in the order in which they are applied, have to know of it.
+
+    What one rejects for certain is not looked at by the next. A pair costs at most 8 bytes a
+    filter: a flag, a measure or a digest.
+
+    Args:
+        filters: the first is ``blank``.
+        active: the names of those that are applied to these pairs; None: each judges alone, all
+            pairs that are not blank.
+        typical: a pass of the same filters, over text that tells what is usual; None: this does.
+    """
+
+    def __init__(
+        self,
+        filters: Sequence[Filter],
+        active: Collection[str] | None = None,
+        typical: "FilterPass | None" = None,
+    ) -> None:
+        self.filters = filters
+        self._active = active
+        self._typical = typical
+        self._known = [bytearray() for _ in filters]
+        self.details: list[dict[int, str]] = [{} for _ in filters]
+        """What is wrong with the first few pairs that each filter rejects, by their index."""
+
+    def add(self, pairs: Pairs) -> list[bool]:
+        """Look at the next pairs; return for each whether no more filters need to look at it."""
+        is_done = [False] * len(pairs)
+        for place, filter_ in enumerate(self.filters):
+            # What other sources repeat has to be known of all.
+            is_looked_at = self._active is None or filter_.name in self._active
+            is_looked_at |= isinstance(filter_, RepeatFilter)
+            wanted = is_done if is_looked_at else [True] * len(pairs)
+            if isinstance(filter_, PairFilter):
+                wrong = filter_.look(pairs, wanted)
+                found: Any = list(map(bool, wrong))
+                if any(found):
+                    self._note(place, wrong)
+                if not place or self._active is not None:
+                    is_done = list(map(or_, is_done, found))
+            else:
+                found = filter_.look(pairs, wanted)
+            self._known[place] += np.asarray(found, filter_.known).tobytes()
+        return is_done
+
+    def _note(self, place: int, found: Sequence[bool | str]) -> None:
+        first, details = len(self._known[place]), self.details[place]
+        rejected = (number for number, wrong in enumerate(found) if wrong)
+        for number in islice(rejected, max(0, _SHOWN - len(details))):
+            wrong = found[number]
+            details[first + number] = wrong if isinstance(wrong, str) else ""
+
+    def columns(self) -> list[np.ndarray]:
+        """Return for each filter what it knows of each pair: a flag, a measure or a digest."""
+        return [
+            np.frombuffer(known, filter_.known)
+            for known, filter_ in zip(self._known, self.filters, strict=True)
+        ]
+
+    def rejected(self) -> Iterator[np.ndarray]:
+        """Yield for each filter a mask of the pairs that it rejects, where each judges alone."""
+        usual = self._typical.columns() if self._typical else self.columns()
+        for filter_, known, of_usual in zip(self.filters, self.columns(), usual, strict=True):
+            yield filter_.find(known, of_usual)

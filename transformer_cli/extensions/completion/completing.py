@@ -1,0 +1,200 @@
+"""Shell completion of values: settings, configuration files, runs, splits and checkpoints.
+
+It answers a key press: nothing here imports torch or pydantic. And it reports nothing: where files
+are broken it offers no values, and the shell completes file names.
+"""
+
+import glob
+import io
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from transformer_cli.base import registry
+from transformer_cli.base.packages import lazy_imports
+
+with lazy_imports():
+    from transformer_cli.base import files
+    from transformer_cli.config import setting_tree, shipped
+    from transformer_cli.data import multi30k
+
+Values = dict[str, str]  # what may stand on the command line, with its help
+Completer = Callable[[typer.Context, str], Values]
+_MAX_ENTRIES = 2000
+
+
+@contextmanager
+def prepare(group: TyperGroup, arguments: list[str]) -> Iterator[None]:
+    """Add the options that install completion, and answer a shell while the block runs."""
+    _name_shell(arguments)
+    group.params += typer.main.get_install_completion_arguments()
+    with _joined_bash_words():
+        yield
+
+
+def complete(kind: str, context: typer.Context, incomplete: str) -> list[Any]:
+    """Return the values that a word may become, with their help, as an option's kind has them."""
+    try:
+        return list(_COMPLETERS[kind](context, incomplete).items())
+    except Exception:  # files may hold anything, and a traceback would fill the prompt
+        return []
+
+
+@contextmanager
+def _joined_bash_words() -> Iterator[None]:
+    """Complete ``key=value`` and ``RUN:NAME`` in bash, which splits words at ``=`` and ``:``."""
+    words = os.environ.get("COMP_WORDS", "").split("\n")
+    place = os.environ.get("COMP_CWORD", "")
+    breaks = "".join({"=", ":"}.intersection(words))
+    if not breaks or not place.isdecimal():
+        yield
+        return
+    joined = re.sub(f"\n([{breaks}])(\n|$)", r"\1", "\n".join(words[: int(place) + 1]))
+    os.environ |= {"COMP_WORDS": joined, "COMP_CWORD": str(joined.count("\n"))}
+    value = re.sub("^--[^=]*=", "", joined.rpartition("\n")[2])  # of an option
+    before = re.sub(f"[^{breaks}]*$", "", value)
+    terminal = sys.stdout
+    with redirect_stdout(io.StringIO()) as out:
+        try:
+            yield
+        finally:
+            lines = out.getvalue().splitlines()
+            print(*(line.removeprefix(before) for line in lines), sep="\n", file=terminal)
+
+
+def _name_shell(arguments: list[str]) -> None:
+    """Have ``--show-completion`` and ``--install-completion`` read the shell's name after them.
+
+    Typer's options are flags that guess the shell, unless it is told not to guess.
+    """
+    words = "=".join(arguments[:2]).split("=")
+    if len(words) > 1 and words[0] in ("--show-completion", "--install-completion"):
+        os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
+
+
+def _complete_setting(context: typer.Context, incomplete: str) -> Values:
+    """Complete KEY=VALUE: the keys first, and the values of a single key."""
+    settings = _list_settings()
+    key, equals, _ = incomplete.partition("=")
+    keys = [key] if equals else [name for name in settings if name.startswith(key)]
+    items = {f"{name}=": settings[name][0] for name in keys if not equals}
+    # Two items at least, or the shell would add a space after the `=`.
+    if len(keys) == 1:
+        (name,) = keys
+        items |= {f"{name}={value}": means for value, means in settings[name][1].items()}
+    return items
+
+
+def _list_settings() -> dict[str, tuple[str, Values]]:
+    """Return the help of each setting, and values it may have, by its dotted key."""
+    settings: dict[str, tuple[str, Values]] = {}
+    for key, part in shipped.iter_settings():
+        _, values = settings.setdefault(key, (part["description"], {}))
+        values |= _values(part)
+    return settings
+
+
+def _values(part: dict[str, Any]) -> Values:
+    """Return the choices of a setting, or else its default."""
+    if "const" in part:
+        return {part["const"]: part["description"]}
+    default = [part["default"]] if "default" in part else []
+    choices = [False, True] if part["type"] == "boolean" else part.get("enum", default)
+    # A list would need quotes.
+    texts = [choice if isinstance(choice, str) else json.dumps(choice) for choice in choices]
+    return {text: part["description"] for text in texts if not text.startswith(("[", "{"))}
+
+
+def _complete_paths(fits: Callable[[str], bool]) -> Completer:
+    """Complete paths that fit, and those a directory deeper."""
+
+    def complete(context: typer.Context, incomplete: str) -> Values:
+        here = _glob(f"{glob.escape(incomplete)}*")
+        paths = [path for top in here for path in (top, *_glob(f"{glob.escape(top)}/*"))]
+        return dict.fromkeys(filter(fits, paths), "")
+
+    return complete
+
+
+def _glob(pattern: str) -> list[str]:
+    return sorted(islice(glob.iglob(pattern), _MAX_ENTRIES))  # noqa: PTH207
+
+
+def _is_config(path: str) -> bool:
+    return path.endswith((".yaml", ".yml"))
+
+
+def _is_run(path: str) -> bool:
+    return Path(path, "config.yaml").is_file()
+
+
+def _complete_split(context: typer.Context, incomplete: str) -> Values:
+    """Complete a split of the run that the command line names."""
+    return dict.fromkeys(_split_names(_run(context)), "")
+
+
+def _complete_run_split(context: typer.Context, incomplete: str) -> Values:
+    """Complete a split of the first run that the command line names, or RUN:NAME."""
+    path, colon, _ = incomplete.rpartition(":")
+    names = _split_names(Path(path) if colon else _run(context))
+    return dict.fromkeys((path + colon + name for name in names), "")
+
+
+def _split_names(run: Path) -> list[str]:
+    text = files.read_small(run / "config.yaml").decode()
+    tree = setting_tree.parse(text, "")
+    config: Any = setting_tree.values(tree)
+    # As ``split_names`` has them, which needs the whole schema.
+    match config["data"]:
+        case {"kind": "multi30k"}:
+            return list(multi30k.SPLITS)
+        case {"kind": "files", "test": tests}:
+            return ["train", "val", *tests]
+        case {"kind": "corpus"}:
+            # A run has the files of its splits.
+            return sorted({path.stem for path in (run / "corpus").glob("*.src")})
+        case {"kind": "toy" | "copy"}:
+            return ["train", "val", "test"]
+    return []
+
+
+def _complete_checkpoint(context: typer.Context, incomplete: str) -> Values:
+    """Complete a checkpoint of the run that the command line names."""
+    special = {"best": "best validation", "last": "newest"}
+    names = [path.name for path in (_run(context) / "checkpoints").iterdir()]
+    if "average" in names:
+        special["average"] = "made by transformer-cli average"
+    steps = [name for name in sorted(names) if re.fullmatch(r"step-\d+", name)]
+    return special | dict.fromkeys(steps, "")
+
+
+def _run(context: typer.Context) -> Path:
+    # An option at the end that has no value yet keeps arguments from becoming parameters.
+    runs = context.args or context.params.get("runs") or [context.params["run"]]
+    return Path(runs[0])
+
+
+def _complete_engine(context: typer.Context, incomplete: str) -> Values:
+    names = ("auto", "torch", *registry.entries("engine"))
+    return {name: "" for name in names if name.startswith(incomplete)}
+
+
+_COMPLETERS: dict[str, Completer] = {
+    "config": _complete_paths(_is_config),
+    "run": _complete_paths(_is_run),
+    "config or run": _complete_paths(lambda path: _is_config(path) or _is_run(path)),
+    "setting": _complete_setting,
+    "split": _complete_split,
+    "run split": _complete_run_split,
+    "checkpoint": _complete_checkpoint,
+    "engine": _complete_engine,
+}

@@ -1,0 +1,66 @@
+"""The forecast as a part of the summary before a training."""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from transformer_cli.base.packages import lazy_imports
+from transformer_cli.evaluation.scoring import Validator
+from transformer_cli.training.summary import PlannedTraining, Preview, Row
+
+with lazy_imports():
+    from transformer_cli.extensions.observers import forecast
+
+_WORTHWHILE = 100
+"""With fewer batches than this, a forecast takes about as long as the training."""
+
+
+class ForecastPreview(Preview):
+    """The forecast, in the summary before a training and in ``--dry-run --json``."""
+
+    def rows(self, planned: PlannedTraining) -> Iterator[Row]:
+        """Yield the forecast of the steps that are left.
+
+        There is none of a complete training, which may have ended before its last step; and unless
+        the training is only previewed, none if training takes hardly longer.
+        """
+        trainer, config = planned.trainer, planned.config
+        batches_left = (trainer.total_steps - trainer.step) * config.training.accumulate
+        if planned.is_complete or batches_left < (1 if planned.request.is_dry else _WORTHWHILE):
+            return
+        if not forecast.trial_fits(trainer, config):
+            yield "forecast", "none: trial steps take a copy of the model, which does not fit"
+            return
+        sample = trainer.epochs.sample(forecast.PROBED)
+        expected = forecast.forecast(
+            trainer, sample, lambda: forecast.time_validation(_validator(planned))
+        )
+        if expected is not None:
+            yield "forecast", forecast.describe_forecast(expected)
+
+    def facts(self, planned: PlannedTraining) -> Mapping[str, Any]:
+        """Return the seconds and bytes of the steps that are left.
+
+        Seconds and bytes of memory are None if a step does not fit into memory.
+        """
+        start = time.process_time()  # what an idle machine takes to load torch and the data
+        trainer, config = planned.trainer, planned.config
+        validator = _validator(planned)
+        expected = None
+        if trainer.step < trainer.total_steps and forecast.trial_fits(trainer, config):
+            sample = trainer.epochs.sample(forecast.PROBED)
+            expected = forecast.forecast(
+                trainer, sample, lambda: forecast.time_validation(validator)
+            )
+        return {
+            "start_seconds": start,
+            "pair_seconds": forecast.time_pair(validator, config.decoding.beam_size, thorough=True),
+            "seconds": None if expected is None else expected.idle_seconds,
+            "memory": None if expected is None else expected.memory,
+            "disk": forecast.checkpoint_bytes(config, trainer.model),
+        }
+
+
+def _validator(planned: PlannedTraining) -> Validator:
+    assert isinstance(planned.validator, Validator)
+    return planned.validator

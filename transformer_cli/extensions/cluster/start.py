@@ -22,9 +22,9 @@ from transformer_cli.base.errors import (
     MissingExtraError,
     TransformerCliError,
     did_you_mean,
-    hide_credentials,
     shorten_middle,
 )
+from transformer_cli.base.locations import hide_credentials
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.setting_tree import Node, find_place, setting_error
 from transformer_cli.extensions.cluster.settings import QUEUES, ClusterSettings, QueueCluster

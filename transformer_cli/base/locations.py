@@ -85,7 +85,7 @@ def hide_credentials(text: str) -> str:
 
     The extension also provides a check of what ``text_path`` gets, which raises ValueError::
 
-        provides = {"address": {"links": {"load": "links:check", "hide": "links:hide"}}}
+        provides = {"address": {"mine": {"load": "mine:check", "hide": "mine:hide"}}}
     """
     if _LIKE_ADDRESS.search(text):
         for entry in registry.entries("address").values():

@@ -8,7 +8,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from transformer_cli.base.errors import CheckpointError, RunError, UsageError
 from transformer_cli.base.metrics import METRICS, Metrics
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
@@ -28,7 +27,6 @@ with lazy_imports():
 _WIDTH = 100  # columns that tables keep within, unless names alone are wider
 _NARROWEST = 12
 Entry = Mapping[str, Any]  # what JSON has of a run, or of a group of runs
-Kind = Literal["runs", "groups"]
 Runs = Annotated[
     list[Path],
     argument(
@@ -83,7 +81,7 @@ def compare(
       transformer-cli compare runs/old runs/new --split runs/old:test --split runs/new:test
     """
     with options.prefix_errors("compare: "):
-        compared, kind = _open(runs, checkpoint, beam_size)
+        compared, kind = compared_runs.open_groups(runs, checkpoint, beam_size)
     opened = [run for group in compared for run in group.runs]
     texts = compared_runs.load_texts(opened, splits or [])
     directories = [run.directory for run in opened]
@@ -108,34 +106,10 @@ def compare(
         say(format_reports(reports, kind))
 
 
-def _open(
-    arguments: Sequence[Path], checkpoint: str, beam_size: int | None
-) -> "tuple[list[compared_runs.ComparedGroup], Kind]":
-    """Return the groups to compare; where each is a run alone, they are of the kind 'runs'."""
-    groups = compared_runs.find_groups(arguments)
-    paths = [run.path for group in groups for run in group.runs]
-    if len(paths) == 1:
-        groups[0].runs[0].load_config()  # or there is no run of that name
-        raise UsageError(
-            f"{paths[0]} is one run alone; name two or more, "
-            f"or use: transformer-cli evaluate {paths[0]}"
-        )
-    try:
-        opened = compared_runs.open_runs(paths, checkpoint, beam_size)
-    except (CheckpointError, RunError) as error:
-        if len(paths) == len(groups):
-            raise
-        hint = "a directory or pattern stands for all its runs, so name the ones to compare instead"
-        raise type(error)(f"{error}; {hint}") from error
-    if grouped := compared_runs.group_runs(groups, opened):
-        return grouped, "groups"
-    return [compared_runs.ComparedGroup(run.name, [run]) for run in opened], "runs"
-
-
 def _compare_on(
     text: "corpus.ParallelText",
     compared: Sequence["compared_runs.ComparedGroup"],
-    kind: Kind,
+    kind: "compared_runs.Kind",
     compute: "loading.ComputeOptions",
     metrics: Metrics,
 ) -> dict[str, Any]:

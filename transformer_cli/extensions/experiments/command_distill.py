@@ -63,9 +63,7 @@ def distill(
         computing = runner.Computing.choose(
             directory, device, precision, threads, allow_suspect_data
         )
-        plan = plans.DistillPlan(distillation, directory, computing)
-        plan.check()
-        return plan
+        return plans.DistillPlan(distillation, directory, computing)
 
     if dry_run:
         say("\n".join(preview_distillation(make_plan(threads))))

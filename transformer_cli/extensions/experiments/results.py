@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
@@ -136,12 +136,14 @@ class GroupResult:
         self.loss = _mean([run.loss for run in scored if run.loss is not None])
         self.seconds = _mean([run.seconds for run in scored if run.seconds is not None])
 
+    def count_runs(self) -> str:
+        """Return the number of finished runs, and what has become of others."""
+        others = (f"{number} {state}" for state, number in self.unfinished.items())
+        return ", ".join((str(len(self.finished)), *others))
+
 
 def _mean(values: Sequence[float]) -> float | None:
     return fmean(values) if values else None
-
-
-AnyGroup = TypeVar("AnyGroup", bound=GroupResult)
 
 
 def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
@@ -159,7 +161,7 @@ def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
     return sorted(range(len(groups)), key=key)
 
 
-def best_group(groups: Sequence[AnyGroup], metric: str) -> AnyGroup | None:
+def best_group(groups: Sequence[GroupResult], metric: str) -> GroupResult | None:
     """Return the group with the best mean; None: none was validated yet, or all score about 0."""
     best = groups[rank_groups(groups, metric)[0]] if groups else None
     return None if best is None or best.mean is None or are_all_low(groups, metric) else best

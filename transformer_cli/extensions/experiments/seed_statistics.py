@@ -2,8 +2,8 @@
 
 Seeds and sentences are crossed random effects (Clark 1973, "The language-as-fixed-effect fallacy"):
 another experiment would have other seeds and other sentences. Seeds are nested in groups; sentences
-are the same in all. docs/evaluation.md has the assumptions, and how often null effects come out
-significant in simulations.
+are the same in all. docs/extensions/experiments.md has the assumptions, and how often null effects
+come out significant in simulations.
 """
 
 from collections.abc import Iterable, Sequence

@@ -2,7 +2,9 @@
 
 api = 1
 provides = {
-    "address": {"online": {"load": "addresses:check_address", "hide": "addresses:hide_credentials"}},
+    "address": {
+        "online": {"load": "addresses:check_address", "hide": "addresses:hide_credentials"}
+    },
     "location": {
         "http": {"load": "fetching:WEB"},
         "https": {"load": "fetching:WEB"},

@@ -93,13 +93,10 @@ class Growth:
         check_has_text(config.data, self.old.config)
         find_checkpoint(self.old.checkpoints, "best")
         sources = [source_of_file(path) for path in self.added]
-        readers = (
-            open_source(each, config.data.src_lang, config.data.tgt_lang) for each in sources
-        )
-        pairs = sum(
-            sum(1 for _ in pair_bar(reader.pairs(), source.name))
-            for reader, source in zip(readers, sources, strict=True)
-        )
+        pairs = 0
+        for source in sources:
+            reader = open_source(source, config.data.src_lang, config.data.tgt_lang)
+            pairs += sum(1 for _ in pair_bar(reader.pairs(), source.name))
         if pairs < _TOO_FEW:
             raise UsageError(f"--add: {pairs} pairs; at least {_TOO_FEW}, to tell what is gained")
         old = open_prepared_data(config, self.old, line_bar)

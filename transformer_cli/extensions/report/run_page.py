@@ -26,6 +26,7 @@ from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.evaluation.scoring import evaluate
 from transformer_cli.extensions.report import charts
 from transformer_cli.extensions.report.attention_maps import AttentionMaps, compute_attention_maps
+from transformer_cli.extensions.report.command_attention import check_sentence
 from transformer_cli.extensions.report.examples import SEED, choose_examples
 from transformer_cli.extensions.report.rendering import plotly_script, render_page
 from transformer_cli.inference.loading import ComputeOptions
@@ -34,7 +35,6 @@ from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs import metrics_log
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
@@ -53,7 +53,7 @@ def render_run(
 ) -> str:
     """Return the page about a run that translates a split, with the attention of sentences."""
     for sentence in sentences:
-        options.check_sentence(sentence, "--sentence")
+        check_sentence(sentence, "--sentence")
     plotly = plotly_script()  # before long work
     advice = f"score it on yours with: transformer-cli evaluate {run.path} --src FILE --ref FILE"
     split, text = options.load_split(run, split, advice)
@@ -134,7 +134,7 @@ def _score_by_rarity(
 ) -> list[charts.RarityBucket] | None:
     """Return the recall of rare words; None: the run was moved here without its text."""
     try:
-        pairs = open_training_text(config.data, corpus_directory(run)).pairs()
+        pairs = open_training_text(config.data, run.text_place).pairs()
         seen = charts.count_words(line_bar((tgt for _, tgt in pairs), "counting words"), references)
     except CorpusError:
         return None

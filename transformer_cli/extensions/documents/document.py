@@ -158,6 +158,11 @@ class Filling:
         """True if something is known to be doubtful about it."""
         return bool(self.problem or self.loses_numbers or self.doubts or self.is_unsure)
 
+    @property
+    def assurance(self) -> tuple[bool, bool, float]:
+        """What translations are sorted by: known doubts, then confidence, then the memory's."""
+        return not self.has_to_be_read, self.origin == "memory", self.confidence or 0.0
+
 
 class Match(NamedTuple):
     """What a translation memory has that is like a text."""

@@ -316,9 +316,8 @@ class _Core:
 
     def can_stay_whole(self, how: LineTranslator) -> bool:
         """Return whether the text may be translated with its tags in it."""
-        segment = self.segment
-        may_be_marked = not self.is_crowded and not segment.is_ambiguous
-        return not segment.tags or ("tags" in how.protect and may_be_marked)
+        may_be_marked = not self.is_crowded and not self.segment.is_ambiguous
+        return not self.segment.tags or ("tags" in how.protect and may_be_marked)
 
     @property
     def can_be_aligned(self) -> bool:

@@ -262,7 +262,8 @@ class _Layout:
         least = room[0]
         for item in items:
             if item.closing is None:
-                gap = _move_out(max(least, self._find_gap(item, room)), pairs)
+                gap = max(least, self._find_gap(item, room))
+                gap = next((end for start, end in pairs if start < gap < end), gap)
                 item.place = (gap, gap)
                 least = gap if in_order else room[0]
 
@@ -304,13 +305,6 @@ class _Layout:
 
     def _proportional(self, piece: int) -> int:
         return piece * self.tgt_pieces // max(1, self.src_pieces)
-
-
-def _move_out(gap: int, pairs: Sequence[Span]) -> int:
-    for start, end in pairs:
-        if start < gap < end:
-            return end
-    return gap
 
 
 # --- writing --------------------------------------------------------------------------------------

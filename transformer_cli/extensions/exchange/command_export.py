@@ -19,10 +19,6 @@ with lazy_imports():
 _FORMATS = registry.entries("export format")
 
 
-def _complete_format(incomplete: str) -> list[str]:
-    return [name for name in _FORMATS if name.startswith(incomplete)]
-
-
 def export(
     run: options.Run,
     directory: Annotated[
@@ -30,7 +26,13 @@ def export(
         argument("DIR", "Where to write; new or empty. A new file, NAME.argosmodel, for argos."),
     ],
     format_: Annotated[
-        str, option("|".join(_FORMATS), "Format.", "--format", autocompletion=_complete_format)
+        str,
+        option(
+            "|".join(_FORMATS),
+            "Format.",
+            "--format",
+            autocompletion=lambda begun: [name for name in _FORMATS if name.startswith(begun)],
+        ),
     ],
     checkpoint: options.Checkpoint = "best",
     quantization: Annotated[

@@ -13,17 +13,16 @@ from transformer_cli.cli.display import log, say
 with lazy_imports():
     from transformer_cli.extensions.exchange import form as forms, run_writer
 
-Source = Annotated[
-    str,
-    argument(
-        "SOURCE", "Directory of a model of transformers, or its name on the Hugging Face Hub."
-    ),
-]
 Language = "{} language.  [default: from the model's files or name]"
 
 
 def import_(
-    source: Source,
+    source: Annotated[
+        str,
+        argument(
+            "SOURCE", "Directory of a model of transformers, or its name on the Hugging Face Hub."
+        ),
+    ],
     run: Annotated[Path, argument("RUN", "Run directory to write.")],
     revision: Annotated[
         str | None, option("REV", "Branch, tag or commit on the Hub.  [default: main]")

@@ -64,8 +64,7 @@ def write_transformers(run: RunDirectory, trained: TrainedModel, directory: Path
     beam_options = {"early_stopping": True, "length_penalty": penalty}
     write_json(directory / "generation_config.json", _generation_config(config, beam_options))
     _write_tokenizers(config, tokenizers, directory)
-    use = _USE.format(name=run.path.resolve().name, length_penalty=penalty)
-    write_card(run, trained, directory, "transformers", use)
+    write_card(run, trained, directory, "transformers", _USE, length_penalty=penalty)
 
 
 def check_transformers(config: Config, tokenizers: Tokenizers) -> None:

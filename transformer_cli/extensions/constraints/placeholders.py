@@ -115,8 +115,7 @@ ProtectedParts = Annotated[
     BeforeValidator(_check_items),
 ]
 
-MAX_SECONDS = 5
-"""Processor time that the user's patterns may take in one search of a line."""
+MAX_SECONDS = 5  # processor time that the user's patterns may take in one search of a line
 
 
 def find_placeholders(line: str, protect: Collection[Protection]) -> list[VerbatimPart]:

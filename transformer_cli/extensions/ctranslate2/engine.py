@@ -48,19 +48,12 @@ _NO_PENALTY = 1e-30
 
 @dataclass(frozen=True)
 class CTranslate2Engine:
-    """Search by CTranslate2, over an exported model; a ``SearchEngine``.
+    """Search by CTranslate2, over an exported model; a ``SearchEngine``."""
 
-    Attributes:
-        translator: a ``ctranslate2.Translator``.
-        src_names: the source's tokens as CTranslate2 is given them, by id.
-        tgt_names: the same of the target.
-        max_positions: of an output that the exported table of positions has room for.
-    """
-
-    translator: Any
-    src_names: list[str]
-    tgt_names: list[str]
-    max_positions: int
+    translator: Any  # a ``ctranslate2.Translator``
+    src_names: list[str]  # the source's tokens as CTranslate2 is given them, by id
+    tgt_names: list[str]  # the same of the target
+    max_positions: int  # of an output that the exported table of positions has room for
     searches_at_once = True
     can_align = False
     _starting: Lock = field(default_factory=Lock)

@@ -10,8 +10,7 @@ from typing import NamedTuple
 from transformer_cli.extensions.documents.document import Segment, Tag
 from transformer_cli.text.scripts import MARKS, is_of_word
 
-Span = tuple[int, int]
-"""Of a word in a text, or of words in a list of them."""
+Span = tuple[int, int]  # of a word in a text, or of words in a list of them
 
 # Each alternative ends at the next sign that could begin it, so that time grows linearly.
 MATH = re.compile(

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
 
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|$)", re.DOTALL)
-_MOST_NESTED = 100
-"""Blocks within blocks; markdown-it reads nothing below these."""
+_MOST_NESTED = 100  # blocks within blocks; markdown-it reads nothing below these
 _NESTING = ("blockquote_open", "list_item_open")
 _BOX = re.compile(r"\[[ xX]\]\s+")  # of a task
 _TEMPLATE = f"(?s:{TEMPLATE.pattern})"

@@ -11,10 +11,8 @@ from transformer_cli.base.packages import import_extra
 from transformer_cli.extensions.corpora.opening import open_source, source_of_file
 from transformer_cli.extensions.documents.document import SOFT_HYPHEN, Match, without_controls
 
-FUZZY_PERCENT = 75
-"""Least similarity of a source that is worth telling a person."""
-MOST_PAIRS = 2_000_000
-"""Pairs that a memory may have, of which each takes some 300 bytes."""
+FUZZY_PERCENT = 75  # least similarity of a source that is worth telling a person
+MOST_PAIRS = 2_000_000  # pairs that a memory may have, of which each takes some 300 bytes
 
 
 class Memory:

@@ -38,12 +38,10 @@ _MAX_DEPTH = 100
 
 Kind = tuple[Literal["open", "close", "alone"], str]
 """What an inline tag is, and the key that it shares with its other half."""
-What = Literal["text", "left"] | Kind
-"""Text to translate, or not to, or a tag."""
+What = Literal["text", "left"] | Kind  # text to translate, or not to, or a tag
 Scopes = dict[str, bool]
 """Whether text is translated, as the elements around it say; the last of these is right."""
-UNIT = "\0"
-"""The scope of a unit, whose key no element can have."""
+UNIT = "\0"  # the scope of a unit, whose key no element can have
 
 
 @dataclass(eq=False)
@@ -54,8 +52,7 @@ class Element:
     attributes: dict[str, str]
     line: int
     start: int
-    content: int
-    """Behind its start tag."""
+    content: int  # behind its start tag
     content_end: int = 0
     end: int = 0
     children: list["Element"] = field(default_factory=list)

@@ -23,12 +23,9 @@ RECORD = ".translations.json"
 _ADVICE = "name a new or an empty directory"
 # Of many files the record is long. What a crash loses of it is translated again.
 _SECONDS_BETWEEN_WRITES = 2.0
-_MAX_WRITING = 0.05
-"""Share of the time that may be spent on it."""
-_LONGEST_NAME = 255
-"""In bytes, on most file systems."""
-_MAX_RECORD_BYTES = 1 << 28
-"""Of some 700,000 files; the directory is the user's own."""
+_MAX_WRITING = 0.05  # share of the time that may be spent on it
+_LONGEST_NAME = 255  # in bytes, on most file systems
+_MAX_RECORD_BYTES = 1 << 28  # of some 700,000 files; the directory is the user's own
 
 
 class FileState(BaseModel):

@@ -45,7 +45,8 @@ def import_(
     is_on_hub = _check_source(source, revision)
     _check_run(run, directory)
     if is_on_hub:
-        directory, commit = forms.fetch_settings(source, revision)
+        directory = forms.fetch(source, revision, forms.SETTINGS)
+        commit = directory.name
         log(f"{source}: commit {commit}; --revision {commit} gets the same again")
     files = forms.ModelFiles(directory)
     form = forms.read_form(files)
@@ -53,7 +54,9 @@ def import_(
     name = path.name if commit is None else source
     languages = forms.find_languages(src_lang, tgt_lang, form.tokenizer, name)
     if commit is not None:
-        forms.fetch_weights(source, commit)
+        fetched = forms.fetch(source, commit, [*forms.TOKENIZER_FILES, forms.SAFETENSORS])
+        if not (fetched / forms.SAFETENSORS).exists():
+            forms.fetch(source, commit, [forms.TORCH])
     recorded = path.as_posix() if commit is None else source
     run_writer.write_run(files, form, languages, recorded, commit, run.resolve(), log)
     say(f"{run}: {source}, {languages[0]} to {languages[1]}")

@@ -225,10 +225,7 @@ class Lexicon:
         )
 
     def align(self, src: np.ndarray, tgt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the source token of each target token, and the target token of each source token.
-
-        They are places, or -1 for none.
-        """
+        """Return the place of each target token's source token, and the reverse; -1: none."""
         return self.forward.align(src, tgt), self.backward.align(tgt, src)
 
 

@@ -75,14 +75,9 @@ class CTranslate2Engine:
     ) -> "CTranslate2Engine":
         """Load a model that ``write_model`` wrote into a directory.
 
-        Args:
-            directory: with model.bin.
-            model: the model's settings.
-            tokenizers: the model's.
-            device: where to compute, 'cpu' say, and the number of the GPU.
-            threads: batches searched side by side on a CPU.
-            precision: of matrix products; 'auto' is that of the weights, int8 say.
-            check_loads: called before the model is loaded, once all other files are found right.
+        ``device`` is 'cpu', say, and the number of the GPU; on a CPU, ``threads`` batches are
+        searched side by side. ``precision`` auto is that of the weights. ``check_loads`` is called
+        before the model is loaded, once all other files are found right.
 
         Raises:
             CheckpointError: a file is missing or damaged.

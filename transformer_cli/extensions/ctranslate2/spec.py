@@ -51,9 +51,6 @@ def write_model(
 
     With int8 and int16, sums stay float32. ``never_written`` are ids whose logits are so low that
     no search writes them.
-
-    Raises:
-        MissingExtraError: CTranslate2 is not installed.
     """
     spec = build_spec(trained)
     spec.decoder.projection.bias[list(never_written)] = _IMPOSSIBLE

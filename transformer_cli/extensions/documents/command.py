@@ -105,10 +105,7 @@ def open_document(options: TranslateOptions) -> Document:
 
 
 def read_memory(options: DocumentOptions, document: Document) -> Memory | None:
-    """Read the translation memory, in the document's languages; None: there is none.
-
-    That of an earlier call is kept, if its files have not changed.
-    """
+    """Read the translation memory, or keep that of an earlier call if its files are the same."""
     if not options.memory:
         return None
     version = mtime_key_of(options.memory) or options.fingerprint()["memory"]

@@ -325,10 +325,7 @@ class Document:
 
 
 class LinesDocument(Document):
-    """Plain text, a sentence a line: line N in is line N out, and what is not filled its source.
-
-    It is for a translation memory, and for pages of all translations.
-    """
+    """Plain text, a sentence a line, for a translation memory and pages of all translations."""
 
     needs_words = False  # as a memory may have numbers, too
 
@@ -341,10 +338,7 @@ class LinesDocument(Document):
 
 
 def element_name(tag: str) -> str:
-    """Return the name of a tag's element, / before it at its end; empty: it stands alone.
-
-    A template's '{% if x %}' is closed by '{% endif %}'.
-    """
+    """Return the name of a tag's element, / before it at its end; empty: it stands alone."""
     element = _ELEMENT.match(tag)
     if element is None:
         return ""
@@ -353,10 +347,7 @@ def element_name(tag: str) -> str:
 
 
 def pair_tags(found: Iterable[tuple[int, int, str]]) -> tuple[Tag, ...]:
-    """Return tags, given their spans and their elements' names as ``element_name`` has them.
-
-    What crosses pairs stands alone.
-    """
+    """Return tags of these spans and ``element_name``s; what crosses pairs stands alone."""
     tags: list[Tag] = []
     opened: list[int] = []
     names: list[str] = []

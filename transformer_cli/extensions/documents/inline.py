@@ -152,13 +152,7 @@ def place_tags(
 
     A pair goes around the run of words that are most of all those that its own words are linked to;
     another tag goes before its next word, or behind its last one if it clung to that.
-
-    Args:
-        plain: the source.
-        src_words: the spans of its words.
-        translation: of the text without tags.
-        tgt_words: the spans of its words.
-        links: which word of the source goes with which of the translation.
+    ``links`` say which word of the source goes with which of the translation.
     """
     src, tgt = _Pieces.of(plain.text, src_words), _Pieces.of(translation, tgt_words)
     linked: dict[int, set[int]] = {}

@@ -40,11 +40,7 @@ class Memory:
         return cls(pair for reader in readers for pair in reader.pairs())
 
     def find(self, text: str) -> Match | None:
-        """Return the pair whose source is most like a text; None: none is like it.
-
-        Similarity is that of rapidfuzz's ``ratio``: twice the length of the longest common
-        subsequence of characters, by the length of both texts.
-        """
+        """Return the pair whose source is most like a text, by rapidfuzz's ``ratio``."""
         text = _normalise(text)
         if text in self._pairs:
             return Match(text, self._pairs[text], 100)

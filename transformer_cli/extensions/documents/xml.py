@@ -1,7 +1,6 @@
 """XML with the place of each element, so that translations go between the same bytes.
 
-Expat reads it, without a file's own entities and without other files, and with limits on what is
-kept.
+Expat reads it, without a file's own entities, without other files, and with limits.
 """
 
 import re

@@ -31,7 +31,9 @@ def export(
             "|".join(_FORMATS),
             "Format.",
             "--format",
-            autocompletion=lambda begun: [name for name in _FORMATS if name.startswith(begun)],
+            autocompletion=lambda incomplete: [
+                name for name in _FORMATS if name.startswith(incomplete)
+            ],
         ),
     ],
     checkpoint: options.Checkpoint = "best",

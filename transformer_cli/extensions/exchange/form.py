@@ -259,10 +259,9 @@ def read_form(files: ModelFiles) -> ModelForm:
 def find_languages(
     src: str | None, tgt: str | None, tokenizer: TokenizerKeys, name: str
 ) -> tuple[str, str]:
-    """Return a model's source and target language.
+    """Return a model's source and target language; UsageError: nothing tells them.
 
-    ``src`` and ``tgt`` come from options; if None, the tokenizer's file or the model's name may
-    tell, as in 'opus-mt-de-en'. If neither does, a UsageError is raised.
+    They are those of options, or else of the tokenizer's file or of a name, as 'opus-mt-de-en'.
     """
     opus = _OPUS_NAME.fullmatch(PurePath(name).name)
     found: list[str] = []

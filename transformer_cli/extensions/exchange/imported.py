@@ -27,21 +27,16 @@ class ImportedKind(CorpusKind[ImportedData]):
 
 
 def record_import(run: Path, config: Config) -> None:
-    """Take over what the weights that a run starts from were imported from.
-
-    The run that they are taken from may be gone one day.
-    """
+    """Take over what ``init`` was imported from, as that run may be gone one day."""
     (run / IMPORT).unlink(missing_ok=True)
     if config.init is not None and (imported := read_json(config.init / IMPORT)) is not None:
         write_text(run / IMPORT, json.dumps(imported, indent=1) + "\n")
 
 
 def find_import_source(run: Path) -> str | None:
-    """Return the name of the model that a run was imported from, or began with; None: neither.
-
-    It is the Hub's name with the commit, or a directory's name without its path, which is private.
-    """
+    """Return the name of the model that a run was imported from, or began with; None: neither."""
     match read_json(run / IMPORT):
         case {"source": str() as source, "revision": revision}:
+            # A directory's path is private.
             return f"{source} at commit {revision}" if revision else Path(source).name
     return None

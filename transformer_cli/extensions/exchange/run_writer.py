@@ -43,8 +43,7 @@ def write_run(
 ) -> None:
     """Write a model of transformers as a run, which appears whole or not at all.
 
-    ``source`` is the model's directory or its name on the Hub, and ``revision`` the Hub's commit,
-    for the record; the parents of ``run`` need not be there.
+    ``source`` is the model's directory, or its name on the Hub, of which ``revision`` is a commit.
     """
     models, tables = _read_tokenizers(files, form)
     tensors = read_tensors(files, form, log)
@@ -104,10 +103,7 @@ class _Table(NamedTuple):
 def _read_tokenizers(
     files: ModelFiles, form: ModelForm
 ) -> tuple[dict[Side, bytes], dict[Side, _Table]]:
-    """Read a model's SentencePiece models and tables, and check that they fit the model.
-
-    Each is one a side, or a joint one.
-    """
+    """Read and check a model's SentencePiece models and tables, of each side or joint ones."""
     for name in (*_MODELS.values(), _TABLE):
         if not files.has(name):
             needed = f"{', '.join(_MODELS.values())} and {_TABLE}"

@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.rounds import markdown_table
-from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.extensions.checks.rules import FILTER_NAMES
-from transformer_cli.extensions.corpora.deciding import REASON, Filtering, decide, write_part
+from transformer_cli.extensions.corpora.deciding import Filtering, decide, write_part
 
 DEFAULTS: tuple[str, ...] = ("blank", "duplicates")
 MILD: tuple[str, ...] = tuple(name for name in FILTER_NAMES if name != "language_short")
@@ -49,11 +48,12 @@ def score_filters(pairs: Sequence[tuple[str, str]], kinds: Sequence[str | None])
 
 def _taken(pairs: Sequence[tuple[str, str]], names: Collection[str]) -> np.ndarray:
     active = frozenset({"blank", *names})
-    with tempfile.TemporaryDirectory() as spool:
-        filtering = Filtering(Path(spool), tuple(names), ("de", "en"), (active,), with_sides=False)
+    with tempfile.TemporaryDirectory() as directory:
+        filtering = Filtering(
+            Path(directory), tuple(names), ("de", "en"), (active,), with_sides=False
+        )
         part = write_part(filtering, "pairs", 0, pairs)
-        decide(filtering, [part], 1, SerialExecutor())
-        return np.asarray(part.load(REASON, np.int8) >= 0)
+        return decide(filtering, [part]) >= 0
 
 
 def _row(name: str, taken: Counter[str | None], sizes: Counter[str]) -> tuple[str, ...]:

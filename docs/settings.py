@@ -1,12 +1,13 @@
-"""Writes the last part of docs/configuration.md, all settings, from the schema.
+"""Writes the settings into docs/configuration.md and the pages of extensions, from the schema.
 
 ``python -m docs.settings``
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from transformer_cli.base import registry
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.json_schema import BASE_MEANS, Schema, inline_schema
 from transformer_cli.config.languages import PATTERN as LANGUAGE_PATTERN
@@ -15,24 +16,85 @@ PAGE = Path(__file__).with_name("configuration.md")
 NAME_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"
 """Of names that extensions' settings take."""
 
-_BEGINS = "\n## Settings\n"
-_HEAD = """
-*This part is made by `python -m docs.settings`; change the schema instead.*
+PLACES = {"corpus": "data", "tokenizer": "tokenizer", "schedule": "training.schedule"}
+"""Where the kinds of an interface stand."""
 
+_BEGINS = "\n## Settings\n"
+_MADE = "\n*This part is made by `python -m docs.settings`; change the schema instead.*\n"
+_HEAD = """
 | key | what it is |
 |---|---|
 """
+_ADDED = "\nThe kinds and keys that an extension adds are on its page, in docs/extensions/.\n"
 _KINDS = "one of the kinds below"
 
 
-def renew(page: str) -> str:
-    """Return the page with the settings as they are now."""
-    return page.partition(_BEGINS)[0] + _BEGINS + all_settings()
+def renew() -> dict[Path, str]:
+    """Return the pages with the settings as they are now."""
+    settings = {PAGE: core_settings()}
+    for name in registry.installed():
+        if added := added_settings(name):
+            settings[PAGE.parent / "extensions" / f"{name}.md"] = added
+    pages = {path: path.read_text(encoding="utf-8").partition(_BEGINS)[0] for path in settings}
+    return {path: page + _BEGINS + _MADE + settings[path] for path, page in pages.items()}
 
 
-def all_settings() -> str:
-    """Return the tables of all settings, as Markdown."""
-    sections = inline_schema()["properties"]
+def added_settings(extension: str) -> str:
+    """Return the tables of the settings that an extension adds, as Markdown."""
+    tables: list[str] = []
+    rows: list[tuple[str, Schema, str]] = []
+    for interface, place in PLACES.items():
+        part = _find(place)
+        for entry in registry.entries(interface).values():
+            if entry.extension == extension and "settings" in entry.facts:
+                tables.append(
+                    "\n" + _kind(place, _without_added(place, _of_kind(part, entry.name)))
+                )
+                if entry.name == "corpus":
+                    tables.append("\n" + _sources(part))
+    for name, entry in registry.entries("setting").items():
+        if entry.extension == extension:
+            place, _, key = name.rpartition(".")
+            kind = next(each for each in _find(place)["anyOf"] if key in each["properties"])
+            added = {"properties": {name: kind["properties"][key]}}
+            rows += _rows(added)
+    keys = f"\n### Keys that it adds\n\n{_as_table(rows)}" if rows else ""
+    return "".join(tables) + keys
+
+
+def _find(place: str) -> Schema:
+    """Return a section's part of the schema."""
+    part = inline_schema()
+    for key in place.split("."):
+        part = part["properties"][key]
+    return part
+
+
+def _of_kind(part: Schema, kind: str) -> Schema:
+    return next(each for each in part["anyOf"] if each["properties"]["kind"]["const"] == kind)
+
+
+def _without_added(place: str, part: Schema) -> Schema:
+    """Return a section's part of the schema without the keys and kinds that extensions add."""
+    for interface, owned in PLACES.items():
+        if owned == place and "anyOf" in part:
+            added = registry.entries(interface)
+            kinds = [k for k in part["anyOf"] if k["properties"]["kind"]["const"] not in added]
+            return {**part, "anyOf": [_without_added(place, kind) for kind in kinds]}
+    added = registry.entries("setting")
+    kept = {
+        key: _without_added(f"{place}.{key}", below)
+        for key, below in part.get("properties", {}).items()
+        if f"{place}.{key}" not in added
+    }
+    return {**part, "properties": kept} if kept else part
+
+
+def core_settings() -> str:
+    """Return the tables of the core's settings, as Markdown."""
+    sections = {
+        name: _without_added(name, part) for name, part in inline_schema()["properties"].items()
+    }
     table, rest = [f"| `base` | {_sentence(_cell(BASE_MEANS))} |"], []
     for name, part in sections.items():
         if "properties" in part or "anyOf" in part:
@@ -41,14 +103,13 @@ def all_settings() -> str:
         else:
             text = f"{_type(part)}; default `{as_yaml(part['default'])}`"
             table.append(f"| `{name}` | {text}. {_sentence(part['description'])} |")
-    return _HEAD + "".join(f"{row}\n" for row in table) + "".join(rest)
+    return _HEAD + "".join(f"{row}\n" for row in table) + _ADDED + "".join(rest)
 
 
 def _section(name: str, part: Schema) -> str:
     """Return a section's text and table, followed by its unions of kinds."""
     if "anyOf" in part:
-        kinds = "\n".join(_kind(name, kind) for kind in part["anyOf"])
-        return f"{kinds}\n{_sources(part)}" if name == "data" else kinds
+        return "\n".join(_kind(name, kind) for kind in part["anyOf"])
     text = f"{part['description']}\n\n{_table(part)}"
     for key, below in part["properties"].items():
         if "anyOf" in below:
@@ -62,8 +123,7 @@ def _section(name: str, part: Schema) -> str:
 
 def _sources(data: Schema) -> str:
     """Return the table of a source, which stands in several keys of the section data."""
-    corpus = next(kind for kind in data["anyOf"] if "sources" in kind["properties"])
-    source = corpus["properties"]["sources"]["items"]
+    source = _of_kind(data, "corpus")["properties"]["sources"]["items"]
     return f"### Sources\n\n{source['description']}\n\n{_table(source)}"
 
 
@@ -76,8 +136,12 @@ def _kind(name: str, part: Schema) -> str:
 
 
 def _table(part: Schema) -> str:
+    return _as_table(_rows(part))
+
+
+def _as_table(settings: Iterable[tuple[str, Schema, str]]) -> str:
     rows = ["| key | value | default | what it is |", "|---|---|---|---|"]
-    for key, below, default in _rows(part):
+    for key, below, default in settings:
         rows.append(f"| `{key}` | {_type(below)} | {default} | {_cell(below['description'])} |")
     return "".join(f"{row}\n" for row in rows)
 
@@ -192,4 +256,5 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(renew(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for path, page in renew().items():
+        path.write_text(page, encoding="utf-8")

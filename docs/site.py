@@ -1,10 +1,12 @@
 """What the site has besides docs/: README, CONTRIBUTING, CHANGELOG and SECURITY."""
 
+import posixpath
 import re
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 PAGES = {
     "README.md": "index.md",
@@ -13,6 +15,15 @@ PAGES = {
     "SECURITY.md": "security.md",
 }
 _LINK = re.compile(r"\[([^\]]*)\]\((?!https?:)([^)#]*)(#[^)]*)?\)")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """List the pages of the extensions that are here."""
+    pages = sorted(Path(config.docs_dir).glob("extensions/*.md"))
+    listed = [f"extensions/{page.name}" for page in pages]
+    assert config.nav is not None
+    config.nav = [*config.nav, *([{"Extensions": listed}] if listed else [])]
+    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -24,14 +35,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, **_: object) -> str:
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Point links at the pages above; of links to other files of the tree, leave the text."""
+    folder = posixpath.dirname(page.file.src_uri)
 
     def as_seen_from_docs(link: re.Match[str]) -> str:
-        text, name, anchor = link[1], link[2].removeprefix("../"), link[3] or ""
-        if name in PAGES:
-            return f"[{text}]({PAGES[name]}{anchor})"
-        if link[2].startswith("../") or name.endswith((".ipynb", "LICENSE")):
+        text, anchor = link[1], link[3] or ""
+        path = posixpath.normpath(posixpath.join(folder, link[2]))
+        if (made := PAGES.get(path.removeprefix("../"))) is not None:
+            return f"[{text}]({posixpath.relpath(made, folder or '.')}{anchor})"
+        if path.startswith("../") or path.endswith((".ipynb", "LICENSE")):
             return text
         return link[0]
 

@@ -36,7 +36,7 @@ from transformer_cli.data.multi30k import find
 from transformer_cli.data.sources import default_split, load_split
 from transformer_cli.data.token_arrays import EncodedText
 from transformer_cli.inference.loading import ComputeOptions, load_translator
-from transformer_cli.model.device import choose_device, synchronize
+from transformer_cli.model.device import choose_device
 from transformer_cli.model.transformer import build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
@@ -170,10 +170,10 @@ def speed(setting: Setting) -> Iterator[Row]:
         taken = trainer.steps()
         for _ in islice(taken, warm_up):
             pass
-        synchronize(setting.device)
+        torch.accelerator.synchronize(setting.device)
         started = time.perf_counter()
         tgt_tokens = sum(step.tgt_tokens for step in taken)
-        synchronize(setting.device)
+        torch.accelerator.synchronize(setting.device)
         seconds = time.perf_counter() - started
         yield {
             "model": name,

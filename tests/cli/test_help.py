@@ -91,8 +91,8 @@ OPTIONS = {
         "--checkpoint",
         "--ensemble",
         "--beam-size",
-        "--comet",
         "--near",
+        "--comet",
         "--tag",
         "--terms",
         "--src-column",
@@ -291,22 +291,6 @@ def test_version(command: tuple[str, ...]) -> None:
     assert finished == process.Finished(0, f"transformer-cli {__version__}\n", "")
 
 
-def test_completion_can_be_had() -> None:
-    for option in ("--install-completion", "--show-completion"):
-        assert f"  {option} " in help_of()
-
-
-@pytest.mark.parametrize("words", [["--show-completion", "zsh"], ["--show-completion=zsh"]])
-def test_completion_is_for_the_shell_that_is_named(words: list[str]) -> None:
-    finished = process.run(*words)
-    assert (finished.code, finished.err) == (0, "")
-    assert finished.out.startswith("#compdef transformer-cli\n")
-
-
-def test_completion_for_a_shell_that_it_does_not_know() -> None:
-    process.assert_refused(process.run("--show-completion", "tcsh"), 2, "'tcsh'", "'zsh'")
-
-
 @pytest.mark.parametrize(
     ("command", "option", "instead"),
     [
@@ -355,18 +339,6 @@ def test_what_a_wheel_prints_names_no_page_that_it_lacks() -> None:
                 assert "docs/" not in str(node.value), f"{path}:{node.lineno}"
     shipped = (package.parent / "configs").rglob("*.*")
     assert [path for path in shipped if "docs/" in path.read_text(encoding="utf-8")] == []
-
-
-def test_completion_knows_the_commands() -> None:
-    asked = {
-        "_TRANSFORMER_CLI_COMPLETE": "complete_bash",
-        "COMP_WORDS": "transformer-cli tra",
-        "COMP_CWORD": "1",
-    }
-    finished = process.run(before=partial(_set_environment, asked))
-    assert finished.out.split() == ["train", "translate"]
-    assert finished.err == ""
-    assert finished.code == 0
 
 
 def _set_environment(variables: dict[str, str]) -> None:

@@ -52,7 +52,6 @@ def hide(names: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("package", "command", "advice"),
     [
-        ("comet", ["evaluate", "{run}", "--comet"], "pip install unbabel-comet"),
         (
             "ipadic",
             ["train", "{config}", "--set", "evaluation.tokenize=ja-mecab", "--run-dir", "made"],

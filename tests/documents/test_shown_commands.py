@@ -12,6 +12,7 @@ from installed import is_whole
 
 from documents.commands import ROOT, Command, commands, documents
 from transformer_cli.base.compression import write_text
+from transformer_cli.base.errors import UsageError
 from transformer_cli.cli import list_commands, load_command
 
 SHOWN = [
@@ -111,7 +112,7 @@ def _parse(command: Command) -> None:
         name, group, arguments = group.resolve_command(typer.Context(group), arguments)
     try:
         group.make_context(name, arguments)
-    except typer.TyperException:
+    except (typer.TyperException, UsageError):
         if not is_whole():
             pytest.skip("no such option is installed")
         if not command.refused:

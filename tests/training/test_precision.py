@@ -64,7 +64,7 @@ def test_a_run_that_goes_on_in_emulated_bfloat16_says_so(
     chosen = choose_training_precision("auto", CPU, SINGLE_PROCESS, records, said.append)
     assert chosen == torch.bfloat16
     assert len(said) == is_emulated
-    assert all("--precision float32 is faster" in line for line in said)
+    assert all("float32 is faster" in line for line in said)
 
 
 def test_measuring_leaves_no_trace() -> None:

@@ -12,9 +12,8 @@ from transformer_cli.config.schema import (
     LinearSchedule,
     NoamSchedule,
     ScheduleConfig,
-    TrainingConfig,
 )
-from transformer_cli.training.optimizer import learning_rate, rate_jump
+from transformer_cli.training.optimizer import learning_rate
 
 PEAK, WARMUP, TOTAL = 2e-3, 100, 1100
 D_MODEL = 512
@@ -118,43 +117,3 @@ def test_without_a_warm_up() -> None:
 def test_a_run_shorter_than_its_warm_up(schedule: ScheduleConfig, total_steps: int) -> None:
     for step in range(1, min(total_steps, WARMUP) + 1):
         assert rate(schedule, step, total_steps) == pytest.approx(PEAK * step / WARMUP, rel=1e-12)
-
-
-# --- a run that goes on to another end ------------------------------------------------------------
-
-
-def jump(
-    kind: str, step: int, old: int = 4, new: int = 8, **more: int
-) -> tuple[float, float] | None:
-    """Of a run of 10 steps an epoch."""
-    warmup = 1 if kind == "inverse_sqrt" else 0
-    then, now = (
-        TrainingConfig.model_validate(
-            {"epochs": epochs, "schedule": {"kind": kind, "peak": 1.0, "warmup": warmup}} | changed
-        )
-        for epochs, changed in ((old, {}), (new, more))
-    )
-    return rate_jump(then, now, D_MODEL, step, 10)
-
-
-@pytest.mark.parametrize(
-    ("kind", "step", "more", "expected"),
-    [
-        ("linear", 40, {}, (0.0, 1 - 41 / 80)),
-        ("linear", 20, {}, (0.5, 1 - 21 / 80)),
-        ("linear", 20, {"max_steps": 30}, (0.5, 1 - 21 / 30)),
-        ("cosine", 40, {}, (0.0, 0.5 * (1 + math.cos(math.pi * 41 / 80)))),
-    ],
-)
-def test_a_schedule_with_another_end_jumps(
-    kind: str, step: int, more: dict[str, int], expected: tuple[float, float]
-) -> None:
-    assert jump(kind, step, **more) == pytest.approx(expected)
-
-
-def test_nothing_jumps_where_the_end_is_the_same_or_does_not_matter() -> None:
-    assert jump("linear", 20, new=4) is None
-    assert jump("linear", 0) is None, "nothing is trained yet"
-    assert jump("linear", 40, new=2) is None, "nothing is left to train"
-    assert jump("constant", 40) is None
-    assert jump("inverse_sqrt", 40) is None

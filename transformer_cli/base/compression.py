@@ -33,7 +33,7 @@ def open_text(
 
     If a user has named it to be read ``once``, a pipe or a device will do. CorpusError may be
     raised now or later, as it is read and found damaged or cut off. Of plain text, bytes before
-    ``start`` are left out. Text in another ``encoding`` than UTF-8 is converted to it.
+    ``start`` are left out. Text in another ``encoding`` than UTF-8 is recoded.
     """
     codec = _codec(path)
     file = _open(path, once)
@@ -48,7 +48,7 @@ def open_text(
 
 
 def as_utf8(file: Any, name: str, encoding: str) -> io.BufferedReader:
-    """Return a reader of the text of an open file, such as a pipe, converted to UTF-8."""
+    """Return a reader of the text of an open file, such as a pipe, as UTF-8."""
     chunks = iter(partial(file.read1, _CHUNK_BYTES), b"")
     return io.BufferedReader(_Chunks(file, _to_utf8(chunks, name, encoding)), _CHUNK_BYTES)
 

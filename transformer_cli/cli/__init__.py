@@ -5,6 +5,7 @@ import os
 import platform
 import signal
 import sys
+from contextlib import ExitStack
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
@@ -23,7 +24,6 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.base.packages import __version__, lazy_imports, no_collection
 from transformer_cli.base.ranks import Ranks
-from transformer_cli.cli.completion import joined_bash_words, list_settings, name_shell
 from transformer_cli.cli.declaring import GroupedCommand
 from transformer_cli.cli.display import align_columns, print_error
 from transformer_cli.cli.process import (
@@ -36,7 +36,7 @@ from transformer_cli.cli.process import (
 )
 
 with lazy_imports():
-    from transformer_cli.config import setting_tree
+    from transformer_cli.config import setting_tree, shipped
 
 SPIN_COUNT = "3000"
 """Spins of a libgomp thread before it sleeps.
@@ -108,6 +108,7 @@ class _Commands(TyperGroup):
 _app = typer.Typer(
     name="transformer-cli",
     cls=_Commands,
+    add_completion=False,
     rich_markup_mode=None,  # rich costs --help a third of its time
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -183,11 +184,14 @@ def _load(entry: registry.Entry) -> Any:
 
 
 def app(arguments: list[str], standalone_mode: bool = True) -> Any:
-    """Run a command line, in which typer looks for a shell's name as the group is built."""
+    """Run a command line."""
     group = typer.main.get_command(_app)
     assert isinstance(group, TyperGroup)
     group.commands = {name: _LazyCommand(entry) for name, entry in list_commands().items()}
-    return group(arguments, standalone_mode=standalone_mode)
+    with ExitStack() as stack:
+        for entry in registry.entries("completion").values():
+            stack.enter_context(entry.load()(group, arguments))
+        return group(arguments, standalone_mode=standalone_mode)
 
 
 def main() -> NoReturn:
@@ -227,9 +231,7 @@ def _run() -> int:
         alone = arguments and arguments[0] not in ("train", "translate")
         if alone and not arguments[0].startswith("-") and Ranks.from_env().size > 1:
             raise UsageError(f"{arguments[0]}: works in one process; start it without torchrun")
-        name_shell(arguments)
-        with joined_bash_words():
-            code = app(arguments or ["--help"], standalone_mode=False)
+        code = app(arguments or ["--help"], standalone_mode=False)
     except TransformerCliError as error:
         # An error that every rank finds is reported once per machine.
         first = Ranks.from_env().local_rank == 0
@@ -279,7 +281,7 @@ def _name_setting(error: typer.TyperException) -> str | None:
     if context is None or not hasattr(error, "possibilities"):
         return None
     name = option.lstrip("-").replace("-", "_")
-    settings = list_settings()
+    settings = {key for key, _ in shipped.iter_settings()}
     keys = [key for key in settings if key.endswith(f".{name}")]
     key = name if name in settings else keys[0] if len(keys) == 1 else None
     here = {own for parameter in context.command.params for own in parameter.opts}

@@ -5,7 +5,6 @@ from typing import Annotated
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.declaring import argument, option
 from transformer_cli.cli.display import log, say
 
@@ -14,9 +13,7 @@ with lazy_imports():
 
 
 def average(
-    runs: Annotated[
-        list[Path], argument("RUN", "Run directory of a training.", autocompletion=complete_run)
-    ],
+    runs: Annotated[list[Path], argument("RUN", "Run directory of a training.", completes="run")],
     last: Annotated[
         int | None, option("N", "The newest N checkpoints of each run.  [default: all]", min=1)
     ] = None,

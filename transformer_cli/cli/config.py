@@ -8,7 +8,6 @@ import typer
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
-from transformer_cli.cli.completion import complete_config, complete_config_or_run
 from transformer_cli.cli.declaring import argument
 from transformer_cli.cli.display import log, print_error, say
 
@@ -42,7 +41,7 @@ def _config(context: typer.Context) -> None:
 def show(
     config: Annotated[
         Path,
-        argument("CONFIG", "YAML file, or a run directory.", autocompletion=complete_config_or_run),
+        argument("CONFIG", "YAML file, or a run directory.", completes="config or run"),
     ],
     set_: options.Set = None,
 ) -> None:
@@ -73,7 +72,7 @@ def show(
 def validate(
     configs: Annotated[
         list[Path],
-        argument("CONFIG", "YAML file of an experiment.", autocompletion=complete_config),
+        argument("CONFIG", "YAML file of an experiment.", completes="config"),
     ],
 ) -> None:
     """Check every key and value of configuration files.

@@ -4,16 +4,15 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.metrics import METRICS, Metrics
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
-from transformer_cli.cli.declaring import CommandOptions, declared_by, flag, option
+from transformer_cli.cli.declaring import CommandOptions, declared_by, option
 from transformer_cli.cli.display import (
     align_columns,
     log,
@@ -40,18 +39,24 @@ ScoreSome = Callable[[Sequence[int]], dict[str, Any]]
 """Returns the number and the scores of the pairs at some places, for JSON."""
 
 
-class EvaluationNote(Protocol):
-    """What an extension says of a text that is scored.
+class EvaluationNote:
+    """What an extension adds to the report on a text.
 
     The ``load`` of an entry of the interface ``evaluation_note`` is called before the text is
-    translated, with the options, the runs, the text's name and the text.
+    translated, with the options, the runs, the text's name and the text; it may return None.
     """
 
-    def report(self, score_some: ScoreSome) -> dict[str, Any]:
+    def report(self, hypotheses: Sequence[str], score_some: ScoreSome) -> dict[str, Any]:
         """Return entries for the report."""
+        return {}
+
+    def rows(self, report: Mapping[str, Any]) -> Iterable[tuple[str, str, str]]:
+        """Return rows for the table of scores: a name, a value and what it is of."""
+        return ()
 
     def format(self, report: Mapping[str, Any]) -> Iterable[str]:
-        """Yield the lines that people read of these entries."""
+        """Return lines that follow the table."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,6 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
     checkpoint: options.Checkpoint = "best"
     ensemble: options.Ensemble = None
     beam_size: options.BeamSize = None
-    comet: Annotated[bool, flag("COMET too, if its package is installed.", "--comet")] = False
 
     def check(self) -> None:
         """Make sure, before long work, that the options go together."""
@@ -108,8 +112,7 @@ def evaluate(given: EvaluateOptions) -> None:
     run.load_config()  # or it is no run
     with writing.claim(given.output):
         report, result, notes = _evaluate(run, given, *_read_text(run, given))
-        lines = chain(_format(report, result.notes), *(note.format(report) for note in notes))
-        say(json.dumps(report) if given.json else "\n".join(lines))
+        say(json.dumps(report) if given.json else "\n".join(_format(report, result.notes, notes)))
         if given.output is not None:
             text = "".join(f"{line}\n" for line in result.hypotheses)
             compression.write_text(given.output, text, is_named=True)
@@ -153,13 +156,9 @@ def _evaluate(
     with options.prefix_errors("evaluate: "):
         translator = given.prepare(translator)
     searcher = searcher and replace(searcher, tokenizers=translator.tokenizers)
-    if given.comet:
-        with options.prefix_errors("evaluate: --comet: ", ", or leave out --comet"):
-            comet_score = scores.open_comet(translator.engine.device)
     entries = registry.entries("evaluation_note").values()
-    notes: list[EvaluationNote] = [
-        entry.load()(given, [run, *others], name, text) for entry in entries
-    ]
+    opened_notes = (entry.load()(given, [run, *others], name, text) for entry in entries)
+    notes: list[EvaluationNote] = list(filter(None, opened_notes))
     result = _translate(translator, searcher, name, text, metrics)
     score_some = partial(_score_some, result.hypotheses, text, metrics)
     engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint
@@ -174,16 +173,14 @@ def _evaluate(
         "scores": {name: score._asdict() for name, score in result.scores.items()},
         "perplexity": metrics_log.perplexity(result.loss),
         **result.notes.facts,
-        **dict(chain.from_iterable(note.report(score_some).items() for note in notes)),
         "engine": fingerprint.get("engine", "torch"),
         "environment": {**environment, "precision": fingerprint["precision"]},
         "trained_with": metrics_log.environment_of_training(
             metrics_log.read_records(run.metrics), opened.step
         ),
     }
-    if given.comet:
-        report["comet"] = comet_score(text.src, result.hypotheses, text.tgt)
-        report["comet_model"] = scores.COMET_MODEL
+    for note in notes:
+        report |= note.report(result.hypotheses, score_some)
     return report, result, notes
 
 
@@ -230,7 +227,9 @@ def _score_some(
     return {"sentences": len(numbers), "scores": found}
 
 
-def _format(report: dict[str, Any], notes: "protocol.Notes") -> Iterator[str]:
+def _format(
+    report: dict[str, Any], search_notes: "protocol.Notes", notes: Sequence[EvaluationNote]
+) -> Iterator[str]:
     """Yield the lines that people read."""
     step, weights = report["step"], Path(report["checkpoint"]).absolute().name
     described = [format_search(report["beam_size"]), weights if step is None else f"step {step:,}"]
@@ -242,18 +241,11 @@ def _format(report: dict[str, Any], notes: "protocol.Notes") -> Iterator[str]:
         value = f"{score['value']:6.2f}{plus_minus(score['half_width'])}"
         rows.append((METRICS[name].label, value, score["signature"]))
     rows.append(("perplexity", f"{report['perplexity']:6.2f}", "of target tokens, not smoothed"))
-    rows += notes.rows()
-    if "comet" in report:
-        rows.append(("COMET", f"{report['comet']:8.4f}", report["comet_model"]))
+    rows += search_notes.rows()
+    rows += (row for note in notes for row in note.rows(report))
     yield from align_columns(rows, left=3)
-
-
-def format_scores(some: Mapping[str, Any]) -> str:
-    """Return the scores of some pairs, as ``ScoreSome`` has them, on one line."""
-    return ", ".join(
-        f"{METRICS[name].short or METRICS[name].label} {format_score(score)}"
-        for name, score in some["scores"].items()
-    )
+    for note in notes:
+        yield from note.format(report)
 
 
 def format_search(beam_size: int) -> str:

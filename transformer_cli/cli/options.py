@@ -1,7 +1,5 @@
 """Options that several commands share."""
 
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -11,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from transformer_cli.base.encodings import find_encoding
 from transformer_cli.base.errors import (
-    CometError,
     InputError,
     MissingExtraError,
     UsageError,
@@ -21,13 +18,6 @@ from transformer_cli.base.errors import (
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks, count_cores
 from transformer_cli.base.registry import entries, find
-from transformer_cli.cli.completion import (
-    complete_checkpoint,
-    complete_config,
-    complete_run,
-    complete_setting,
-    complete_split,
-)
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, argument, flag, option
 from transformer_cli.cli.display import log
 from transformer_cli.config.choices import (
@@ -42,7 +32,7 @@ with lazy_imports():
     from transformer_cli.data import corpus, sources
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import directory, initialize
+    from transformer_cli.runs import directory
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -52,13 +42,11 @@ if TYPE_CHECKING:
     OpenExecutor = Callable[[], AbstractContextManager[Executor]]
 
 
-Config = Annotated[
-    Path, argument("CONFIG", "YAML file of the experiment.", autocompletion=complete_config)
-]
-Run = Annotated[Path, argument("RUN", "Run directory of a training.", autocompletion=complete_run)]
+Config = Annotated[Path, argument("CONFIG", "YAML file of the experiment.", completes="config")]
+Run = Annotated[Path, argument("RUN", "Run directory of a training.", completes="run")]
 RunDir = Annotated[
     Path | None,
-    option("DIR", "Run directory.  [default: runs/<config name>]", autocompletion=complete_run),
+    option("DIR", "Run directory.  [default: runs/<config name>]", completes="run"),
 ]
 Set = Annotated[
     list[str] | None,
@@ -66,7 +54,7 @@ Set = Annotated[
         "KEY=VALUE",
         "Override a setting, as in training.epochs=3; repeatable.",
         "--set",
-        autocompletion=complete_setting,
+        completes="setting",
     ),
 ]
 Overwrite = Annotated[
@@ -81,7 +69,7 @@ AllowSuspectData = Annotated[
     ),
 ]
 Checkpoint = Annotated[
-    str, option("best|last|average|PATH", "Checkpoint to load.", autocompletion=complete_checkpoint)
+    str, option("best|last|average|PATH", "Checkpoint to load.", completes="checkpoint")
 ]
 BeamSize = Annotated[
     int | None, option("N", "Beam size; 1 is greedy search.  [default: the run's]", min=1)
@@ -91,7 +79,7 @@ Split = Annotated[
     option(
         "NAME",
         "Split of the run's corpus.  [default: its first test]",
-        autocompletion=complete_split,
+        completes="split",
     ),
 ]
 
@@ -110,10 +98,6 @@ Encoding = Annotated[
 _ENGINES = ("auto", "torch", *entries("engine"))
 
 
-def _complete_engine(incomplete: str) -> list[str]:
-    return [name for name in _ENGINES if name.startswith(incomplete)]
-
-
 def _parse_engine(given: object) -> str:
     name = str(given)
     if name in _ENGINES or find("engine", name) is not None:
@@ -128,15 +112,13 @@ Engine = Annotated[
         "|".join(_ENGINES),
         "auto is one that is faster than torch where its text is the same.",
         parser=_parse_engine,
-        autocompletion=_complete_engine,
+        completes="engine",
     ),
 ]
 Json = Annotated[bool, flag("Print one JSON object.", "--json")]
 Ensemble = Annotated[
     list[Path] | None,
-    option(
-        "RUN", "Decode with this run too; repeatable.", "--ensemble", autocompletion=complete_run
-    ),
+    option("RUN", "Decode with this run too; repeatable.", "--ensemble", completes="run"),
 ]
 Device = Annotated[DeviceName, option(None, "Device; auto is the CUDA GPU if there is one.")]
 Precision = Annotated[
@@ -169,7 +151,7 @@ def prefix_errors(prefix: str, suffix: str = "") -> Iterator[None]:
     """Add the option that an error is about before its message, and what to do behind it."""
     try:
         yield
-    except (UsageError, InputError, MissingExtraError, CometError) as error:
+    except (UsageError, InputError, MissingExtraError) as error:
         raise type(error)(f"{prefix}{error}{suffix}") from error
 
 
@@ -218,7 +200,7 @@ def load_split(
     data = run.load_config().data
     sources.check_has_splits(data, run.path, advice)
     name = split or sources.default_split(data)
-    return name, sources.load_split(data, name, initialize.corpus_directory(run))
+    return name, sources.load_split(data, name, run.text_place)
 
 
 def load_models(
@@ -286,7 +268,6 @@ def check_output(
     compression.compressor(path)  # or its package is missing
     if files.is_stream(path):
         return
-    check_name(path, option)
     import tempfile  # 6 ms, which --help does not need
 
     try:
@@ -298,47 +279,6 @@ def check_output(
         ) from error
 
 
-def check_new(
-    path: Path, option: str, suffix: str | None = None, runs: Iterable[Path] = ()
-) -> None:
-    """Make sure, before long work, that a directory can be made at ``path``, or be filled there.
-
-    With a ``suffix`` it is a file that ends with it; ``runs`` as for ``check_output``.
-    """
-    directory.check_outside_runs(path, option, runs)
-    if suffix is None and path.is_dir() and not any(path.iterdir()):
-        # It is replaced by one that is filled elsewhere, and neither of these can be replaced.
-        if os.path.ismount(path.resolve()) or path.samefile("."):  # Path.is_mount: not on Windows
-            raise UsageError(f"{path}: cannot be replaced; give the name of a new directory in it")
-        return
-    if suffix is not None and path.suffix != suffix:
-        raise UsageError(f"{path}: is written as one file; give a name that ends with {suffix}")
-    check_name(path, option)
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"{path}: there is no directory {path.parent}; make it first")
-    if path.exists() or path.is_symlink():
-        wanted = "a new name" if suffix else "a new or an empty directory"
-        raise UsageError(f"{path}: is there already; give {wanted}")
-
-
-def check_name(path: Path, option: str) -> None:
-    """Make sure that a file or directory can have this name: on Windows some cannot."""
-    if sys.platform == "win32" and (part := files.find_unusable_on_windows(path)):
-        raise UsageError(f"{option} {path}: Windows has no files named {part}; name it otherwise")
-
-
-def check_sentence(text: str, name: str) -> None:
-    """Make sure that ``text``, which ``name`` names on the command line, is a line of text."""
-    # Python makes half a surrogate pair of each byte that is not UTF-8.
-    is_utf8 = not any("\ud800" <= sign <= "\udfff" for sign in text)
-    if not text.strip():
-        raise UsageError(f"{name}: is empty; give a sentence")
-    if "\n" in text.strip() or not is_utf8:
-        raise UsageError(f"{name} {text!r}: is no line of UTF-8 text; give a sentence")
-
-
 def run_directory(config: Path, run_dir: Path | None) -> Path:
     """Return the run directory asked for, or the one named after the configuration file."""
-    path = run_dir or Path("runs") / config.stem
-    check_name(path, "--run-dir")
-    return path
+    return run_dir or Path("runs") / config.stem

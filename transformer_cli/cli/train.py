@@ -104,8 +104,11 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
     begins_anew = given.overwrite and not ranks.restarts
     if not (begins_anew or given.extend):
         initialize.check_resumable(run, config)
-        if extension := summary.describe_extension(run, config):
-            raise ConfigError(f"{run.path}: is {extension}")
+        if extension := initialize.find_extension(run, config):
+            raise ConfigError(
+                f"{run.path}: is {extension}; add `extend` to train it further, or keep the old "
+                f"value ({extension.undone_by})"
+            )
     hint = trained_model.describe_inherited_init(config, origins, files[1:])
     if ranks.is_main and hint:
         log(hint)
@@ -159,7 +162,7 @@ def _preview(planned: "summary.PlannedTraining", as_json: bool) -> str:
     state = None if planned.request.overwrite else initialize.load_newest_state(run)
     is_complete = state is not None and state.is_final(planned.config.training)
     trainer.step = 0 if planned.request.overwrite else checkpoint.newest_step(run.checkpoints)
-    planned = replace(planned, is_complete=is_complete, is_dry=True)
+    planned = replace(planned, is_complete=is_complete)
     if as_json:
         trainer.step = trainer.total_steps if is_complete else trainer.step
         return json_format.dumps(summary.report_training(planned))

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.cli import options
-from transformer_cli.cli.completion import complete_config
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, argument, flag
 
 
@@ -18,7 +17,7 @@ class RunOptions(CommandOptions):
     heading = "Input and output"
     config: Annotated[
         Path | None,
-        argument("CONFIG", "YAML file of the experiment.", autocompletion=complete_config),
+        argument("CONFIG", "YAML file of the experiment.", completes="config"),
     ] = None
     run_dir: options.RunDir = None
     set_: options.Set = None

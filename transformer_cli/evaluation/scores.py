@@ -1,21 +1,13 @@
-"""Scores of translations, and how sure they are: by sacreBLEU and its bootstrap resampling.
-
-And COMET (Rei et al. 2022), a score by a neural network, where its package is installed. That wants
-an older NumPy than the one that would be installed here, so no extra brings it.
-"""
+"""Scores of translations, and how sure they are: by sacreBLEU and its bootstrap resampling."""
 
 import os
-import sys
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Sequence
 from dataclasses import replace
-from importlib import import_module
 
-import torch
 from sacrebleu.metrics.base import Metric as SacreMetric
 from sacrebleu.significance import PairedTest, Result
 
-from transformer_cli.base.errors import CometError, CorpusError, MissingExtraError
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.metrics import DEFAULT_TOKENIZER, METRICS, USUAL, Metrics, Score, Scores
 
 SAMPLES = 1000  # test sets drawn, with replacement, from the sentences of the one there is
@@ -129,42 +121,3 @@ def describe_signatures(metrics: Metrics) -> dict[str, str]:
         )
         for name, metric in by_name.items()
     }
-
-
-# --- COMET ----------------------------------------------------------------------------------------
-
-COMET_MODEL = "Unbabel/wmt22-comet-da"
-CometScore = Callable[[Sequence[str], Sequence[str], Sequence[str]], float]
-"""From sources, translations and references, as many of each, to a score: 1 is the best."""
-
-
-def open_comet(device: torch.device) -> CometScore:
-    """Load COMET's usual model, which its package fetches from the network once."""
-    with redirect_stdout(sys.stderr):
-        failed, advice = "the package unbabel-comet cannot be imported", "reinstall it"
-        try:
-            comet = import_module("comet")
-            failed = f"{COMET_MODEL} could not be loaded"
-            advice = "it is downloaded once, so check the network"
-            model = comet.load_from_checkpoint(comet.download_model(COMET_MODEL))
-        except ModuleNotFoundError as error:
-            raise MissingExtraError(
-                f"needs the package unbabel-comet, and {error.name} is not installed; "
-                "pip install unbabel-comet 'setuptools<81'"
-            ) from error
-        except Exception as error:  # of many kinds, as several packages have a hand in it
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise CometError(f"{failed} ({reason}); {advice}") from error
-
-    def score(src: Sequence[str], hypotheses: Sequence[str], references: Sequence[str]) -> float:
-        samples = [
-            {"src": source, "mt": hypothesis, "ref": reference}
-            for source, hypothesis, reference in zip(src, hypotheses, references, strict=True)
-        ]
-        with redirect_stdout(sys.stderr):
-            prediction = model.predict(
-                samples, gpus=int(device.type == "cuda"), progress_bar=sys.stderr.isatty()
-            )
-        return float(prediction.system_score)
-
-    return score

@@ -86,14 +86,6 @@ def empty_cache() -> None:
         torch.mps.empty_cache()
 
 
-def synchronize(device: torch.device) -> None:
-    """Wait until a GPU has computed what it was given; a CPU has."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    elif device.type == "mps":
-        torch.mps.synchronize()
-
-
 def bound_kernel_caches() -> None:
     """Bound oneDNN's kernel caches; call this before the first matmul of a training.
 

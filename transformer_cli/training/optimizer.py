@@ -79,7 +79,8 @@ class Update(NamedTuple):
     loss_on_all_ranks: float
     gradient_norm: float  # before clipping
     is_finite: bool
-    """Whether loss and gradient are finite on all ranks; otherwise no weight has changed."""
+    """Whether loss and gradient are finite on all ranks; otherwise no weight has changed, and this
+    rank's losses count as zero."""
 
 
 class Optimizer:
@@ -152,6 +153,8 @@ class Optimizer:
                 torch._foreach_lerp_(self._averages, [*self._trained.values()], 1.0 - decay)
         for part in self._parts:
             part.optimizer.zero_grad()
+        if not is_finite:
+            loss = nll_loss = 0.0
         return Update(loss, nll_loss, loss_of_all, norm_read, is_finite)
 
     def average_with_initial(self) -> None:
@@ -238,18 +241,3 @@ def last_step(training: TrainingConfig, steps_per_epoch: int) -> int:
     """Return the last step of a training."""
     steps = training.epochs * steps_per_epoch
     return min(steps, training.max_steps or steps)
-
-
-def rate_jump(
-    old: TrainingConfig, new: TrainingConfig, d_model: int, step: int, steps_per_epoch: int
-) -> tuple[float, float] | None:
-    """Return the rates of ``step`` and the next one if a new last step makes the rate jump.
-
-    ``step`` was the last one by the ``old`` settings; the ``new`` ones have the same schedule.
-    """
-    old_end, new_end = last_step(old, steps_per_epoch), last_step(new, steps_per_epoch)
-    if not 0 < step < new_end:
-        return None
-    planned = learning_rate(new.schedule, d_model, step + 1, old_end)
-    now = learning_rate(new.schedule, d_model, step + 1, new_end)
-    return None if planned == now else (learning_rate(old.schedule, d_model, step, old_end), now)

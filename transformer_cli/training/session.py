@@ -160,14 +160,15 @@ class Session:
         if self.state.unvalidated:
             self._validate(should_stop)
             self._measured_since = time.monotonic()
-        steps = self.trainer.steps(should_stop)
-        while not (self.stopped or self.is_finished):
-            result = next(steps)
+            if self.stopped or self.is_finished:
+                return
+        for result in self.trainer.steps(should_stop):
             show_step(result)
-            self._finish_step(result, should_stop)
+            if not self._finish_step(result, should_stop):
+                return
 
-    def _finish_step(self, result: StepResult, should_stop: ShouldStop) -> None:
-        """Record, save and validate what is due after a step."""
+    def _finish_step(self, result: StepResult, should_stop: ShouldStop) -> bool:
+        """Record, save and validate what is due after a step; return whether to go on."""
         is_last = result.step == self.trainer.total_steps
         validate_every = self.config.training.validate_every
         recording = is_last or self._is_due(LOG_EVERY)
@@ -193,6 +194,7 @@ class Session:
         if self.stopped:
             # When the first process ends, torchrun ends the others; one may still be saving.
             self._ranks.barrier()
+        return not self.stopped and not (validating and self.is_finished)
 
     def _is_due(self, every: int | None) -> bool:
         return every is not None and self.trainer.step % every == 0

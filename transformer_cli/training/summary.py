@@ -18,10 +18,8 @@ from transformer_cli.config.tokenizer_schema import (
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import find_extension
 from transformer_cli.runs.metrics_log import changed_environment, describe_environment, read_records
 from transformer_cli.text.vocabulary import UNK_ID
-from transformer_cli.training.optimizer import last_step, rate_jump
 from transformer_cli.training.preparation import PreparedData, TrainRequest
 from transformer_cli.training.session import Validator
 from transformer_cli.training.trainer import Trainer
@@ -39,7 +37,6 @@ class PlannedTraining:
     validator: Validator
     previous: Config | None  # the settings so far of a run that is resumed
     is_complete: bool = False  # whether nothing is left to train
-    is_dry: bool = False  # whether it is only previewed
 
     @property
     def config(self) -> Config:
@@ -96,7 +93,7 @@ def report_training(planned: PlannedTraining) -> dict[str, Any]:
 def _summarize_data(planned: PlannedTraining) -> Iterator[Row]:
     data, num_unscored = planned.data, planned.validator.num_unscored
     texts, max_length = data.texts, planned.config.training.max_length
-    num_pairs, blank = len(data.pairs), texts.train.stats.blank
+    num_pairs, blank = data.pairs.num_pairs, texts.train.stats.blank
     yield (
         "text",
         f"{num_pairs:,} pairs to train on (left out: {blank:,} with a blank side, "
@@ -166,38 +163,6 @@ def _list_changes(
     is_resuming = 0 < trainer.step < trainer.total_steps
     changed = [*differences(before, now), *(environment if is_resuming else ())]
     yield from zip(chain(["changed"], repeat("")), map(str, changed), strict=False)
-    if jump := _describe_jump(before, now, trainer.step, trainer.steps_per_epoch):
-        yield (
-            "warning",
-            f"{jump}; 'init: RUN' in a configuration begins another run from these weights, with a "
-            "schedule of its own",
-        )
-
-
-def _describe_jump(before: Config, now: Config, step: int, steps_per_epoch: int) -> str | None:
-    """Return how a new last step makes the learning rate jump after ``step``; None: it does not."""
-    old, new = before.training, now.training
-    jump = rate_jump(old, new, now.model.d_model, step, steps_per_epoch)
-    if jump is None:
-        return None
-    return (
-        f"the learning rate jumps from {jump[0]:.3g} at step {step:,} to {jump[1]:.3g} at step "
-        f"{step + 1:,}, as the {new.schedule.kind} schedule now ends at step "
-        f"{last_step(new, steps_per_epoch):,}"
-    )
-
-
-def describe_extension(run: RunDirectory, config: Config) -> str | None:
-    """Return why ``config`` may not train a complete run further, and what to do; None: it may."""
-    extension = find_extension(run, config)
-    if extension is None:
-        return None
-    text, state = str(extension), extension.state
-    if state.epoch and not state.batch:  # the steps of an epoch are known
-        jump = _describe_jump(extension.trained, config, state.step, state.step // state.epoch)
-        text += f" ({jump})" if jump else ""
-    kept = f"keep the old value ({extension.undone_by})"
-    return f"{text}; add `extend` to train it further, or {kept}"
 
 
 def count_parameters_by_part(model: Transformer) -> dict[str, int]:

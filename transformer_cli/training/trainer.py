@@ -74,7 +74,6 @@ class Trainer:
         self.model = model
         self.ranks = ranks
         self.precision = precision
-        self._arguments = (pairs, config, precision, augmentation)
         self.device = next(model.parameters()).device
         has_average = config.training.has_average
         self._eval_model = copy.deepcopy(model).requires_grad_(False) if has_average else model
@@ -133,8 +132,8 @@ class Trainer:
                 step=self.step,
                 epoch=self.epoch,
                 learning_rate=rate,
-                loss=update.loss if update.is_finite else 0.0,
-                nll_loss=update.nll_loss if update.is_finite else 0.0,
+                loss=update.loss,
+                nll_loss=update.nll_loss,
                 tgt_tokens=tgt_tokens,
                 ends_epoch=ends_epoch,
                 is_finite=update.is_finite,
@@ -173,20 +172,6 @@ class Trainer:
         for epoch in range(self.epoch, -(-self.total_steps // self.steps_per_epoch)):
             yield from self.epochs.iter_epoch(epoch, first + self.ranks.rank, self.ranks.size)
             first = 0
-
-    def copy_for_trial(self) -> "Trainer":
-        """Return a trainer of one process with a copy of the weights, for trial steps."""
-        trial = Trainer(copy.deepcopy(self.model), *self._arguments)
-        trial.step = 1  # schedules are defined from step 1
-        return trial
-
-    def try_step(self, batches: list[Batch]) -> None:
-        """Update the weights with ``batches``; step, epoch and batch index stay."""
-        tgt_tokens = sum(batch.tgt_tokens for batch in batches)
-        rate = learning_rate(self.config.schedule, self.d_model, self.step, self.total_steps)
-        update = self._update(batches, tgt_tokens, rate)
-        if not update.is_finite:
-            self._skip("trial step", update, tgt_tokens)
 
     def state(self) -> dict[str, Any]:
         """Return the training state without weights and optimizer state."""

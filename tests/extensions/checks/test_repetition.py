@@ -1,19 +1,10 @@
-from collections.abc import Iterable
-
 import pytest
 from hypothesis import given, strategies as st
 
-from transformer_cli.extensions.checks.digests import Digests
+from transformer_cli.extensions.checks.digests import digest
 from transformer_cli.extensions.checks.findings import find_in
 
 LINES = st.lists(st.one_of(st.none(), st.sampled_from("abcdefg"), st.text(max_size=3)), max_size=40)
-
-
-def digests(lines: Iterable[str | None]) -> Digests:
-    """None stands for a line that is like no other."""
-    result = Digests()
-    result.extend(lines)
-    return result
 
 
 @pytest.mark.long
@@ -26,4 +17,4 @@ def test_lines_are_found_in_another_text_as_in_a_list(
         for index, line in enumerate(few)
         if line is not None and line in many
     }
-    assert find_in(digests(few), digests(many)) == expected
+    assert find_in(digest(few), digest(many)) == expected

@@ -147,6 +147,21 @@ def test_arguments_that_dask_refuses_are_one_line(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "local: {workers: 2, options: {bogus: 1}}\n",
+        "slurm: {jobs: 2, cores: 8, memory: 8GB, options: {bogus: 1}}\n",
+    ],
+)
+def test_arguments_that_dask_does_not_have_are_one_line(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(text)
+    expected = "cannot be started with (local|slurm).options bogus: .*argument 'bogus'"
+    with pytest.raises(ClusterError, match=expected), open_cluster(read_cluster(str(file)), str):
+        pass
+
+
 _SBATCH = """#!/bin/sh
 # Slurm's, of one machine: starts the script, and says its number.
 echo "$@" >> {log}; grep -- '#SBATCH' "$1" >> {log}

@@ -26,19 +26,6 @@ def test_an_address_is_a_cluster() -> None:
         ),
         ("slurm: {jobs: 2, cores: 8}\n", "1: slurm.memory: missing (memory of each, as in 16GB)"),
         ("pbs: {jobs: 2, cores: 8, memory: 8GB, gres: gpu}\n", "1: pbs.gres: is of slurm"),
-        (
-            "local: {workers: 2, options: {memory_limt: 1GB}}\n",
-            "1: local.options.memory_limt: no argument of Dask's LocalCluster; did you mean "
-            "'memory_limit'?",
-        ),
-        (
-            "ssh: {hosts: [a], options: {bogus: 1}}\n",
-            "1: ssh.options.bogus: no argument of Dask's SSHCluster; remove it",
-        ),
-        (
-            "slurm: {jobs: 2, cores: 8, memory: 8GB, options: {bogus: 1}}\n",
-            "1: slurm.options.bogus: no argument of Dask's SLURMCluster; remove it",
-        ),
         *(
             (
                 f"slurm: {{jobs: 2, cores: 8, memory: {wrong}}}\n",
@@ -56,22 +43,6 @@ def test_what_does_not_fit_is_said_with_its_place(tmp_path: Path, text: str, mes
         read_cluster(str(file))
     assert str(error.value).startswith(f"{file.as_posix()}:{message}")
     assert not error.value.others
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        # Of Dask's cluster, its nanny and its worker; of a job.
-        "local: {workers: 2, options: {host: 127.0.0.1, env: {A: b}, heartbeat_interval: 2s}}\n",
-        "ssh: {hosts: [a], options: {connect_options: {port: 22}, scheduler_sync_interval: 2}}\n",
-        "slurm: {jobs: 2, cores: 8, memory: 1.5 GiB, options: {interface: ib0, job_mem: 9G}}\n",
-        "htcondor: {jobs: 2, cores: 8, memory: '8e9', options: {disk: 1GB, log_directory: logs}}\n",
-    ],
-)
-def test_other_arguments_are_those_of_dask(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "cluster.yaml"
-    file.write_text(text)
-    assert read_cluster(str(file)).kind == text.partition(":")[0]
 
 
 def test_an_address_without_its_protocol() -> None:

@@ -18,7 +18,7 @@ from transformer_cli.extensions.experiments.growing import Growth
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.tokenizer import load_tokenizers
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "exchange.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "extensions" / "exchange.md"
 
 SETTINGS = """\
 data:

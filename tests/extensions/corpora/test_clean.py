@@ -110,7 +110,7 @@ def test_killed_anywhere_it_ends_in_the_same_bytes(corpus: Path) -> None:
     (corpus / "out").rename(corpus / "first")
     for where, attribute, call in (
         ("transformer_cli.extensions.checks.rules:FilterPass", "add", 2),
-        ("transformer_cli.extensions.corpora.spool:KeyExchange", "compare", 2),
+        ("transformer_cli.extensions.corpora.preparing", "decide", 1),
         ("transformer_cli.extensions.corpora.sorting", "DroppedPair", 3),
         ("transformer_cli.extensions.corpora.preparing", "_summarize_reasons", 1),
     ):

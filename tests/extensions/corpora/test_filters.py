@@ -6,20 +6,17 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
 
 from transformer_cli.base.errors import MissingExtraError
-from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.extensions.checks.rules import (
     FILTER_NAMES,
     FilterPass,
     OutlierFilter,
     PairFilter,
     RepeatFilter,
-    _percentile,
     build_filters,
 )
-from transformer_cli.extensions.corpora.deciding import REASON, Filtering, decide, write_part
+from transformer_cli.extensions.corpora.deciding import Filtering, decide, write_part
 from transformer_cli.extensions.corpora.settings import FilterName
 
 
@@ -153,12 +150,6 @@ def test_folding_keeps_what_makes_lines_differ() -> None:
     assert each.key("की", "of") != each.key("का", "of")  # they differ in a vowel sign
 
 
-@given(st.lists(st.floats(0.5, 9, width=16), min_size=1), st.integers(0, 100))
-def test_percentiles_of_counted_values_are_those_of_all(values: list[float], percent: int) -> None:
-    counted = np.unique(np.log(values), return_counts=True)
-    assert _percentile(*counted, percent) == np.percentile(np.log(values), percent)
-
-
 @pytest.mark.parametrize("name", ["length", "length_ratio"])
 def test_lengths_are_judged_by_the_corpus_itself(name: FilterName) -> None:
     (_, each) = build_filters([name], "de", "en")
@@ -167,17 +158,12 @@ def test_lengths_are_judged_by_the_corpus_itself(name: FilterName) -> None:
     words = draw.integers(4, 20, 2000)
     pairs = [("x" * (6 * n + int(draw.integers(9))), "y" * (5 * n)) for n in words]
     measures = np.array([each.measure(*pair) for pair in pairs])
-
-    def rejected(values: np.ndarray) -> np.ndarray:
-        low, high = each.bounds(*np.unique(values, return_counts=True))
-        return np.asarray((values < low) | (values > high))
-
-    assert rejected(measures).mean() < 0.001  # percentiles would reject their share
+    assert each.find(measures).mean() < 0.001  # percentiles would reject their share
     odd = [("x" * 4000, "y" * 4000)] if name == "length" else [("x" * 300, "yy"), ("xx", "y" * 300)]
     with_odd = np.append(measures, [each.measure(*pair) for pair in odd])
-    assert rejected(with_odd)[-len(odd) :].all()
-    assert not rejected(np.full(50, measures[0])).any()
-    assert rejected(np.zeros(0)).shape == (0,)
+    assert each.find(with_odd)[-len(odd) :].all()
+    assert not each.find(np.full(50, measures[0])).any()
+    assert each.find(np.zeros(0)).shape == (0,)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +189,6 @@ def test_filters_that_judge_alone_agree_with_a_corpus_filtered_by_each(tmp_path:
         active = frozenset[FilterName](("blank", name))
         filtering = Filtering(tmp_path, (name,), ("de", "en"), (active,), with_sides=False)
         part = write_part(filtering, name, 0, pairs)
-        decide(filtering, [part], 1, SerialExecutor())
-        assert masks[place].tolist() == (part.load(REASON, np.int8) == 1).tolist()
-    assert both.details(0) == {0: "source", 4: "source"}
-    assert both.details(1) == {3: "source: Cyrillic"}
+        assert masks[place].tolist() == (decide(filtering, [part]) == 1).tolist()
+    assert both.details[0] == {0: "source", 4: "source"}
+    assert both.details[1] == {3: "source: Cyrillic"}

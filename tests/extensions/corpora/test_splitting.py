@@ -1,73 +1,36 @@
 """Splits: no side of a held-out pair is trained on, and text and seed alone decide."""
 
 import random
-import tempfile
 from collections.abc import Sequence
-from functools import partial
-from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 from transformer_cli.base.errors import ConfigError
-from transformer_cli.base.workers import SerialExecutor
-from transformer_cli.data.corpus import fold_side
-from transformer_cli.extensions.checks.digests import Digests
-from transformer_cli.extensions.corpora.deciding import REASON
+from transformer_cli.extensions.checks.digests import digest, fold_side
+from transformer_cli.extensions.corpora import deciding
+from transformer_cli.extensions.corpora.deciding import TEST, TRAIN, VAL, check_enough
 from transformer_cli.extensions.corpora.settings import SplitConfig
-from transformer_cli.extensions.corpora.sorting import (
-    LEFT_OUT,
-    TEST,
-    TRAIN,
-    VAL,
-    Draw,
-    check_enough,
-    find_splits,
-    hold_out,
-    scatter_sides,
-)
-from transformer_cli.extensions.corpora.spool import KeyExchange, Part
 
 Pairs = list[tuple[int, int]]
-
-
-def write_part(stem: Path, source: int, pairs: Pairs) -> Part:
-    part = Part(stem, source, len(pairs))
-    for side, name in enumerate(("src", "tgt")):
-        digests = Digests()
-        digests.extend(f"{name} {pair[side]}" for pair in pairs)
-        part.save(name, digests.numbers)
-    part.save(REASON, np.full(len(pairs), -1, np.int8))
-    return Part(stem, source, len(pairs), place=int(stem.name))
+LEFT_OUT = -1
 
 
 def draw(
-    pairs: Pairs,
-    val: int,
-    test: int,
-    seed: int = 1,
-    cuts: Sequence[int] = (),
-    partitions: int = 1,
-    may_hold_out: tuple[bool, ...] = (True,),
+    pairs: Pairs, val: int, test: int, seed: int = 1, may_hold_out: Sequence[bool] | None = None
 ) -> list[int]:
-    """The splits of pairs, of which those of each source are in parts between the cuts."""
+    """The splits of pairs."""
     split = SplitConfig(val=val, test=test, seed=seed)
-    with tempfile.TemporaryDirectory() as name:
-        edges = [0, *cuts, len(pairs)]
-        parts = [
-            write_part(Path(name, str(place)), min(place, len(may_hold_out) - 1), pairs[low:high])
-            for place, (low, high) in enumerate(pairwise(edges))
-        ]
-        exchange = partial(KeyExchange, Path(name), parts=len(parts), partitions=partitions)
-        wanted = Draw(split, may_hold_out, (exchange("src"), exchange("tgt")))
-        for part in parts:
-            scatter_sides(wanted, part)
-        held_out = hold_out(wanted, parts, SerialExecutor())
-        splits = [find_splits(part, held_out, split) for part in parts]
-    found = [int(each) for each in np.concatenate(splits)]
-    check_enough(split, len(pairs), found.count(VAL) + found.count(TEST), found.count(TRAIN))
+    sides = [
+        digest(f"{name} {pair[side]}" for pair in pairs) for side, name in enumerate(("src", "tgt"))
+    ]
+    allowed = np.array([True] * len(pairs) if may_hold_out is None else may_hold_out)
+    held_out, shares = deciding.draw(split, allowed, sides)
+    found = [LEFT_OUT if is_shared else TRAIN for is_shared in shares]
+    for number, place in enumerate(held_out.tolist()):
+        found[place] = TEST if number < test else VAL
+    check_enough(split, len(pairs), len(held_out), found.count(TRAIN))
     return found
 
 
@@ -109,26 +72,6 @@ def test_the_order_of_the_pairs_does_not_matter(pairs: Pairs, shuffle: random.Ra
     assert dict(zip(mixed, draw(mixed, 2, 1), strict=True)) == found
 
 
-@settings(max_examples=40)
-@given(
-    some_pairs,
-    st.lists(st.integers(0, 40), max_size=4).map(sorted),
-    st.integers(1, 5),
-    st.integers(1, 12),
-)
-def test_how_the_pairs_are_cut_does_not_matter(
-    pairs: Pairs, cuts: list[int], partitions: int, val: int
-) -> None:
-    cuts = [min(cut, len(pairs)) for cut in cuts]
-    try:
-        expected = draw(pairs, val, 1)
-    except ConfigError:
-        with pytest.raises(ConfigError):
-            draw(pairs, val, 1, cuts=cuts, partitions=partitions)
-        return
-    assert draw(pairs, val, 1, cuts=cuts, partitions=partitions) == expected
-
-
 def test_where_sides_are_unique_nothing_is_left_out_and_seeds_differ() -> None:
     pairs = [(n, n) for n in range(200)]
     first, other = draw(pairs, 20, 30), draw(pairs, 20, 30, seed=2)
@@ -152,7 +95,7 @@ def test_a_smaller_val_leaves_test_as_it_is() -> None:
 
 def test_only_what_may_be_held_out_is() -> None:
     pairs = [(n, n) for n in range(100)]
-    found = draw(pairs, 10, 10, cuts=[30], may_hold_out=(True, False))
+    found = draw(pairs, 10, 10, may_hold_out=[True] * 30 + [False] * 70)
     assert found[30:] == [TRAIN] * 70
 
 

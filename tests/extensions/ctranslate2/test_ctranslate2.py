@@ -41,7 +41,7 @@ from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.tokenizer import TrainingText, fingerprint, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "exchange.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "extensions" / "exchange.md"
 SIZE = 40
 BANNED = [UNK_ID, BOS_ID, PAD_ID]
 # What a line-based or careless file would lose, and a token that is there twice.

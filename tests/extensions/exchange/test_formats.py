@@ -14,7 +14,7 @@ from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.extensions.exchange.formats import INTERFACE, check_expressible
 from transformer_cli.text.protocol import Tokenizers
 
-PAGE = (ROOT / "docs" / "exchange.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "extensions" / "exchange.md").read_text(encoding="utf-8")
 
 
 def test_the_page_has_a_row_for_each_format() -> None:

@@ -26,7 +26,7 @@ from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.preparation import prepare_data
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "exchange.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "extensions" / "exchange.md"
 SUBWORDS = "{kind: sentencepiece, model_type: bpe, vocab_size: 270}"
 SIZES = "d_model: 16, num_heads: 2, d_ff: 32, num_encoder_layers: 2, num_decoder_layers: 2"
 FORMS = {

@@ -5,16 +5,20 @@ from types import SimpleNamespace
 from typing import Any
 
 from cli.conftest import Training
-from cli.test_completion import bash, complete
 
-from transformer_cli.cli.completion import complete_run_split
+from extensions.completion.test_completing import bash, complete
+from transformer_cli.extensions.completion.completing import complete as complete_value
 
 
 def test_splits_of_a_named_run(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config.yaml").write_text("data: {kind: files, test: {news: {}}}\n")
     context: Any = SimpleNamespace(args=[str(tmp_path / "a"), "b"], params={})
-    assert [name for name, _ in complete_run_split(context, "")] == ["train", "val", "news"]
+    assert [name for name, _ in complete_value("run split", context, "")] == [
+        "train",
+        "val",
+        "news",
+    ]
     assert complete(bash("compare", "b", "c", "--split", "a:n"), tmp_path) == ["a:news"]
     assert complete(bash("compare", "b", "c", "--split", "a", ":", "n"), tmp_path) == ["news"]
     assert complete(bash("compare", "b", "c", "--split", "a", ":"), tmp_path) == [

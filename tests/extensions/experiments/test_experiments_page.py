@@ -1,4 +1,4 @@
-"""docs/experiments.md has the keys of sweeps and distillations, and its examples are such files."""
+"""The page of experiments has the keys of sweeps and distillations, and its examples are right."""
 
 import re
 import shutil
@@ -17,7 +17,7 @@ from transformer_cli.extensions.experiments.distill_file import (
 )
 from transformer_cli.extensions.experiments.sweep_file import SweepSettings, load_sweep
 
-PAGE = (ROOT / "docs" / "experiments.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "extensions" / "experiments.md").read_text(encoding="utf-8")
 EXAMPLES = ["\n".join(block.lines) for block in blocks(PAGE) if block.language == "yaml"]
 SWEEPS = [text for text in EXAMPLES if re.search(r"^(grid|search):", text, re.M)]
 (DISTILLATION,) = (text for text in EXAMPLES if "teachers:" in text)

@@ -7,7 +7,7 @@ import pytest
 from transformer_cli.extensions.experiments.importance import explain
 
 
-def test_shares_of_a_grid_are_those_of_an_analysis_of_variance() -> None:
+def test_a_category_explains_what_an_analysis_of_variance_of_ranks_says() -> None:
     generator = np.random.default_rng(1)
     points = list(itertools.product([0.1, 0.2, 0.3], ["relu", "gelu"], [True, False]))
     generator.shuffle(points)
@@ -18,45 +18,19 @@ def test_shares_of_a_grid_are_those_of_an_analysis_of_variance() -> None:
     settings = dict(zip("abc", map(list, zip(*points, strict=True)), strict=True))
     importance = explain(settings, scores)
     assert importance is not None
-    assert importance.is_grid
     shares = {each.key: each for each in importance.shares}
-
-    # Independently: residual sums of squares of least-squares fits with and without each setting.
-    means = np.mean(scores, axis=1)
-
-    def residual(keys: str) -> float:
-        columns = [np.ones(len(points))] + [
-            np.array([value == level for value in settings[key]], dtype=float)
-            for key in keys
-            for level in set(settings[key])
-        ]
-        design = np.stack(columns, axis=1)
-        fitted = design @ np.linalg.lstsq(design, means, rcond=None)[0]
-        return float(((means - fitted) ** 2).sum())
-
-    total = residual("")
-    for key in "abc":
-        own = (residual("abc".replace(key, "")) - residual("abc")) / total
-        assert shares[key].share == pytest.approx(own)
-    assert shares[None].share == pytest.approx(residual("abc") / total)
-    assert sum(each.share for each in importance.shares) == pytest.approx(1)
-    noise = np.mean(np.var(scores, axis=1, ddof=1)) / 3 / np.var(means, ddof=1)
-    chances = {key: each.by_chance for key, each in shares.items()}
-    assert chances == pytest.approx(
-        {"a": noise * 2 / 11, "b": noise / 11, "c": noise / 11, None: noise * 7 / 11}
-    )
+    ranks = np.mean(scores, axis=1).argsort().argsort() + 1.0
+    for key, levels in zip("abc", (3, 2, 2), strict=True):
+        means = {value: np.mean(ranks[np.equal(settings[key], value)]) for value in settings[key]}
+        between = sum((means[value] - ranks.mean()) ** 2 for value in settings[key])
+        expected = between / ((ranks - ranks.mean()) ** 2).sum()
+        assert shares[key].share == pytest.approx(expected)
+        assert shares[key].by_chance == pytest.approx((levels - 1) / 11)
 
 
 @pytest.mark.long
 def test_what_is_by_chance_is_what_a_setting_without_effect_gets() -> None:
     generator = np.random.default_rng(2)
-    grid = {"a": [1, 1, 2, 2, 3, 3], "b": [0, 1, 0, 1, 0, 1]}
-    effect = 5 * np.array(grid["b"])[:, None]
-    found = [explain(grid, (effect + generator.normal(30, 1, (6, 3))).tolist()) for _ in range(400)]
-    of_a = [each for one in found if one for each in one.shares if each.key == "a"]
-    chance = np.mean([each.by_chance for each in of_a if each.by_chance is not None])
-    assert np.mean([each.share for each in of_a]) == pytest.approx(chance, rel=0.15)
-
     search = {"rate": np.arange(20.0).tolist(), "kind": ["x", "y"] * 10}
     found = [explain(search, generator.normal(30, 1, (20, 1)).tolist()) for _ in range(400)]
     for key, expected in (("rate", 2 / 19), ("kind", 1 / 19)):
@@ -74,7 +48,7 @@ def test_a_search_finds_an_optimum_within_the_range() -> None:
     scores[1] = [0.0]  # diverged
     importance = explain({"kind": kinds, "rate": rates}, scores)
     assert importance is not None
-    assert (importance.is_grid, importance.groups) == (False, 39)
+    assert importance.groups == 39
     assert [each.key for each in importance.shares] == ["rate", "kind"]
     assert importance.shares[0].share > 0.6
     assert importance.shares[1].share < 0.2

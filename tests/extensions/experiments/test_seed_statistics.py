@@ -143,8 +143,8 @@ def test_no_number_of_seeds_makes_up_for_too_few_sentences() -> None:
 
 # --- by simulation --------------------------------------------------------------------------------
 
-# The 10,000 experiments per cell of docs/evaluation.md take minutes; these bounds are 4 % and 6 %,
-# and what 2,000 may miss them by. Fewer sentences are faster, and make it conservative.
+# The 10,000 experiments per cell of docs/extensions/experiments.md take minutes; these bounds are
+# 4 % and 6 %, and what 2,000 may miss them by. Fewer sentences are faster, and conservative.
 
 
 @pytest.mark.parametrize(

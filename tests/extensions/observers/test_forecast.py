@@ -15,14 +15,15 @@ from transformer_cli.base.errors import TrainingError
 from transformer_cli.base.metrics import Metrics
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import Batch
+from transformer_cli.data.batches import Batch, EpochBatches
 from transformer_cli.data.sources import load_split
-from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.data.token_arrays import EncodedText, EveryPair, TokenArray
 from transformer_cli.evaluation.scoring import Validator
 from transformer_cli.extensions.observers import forecast as module
 from transformer_cli.extensions.observers.forecast import (
     PROBED,
     Forecast,
+    Trial,
     _StepTimes,
     describe_forecast,
     forecast,
@@ -127,7 +128,7 @@ class Costs:
     asked: list[Batch] = field(default_factory=list)
     """The batches whose time was asked for."""
 
-    def __call__(self, spare: Trainer, *batches: Batch) -> _StepTimes:
+    def __call__(self, spare: Trial, *batches: Batch) -> _StepTimes:
         self.asked += batches
         large = [batch for batch in batches if batch.src.size(0) > 1]
         tokens = sum(batch.src.numel() + batch.tgt_in.numel() for batch in large)
@@ -189,7 +190,7 @@ def test_load_is_told_from_work(costs: Costs, computing: float, alone: float) ->
 
 def test_a_thread_that_waits_is_not_computing(monkeypatch: pytest.MonkeyPatch) -> None:
     """As one does whose core is busy with another program, or that waits for such a thread."""
-    monkeypatch.setattr(Trainer, "try_step", lambda spare, batches: time.sleep(0.2))
+    monkeypatch.setattr(Trial, "step", lambda spare, batches: time.sleep(0.2))
     trained = trainer()
     found = forecast(trained, trained.epochs.sample(PROBED))
     assert found is not None
@@ -230,10 +231,10 @@ def test_a_first_batch_that_takes_too_long_is_the_last(
 def test_nothing_is_said_where_no_step_can_be_done(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    def fail(spare: Trainer, batches: list[Batch]) -> None:
+    def fail(spare: Trial, batches: list[Batch]) -> None:
         raise error
 
-    monkeypatch.setattr(Trainer, "try_step", fail)
+    monkeypatch.setattr(Trial, "step", fail)
     trained = trainer()
     assert forecast(trained, trained.epochs.sample(PROBED)) is None
 
@@ -274,21 +275,12 @@ class Halves:
     def shard(self, number: int) -> EncodedText:
         return self._whole.take(np.arange(30) if number else np.arange(30, 40))
 
-    def sampler(self, number: int) -> None:
-        return None
-
-    def count_batches(self, batch_tokens: int) -> list[int]:
-        return [
-            *self.shard(0).count_batches(batch_tokens),
-            *self.shard(1).count_batches(batch_tokens),
-        ]
+    def sampler(self, number: int) -> EveryPair:
+        return self.shard(number).sampler(number)
 
 
 def test_of_several_shards_the_largest_speaks_for_all() -> None:
-    trained = trainer()
-    settings = trained._arguments
-    sharded = Trainer(trained.model, Halves(), *settings[1:])
-    sample = sharded.epochs.sample(PROBED)
+    sample = EpochBatches(Halves(), BATCH_TOKENS, seed=1).sample(PROBED)
     assert not sample.is_exact
     whole = 40 + int(text().src.lengths.sum())
     assert sample.tokens[0] == pytest.approx(whole, rel=0.2)

@@ -18,6 +18,7 @@ from transformer_cli.config.data_schema import FilePair, FilesData
 from transformer_cli.data.corpus import ParallelFiles, cut_lines
 from transformer_cli.data.sources import is_on_disk, open_split
 from transformer_cli.extensions.corpora.opening import open_source
+from transformer_cli.extensions.corpora.pieces import cut_file
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
 from transformer_cli.extensions.stores import archives
@@ -58,8 +59,8 @@ def test_pairs_are_those_of_a_file(form: str, tmp_path: Path) -> None:
 def test_ranges_of_lines_are_those_of_a_file(tmp_path: Path) -> None:
     text = b"".join(b"line %d\n" % number for number in range(100))
     (tmp_path / "file").write_bytes(text)
-    expected = [list(part.lines()) for part in cut_lines(tmp_path / "file", 7, tmp_path)]
-    cut = cut_lines(packed(tmp_path / "a.zip", x_txt=text) / "x.txt", 7, tmp_path)
+    expected = [list(part.lines()) for part in cut_lines(tmp_path / "file", 7)]
+    cut = cut_file(packed(tmp_path / "a.zip", x_txt=text) / "x.txt", 7, tmp_path)
     assert [list(part.lines()) for part in cut] == expected
 
 
@@ -190,7 +191,7 @@ def test_a_copy_that_fills_the_disk_is_not_begun(
     usage = shutil.disk_usage(tmp_path)._replace(free=199)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(CorpusError, match="unpacks to 1 MB, where the disk of"):
-        cut_lines(path, 7, tmp_path)
+        cut_file(path, 7, tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["a.zip"]
 
 

@@ -27,7 +27,7 @@ from transformer_cli.extensions.ctranslate2.spec import write_model
 from transformer_cli.inference.engine import SearchEngine, SearchOptions
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translator import ignore, never
-from transformer_cli.model.device import choose_precision, synchronize
+from transformer_cli.model.device import choose_precision
 from transformer_cli.model.linear import FusedLinear, autocast
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.runs.trained_model import TrainedModel
@@ -211,14 +211,19 @@ class Bench:
     def _rates(self, call: Callable[[], float], seconds: float) -> list[float]:
         """Return the work per second of each call, which returns its work; at least one."""
         rates: list[float] = []
-        synchronize(self.device)
+        self._synchronize()
         end = time.perf_counter() + seconds
         while not rates or time.perf_counter() < end:
             start = time.perf_counter()
             work = call()
-            synchronize(self.device)
+            self._synchronize()
             rates.append(work / (time.perf_counter() - start))
         return rates
+
+    def _synchronize(self) -> None:
+        """Wait until a GPU has computed what it was given; a CPU has."""
+        if self.device.type != "cpu":
+            torch.accelerator.synchronize(self.device)
 
 
 def measure_load() -> float:

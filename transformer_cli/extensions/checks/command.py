@@ -11,7 +11,6 @@ import typer
 from transformer_cli.base.errors import MissingRunError, UsageError, did_you_mean
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
-from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.declaring import flag, option
 from transformer_cli.cli.display import align_columns, pair_bar, say
 
@@ -30,7 +29,7 @@ def check(
         option(
             "DIR",
             "Run whose tokenizer counts tokens.  [default: runs/<config name>]",
-            autocompletion=complete_run,
+            completes="run",
         ),
     ] = None,
     set_: options.Set = None,

@@ -4,8 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from transformer_cli.base.metrics import METRICS
 from transformer_cli.cli.display import align_columns, pair_bar, warn
-from transformer_cli.cli.evaluate import EvaluateOptions, ScoreSome, format_scores
+from transformer_cli.cli.evaluate import (
+    EvaluateOptions,
+    EvaluationNote,
+    ScoreSome,
+    format_score,
+)
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.extensions.checks import seen_pairs
 from transformer_cli.extensions.checks.near_copies import BANDS
@@ -13,8 +19,8 @@ from transformer_cli.extensions.checks.options import NearOptions
 from transformer_cli.runs.directory import RunDirectory
 
 
-class SeenNote:
-    """Which pairs of a text models have seen in training; an ``EvaluationNote``."""
+class SeenNote(EvaluationNote):
+    """Which pairs of a text models have seen in training."""
 
     def __init__(
         self, given: EvaluateOptions, runs: Sequence[RunDirectory], name: str, text: ParallelText
@@ -24,7 +30,7 @@ class SeenNote:
         has_near = given.extra(NearOptions).near
         self._nearest = seen_pairs.find_nearest(runs, text, pair_bar) if has_near else None
 
-    def report(self, score_some: ScoreSome) -> dict[str, Any]:
+    def report(self, hypotheses: Sequence[str], score_some: ScoreSome) -> dict[str, Any]:
         """Return how many pairs were seen, and the scores of the others and by nearness."""
         rest = self._seen.rest
         if not rest:
@@ -51,12 +57,20 @@ class SeenNote:
         seen = report["seen"]
         yield from seen_pairs.describe_seen(seen, report["sentences"], "the model")
         if (rest := seen["rest"]) is not None:
-            yield f"of the other {rest['sentences']:,}: {format_scores(rest)}"
+            yield f"of the other {rest['sentences']:,}: {_format_scores(rest)}"
         if (near := report.get("near")) is not None:
             yield "by similarity to the nearest training pair:"
             yield from align_columns(
-                (f"{band['from']} to {band['to']}", f"{band['sentences']:,}", format_scores(band))
+                (f"{band['from']} to {band['to']}", f"{band['sentences']:,}", _format_scores(band))
                 for band in near["bands"]
             )
             if near["unknown"]:
                 yield f"not compared: the training text of {', '.join(near['unknown'])} is not here"
+
+
+def _format_scores(some: Mapping[str, Any]) -> str:
+    """Return the scores of some pairs, as ``ScoreSome`` has them, on one line."""
+    return ", ".join(
+        f"{METRICS[name].short or METRICS[name].label} {format_score(score)}"
+        for name, score in some["scores"].items()
+    )

@@ -22,7 +22,7 @@ from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import PairProgress, PairSource, ParallelFiles
+from transformer_cli.data.corpus import BLOCK_PAIRS, PairProgress, PairSource, ParallelFiles
 from transformer_cli.data.kinds import Preparation
 from transformer_cli.data.sources import (
     open_kind,
@@ -31,8 +31,8 @@ from transformer_cli.data.sources import (
     split_names,
 )
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
-from transformer_cli.data.training_text import BLOCK_PAIRS, BlockStats, TextStats, check_pairs
-from transformer_cli.extensions.checks.digests import NO_DIGEST, Digests, is_among
+from transformer_cli.data.training_text import BlockStats, TextStats, check_pairs
+from transformer_cli.extensions.checks.digests import NO_DIGEST, digest, is_among
 from transformer_cli.extensions.checks.near_copies import Nearness
 from transformer_cli.extensions.checks.rules import (
     STRICT_SHARE,
@@ -160,10 +160,10 @@ def check_corpus(
             split = SplitCheck(name, source, config, tokenizers, unit)
             blocks.append(split.read(audit, progress))
             checks.append(split)
-        text_sha256 = TextStats.of([blocks], None).text_sha256
+        text_sha256 = TextStats.of(blocks, None).text_sha256
         for name, source in scored.items():
             split = SplitCheck(name, source, config, tokenizers, unit, checks[: len(training)])
-            own = TextStats.of([[split.read(audit, progress)]], None)
+            own = TextStats.of([split.read(audit, progress)], None)
             audit.conclude_scored(name, own.text_sha256)
             checks.append(split)
         audit.conclude(text_sha256, is_known=False)
@@ -240,7 +240,7 @@ class SplitCheck:
         self.source = source
         self.training = training
         self.pairs = 0
-        self.src_digests = Digests()
+        self._src_digests = bytearray()
         self.long = Occurrences()
         # How many tokens so many characters are, only a tokenizer tells.
         self.max_length = sys.maxsize if unit == "characters" else self._longest(config)
@@ -279,10 +279,12 @@ class SplitCheck:
         Raises:
             CorpusError: it cannot be read, or every pair has a blank side.
         """
-        look = audit.begin(self.source, [self.source], SerialExecutor())
-        pairs = progress(self.source.pairs(), self.name)
-        blocks = check_pairs(iter(pairs), BLOCK_PAIRS, [look, self])
-        audit.merge(look, blocks)
+        look = audit.begin(self.source, SerialExecutor())
+        pairs = iter(progress(self.source.pairs(), self.name))
+        blocks = []
+        while block := list(islice(pairs, BLOCK_PAIRS)):
+            blocks.append(check_pairs(block, [look, self]))
+            audit.merge(look, blocks[-1])
         if self._blank == self.pairs:
             problem = "every pair has a blank side; nothing is left of it"
             raise CorpusError(f"split '{self.name}': {problem}")
@@ -292,7 +294,8 @@ class SplitCheck:
         """Check the next pairs, as a ``Look``."""
         blank = self.rules.add(batch)
         both = zip(batch, blank, strict=True)
-        self.src_digests.extend(None if is_blank else src for (src, _), is_blank in both)
+        sources = (None if is_blank else src for (src, _), is_blank in both)
+        self._src_digests += digest(sources).tobytes()
         for (src, tgt), is_blank in zip(batch, blank, strict=True):
             if is_blank:
                 self._blank += 1
@@ -304,24 +307,30 @@ class SplitCheck:
             self.pairs += 1
 
     @property
-    def pair_digests(self) -> Digests:
+    def pair_digests(self) -> np.ndarray:
         """Digests of all pairs, of which blank ones have none."""
-        return self.rules.digests("duplicates")
+        names = [rule.name for rule in self.rules.filters]
+        return self.rules.columns()[names.index("duplicates")]
+
+    @property
+    def src_digests(self) -> np.ndarray:
+        """Digests of all sources; pairs with a blank side have none."""
+        return np.frombuffer(self._src_digests, np.uint64)
 
     def find_by_rules(self) -> Iterator[tuple[str, str, Occurrences]]:
         """Yield name, summary and faults of each rule that filters go by as well."""
         for place, mask in enumerate(self.rules.rejected()):
-            rule, details = self.rules.filters[place], self.rules.details(place)
+            rule, details = self.rules.filters[place], self.rules.details[place]
             indices = np.flatnonzero(mask)
             shown = indices[: Occurrences.SHOWN].tolist()
             if isinstance(rule, RepeatFilter):
-                digests = self.pair_digests.numbers
+                digests = self.pair_digests
                 like = {index: int(np.argmax(digests == digests[index])) for index in shown}
                 details = {index: f"as line {like[index] + 1}" for index in shown}
             first = [(index, details.get(index, "")) for index in shown]
             yield rule.name, rule.summary, Occurrences(len(indices), first)
 
-    def find_trained_on(self, digests: "Callable[[SplitCheck], Digests]") -> Occurrences:
+    def find_trained_on(self, digests: "Callable[[SplitCheck], np.ndarray]") -> Occurrences:
         """Return the lines that are in the training text as well, compared by these digests."""
         first: dict[int, tuple[SplitCheck, int]] = {}
         for part in self.training or ():
@@ -411,15 +420,14 @@ def _unknown_to(tokenizer: Tokenizer) -> Callable[[str], bool]:
     return lacks
 
 
-def find_in(few: Digests, many: Digests) -> dict[int, int]:
+def find_in(few: np.ndarray, many: np.ndarray) -> dict[int, int]:
     """Return by the index of each line of one text, rising, the first like it in another one."""
-    wanted, numbers = few.numbers, many.numbers
     # The other way round, the big text would have to be sorted.
-    hits = np.flatnonzero(is_among(numbers, np.unique(wanted[wanted != NO_DIGEST])))
+    hits = np.flatnonzero(is_among(many, np.unique(few[few != NO_DIGEST])))
     first: dict[int, int] = {}
-    for index, number in zip(hits.tolist(), numbers[hits].tolist(), strict=True):
+    for index, number in zip(hits.tolist(), many[hits].tolist(), strict=True):
         first.setdefault(number, index)
-    return {index: first[number] for index, number in enumerate(wanted.tolist()) if number in first}
+    return {index: first[number] for index, number in enumerate(few.tolist()) if number in first}
 
 
 # --- what is found there --------------------------------------------------------------------------

@@ -9,21 +9,25 @@ noted; where a text is only checked, each filter does so by itself.
 
 import math
 import re
-from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import compress, count
+from itertools import islice
 from operator import or_
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.languages import base_language
-from transformer_cli.data.corpus import Dropping
-from transformer_cli.extensions.checks.digests import NO_DIGEST, Digests, find_repeated, is_among
+from transformer_cli.extensions.checks.digests import (
+    NO_DIGEST,
+    Dropping,
+    digest,
+    find_repeated,
+    is_among,
+)
 from transformer_cli.inference.doubts import (
     DIGIT,
     MAX_NUMBER_IN_WORDS,
@@ -42,10 +46,8 @@ if TYPE_CHECKING:
 
 # How much likelier another language is than a side's own, if the side counts as in that.
 MIN_LIKELIHOOD_RATIO = 100.0
-# Times as far from the median as the 5th or 95th percentile, which itself would always reject its
-# share. These are the filters' thresholds; from what share of such pairs ``check`` warns is below.
-MAX_LENGTH_SPREAD, MAX_LENGTH_RATIO_SPREAD = 3.0, 2.5
 _SPREAD_PERCENTILES = (5, 50, 95)
+_SHOWN = 3  # details
 _MIN_SPREAD = 0.1  # of a percentile from the median, in logarithms: of a corpus of equal lengths
 # So that short lines, whose ratios vary most, are not odd: 'Ja.' beside 'Yes, indeed.'.
 _SMOOTHING = 10
@@ -64,6 +66,9 @@ they are fast and need no extra: for what should not occur, and what any corpus 
 # --- three kinds of filters, by what they have to know of a corpus --------------------------------
 
 
+Pairs = Sequence[tuple[str, str]]
+
+
 @dataclass(frozen=True)
 class _Filter:
     name: str
@@ -76,6 +81,17 @@ class PairFilter(_Filter):
 
     rejects: Callable[[str, str], bool | str]
     """(source, target) -> whether the pair is left out; or what is wrong with it, in words."""
+    known: ClassVar = np.bool_
+    """What has to be known of each pair."""
+
+    def look(self, pairs: Pairs, is_done: Sequence[bool]) -> list[bool | str]:
+        """Return what is wrong with pairs, but for those that are done."""
+        both = zip(pairs, is_done, strict=True)
+        return [False if done else self.rejects(*pair) for pair, done in both]
+
+    def find(self, known: np.ndarray, usual: object = None) -> np.ndarray:
+        """Return a mask of the pairs that are rejected, given what is known of a corpus's."""
+        return known
 
 
 @dataclass(frozen=True)
@@ -83,6 +99,20 @@ class RepeatFilter(_Filter):
     """Rejects pairs that are like an earlier one that is kept."""
 
     key: Callable[[str, str], str]  # (source, target) -> the text by which pairs are compared
+    known: ClassVar = np.uint64
+
+    def look(self, pairs: Pairs, is_done: Sequence[bool]) -> np.ndarray:
+        """Return the digests of pairs' keys, but for those that are done."""
+        both = zip(pairs, is_done, strict=True)
+        return digest(None if done else self.key(*pair) for pair, done in both)
+
+    def find(self, known: np.ndarray, usual: object = None) -> np.ndarray:
+        """Return a mask of the digests that occur earlier."""
+        mask = is_among(known, find_repeated(known[known != NO_DIGEST]))
+        places = np.flatnonzero(mask)
+        _, first = np.unique(known[places], return_index=True)
+        mask[places[first]] = False
+        return mask
 
 
 @dataclass(frozen=True)
@@ -90,8 +120,29 @@ class OutlierFilter(_Filter):
     """Rejects pairs whose measure is far from the corpus's own."""
 
     measure: Callable[[str, str], float]  # (source, target) -> a number
-    bounds: Callable[[np.ndarray, np.ndarray], tuple[float, float]]
-    """(different measures of a corpus, sorted; how often each occurs) -> least and greatest kept"""
+    max_spread: float
+    """Times as far from the median as the 5th or 95th percentile, which itself would always reject
+    its share."""
+    known: ClassVar = np.float64
+
+    def look(self, pairs: Pairs, is_done: Sequence[bool]) -> list[float]:
+        """Return the measures of pairs, but for those that are done."""
+        both = zip(pairs, is_done, strict=True)
+        return [math.nan if done else self.measure(*pair) for pair, done in both]
+
+    def find(self, known: np.ndarray, usual: np.ndarray | None = None) -> np.ndarray:
+        """Return a mask of the measures that are far from what is ``usual``; None: from ``known``.
+
+        Bounds are by how far the percentiles are from their median.
+        """
+        usual = known if usual is None else usual
+        usual = usual[~np.isnan(usual)]
+        if not len(usual):
+            return np.zeros(len(known), bool)
+        low, median, high = np.percentile(usual, _SPREAD_PERCENTILES)
+        below, above = max(median - low, _MIN_SPREAD), max(high - median, _MIN_SPREAD)
+        is_low = known < median - self.max_spread * below
+        return np.asarray(is_low | (known > median + self.max_spread * above))
 
 
 Filter = PairFilter | RepeatFilter | OutlierFilter
@@ -127,28 +178,6 @@ _FOLDING = Dropping("N", "P", "Z", "C")
 def _fold(line: str) -> str:
     # A line of numbers alone would be like any other.
     return line.casefold().translate(_FOLDING) or line
-
-
-def _spread_bounds(
-    measures: np.ndarray, counts: np.ndarray, max_spread: float
-) -> tuple[float, float]:
-    """Return the bounds of logarithms, by how far their percentiles are from their median."""
-    if not len(measures):
-        return -math.inf, math.inf
-    low, median, high = (_percentile(measures, counts, each) for each in _SPREAD_PERCENTILES)
-    below, above = max(median - low, _MIN_SPREAD), max(high - median, _MIN_SPREAD)
-    return median - max_spread * below, median + max_spread * above
-
-
-def _percentile(values: np.ndarray, counts: np.ndarray, percent: float) -> float:
-    """Return what ``np.percentile`` does of values of which each is there so many times."""
-    ends = np.cumsum(counts)
-    place = (int(ends[-1]) - 1) * (percent / 100)
-    before = math.floor(place)
-    low, high = values[np.searchsorted(ends, [before, math.ceil(place)], side="right")]
-    share = place - before
-    step = high - low
-    return float(low + step * share if share < 0.5 else high - step * (1 - share))
 
 
 # --- markup and numbers ---------------------------------------------------------------------------
@@ -310,13 +339,13 @@ _RULES: tuple[Filter, ...] = (
         "length",
         "the longer side's length is far from the others",
         lambda src, tgt: math.log(max(len(src), len(tgt)) + _SMOOTHING),
-        partial(_spread_bounds, max_spread=MAX_LENGTH_SPREAD),
+        max_spread=3.0,
     ),
     OutlierFilter(
         "length_ratio",
         "the ratio of the sides' lengths is far from the others",
         lambda src, tgt: math.log((len(src) + _SMOOTHING) / (len(tgt) + _SMOOTHING)),
-        partial(_spread_bounds, max_spread=MAX_LENGTH_RATIO_SPREAD),
+        max_spread=2.5,
     ),
     RepeatFilter("duplicates", "the same pair occurs earlier", lambda src, tgt: f"{src}\n{tgt}"),
     RepeatFilter(
@@ -361,129 +390,47 @@ class FilterPass:
     ) -> None:
         self.filters = filters
         self._active = active
-        self._columns = [_COLUMNS[type(filter_)](filter_) for filter_ in filters]
-        for column, other in zip(self._columns, typical._columns if typical else (), strict=False):
-            if isinstance(column, _Measures) and isinstance(other, _Measures):
-                column.typical = other.values
+        self._typical = typical
+        self._known = [bytearray() for _ in filters]
+        self.details: list[dict[int, str]] = [{} for _ in filters]
+        """What is wrong with the first few pairs that each filter rejects, by their index."""
 
-    def add(self, pairs: Sequence[tuple[str, str]]) -> list[bool]:
+    def add(self, pairs: Pairs) -> list[bool]:
         """Look at the next pairs; return for each whether no more filters need to look at it."""
         is_done = [False] * len(pairs)
-        for place, (filter_, column) in enumerate(zip(self.filters, self._columns, strict=True)):
+        for place, filter_ in enumerate(self.filters):
             # What other sources repeat has to be known of all.
             is_looked_at = self._active is None or filter_.name in self._active
             is_looked_at |= isinstance(filter_, RepeatFilter)
-            found = column.look(pairs, is_done if is_looked_at else [True] * len(pairs))
-            if any(found) and (not place or self._active is not None):
-                is_done = list(map(or_, is_done, found))
+            wanted = is_done if is_looked_at else [True] * len(pairs)
+            if isinstance(filter_, PairFilter):
+                wrong = filter_.look(pairs, wanted)
+                found: Any = list(map(bool, wrong))
+                if any(found):
+                    self._note(place, wrong)
+                if not place or self._active is not None:
+                    is_done = list(map(or_, is_done, found))
+            else:
+                found = filter_.look(pairs, wanted)
+            self._known[place] += np.asarray(found, filter_.known).tobytes()
         return is_done
 
-    def rejected(self) -> Iterator[np.ndarray]:
-        """Yield for each filter a mask of the pairs that it rejects, where each judges alone."""
-        return (column.rejects() for column in self._columns)
+    def _note(self, place: int, found: Sequence[bool | str]) -> None:
+        first, details = len(self._known[place]), self.details[place]
+        rejected = (number for number, wrong in enumerate(found) if wrong)
+        for number in islice(rejected, max(0, _SHOWN - len(details))):
+            wrong = found[number]
+            details[first + number] = wrong if isinstance(wrong, str) else ""
 
     def columns(self) -> list[np.ndarray]:
         """Return for each filter what it knows of each pair: a flag, a measure or a digest."""
-        return [column.known for column in self._columns]
-
-    def details(self, place: int) -> dict[int, str]:
-        """Return what is wrong with the first few pairs that a filter rejects, by their index."""
-        column = self._columns[place]
-        return column.details if isinstance(column, _Flags) else {}
-
-    def digests(self, name: str) -> Digests:
-        """Return by what a ``RepeatFilter`` compares pairs."""
-        column = self._columns[[filter_.name for filter_ in self.filters].index(name)]
-        assert isinstance(column, _Keys)
-        return column.digests
-
-
-# --- what each kind of filter has to know of a pair: ----------------------------------------------
-# look(pairs, is_done) at the next pairs, but at those that are done, as an earlier filter rejects
-# them, and return whether each is rejected for certain; rejects() returns a mask of the pairs that
-# are rejected, of those that were looked at.
-
-
-class _Flags:
-    _SHOWN = 3
-
-    def __init__(self, filter_: PairFilter) -> None:
-        self._filter = filter_
-        self._flags = bytearray()
-        self.details: dict[int, str] = {}
-
-    def look(self, pairs: Sequence[tuple[str, str]], is_done: Sequence[bool]) -> list[bool]:
-        rejects = self._filter.rejects
-        found = [
-            False if done else rejects(*pair) for pair, done in zip(pairs, is_done, strict=True)
+        return [
+            np.frombuffer(known, filter_.known)
+            for known, filter_ in zip(self._known, self.filters, strict=True)
         ]
-        flags = list(map(bool, found))
-        if any(flags) and len(self.details) < self._SHOWN:
-            for place in list(compress(count(), flags))[: self._SHOWN - len(self.details)]:
-                wrong = found[place]
-                self.details[len(self._flags) + place] = wrong if isinstance(wrong, str) else ""
-        self._flags += bytes(flags)
-        return flags
 
-    def rejects(self) -> np.ndarray:
-        return self.known
-
-    @property
-    def known(self) -> np.ndarray:
-        return np.frombuffer(self._flags, bool)
-
-
-class _Measures:
-    def __init__(self, filter_: OutlierFilter) -> None:
-        self._filter = filter_
-        self.values = array("d")
-        self.typical: array[float] | None = None  # of another text, which tells what is usual
-
-    def look(self, pairs: Sequence[tuple[str, str]], is_done: Sequence[bool]) -> list[bool]:
-        measure = self._filter.measure
-        self.values.extend(
-            [np.nan if done else measure(*pair) for pair, done in zip(pairs, is_done, strict=True)]
-        )
-        return [False] * len(pairs)
-
-    def rejects(self) -> np.ndarray:
-        usual = self.known if self.typical is None else np.frombuffer(self.typical)
-        low, high = self._filter.bounds(*np.unique(usual[~np.isnan(usual)], return_counts=True))
-        return np.asarray((self.known < low) | (self.known > high))
-
-    @property
-    def known(self) -> np.ndarray:
-        return np.frombuffer(self.values)
-
-
-class _Keys:
-    def __init__(self, filter_: RepeatFilter) -> None:
-        self._filter = filter_
-        self.digests = Digests()
-
-    def look(self, pairs: Sequence[tuple[str, str]], is_done: Sequence[bool]) -> list[bool]:
-        key = self._filter.key
-        self.digests.extend(
-            [None if done else key(*pair) for pair, done in zip(pairs, is_done, strict=True)]
-        )
-        return [False] * len(pairs)
-
-    def rejects(self) -> np.ndarray:
-        digests = self.known
-        mask = is_among(digests, find_repeated(digests[digests != NO_DIGEST]))
-        places = np.flatnonzero(mask)
-        _, first = np.unique(digests[places], return_index=True)
-        mask[places[first]] = False
-        return mask
-
-    @property
-    def known(self) -> np.ndarray:
-        return self.digests.numbers
-
-
-_Column = _Flags | _Measures | _Keys
-_COLUMNS: dict[type[Filter], Callable[[Any], _Column]] = {
-    PairFilter: _Flags,
-    OutlierFilter: _Measures,
-    RepeatFilter: _Keys,
-}
+    def rejected(self) -> Iterator[np.ndarray]:
+        """Yield for each filter a mask of the pairs that it rejects, where each judges alone."""
+        usual = self._typical.columns() if self._typical else self.columns()
+        for filter_, known, of_usual in zip(self.filters, self.columns(), usual, strict=True):
+            yield filter_.find(known, of_usual)

@@ -9,9 +9,10 @@ import re
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack, contextmanager, suppress
+from copy import copy
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
@@ -27,7 +28,6 @@ from transformer_cli.extensions.cluster.settings import ClusterSettings
 from transformer_cli.extensions.cluster.start import (
     HIDDEN_PREFIX,
     ClusterError,
-    check_options,
     format_resources,
     import_distributed,
     start_cluster,
@@ -48,10 +48,7 @@ def read_cluster(given: str) -> ClusterSettings:
     if re.fullmatch(r"[\w.-]+:[0-9]+", given):
         raise UsageError(f"--cluster {given}: is no file; did you mean 'tcp://{given}'?")
     if not re.match(r"\w+://", given):
-        root = read_mapping(Path(given), "address, local or slurm")
-        settings = validate_as(ClusterSettings, root)
-        check_options(settings, root)
-        return settings
+        return validate_as(ClusterSettings, read_mapping(Path(given), "address, local or slurm"))
     try:
         return ClusterSettings(address=given)
     except ValueError:
@@ -71,6 +68,7 @@ class ClusterExecutor(Executor):
     def __init__(self, client: Any, settings: ClusterSettings) -> None:
         self._client = client
         self._settings = settings
+        self._is_lasting = False
         self._closed = Event()
         places = list(self.run_everywhere(_describe_host).values())
         # Jobs of a batch system have cores of their own on one host.
@@ -117,10 +115,6 @@ class ClusterExecutor(Executor):
                 "that all workers share, under one path"
             )
 
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Submit a call; see ``Executor``. Its future cannot be cancelled."""
-        return self._submit({"pure": False}, fn, *args, **kwargs)
-
     def lasting(self) -> Executor:
         """Return an executor whose calls go on without this client, which the same call finds.
 
@@ -137,17 +131,22 @@ class ClusterExecutor(Executor):
                 f"--cluster: no worker has the resources {listed}; start workers with --resources "
                 f"{listed}"
             )
-        return _LastingExecutor(self, self._settings.resources)
+        executor = copy(self)
+        executor._is_lasting = True
+        return executor
 
-    def _submit(
-        self, how: Mapping[str, Any], fn: Callable[..., T], /, *args: Any, **kwargs: Any
-    ) -> Future[T]:
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Submit a call; see ``Executor``. Its future cannot be cancelled."""
         result: Future[T] = Future()
         result.set_running_or_notify_cancel()
+        # Dask makes the key of a pure call of what it is.
+        how: dict[str, Any] = {"pure": self._is_lasting}
+        if self._is_lasting:
+            how["resources"] = dict(self._settings.resources) or None
 
         def start() -> None:
             task = self._client.submit(fn, *args, **how, **kwargs)
-            if how["pure"]:
+            if self._is_lasting:
                 import_distributed().fire_and_forget(task)
             task.add_done_callback(end)
 
@@ -195,16 +194,6 @@ class ClusterExecutor(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Accept no more calls; what nobody waits for is not started."""
         self._closed.set()
-
-
-class _LastingExecutor(Executor):
-    def __init__(self, cluster: ClusterExecutor, resources: Mapping[str, float]) -> None:
-        self._cluster, self._resources = cluster, resources
-
-    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        # Of a pure call, Dask makes the key of what it is.
-        how = {"pure": True, "resources": dict(self._resources) or None}
-        return self._cluster._submit(how, fn, *args, **kwargs)
 
 
 def _explain(error: BaseException) -> BaseException:

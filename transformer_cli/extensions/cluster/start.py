@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
-from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -21,12 +20,10 @@ from transformer_cli.base.child import block_sigint
 from transformer_cli.base.errors import (
     MissingExtraError,
     TransformerCliError,
-    did_you_mean,
-    hide_credentials,
     shorten_middle,
 )
+from transformer_cli.base.locations import hide_credentials
 from transformer_cli.base.packages import import_extra
-from transformer_cli.config.setting_tree import Node, find_place, setting_error
 from transformer_cli.extensions.cluster.settings import QUEUES, ClusterSettings, QueueCluster
 
 HIDDEN_PREFIX = ".transformer-cli-"
@@ -56,43 +53,20 @@ def import_distributed() -> ModuleType:
     return import_extra("distributed", "cluster", "--cluster")
 
 
-def check_options(settings: ClusterSettings, root: Node) -> None:
-    """Check the names of the arguments for Dask, given in the file ``root``; raise ConfigError."""
-    options = _options(settings)
-    if not options:  # Dask need not be imported for it
-        return
-    classes = _find_classes(settings.kind)
-    known = [name for each in classes for name in signature(each).parameters]
-    for name in options:
-        if name not in known:
-            keys = (settings.kind, "options", name)
-            hint = did_you_mean(name, known) or "remove it"
-            problem = f"no argument of Dask's {classes[0].__name__}; {hint}"
-            raise setting_error(find_place(root, keys), keys, problem)
-
-
 def _options(settings: ClusterSettings) -> dict[str, Any]:
     return getattr(getattr(settings, settings.kind), "options", {})
 
 
-def _find_classes(kind: str) -> tuple[Any, ...]:
-    """Return the class of a kind of cluster, and those that it passes other arguments on to."""
-    distributed = import_distributed()
-    if kind == "local":
-        return (
-            distributed.LocalCluster,
-            distributed.Nanny,
-            distributed.Worker,
-            distributed.core.Server,
-        )
-    if kind == "ssh":
-        return distributed.SSHCluster, distributed.SpecCluster
+def _find_class(kind: str) -> Any:
+    """Return Dask's class of a kind of cluster."""
     if kind == "kubernetes":
         operator = import_extra("dask_kubernetes.operator", None, "--cluster with kubernetes")
-        return operator.KubeCluster, distributed.deploy.Cluster
-    jobqueue = import_extra("dask_jobqueue", "cluster", f"--cluster with {kind}")
-    cluster_class = getattr(jobqueue, QUEUES[kind])
-    return cluster_class, jobqueue.JobQueueCluster, cluster_class.job_cls, jobqueue.core.Job
+        return operator.KubeCluster
+    if kind in QUEUES:
+        jobqueue = import_extra("dask_jobqueue", "cluster", f"--cluster with {kind}")
+        return getattr(jobqueue, QUEUES[kind])
+    distributed = import_distributed()
+    return distributed.LocalCluster if kind == "local" else distributed.SSHCluster
 
 
 @contextmanager
@@ -154,7 +128,7 @@ async def _wait_until_submitted(cluster: Any) -> None:
 
 
 def _create(settings: ClusterSettings, private: Path) -> Any:
-    cluster_class, *_ = _find_classes(settings.kind)
+    cluster_class = _find_class(settings.kind)
     options = dict(_options(settings))
     if pods := settings.kubernetes:
         name = f"transformer-cli-{uuid.uuid4().hex[:8]}"

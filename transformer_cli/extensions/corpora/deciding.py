@@ -1,42 +1,89 @@
-"""Filters over a corpus in parts: workers look at pairs, then the filters decide one by one.
+"""What becomes of each pair of a corpus: a filter rejects it, or it goes to a split.
 
-Of each pair a worker notes what ``FilterPass`` does, a flag, a measure or a digest for each filter.
-Flags decide by themselves. Of measures, how often each value occurs in all parts gives the bounds;
-digests are compared by partitions (``spool.py``). What was ruled so far is small, so each worker
-applies it anew to the part that it has.
+Workers read the text into parts, and note what ``FilterPass`` notes of each pair: a flag, a measure
+or a digest for each filter. What follows is decided in this process, which holds those of one
+filter at a time: about 30 bytes a pair.
+
+Splits are drawn by pair, so that no side of a held-out pair is trained on. Held out are pairs whose
+sides occur nowhere else, as long as there are enough. Of others, all pairs that share a side with
+them are left out of the training text. Which pairs are held out depends on the seed and on their
+text, not on their place.
 """
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any, BinaryIO
+from uuid import uuid4
 
 import numpy as np
 
-from transformer_cli.data.corpus import fold_side, in_batches
-from transformer_cli.extensions.checks.digests import Digests
+from transformer_cli.base.errors import ConfigError
+from transformer_cli.data.corpus import in_batches
+from transformer_cli.extensions.checks.digests import digest, find_repeated, fold_side, is_among
 from transformer_cli.extensions.checks.rules import (
     Filter,
     FilterPass,
-    OutlierFilter,
     RepeatFilter,
     build_filters,
 )
-from transformer_cli.extensions.corpora.spool import KeyExchange, Part, new_file
+from transformer_cli.extensions.corpora.settings import SplitConfig
 
-REASON = "reason"
-"""Column of the place of the filter that rejects a pair, or -1."""
+TRAIN, VAL, TEST = 0, 1, 2
+SPLITS = {TRAIN: "train", VAL: "val", TEST: "test"}
+SIDES = ("src", "tgt")
 
-Ruling = tuple[float, float] | KeyExchange | None
-"""What a filter goes by beside the pair: bounds, or digests that were compared."""
+# --- what workers note of the pairs ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """Neighbouring pairs of a source, as text and arrays in files."""
+
+    stem: Path
+    """Its files are named so, and differ in their endings."""
+    source: int
+    """Number of the source."""
+    count: int
+    first: int = 0
+    """Number of pairs before these."""
+
+    def path(self, name: str) -> Path:
+        """Return the path of one of the part's files."""
+        return self.stem.with_name(f"{self.stem.name}.{name}")
+
+    def save(self, name: str, array: np.ndarray) -> None:
+        """Write the elements of an array."""
+        with new_file(self.path(name)) as file:
+            array.tofile(file)
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to write; it appears at ``path`` when the block ends well.
+
+    Two workers may write the same file at the same time, as both were given one task.
+    """
+    temporary = path.with_name(f"{path.name}-{uuid4().hex}")
+    with temporary.open("wb") as file:
+        yield file
+    temporary.replace(path)
+
+
+def load_column(parts: Sequence[Part], name: str, kind: type[np.generic]) -> np.ndarray:
+    """Read an array that all parts have written, one after another."""
+    return np.concatenate([np.fromfile(part.path(name), kind) for part in parts])
 
 
 @dataclass(frozen=True)
 class Filtering:
     """The filters of a corpus, as they are sent to workers."""
 
-    spool: Path
+    directory: Path
+    """Of the parts."""
     names: tuple[str, ...]
     languages: tuple[str, str]
     active: tuple[frozenset[str], ...]
@@ -58,108 +105,123 @@ def _build(names: tuple[str, ...], src_lang: str, tgt_lang: str) -> list[Filter]
 def write_part(
     filtering: Filtering, name: str, source: int, pairs: Iterable[tuple[str, str]]
 ) -> Part:
-    """Write pairs into the spool, and what is to be known of them."""
+    """Write pairs, and what has to be known of them."""
     judge = FilterPass(filtering.filters, filtering.active[source])
-    part = Part(filtering.spool / name, source, 0)
-    src_digests, tgt_digests = Digests(), Digests()
-    with new_file(part.path("src.txt")) as src_file, new_file(part.path("tgt.txt")) as tgt_file:
+    part = Part(filtering.directory / name, source, 0)
+    digests = bytearray(), bytearray()
+    with ExitStack() as stack:
+        files = [stack.enter_context(new_file(part.path(f"{side}.txt"))) for side in SIDES]
         for batch in in_batches(pairs):
-            src_file.write("".join([f"{src}\n" for src, _ in batch]).encode())
-            tgt_file.write("".join([f"{tgt}\n" for _, tgt in batch]).encode())
             judge.add(batch)
-            if filtering.with_sides:
-                src_digests.extend([fold_side(src) for src, _ in batch])
-                tgt_digests.extend([fold_side(tgt) for _, tgt in batch])
+            for number, lines in enumerate(zip(*batch, strict=True)):
+                files[number].write("".join([f"{line}\n" for line in lines]).encode())
+                if filtering.with_sides:
+                    digests[number].extend(digest(map(fold_side, lines)).tobytes())
     columns = judge.columns()
     for place, column in enumerate(columns):
         part.save(f"filter-{place}", column)
-    if filtering.with_sides:
-        part.save("src", src_digests.numbers)
-        part.save("tgt", tgt_digests.numbers)
+    for side, of_side in zip(SIDES, digests, strict=True):
+        part.save(side, np.frombuffer(of_side, np.uint64))
     return Part(part.stem, source, len(columns[0]))
 
 
-def decide(
-    filtering: Filtering, parts: Sequence[Part], partitions: int, executor: Executor
-) -> np.ndarray:
-    """Write the column ``REASON`` of all parts.
+# --- filters --------------------------------------------------------------------------------------
 
-    Return how many pairs each filter rejects, and then how many none does.
-    """
-    rulings: list[Ruling] = []
+
+def decide(filtering: Filtering, parts: Sequence[Part]) -> np.ndarray:
+    """Return for each pair the place of the filter that rejects it, int8; -1: none does."""
+    reasons = np.full(sum(part.count for part in parts), -1, np.int8)
     for place, filter_ in enumerate(filtering.filters):
-        match filter_:
-            case OutlierFilter(name=name):
-                concerned = [part for part in parts if name in filtering.active[part.source]]
-                count = partial(_count_measures, filtering, tuple(rulings))
-                list(executor.map(count, concerned))
-                rulings.append(filter_.bounds(*_merge_counts(concerned, place)))
-            case RepeatFilter():
-                exchange = KeyExchange(filtering.spool, f"filter-{place}", len(parts), partitions)
-                scatter = partial(_scatter_keys, filtering, tuple(rulings), exchange)
-                list(executor.map(scatter, parts))
-                list(executor.map(exchange.compare, range(partitions)))
-                rulings.append(exchange)
-            case _:
-                rulings.append(None)
-    conclude = partial(_conclude, filtering, tuple(rulings))
-    return np.asarray(np.sum(list(executor.map(conclude, parts)), axis=0))
-
-
-def _apply(filtering: Filtering, rulings: Sequence[Ruling], part: Part) -> np.ndarray:
-    """Return the reason of each pair as far as the first filters have ruled."""
-    reasons = np.full(part.count, -1, np.int8)
-    for place, (filter_, ruling) in enumerate(zip(filtering.filters, rulings, strict=False)):
-        if filter_.name not in filtering.active[part.source]:
-            continue
-        left = np.flatnonzero(reasons < 0)
-        match ruling:
-            case None:
-                is_rejected = _known(part, place, np.bool_)[left]
-            case KeyExchange():
-                is_rejected = ruling.find_repeats(part.place, _known(part, place, np.uint64)[left])
-            case low, high:
-                measures = _known(part, place, np.float64)[left]
-                is_rejected = (measures < low) | (measures > high)
-        reasons[left[is_rejected]] = place
+        is_active = [filter_.name in active for active in filtering.active]
+        concerned = of_sources(is_active, parts)
+        # What pairs of other sources repeat counts too.
+        left = reasons < 0 if isinstance(filter_, RepeatFilter) else (reasons < 0) & concerned
+        rejected = filter_.find(load_column(parts, f"filter-{place}", filter_.known)[left])
+        places = np.flatnonzero(left)[rejected]
+        reasons[places[concerned[places]]] = place
     return reasons
 
 
-def _known(part: Part, place: int, kind: type[np.generic]) -> np.ndarray:
-    """Return what is known of the pairs for the filter at a place."""
-    return part.load(f"filter-{place}", kind)
+def of_sources(values: Sequence[Any], parts: Sequence[Part]) -> np.ndarray:
+    """Return for each pair the value of its source."""
+    found = np.array(values)[[part.source for part in parts]]
+    return np.repeat(found, [part.count for part in parts])
 
 
-def _count_measures(filtering: Filtering, rulings: Sequence[Ruling], part: Part) -> None:
-    """Write how often each measure for the next filter occurs."""
-    place = len(rulings)
-    measures = _known(part, place, np.float64)[_apply(filtering, rulings, part) < 0]
-    values, counts = np.unique(measures, return_counts=True)
-    part.save(f"values-{place}", values)
-    part.save(f"counts-{place}", counts.astype(np.int64))
+# --- splits ---------------------------------------------------------------------------------------
 
 
-def _merge_counts(parts: Iterable[Part], place: int) -> tuple[np.ndarray, np.ndarray]:
-    values, counts = np.empty(0), np.empty(0, np.int64)
-    for part in parts:
-        both = np.concatenate((values, part.load(f"values-{place}", np.float64)))
-        added = np.concatenate((counts, part.load(f"counts-{place}", np.int64)))
-        values, inverse = np.unique(both, return_inverse=True)
-        counts = np.zeros(len(values), np.int64)
-        np.add.at(counts, inverse, added)
-    return values, counts
+def draw(
+    split: SplitConfig, may_hold_out: np.ndarray, sides: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return which pairs are held out, those for test first, and which share a side with them.
+
+    Args:
+        split: how many pairs are wanted; if they cannot all be had, there are fewer.
+        may_hold_out: a mask of the pairs that may be drawn.
+        sides: digests of the sources, and of the targets.
+    """
+    wanted = split.val + split.test
+    is_alone = np.ones(len(may_hold_out), bool)
+    for digests in sides:
+        is_alone &= ~is_among(digests, find_repeated(digests))
+    numbers = _draw_numbers(sides, split.seed)
+
+    def choose(mask: np.ndarray) -> np.ndarray:
+        places = np.flatnonzero(mask & may_hold_out)
+        return places[np.argsort(numbers[places], kind="stable")]
+
+    chosen: list[int] = choose(is_alone)[:wanted].tolist()
+    if len(chosen) < wanted:
+        chosen += _choose_apart(chosen, choose(~is_alone), sides, wanted)
+    held_out = np.array(chosen, np.int64)
+    shares = np.zeros(len(may_hold_out), bool)
+    for digests in sides:
+        shares |= is_among(digests, np.unique(digests[held_out]))
+    return held_out, shares
 
 
-def _scatter_keys(
-    filtering: Filtering, rulings: Sequence[Ruling], exchange: KeyExchange, part: Part
-) -> None:
-    """Write the digests for the next filter of the pairs that are left."""
-    is_left = _apply(filtering, rulings, part) < 0
-    exchange.scatter(part.place, _known(part, len(rulings), np.uint64)[is_left])
+def _choose_apart(
+    held_out: Sequence[int], others: np.ndarray, sides: Sequence[np.ndarray], wanted: int
+) -> Iterator[int]:
+    """Yield the first of ``others`` that share no side with one another or those held out."""
+    missing = wanted - len(held_out)
+    seen = [set(digests[held_out].tolist()) for digests in sides]
+    for place in others.tolist():
+        if not missing:
+            return
+        own = [int(digests[place]) for digests in sides]
+        if not any(digest in known for digest, known in zip(own, seen, strict=True)):
+            missing -= 1
+            for digest, known in zip(own, seen, strict=True):
+                known.add(digest)
+            yield place
 
 
-def _conclude(filtering: Filtering, rulings: Sequence[Ruling], part: Part) -> np.ndarray:
-    reasons = _apply(filtering, rulings, part)
-    part.save(REASON, reasons)
-    reasons[reasons < 0] = len(rulings)
-    return np.bincount(reasons, minlength=len(rulings) + 1)
+def _draw_numbers(sides: Sequence[np.ndarray], seed: int) -> np.ndarray:
+    """Return a random number for each pair, a function of its text and the seed."""
+    src, tgt = sides
+    salt = blake2b(str(seed).encode(), digest_size=8).digest()
+    numbers = src ^ np.uint64(int.from_bytes(salt, "little"))
+    # Twice, so that each bit depends on all bits of both.
+    for addend in (tgt, np.uint64(0)):
+        numbers = mix(numbers + addend)
+    return numbers
+
+
+def mix(numbers: np.ndarray) -> np.ndarray:
+    """Return 64-bit numbers of which each bit depends on all: the finalizer of MurmurHash3."""
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53, 1):
+        numbers = (numbers ^ (numbers >> np.uint64(33))) * np.uint64(factor)
+    return numbers
+
+
+def check_enough(split: SplitConfig, left: int, held_out: int, trained: int) -> None:
+    """Raise ConfigError unless so many pairs of those that are left make all splits."""
+    if held_out < split.val + split.test or not trained:
+        near = " (near-copies of those are not)" if split.near else ""
+        raise ConfigError(
+            f"data.split: {split.val:,} pairs for val and {split.test:,} for test are asked for, "
+            f"but of {left:,} that are left, {held_out:,} could be held out and {trained:,} "
+            f"trained on{near}; ask for fewer"
+        )

@@ -1,23 +1,20 @@
 """A source in pieces, which several workers read: some small files, or a range of a large one."""
 
+import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from uuid import uuid4
 
-from transformer_cli.base.compression import is_plain
-from transformer_cli.base.errors import CorpusError
-from transformer_cli.base.locations import sizes
-from transformer_cli.data.corpus import (
-    LineRange,
-    PairRange,
-    ParallelFiles,
-    cut_lines,
-    cut_pairs,
-)
+from transformer_cli.base.compression import is_plain, open_text
+from transformer_cli.base.errors import CorpusError, size as in_words
+from transformer_cli.base.locations import locate, sizes
+from transformer_cli.data.corpus import LineRange, PairRange, ParallelFiles, cut_lines
 from transformer_cli.extensions.corpora.opening import SourceReader, TextReader
 from transformer_cli.extensions.corpora.units import BadUnits, OddFileError, Unit, UnitReader
 
+_COPIED_BYTES = 1 << 20
 PIECE_BYTES = 1 << 23
 """A file of fewer is read as a whole, and with others."""
 
@@ -131,8 +128,25 @@ def _can_be_cut(item: _Whole, is_only: bool) -> bool:
 
 def _cut(item: _Whole, size: int, work: Path) -> list[_Item]:
     if isinstance(item, ParallelFiles):
-        return [*cut_pairs(item, size, work)]
+        src, tgt = (cut_file(path, size, work) for path in item.paths)
+        item.check_counts(*(sum(part.count for part in side) for side in (src, tgt)))
+        return [*map(PairRange, src, tgt)]
     try:
-        return [replace(item, lines=lines) for lines in cut_lines(item.file, size, work)]
+        return [replace(item, lines=lines) for lines in cut_file(item.file, size, work)]
     except CorpusError:
         return [item]  # told as it is read, after what is before the damage
+
+
+def cut_file(path: Path, size: int, work: Path) -> list[LineRange]:
+    """Cut a file, or a plain copy in ``work`` of one that is packed or an object."""
+    if is_plain(path):
+        return cut_lines(path, size)
+    needed, free = locate(path).copy_size(path), shutil.disk_usage(work).free
+    if needed > free:
+        disk = f"where the disk of {work} has {in_words(free)}"
+        problem = f"unpacks to {in_words(needed)}, {disk}"
+        raise CorpusError(f"{path}: {problem} free; free some, or write elsewhere")
+    copy = work / uuid4().hex  # a new name, as two workers may do this at once
+    with open_text(path) as text, copy.open("wb") as file:
+        shutil.copyfileobj(text, file, _COPIED_BYTES)
+    return cut_lines(copy, size, name=str(path))

@@ -1,9 +1,9 @@
 """Prepare a corpus, or clean it: read, filter and split its sources, and write aligned text.
 
-Each step is tasks of bounded size for an executor. Sources are cut into pieces (``pieces.py``), and
-each piece is read into parts of a spool; filters decide (``filters/deciding.py``), splits are
-drawn, and what is written of each part (``sorting.py``) is put together in order. What comes out
-depends neither on how the text is cut nor on where the tasks run.
+Reading and writing are tasks of bounded size for an executor. Sources are cut into pieces
+(``pieces.py``), each piece is read into parts, what becomes of each pair is decided
+(``deciding.py``), and what is written of each part (``sorting.py``) is put together in order. What
+comes out depends neither on how the text is cut nor on where the tasks run.
 
 Cleaning writes what is left out as well, and says how much that is.
 """
@@ -28,37 +28,39 @@ from transformer_cli.base.writing import remove_leftovers
 from transformer_cli.data.corpus import ConcatenatedSources, PairProgress
 from transformer_cli.extensions.checks.rules import Filter, build_filters
 from transformer_cli.extensions.corpora import prepared
-from transformer_cli.extensions.corpora.deciding import Filtering, decide, write_part
+from transformer_cli.extensions.corpora.deciding import (
+    SIDES,
+    SPLITS,
+    TEST,
+    TRAIN,
+    VAL,
+    Filtering,
+    Part,
+    check_enough,
+    decide,
+    draw,
+    load_column,
+    of_sources,
+    write_part,
+)
 from transformer_cli.extensions.corpora.opening import SourceReader
 from transformer_cli.extensions.corpora.pieces import Piece, count_bytes, cut_source
-from transformer_cli.extensions.corpora.settings import (
-    CorpusData,
-    FilterName,
-    SourceConfig,
-    SplitConfig,
-)
+from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig, SplitConfig
 from transformer_cli.extensions.corpora.sorting import (
     DROPPED,
     HELD_OUT,
-    SPLITS,
-    Draw,
     DroppedPair,
     Sorting,
     append_part,
-    check_enough,
-    hold_out,
-    mark_near,
+    find_near,
     merge_examples,
-    scatter_sides,
+    read_pairs,
     sort_part,
 )
-from transformer_cli.extensions.corpora.spool import KeyExchange, Part, save
 from transformer_cli.extensions.corpora.units import BadUnits
 
 PART_PAIRS = 1 << 17
 """Pairs that are decided about by one task."""
-PARTITION_PAIRS = 1 << 21
-"""Pairs whose digests are compared by one task."""
 MIN_BYTES_FOR_WORKERS = 1 << 24
 """Text that is worth the second that it takes to start workers."""
 _DELETIONS = 10
@@ -131,7 +133,7 @@ class UnpreparedSplit:
 class _Source:
     name: str
     config: SourceConfig
-    filters: Sequence[FilterName]
+    filters: Sequence[str]
     reader: SourceReader
 
 
@@ -186,8 +188,13 @@ def write_corpus(
                 "data.sources: files have changed while they were read; start again when nobody "
                 "writes to them"
             )
-        sorting = _decide(filtering, sources, parts, data.split, tasks, examples is not None)
-        counts = _write(sorting, parts, tasks, directory, examples)
+        fates = _decide(filtering, sources, parts, data.split, tasks)
+        sorting = Sorting(
+            reasons=(*(filter_.name for filter_ in filtering.filters), HELD_OUT),
+            sources=tuple(source.name for source in sources),
+            with_dropped=examples is not None,
+        )
+        counts = _write(sorting, parts, fates, tasks, directory, examples)
     return prepared.CorpusRecord(
         made_of={"sources": source_sha256},
         mtime_key=mtime_key,
@@ -226,7 +233,7 @@ def _open_work(directory: Path) -> Iterator[Path]:
 
 def _describe_filters(data: CorpusData, sources: Sequence[_Source], work: Path) -> Filtering:
     return Filtering(
-        spool=work,
+        directory=work,
         names=tuple(sorted({name for source in sources for name in source.filters})),
         languages=(data.src_lang, data.tgt_lang),
         active=tuple(frozenset({"blank", *source.filters}) for source in sources),
@@ -240,8 +247,8 @@ def _describe_filters(data: CorpusData, sources: Sequence[_Source], work: Path) 
 def _read(
     filtering: Filtering, sources: Sequence[_Source], tasks: Executor, progress: PairProgress
 ) -> list[Part]:
-    """Read all pairs into the spool."""
-    copies = filtering.spool / "copies"
+    """Read all pairs into parts."""
+    copies = filtering.directory / "copies"
     copies.mkdir()
     pieces = [cut_source(source.reader, copies, tasks, PART_PAIRS) for source in sources]
     owners = (number for number, own in enumerate(pieces) for _ in own)
@@ -281,7 +288,7 @@ def _collect(
         bad.extend(units, max_share)
         for part in found:
             first = parts[-1].first + parts[-1].count if parts else 0
-            parts.append(replace(part, place=len(parts), first=first))
+            parts.append(replace(part, first=first))
             yield from repeat(("", ""), part.count)
     bad.check(max_share)
 
@@ -295,30 +302,43 @@ def _decide(
     parts: Sequence[Part],
     split: SplitConfig | None,
     tasks: Executor,
-    with_dropped: bool,
-) -> Sorting:
-    """Decide what becomes of each pair."""
-    partitions = -(-sum(part.count for part in parts) // PARTITION_PAIRS)
-    rejected = decide(filtering, parts, partitions, tasks)
-    if not rejected[-1]:
-        raise _nothing_left(rejected[:-1], filtering.filters)
-    held_out = filtering.spool / "held_out"
-    if split is not None:
-        exchange = partial(KeyExchange, filtering.spool, parts=len(parts), partitions=partitions)
-        sides = exchange(name="src"), exchange(name="tgt")
-        draw = Draw(split, tuple(bool(source.config.split) for source in sources), sides)
-        list(tasks.map(partial(scatter_sides, draw), parts))
-        drawn = hold_out(draw, parts, tasks)
-        save(held_out, drawn)
-        if split.near == "apart":
-            mark_near(drawn, filtering.languages, parts, tasks)
-    return Sorting(
-        reasons=(*(filter_.name for filter_ in filtering.filters), HELD_OUT),
-        sources=tuple(source.name for source in sources),
-        split=split,
-        held_out=held_out,
-        with_dropped=with_dropped,
-    )
+) -> np.ndarray:
+    """Return what becomes of each pair, as its place in ``Sorting.fates``, int8."""
+    reasons = decide(filtering, parts)
+    filters = filtering.filters
+    kept = reasons < 0
+    if not kept.any():
+        raise _nothing_left(np.bincount(reasons, minlength=len(filters)), filters)
+    fates = np.where(kept, TRAIN, len(SPLITS) + reasons).astype(np.int8)
+    if split is None:
+        return fates
+    may_hold_out = of_sources([bool(source.config.split) for source in sources], parts)[kept]
+    sides = [load_column(parts, side, np.uint64)[kept] for side in SIDES]
+    held_out, is_left_out = draw(split, may_hold_out, sides)
+    own = fates[kept]
+    own[is_left_out] = len(SPLITS) + len(filters)
+    own[held_out[: split.test]] = TEST
+    own[held_out[split.test :]] = VAL
+    fates[kept] = own
+    if split.near == "apart":
+        is_near = _find_near(filtering, parts, (fates == TEST) | (fates == VAL), tasks)
+        fates[is_near & (fates == TRAIN)] = len(SPLITS) + len(filters)
+    check_enough(split, len(own), len(held_out), int((fates == TRAIN).sum()))
+    return fates
+
+
+def _find_near(
+    filtering: Filtering, parts: Sequence[Part], is_held_out: np.ndarray, tasks: Executor
+) -> np.ndarray:
+    """Return a mask of the pairs that are near-copies of held-out ones."""
+    pairs = list(chain.from_iterable(tasks.map(read_pairs, parts, _cut(is_held_out, parts))))
+    masks = tasks.map(partial(find_near, pairs, filtering.languages), parts)
+    return np.concatenate(list(masks))
+
+
+def _cut(column: np.ndarray, parts: Sequence[Part]) -> list[np.ndarray]:
+    """Return what belongs to each part."""
+    return [column[part.first : part.first + part.count] for part in parts]
 
 
 def _nothing_left(rejected: np.ndarray, filters: Sequence[Filter]) -> CorpusError:
@@ -336,20 +356,19 @@ def _nothing_left(rejected: np.ndarray, filters: Sequence[Filter]) -> CorpusErro
 def _write(
     sorting: Sorting,
     parts: Sequence[Part],
+    fates: np.ndarray,
     tasks: Executor,
     directory: Path,
     examples: list[DroppedPair] | None,
 ) -> np.ndarray:
     """Write each pair where it belongs; return for each source how many have which fate."""
     counts = np.zeros((len(sorting.sources), len(sorting.fates)), np.int64)
-    for part, done in zip(parts, tasks.map(partial(sort_part, sorting), parts), strict=True):
+    results = tasks.map(partial(sort_part, sorting), parts, _cut(fates, parts))
+    for part, done in zip(parts, results, strict=True):
         append_part(part, done.files, directory)
         counts[part.source] += done.counts
         if examples is not None:
             examples[:] = merge_examples(examples, done.examples)
-    if sorting.split is not None:
-        train, val, test, *_, held_out = counts.sum(0).tolist()
-        check_enough(sorting.split, train + val + test + held_out, val + test, train)
     return counts
 
 

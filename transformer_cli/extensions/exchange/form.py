@@ -218,7 +218,7 @@ class ModelForm(_Keys):
 
     @property
     def decoding(self) -> DecodingConfig:
-        """The search settings that are nearest to transformers'; see docs/exchange.md."""
+        """The search settings nearest to transformers'; see docs/extensions/exchange.md."""
         if self.beam_size is None or self.beam_size == 1:  # the penalty is only a default then
             return DecodingConfig()
         penalty = 1.0 if self.length_penalty is None else self.length_penalty

@@ -8,11 +8,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from transformer_cli.base.errors import CheckpointError, RunError, UsageError
-from transformer_cli.base.metrics import METRICS, TRAIN_LONGER, Metrics
+from transformer_cli.base.metrics import METRICS, Metrics
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
-from transformer_cli.cli.completion import complete_run, complete_run_split
 from transformer_cli.cli.declaring import argument, option
 from transformer_cli.cli.display import align_columns, bar, log, pair_bar, plus_minus, say, warn
 
@@ -29,14 +27,13 @@ with lazy_imports():
 _WIDTH = 100  # columns that tables keep within, unless names alone are wider
 _NARROWEST = 12
 Entry = Mapping[str, Any]  # what JSON has of a run, or of a group of runs
-Kind = Literal["runs", "groups"]
 Runs = Annotated[
     list[Path],
     argument(
         "RUN",
         "Run directories; or groups of runs that differ in their seeds: a directory of runs, "
         "a pattern in quotes ('runs/a-*'), or a sweep's directory.",
-        autocompletion=complete_run,
+        completes="run",
     ),
 ]
 Splits = Annotated[
@@ -46,7 +43,7 @@ Splits = Annotated[
         "Split of all runs' corpus, or of one run's: RUN:NAME; once for each text.  "
         "[default: the first test of the first run with text]",
         "--split",
-        autocompletion=complete_run_split,
+        completes="run split",
     ),
 ]
 Checkpoint = Annotated[
@@ -84,7 +81,7 @@ def compare(
       transformer-cli compare runs/old runs/new --split runs/old:test --split runs/new:test
     """
     with options.prefix_errors("compare: "):
-        compared, kind = _open(runs, checkpoint, beam_size)
+        compared, kind = compared_runs.open_groups(runs, checkpoint, beam_size)
     opened = [run for group in compared for run in group.runs]
     texts = compared_runs.load_texts(opened, splits or [])
     directories = [run.directory for run in opened]
@@ -109,34 +106,10 @@ def compare(
         say(format_reports(reports, kind))
 
 
-def _open(
-    arguments: Sequence[Path], checkpoint: str, beam_size: int | None
-) -> "tuple[list[compared_runs.ComparedGroup], Kind]":
-    """Return the groups to compare; where each is a run alone, they are of the kind 'runs'."""
-    groups = compared_runs.find_groups(arguments)
-    paths = [run.path for group in groups for run in group.runs]
-    if len(paths) == 1:
-        groups[0].runs[0].load_config()  # or there is no run of that name
-        raise UsageError(
-            f"{paths[0]} is one run alone; name two or more, "
-            f"or use: transformer-cli evaluate {paths[0]}"
-        )
-    try:
-        opened = compared_runs.open_runs(paths, checkpoint, beam_size)
-    except (CheckpointError, RunError) as error:
-        if len(paths) == len(groups):
-            raise
-        hint = "a directory or pattern stands for all its runs, so name the ones to compare instead"
-        raise type(error)(f"{error}; {hint}") from error
-    if grouped := compared_runs.group_runs(groups, opened):
-        return grouped, "groups"
-    return [compared_runs.ComparedGroup(run.name, [run]) for run in opened], "runs"
-
-
 def _compare_on(
     text: "corpus.ParallelText",
     compared: Sequence["compared_runs.ComparedGroup"],
-    kind: Kind,
+    kind: "compared_runs.Kind",
     compute: "loading.ComputeOptions",
     metrics: Metrics,
 ) -> dict[str, Any]:
@@ -316,11 +289,11 @@ def _run_table(runs: Sequence[Entry]) -> Iterator[str]:
 
 def _run_notes(reference: str, runs: Sequence[Entry]) -> list[str]:
     is_low = any(
-        METRICS[name].says_nothing(run["scores"][name]["value"] for run in runs)
+        seed_statistics.says_nothing(name, (run["scores"][name]["value"] for run in runs))
         for name in runs[0]["scores"]
     )
     return [
-        *([TRAIN_LONGER] if is_low else []),
+        *([seed_statistics.TRAIN_LONGER] if is_low else []),
         "±: half of the 95 % interval. "
         f"p: how likely chance makes such a difference from {reference}.",
         "step: of the weights that were scored. steps, seconds: of the whole training.",
@@ -379,8 +352,8 @@ def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> li
 def group_notes(reference: str, groups: int, means: Mapping[str, Iterable[float]]) -> list[str]:
     """Return lines about the columns of a table of so many groups, given the means by metric."""
     notes = ["mean: over seeds, ± their standard deviation. interval: of the mean, by Student's t."]
-    if any(METRICS[name].says_nothing(each) for name, each in means.items()):
-        notes.insert(0, TRAIN_LONGER)
+    if any(seed_statistics.says_nothing(name, each) for name, each in means.items()):
+        notes.insert(0, seed_statistics.TRAIN_LONGER)
     if groups == 1:
         return notes
     return [

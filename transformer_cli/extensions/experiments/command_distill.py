@@ -55,7 +55,6 @@ def distill(
     """
     distillation = distill_file.load_distillation(file)
     path = dir_ or Path("runs") / "distill" / file.stem
-    options.check_name(path, "--dir")
     directory = plans.DistillDirectory(path)
     settings = None if cluster is None else clusters.read_cluster(cluster)
     directory.check()
@@ -64,9 +63,7 @@ def distill(
         computing = runner.Computing.choose(
             directory, device, precision, threads, allow_suspect_data
         )
-        plan = plans.DistillPlan(distillation, directory, computing)
-        plan.check()
-        return plan
+        return plans.DistillPlan(distillation, directory, computing)
 
     if dry_run:
         say("\n".join(preview_distillation(make_plan(threads))))

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
-from transformer_cli.base.errors import CorpusError, RunError, UsageError
+from transformer_cli.base.errors import CheckpointError, CorpusError, RunError, UsageError
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.differences import as_yaml, differences
@@ -16,7 +17,6 @@ from transformer_cli.data.sources import check_has_splits, default_split, load_s
 from transformer_cli.extensions.experiments.results import (
     MARK,
     RUNS,
-    RunGroup,
     read_run_state,
     read_sweep_plan,
     run_name,
@@ -25,9 +25,10 @@ from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.inference.translator import LongLine
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory, is_run
-from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.runs.metrics_log import environment_of_training, read_records
 from transformer_cli.text.tokenizer import fingerprint
+
+Kind = Literal["runs", "groups"]
 
 
 @dataclass(frozen=True)
@@ -123,18 +124,39 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
 # --- groups ---------------------------------------------------------------------------------------
 
 
-def find_groups(paths: Sequence[Path]) -> list[RunGroup]:
-    """Find the runs that arguments of a command line name.
+def open_groups(
+    arguments: Sequence[Path], checkpoint: str, beam_size: int | None = None
+) -> tuple[list[ComparedGroup], Kind]:
+    """Open the groups that arguments of a command line name; each may be a run alone.
 
     Each argument is a run, a pattern of runs such as ``runs/a-*``, a directory of runs, which is
     one group, or the directory of a sweep, which has a group for each of its points.
     """
-    groups = [group for path in paths for group in _find(path)]
-    names = distinct_names([path for path, _ in groups])
-    return [
-        RunGroup(name, tuple(map(RunDirectory, runs)))
-        for name, (_, runs) in zip(names, groups, strict=True)
-    ]
+    found = [group for path in arguments for group in _find(path)]
+    paths = [run for _, runs in found for run in runs]
+    if len(paths) == 1:
+        RunDirectory(paths[0]).load_config()  # or there is no run of that name
+        raise UsageError(
+            f"{paths[0]} is one run alone; name two or more, "
+            f"or use: transformer-cli evaluate {paths[0]}"
+        )
+    try:
+        opened = open_runs(paths, checkpoint, beam_size)
+    except (CheckpointError, RunError) as error:
+        if len(paths) == len(found):
+            raise
+        hint = "a directory or pattern stands for all its runs, so name the ones to compare instead"
+        raise type(error)(f"{error}; {hint}") from error
+    if len(paths) == len(found):
+        return [ComparedGroup(run.name, [run]) for run in opened], "runs"
+    import_extra("scipy.special", "sweep", "statistics over seeds")
+    rest = iter(opened)
+    groups = []
+    for name, (_, runs) in zip(distinct_names([path for path, _ in found]), found, strict=True):
+        members = sorted((next(rest) for _ in runs), key=lambda run: run.config.seed)
+        _check_group(members)
+        groups.append(ComparedGroup(name, members))
+    return groups, "groups"
 
 
 def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
@@ -160,20 +182,6 @@ def _find(path: Path) -> Iterator[tuple[Path, list[Path]]]:
         # A directory that neither is a run nor holds one is refused when it is opened.
         directories = sorted(path.iterdir()) if path.is_dir() and not is_run(path) else []
         yield path, [run for run in directories if run.is_dir() and is_run(run)] or [path]
-
-
-def group_runs(groups: Sequence[RunGroup], runs: Sequence[ComparedRun]) -> list[ComparedGroup]:
-    """Put opened runs into their groups, if any has several, and check each group."""
-    if len(groups) == len(runs):
-        return []
-    import_extra("scipy.special", "sweep", "statistics over seeds")
-    rest = iter(runs)
-    compared = []
-    for group in groups:
-        members = sorted((next(rest) for _ in group.runs), key=lambda run: run.config.seed)
-        _check_group(members)
-        compared.append(ComparedGroup(group.name, members))
-    return compared
 
 
 def _check_group(runs: Sequence[ComparedRun]) -> None:
@@ -282,7 +290,7 @@ def load_common_text(runs: Sequence[ComparedRun], name: str) -> ParallelText:
 
 def _load_text(run: RunDirectory, data: DataConfig, split: str) -> ParallelText:
     try:
-        return load_split(data, split, corpus_directory(run))
+        return load_split(data, split, run.text_place)
     except CorpusError as error:  # it names a split or a line, which the other runs have too
         raise type(error)(f"{run.path}: {error}") from error
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from transformer_cli.base.compression import is_compressed, write_text
-from transformer_cli.base.errors import InputError, UsageError
+from transformer_cli.base.errors import InputError
 from transformer_cli.base.files import sha256
-from transformer_cli.base.metrics import sentence_chrf
 from transformer_cli.base.writing import PARTIAL, PARTIAL_JOURNALS, PARTIAL_LOCK, whole_file
 from transformer_cli.config.data_schema import CopyData, FilePair
 from transformer_cli.config.schema import Config
@@ -43,8 +42,8 @@ from transformer_cli.extensions.experiments.job import (
     weights_record,
 )
 from transformer_cli.extensions.experiments.runner import Computing, Plan
+from transformer_cli.extensions.report.examples import sentence_chrf
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.tokenizer import have_same_tokenizers
 
 TEXT_JOB, STUDENT_JOB = "text", "train student"
 SIDES = ("src", "tgt")
@@ -101,17 +100,6 @@ class DistillPlan(Plan):
                 yield from made
         yield self._student_job([TEXT_JOB, *translated])
         yield from self._score_jobs()
-
-    def check(self) -> None:
-        """Check that the trained teachers of each ensemble have the same tokenizer."""
-        for direction in self.distillation.directions:
-            runs = [each.run for each in direction.teachers if each.run.tokenizer.is_dir()]
-            for other in runs[1:]:
-                if not have_same_tokenizers(runs[0].tokenizer, other.tokenizer):
-                    raise UsageError(
-                        f"{other.path}: its tokenizer is not that of {runs[0].path}, and models of "
-                        "one ensemble need the same; leave one of them out"
-                    )
 
     def _teacher_job(self, teacher: Teacher) -> Job:
         run, config = teacher.run, teacher.config
@@ -183,7 +171,6 @@ class DistillPlan(Plan):
         compute = [*self.computing.binding, *self.computing.thread_options]
 
         def inputs() -> dict[str, str]:
-            self.check()  # some teachers may have been trained only now
             models = {run.path.as_posix(): describe_model(run) for run in runs}
             return {"text": sha256(text), **models, "search": " ".join(options)}
 

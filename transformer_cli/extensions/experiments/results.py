@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
@@ -18,9 +18,12 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import load_split
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.extensions.experiments.job import JobRecord, job_file
-from transformer_cli.extensions.experiments.seed_statistics import MetricComparison, compare_groups
+from transformer_cli.extensions.experiments.seed_statistics import (
+    MetricComparison,
+    compare_groups,
+    says_nothing,
+)
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.runs.metrics_log import Record, number, read_records, validations
 
 MARK, PLAN, RUNS = "sweep.json", "plan.json", "runs"
@@ -105,7 +108,7 @@ class RunResult:
     @property
     def score(self) -> float | None:
         """The metric at the best validation; None: it was not validated yet."""
-        return METRICS[self.metric].best(self.scores)
+        return max(self.scores, key=METRICS[self.metric].rank, default=None)
 
     @property
     def loss(self) -> float | None:
@@ -132,12 +135,14 @@ class GroupResult:
         self.loss = _mean([run.loss for run in scored if run.loss is not None])
         self.seconds = _mean([run.seconds for run in scored if run.seconds is not None])
 
+    def count_runs(self) -> str:
+        """Return the number of finished runs, and what has become of others."""
+        others = (f"{number} {state}" for state, number in self.unfinished.items())
+        return ", ".join((str(len(self.finished)), *others))
+
 
 def _mean(values: Sequence[float]) -> float | None:
     return fmean(values) if values else None
-
-
-AnyGroup = TypeVar("AnyGroup", bound=GroupResult)
 
 
 def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
@@ -148,13 +153,14 @@ def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
 
     def key(index: int) -> tuple[bool, bool, float, float]:
         group = groups[index]
-        score, loss = METRICS[metric].rank_with_loss(group.mean or 0.0, group.loss)
-        return group.mean is None, not group.finished, -score, -loss
+        score = round(METRICS[metric].rank(group.mean or 0.0), 2)  # as tables show it
+        loss = float("inf") if group.loss is None else group.loss
+        return group.mean is None, not group.finished, -score, loss
 
     return sorted(range(len(groups)), key=key)
 
 
-def best_group(groups: Sequence[AnyGroup], metric: str) -> AnyGroup | None:
+def best_group(groups: Sequence[GroupResult], metric: str) -> GroupResult | None:
     """Return the group with the best mean; None: none was validated yet, or all score about 0."""
     best = groups[rank_groups(groups, metric)[0]] if groups else None
     return None if best is None or best.mean is None or are_all_low(groups, metric) else best
@@ -162,7 +168,7 @@ def best_group(groups: Sequence[AnyGroup], metric: str) -> AnyGroup | None:
 
 def are_all_low(groups: Sequence[GroupResult], metric: str) -> bool:
     """Return whether all groups that have a score have one of about 0."""
-    return METRICS[metric].says_nothing(group.mean for group in groups if group.mean is not None)
+    return says_nothing(metric, (group.mean for group in groups if group.mean is not None))
 
 
 # --- a sweep's results ----------------------------------------------------------------------------
@@ -248,7 +254,7 @@ def _read_splits(
 
 
 def _load_text(run: RunDirectory, split: str) -> ParallelText:
-    return load_split(run.load_config().data, split, corpus_directory(run))
+    return load_split(run.load_config().data, split, run.text_place)
 
 
 def _read_translations(

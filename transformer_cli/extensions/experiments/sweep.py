@@ -77,26 +77,6 @@ class SweepDirectory(JobDirectory):
         return sum(state not in (None, "begun") for state in states)
 
 
-@dataclass
-class PointStatus(GroupResult):
-    """The finished runs of a point, and what has become of the others."""
-
-    num_failed: int = 0
-    is_pruned: bool = False
-
-    def count_runs(self) -> str:
-        """Return the number of finished runs, and what has become of others."""
-        failed = f", {self.num_failed} failed" if self.num_failed else ""
-        return f"{len(self.runs)}{', pruned' if self.is_pruned else ''}{failed}"
-
-    def format_score(self) -> str:
-        """Return the mean score, with the sample standard deviation of two and more."""
-        if self.mean is None:
-            return "-"
-        deviation = "" if self.deviation is None else f" ± {self.deviation:.2f}"
-        return f"{self.mean:.2f}{deviation}"
-
-
 @dataclass(frozen=True)
 class Run:
     """The training of a point with a seed."""
@@ -344,30 +324,27 @@ class SweepPlan(Plan):
             self._finished[name] = result
         return self._finished[name]
 
-    def read_status(self) -> list[PointStatus]:
+    def read_status(self) -> list[GroupResult]:
         """Return how each point is doing, in their order."""
         status = []
         for point in self.points:
             runs = [self._run(point, seed) for seed in self.seeds]
-            done = [run for run in runs if self.directory.seems_done(run.job)]
-            status.append(
-                PointStatus(
-                    point.label or point.name,
-                    [self._read_result(run) for run in done],
-                    sum(run.job.name in self.directory.failed for run in runs),
-                    self.search is not None and self.search.state(point) == "pruned",
-                )
-            )
+            results = [self._read_result(run) for run in runs if self.directory.seems_done(run.job)]
+            names = [run.job.name for run in runs]
+            ended = dict.fromkeys((n for n in names if n in self.directory.failed), "failed")
+            if self.search is not None and self.search.state(point) == "pruned":
+                ended[names[0]] = "pruned"
+            results += [RunResult(name, self.metric, [], None, why) for name, why in ended.items()]
+            status.append(GroupResult(point.label or point.name, results))
         return status
 
     def describe_rest(self) -> str:
         """Return the number of finished runs, the best point, and the time left."""
         points = self.read_status()
-        done = sum(len(point.runs) for point in points)
-        text = f"{done} of {self.num_runs} runs"
+        text = f"{sum(len(point.finished) for point in points)} of {self.num_runs} runs"
         if (best := best_group(points, self.metric)) is not None:
             text += f", best so far {best.name} {best.mean:.2f}"
-        others = sum(point.num_failed + point.is_pruned for point in points)
+        others = sum(point.unfinished.total() for point in points)
         seconds = [result.seconds or 0.0 for result in self._finished.values()]
         left = max(0, self.num_runs - len(seconds) - others) / self.num_jobs
         if not seconds or not left:

@@ -8,8 +8,6 @@ from typing import Annotated
 from transformer_cli.base.errors import RunError, UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
-from transformer_cli.cli import options
-from transformer_cli.cli.completion import complete_run
 from transformer_cli.cli.declaring import option
 from transformer_cli.cli.display import bar, line_bar, log, pair_bar
 from transformer_cli.cli.train_options import TrainExtra, TrainOptions
@@ -37,7 +35,7 @@ class GrowingOptions(TrainExtra):
             "RUN",
             "Adapt this run to the text of --add, in a new run next to it.",
             "--from",
-            autocompletion=complete_run,
+            completes="run",
         ),
     ] = None
     add: Annotated[
@@ -77,7 +75,6 @@ class GrowingOptions(TrainExtra):
         if self.from_ is None:
             return train(given)
         new = given.run_dir or growing.next_run(self.from_)
-        options.check_name(new, "--run-dir")
         old, added = directory.RunDirectory(self.from_), self.add or []
         growth = growing.Growth(old, directory.RunDirectory(new), added)
         config = growth.write(pair_bar, line_bar)

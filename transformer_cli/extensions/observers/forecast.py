@@ -1,8 +1,9 @@
 """What a training will take: time and memory, by a few trial steps."""
 
+import copy
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from transformer_cli.base.errors import (
     is_out_of_memory,
     size,
 )
+from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch, EpochSample
 from transformer_cli.data.corpus import ParallelText
@@ -24,10 +26,12 @@ from transformer_cli.evaluation.scores import score
 from transformer_cli.evaluation.scoring import Validator, find_measurable_pairs, mean_loss
 from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.translator import ignore, never
-from transformer_cli.model.device import empty_cache, synchronize
+from transformer_cli.model.device import empty_cache
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
+from transformer_cli.training.loss import GradientAccumulator
 from transformer_cli.training.memory import FLOAT, count_numbers, memory_of, processes_sharing
+from transformer_cli.training.optimizer import Optimizer, learning_rate
 from transformer_cli.training.trainer import Trainer
 
 PROBED = 5  # maximum number of trial batches
@@ -86,7 +90,7 @@ def _forecast(
     if trainer.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(trainer.device)
         allocated = torch.cuda.memory_allocated(trainer.device)
-    trial = trainer.copy_for_trial()
+    trial = Trial(trainer)
     largest = next(sample.batches)
     # The first step allocates what later ones reuse, such as Adam's moments.
     _time_step(trial, largest.select(slice(1)))
@@ -128,6 +132,30 @@ def count_validations(trainer: Trainer) -> int:
     return -(-trainer.total_steps // every) - trainer.step // every
 
 
+class Trial:
+    """Trial steps, in one process, on a copy of a trainer's weights."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.device, self._config = trainer.device, trainer.config
+        self._model = copy.deepcopy(trainer.model)
+        average = copy.deepcopy(self._model) if self._config.has_average else self._model
+        self._optimizer = Optimizer(self._model, average, self._config, SINGLE_PROCESS)
+        self._gradients = GradientAccumulator(
+            self._model, self._config, trainer.precision, 0, SINGLE_PROCESS
+        )
+        self._rate = learning_rate(self._config.schedule, trainer.d_model, 1, trainer.total_steps)
+
+    def step(self, batches: Sequence[Batch]) -> None:
+        """Update the copy; raise TrainingError if that is not finite and must not be skipped."""
+        self._model.train()
+        self._optimizer.prepare()
+        tgt_tokens = sum(batch.tgt_tokens for batch in batches)
+        losses = self._gradients.accumulate(1, batches, tgt_tokens)
+        is_finite = self._optimizer.step(losses, 1, self._rate).is_finite
+        if not (is_finite or self._config.skip_nonfinite):
+            raise TrainingError("trial step: its loss or gradient is not finite")
+
+
 class _StepTimes(NamedTuple):
     """Seconds of a step: wall time, and CPU time of this thread."""
 
@@ -135,11 +163,12 @@ class _StepTimes(NamedTuple):
     cpu: float
 
 
-def _time_step(trial: Trainer, *batches: Batch) -> _StepTimes:
+def _time_step(trial: Trial, *batches: Batch) -> _StepTimes:
     started, computed = time.monotonic(), time.thread_time()
-    trial.try_step([*batches])
+    trial.step(batches)
     on_gpu = trial.device.type != "cpu"
-    synchronize(trial.device)
+    if on_gpu:
+        torch.accelerator.synchronize(trial.device)
     wall = time.monotonic() - started
     return _StepTimes(wall, wall if on_gpu else time.thread_time() - computed)
 

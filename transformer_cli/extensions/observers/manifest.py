@@ -6,6 +6,9 @@ provides: dict[str, dict[str, dict[str, str]]] = {
         "tensorboard": {"load": "events:TensorBoardObserver"},
         "curves": {"load": "curves:CurvesObserver"},
     },
-    "preview": {"forecast": {"load": "preview:ForecastPreview"}},
+    "preview": {
+        "rate jump": {"load": "rate_jump:RateJumpPreview"},
+        "forecast": {"load": "preview:ForecastPreview"},
+    },
     "run file": {"curves.png": {}, "tensorboard": {}},
 }

@@ -9,18 +9,18 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from installed import find_configs
-
 from cli import process
 from cli.conftest import Training
 from cli.test_help import HEAVY, _set_environment
-from transformer_cli.cli.completion import complete_setting, complete_split
+
 from transformer_cli.config.setting_tree import iter_leaves
+from transformer_cli.config.shipped import find_configs
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.data.sources import split_names
+from transformer_cli.extensions.completion.completing import complete as complete_value
 
-ROOT = Path(__file__).parents[2]
-CONFIGS = find_configs()
+ROOT = Path(__file__).parents[3]
+CONFIGS = list(find_configs().values())
 COMPLETE = "_TRANSFORMER_CLI_COMPLETE"
 
 
@@ -67,7 +67,8 @@ def test_in_zsh_with_help() -> None:
 
 
 def test_every_setting_of_the_shipped_files() -> None:
-    known = {item.rstrip("=") for item, _ in complete_setting(SimpleNamespace(), "")}
+    context: Any = SimpleNamespace()
+    known = {item.rstrip("=") for item, _ in complete_value("setting", context, "")}
     known |= {key.rpartition(".")[0] for key in known}  # sections, which may be null
     for config in CONFIGS:
         for keys, _ in iter_leaves(load_config(config).model_dump(mode="json")):
@@ -104,13 +105,18 @@ def test_splits_are_those_that_can_be_loaded(config: Path, tmp_path: Path) -> No
         for name in names:
             (tmp_path / "corpus" / f"{name}.src").touch()
     context: Any = SimpleNamespace(args=[str(tmp_path)], params={})
-    assert [name for name, _ in complete_split(context, "")] == names
+    assert [name for name, _ in complete_value("split", context, "")] == names
 
 
 def test_named_test_splits(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text("data: {kind: files, test: {news: {}, talks: {}}}\n")
     context: Any = SimpleNamespace(args=[], params={"run": tmp_path})
-    assert [name for name, _ in complete_split(context, "")] == ["train", "val", "news", "talks"]
+    assert [name for name, _ in complete_value("split", context, "")] == [
+        "train",
+        "val",
+        "news",
+        "talks",
+    ]
 
 
 @pytest.mark.parametrize("text", ["", "{", "data: [1]", "\ud800", "config: {kind: files}"])
@@ -149,3 +155,31 @@ print(*({heavy!r} & sys.modules.keys()), file=sys.stderr)
     done = subprocess.run(command, capture_output=True, check=True)
     assert done.stderr.decode() == "\n"
     assert sorted(own_run.rglob("*")) == before
+
+
+def test_completion_can_be_had() -> None:
+    for option in ("--install-completion", "--show-completion"):
+        assert f"  {option} " in process.run("--help").out
+
+
+@pytest.mark.parametrize("words", [["--show-completion", "zsh"], ["--show-completion=zsh"]])
+def test_completion_is_for_the_shell_that_is_named(words: list[str]) -> None:
+    finished = process.run(*words)
+    assert (finished.code, finished.err) == (0, "")
+    assert finished.out.startswith("#compdef transformer-cli\n")
+
+
+def test_completion_for_a_shell_that_it_does_not_know() -> None:
+    process.assert_refused(process.run("--show-completion", "tcsh"), 2, "'tcsh'", "'zsh'")
+
+
+def test_completion_knows_the_commands() -> None:
+    asked = {
+        "_TRANSFORMER_CLI_COMPLETE": "complete_bash",
+        "COMP_WORDS": "transformer-cli tra",
+        "COMP_CWORD": "1",
+    }
+    finished = process.run(before=partial(_set_environment, asked))
+    assert finished.out.split() == ["train", "translate"]
+    assert finished.err == ""
+    assert finished.code == 0

@@ -12,13 +12,14 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
-from functools import wraps
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
+from transformer_cli.base import registry
 from transformer_cli.base.packages import lazy_imports
 
 with lazy_imports():
@@ -27,12 +28,30 @@ with lazy_imports():
     from transformer_cli.data import multi30k
 
 Values = dict[str, str]  # what may stand on the command line, with its help
+Completer = Callable[[typer.Context, str], Values]
 _MAX_ENTRIES = 2000
 
 
 @contextmanager
-def joined_bash_words() -> Iterator[None]:
-    """Complete ``key=value`` and ``RUN:NAME`` in bash, for which ``=`` and ``:`` are words."""
+def prepare(group: TyperGroup, arguments: list[str]) -> Iterator[None]:
+    """Add the options that install completion, and answer a shell while the block runs."""
+    _name_shell(arguments)
+    group.params += typer.main.get_install_completion_arguments()
+    with _joined_bash_words():
+        yield
+
+
+def complete(kind: str, context: typer.Context, incomplete: str) -> list[Any]:
+    """Return the values that a word may become, with their help, as an option's kind has them."""
+    try:
+        return list(_COMPLETERS[kind](context, incomplete).items())
+    except Exception:  # files may hold anything, and a traceback would fill the prompt
+        return []
+
+
+@contextmanager
+def _joined_bash_words() -> Iterator[None]:
+    """Complete ``key=value`` and ``RUN:NAME`` in bash, which splits words at ``=`` and ``:``."""
     words = os.environ.get("COMP_WORDS", "").split("\n")
     place = os.environ.get("COMP_CWORD", "")
     breaks = "".join({"=", ":"}.intersection(words))
@@ -52,31 +71,19 @@ def joined_bash_words() -> Iterator[None]:
             print(*(line.removeprefix(before) for line in lines), sep="\n", file=terminal)
 
 
-def name_shell(arguments: list[str]) -> None:
-    """Have ``--show-completion`` and ``--install-completion`` read the shell behind them.
+def _name_shell(arguments: list[str]) -> None:
+    """Have ``--show-completion`` and ``--install-completion`` read the shell's name after them.
 
-    Typer's flags guess it, and leave a name unread; where it does not guess, they read one.
+    Typer's options are flags that guess the shell, unless it is told not to guess.
     """
     words = "=".join(arguments[:2]).split("=")
     if len(words) > 1 and words[0] in ("--show-completion", "--install-completion"):
         os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
 
 
-def _quiet(complete: Callable[[typer.Context, str], Values]) -> Callable[..., list[Any]]:
-    @wraps(complete)
-    def quiet(context: typer.Context, incomplete: str) -> list[Any]:
-        try:
-            return list(complete(context, incomplete).items())
-        except Exception:  # files may hold anything, and a traceback would fill the prompt
-            return []
-
-    return quiet
-
-
-@_quiet
-def complete_setting(context: typer.Context, incomplete: str) -> Values:
+def _complete_setting(context: typer.Context, incomplete: str) -> Values:
     """Complete KEY=VALUE: the keys first, and the values of a single key."""
-    settings = list_settings()
+    settings = _list_settings()
     key, equals, _ = incomplete.partition("=")
     keys = [key] if equals else [name for name in settings if name.startswith(key)]
     items = {f"{name}=": settings[name][0] for name in keys if not equals}
@@ -87,7 +94,7 @@ def complete_setting(context: typer.Context, incomplete: str) -> Values:
     return items
 
 
-def list_settings() -> dict[str, tuple[str, Values]]:
+def _list_settings() -> dict[str, tuple[str, Values]]:
     """Return the help of each setting, and values it may have, by its dotted key."""
     settings: dict[str, tuple[str, Values]] = {}
     for key, part in shipped.iter_settings():
@@ -107,10 +114,9 @@ def _values(part: dict[str, Any]) -> Values:
     return {text: part["description"] for text in texts if not text.startswith(("[", "{"))}
 
 
-def _complete_paths(fits: Callable[[str], bool]) -> Callable[..., list[Any]]:
+def _complete_paths(fits: Callable[[str], bool]) -> Completer:
     """Complete paths that fit, and those a directory deeper."""
 
-    @_quiet
     def complete(context: typer.Context, incomplete: str) -> Values:
         here = _glob(f"{glob.escape(incomplete)}*")
         paths = [path for top in here for path in (top, *_glob(f"{glob.escape(top)}/*"))]
@@ -131,19 +137,12 @@ def _is_run(path: str) -> bool:
     return Path(path, "config.yaml").is_file()
 
 
-complete_config = _complete_paths(_is_config)
-complete_run = _complete_paths(_is_run)
-complete_config_or_run = _complete_paths(lambda path: _is_config(path) or _is_run(path))
-
-
-@_quiet
-def complete_split(context: typer.Context, incomplete: str) -> Values:
+def _complete_split(context: typer.Context, incomplete: str) -> Values:
     """Complete a split of the run that the command line names."""
     return dict.fromkeys(_split_names(_run(context)), "")
 
 
-@_quiet
-def complete_run_split(context: typer.Context, incomplete: str) -> Values:
+def _complete_run_split(context: typer.Context, incomplete: str) -> Values:
     """Complete a split of the first run that the command line names, or RUN:NAME."""
     path, colon, _ = incomplete.rpartition(":")
     names = _split_names(Path(path) if colon else _run(context))
@@ -168,8 +167,7 @@ def _split_names(run: Path) -> list[str]:
     return []
 
 
-@_quiet
-def complete_checkpoint(context: typer.Context, incomplete: str) -> Values:
+def _complete_checkpoint(context: typer.Context, incomplete: str) -> Values:
     """Complete a checkpoint of the run that the command line names."""
     special = {"best": "best validation", "last": "newest"}
     names = [path.name for path in (_run(context) / "checkpoints").iterdir()]
@@ -183,3 +181,20 @@ def _run(context: typer.Context) -> Path:
     # An option at the end that has no value yet keeps arguments from becoming parameters.
     runs = context.args or context.params.get("runs") or [context.params["run"]]
     return Path(runs[0])
+
+
+def _complete_engine(context: typer.Context, incomplete: str) -> Values:
+    names = ("auto", "torch", *registry.entries("engine"))
+    return {name: "" for name in names if name.startswith(incomplete)}
+
+
+_COMPLETERS: dict[str, Completer] = {
+    "config": _complete_paths(_is_config),
+    "run": _complete_paths(_is_run),
+    "config or run": _complete_paths(lambda path: _is_config(path) or _is_run(path)),
+    "setting": _complete_setting,
+    "split": _complete_split,
+    "run split": _complete_run_split,
+    "checkpoint": _complete_checkpoint,
+    "engine": _complete_engine,
+}

@@ -1,0 +1,6 @@
+"""What this extension adds, as plain data."""
+
+api = 1
+provides = {
+    "completion": {"shells": {"load": "completing:prepare", "values": "completing:complete"}}
+}

@@ -13,7 +13,8 @@ from transformer_cli.data.store import (
     EncodedStore,
     ShardedStore,
     StoreRecord,
-    page_entry,
+    cut_pages,
+    pack_page,
 )
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.data.training_text import TextStats
@@ -44,17 +45,11 @@ def corpus(directory: Path, lengths: PairLengths, page_pairs: int = PAGE_PAIRS) 
         )
     )
     directory.mkdir(exist_ok=True)
-    numbers = np.arange(len(lengths))
-    pages = (numbers[start : start + page_pairs] for start in numbers[::page_pairs])
     start = 0
     with (directory / "ids").open("wb") as ids, (directory / "pages").open("wb") as table:
-        for page in map(text.take, pages):
-            sides = (page.src, page.tgt)
-            own, own_lengths = (
-                np.concatenate(parts).astype(ID).tobytes()
-                for parts in ([side.ids for side in sides], [side.lengths for side in sides])
-            )
-            table.write(page_entry(start, own_lengths, own))
+        for page in cut_pages([text], page_pairs):
+            entry, own = pack_page(page, start)
+            table.write(entry)
             ids.write(own)
             start += len(own) // ID.itemsize
     tokens = (len(text.src.ids), len(text.tgt.ids))
@@ -82,7 +77,7 @@ def sharded_store(
     directory: Path, lengths: PairLengths, max_length: int, shard_pairs: int, page_pairs: int
 ) -> ShardedStore:
     store = corpus(directory, lengths, page_pairs).store
-    return ShardedStore(store, max_length, BATCH_TOKENS, shard_pairs)
+    return ShardedStore(store, max_length, shard_pairs)
 
 
 def some_lengths(count: int) -> PairLengths:

@@ -6,7 +6,6 @@ A GPU is not at hand where these run: tensors are on the CPU, or on a stand-in w
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from inference.translators import LINES, numbers, random_translator
@@ -51,7 +50,7 @@ def model_of(settings: Config) -> Transformer:
 
 
 def batch() -> Batch:
-    return collate(TEXT, np.arange(len(TEXT)))
+    return collate(TEXT)
 
 
 # --- the CPU --------------------------------------------------------------------------------------

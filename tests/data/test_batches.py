@@ -197,7 +197,7 @@ def test_collate_by_hand() -> None:
         TokenArray.from_sentences([[10, 11, 12], [99], [13]]),
         TokenArray.from_sentences([[20], [98], [21, 22]]),
     )
-    batch = collate(text, np.array([2, 0]))
+    batch = collate(text.take(np.array([2, 0])))
     assert batch.src.tolist() == [[13, EOS_ID, PAD_ID, PAD_ID], [10, 11, 12, EOS_ID]]
     assert batch.tgt_in.tolist() == [[BOS_ID, 21, 22], [BOS_ID, 20, PAD_ID]]
     assert batch.tgt_out.tolist() == [[21, 22, EOS_ID], [20, EOS_ID, PAD_ID]]
@@ -206,7 +206,7 @@ def test_collate_by_hand() -> None:
 
 
 def test_empty_sentences_are_marks_alone() -> None:
-    batch = collate(text_of([(0, 0), (0, 1)]), np.array([0, 1]))
+    batch = collate(text_of([(0, 0), (0, 1)]))
     assert batch.src.tolist() == [[EOS_ID], [EOS_ID]]
     assert batch.tgt_in.tolist() == [[BOS_ID, PAD_ID], [BOS_ID, 4]]
     assert batch.tgt_out.tolist() == [[EOS_ID, PAD_ID], [4, EOS_ID]]
@@ -217,7 +217,7 @@ def test_empty_sentences_are_marks_alone() -> None:
 @given(LENGTHS)
 def test_a_batch_holds_its_sentences_shifted_once(lengths: Lengths) -> None:
     text = text_of(lengths)
-    batch = collate(text, np.arange(len(lengths)))
+    batch = collate(text)
     assert torch.equal(batch.tgt_in == PAD_ID, batch.tgt_out == PAD_ID)
     assert batch.tgt_tokens == int((batch.tgt_out != PAD_ID).sum())
     for (src_length, tgt_length), src, tgt_in, tgt_out in zip(
@@ -232,13 +232,13 @@ def test_a_batch_holds_its_sentences_shifted_once(lengths: Lengths) -> None:
 
 
 def test_on_a_cpu_a_batch_stays_where_it_is() -> None:
-    batch = collate(text_of([(1, 1)]), np.array([0]))
+    batch = collate(text_of([(1, 1)]))
     assert batch.to(torch.device("cpu")).ids is batch.ids
 
 
 @pytest.mark.gpu
 def test_a_batch_goes_to_the_gpu_unchanged() -> None:
-    batch = collate(captions(50), np.arange(50))
+    batch = collate(captions(50))
     moved = batch.to(torch.device("cuda"))
     assert isinstance(moved, Batch)
     assert moved.tgt_tokens == batch.tgt_tokens

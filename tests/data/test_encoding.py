@@ -16,10 +16,11 @@ import pytest
 from children import start
 from lost_worker import load_or_die
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, TokenizerError, WorkerError
 from transformer_cli.base.workers import SerialExecutor, open_pool
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.data import training_text
+from transformer_cli.data import corpus, training_text
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.data.store import Load, load_once, write_store
 from transformer_cli.data.training_text import StreamedText
@@ -56,8 +57,8 @@ def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ParallelFiles:
-    """The text in files, of eight ranges."""
-    monkeypatch.setattr(training_text, "BLOCK_PAIRS", 8)
+    """The text in files, of eight blocks."""
+    monkeypatch.setattr(corpus, "BLOCK_PAIRS", 8)
     monkeypatch.setattr(training_text, "MIN_PAIRS_FOR_WORKERS", 1)
     for name, lines in (("src", SRC), ("tgt", TGT)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
@@ -65,8 +66,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ParallelFiles:
 
 
 def bytes_of(store: Path) -> list[bytes]:
-    assert {path.name for path in store.iterdir()} == {"ids", "pages", "lines", "store.json"}
-    return [(store / name).read_bytes() for name in ("ids", "pages", "lines")]
+    names = {"ids", "pages", *registry.entries("stored")}
+    assert {path.name for path in store.iterdir()} == {*names, "store.json"}
+    return [(store / name).read_bytes() for name in sorted(names)]
 
 
 def encode(
@@ -94,14 +96,12 @@ def children() -> set[int]:
     return found
 
 
-class Backwards(SerialExecutor):
-    """Makes each call twice, as where a worker was given up too early, and the last call first."""
+class Twice(SerialExecutor):
+    """Makes each call twice, as where a worker was given up too early."""
 
-    def map(self, fn: Any, *iterables: Iterable[Any], **_: Any) -> Any:
-        calls = list(zip(*iterables, strict=False))
-        for call in calls:
-            fn(*call)
-        return reversed([fn(*call) for call in reversed(calls)])
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        fn(*args, **kwargs)
+        return super().submit(fn, *args, **kwargs)
 
 
 def test_the_store_is_the_same_however_it_is_encoded(
@@ -113,14 +113,14 @@ def test_the_store_is_the_same_however_it_is_encoded(
     in_memory = StreamedText.of(ParallelText(SRC, TGT))
     expected = encode(tmp_path / "here", text, lambda: made)
     assert encode(tmp_path / "memory", in_memory, load) == expected
-    assert encode(tmp_path / "twice", text, load, Backwards()) == expected
+    assert encode(tmp_path / "twice", text, load, Twice()) == expected
     with open_pool(2) as pool:
         there = StreamedText.of(files, executor=pool).stats
         assert replace(there, mtime_key=None) == replace(text.stats, mtime_key=None)
         assert encode(tmp_path / "processes", text, load, pool) == expected
     assert children() == set()
     for block in (1, 2, 59, 60, 1000):
-        monkeypatch.setattr(training_text, "BLOCK_PAIRS", block)
+        monkeypatch.setattr(corpus, "BLOCK_PAIRS", block)
         assert encode(tmp_path / f"{block}", StreamedText.of(files), load) == expected
 
 

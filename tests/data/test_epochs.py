@@ -20,7 +20,7 @@ from stored_corpus import (
 
 from transformer_cli.data.batches import Concatenation, EpochBatches, collate
 from transformer_cli.data.store import ShardedStore
-from transformer_cli.data.token_arrays import EncodedText, plan_epoch
+from transformer_cli.data.token_arrays import EncodedText, Sampler, plan_epoch
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
 
 # --- epochs ---------------------------------------------------------------------------------------
@@ -28,11 +28,11 @@ from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
 
 def test_a_corpus_of_one_shard_is_batched_as_if_in_memory(tmp_path: Path) -> None:
     text, store = corpus(tmp_path, HUNDRED).both
-    stored = EpochBatches(ShardedStore(store, 99, BATCH_TOKENS), BATCH_TOKENS, seed=6)
+    stored = EpochBatches(ShardedStore(store, 99), BATCH_TOKENS, seed=6)
     in_memory = EpochBatches(text, BATCH_TOKENS, seed=6)
     for epoch in range(3):
         plan = plan_epoch(text.lengths, BATCH_TOKENS, seed=6, epoch=epoch)
-        planned = [rows(collate(text, indices)) for indices in plan]
+        planned = [rows(collate(text.take(indices))) for indices in plan]
         assert [rows(batch) for batch in stored.iter_epoch(epoch)] == planned
         assert [rows(batch) for batch in in_memory.iter_epoch(epoch)] == planned
         assert len(stored) == len(in_memory) == len(plan)
@@ -61,7 +61,7 @@ def test_batches_are_those_of_every_version(
 ) -> None:
     """By the SHA-256 of what version 0.1.0 made: a run may be gone on with by a later one."""
     store = corpus(tmp_path, some_lengths(count), page_pairs).store
-    epochs = EpochBatches(ShardedStore(store, max_length, 64, shard_pairs), 64, seed=6)
+    epochs = EpochBatches(ShardedStore(store, max_length, shard_pairs), 64, seed=6)
     assert len(epochs) == batches
     found = hashlib.sha256()
     for epoch in range(2):
@@ -140,11 +140,8 @@ def test_one_shard_at_a_time_is_read(tmp_path: Path) -> None:
             self.read.append(number)
             return self.inner.shard(number)
 
-        def sampler(self, number: int) -> None:
-            return None
-
-        def count_batches(self, batch_tokens: int) -> list[int]:
-            return self.inner.count_batches(batch_tokens)
+        def sampler(self, number: int) -> Sampler:
+            return self.inner.sampler(number)
 
     watched = Watched(sharded_store(tmp_path, HUNDRED, 99, 20, 5), [])
     epochs = EpochBatches(watched, BATCH_TOKENS, seed=1)

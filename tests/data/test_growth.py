@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from transformer_cli.data import corpus, training_text
+from transformer_cli.data import corpus
 from transformer_cli.data.batches import EpochBatches
+from transformer_cli.data.corpus import PairSource
 from transformer_cli.data.store import ShardedStore, open_store, write_store
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 from transformer_cli.data.training_text import StreamedText
@@ -35,7 +36,7 @@ class Digits(Tokenizer):
 
 
 @dataclass(frozen=True)
-class Numbers:
+class Numbers(PairSource):
     """So many pairs that are made as they are read."""
 
     count: int
@@ -48,9 +49,6 @@ class Numbers:
 
     def source_sha256(self) -> str:
         return str(self.count)
-
-    def mtime_key(self) -> str | None:
-        return None
 
 
 def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
@@ -70,9 +68,10 @@ def peak_of_an_epoch(directory: Path, pairs: int) -> int:
         store = open_store(directory, text.stats.text_sha256, "print")
         assert store is not None
         percentiles(store.count_lengths()[0], PERCENTILES)
-        parts = ShardedStore(store, max_length=10, batch_tokens=500, shard_pairs=512)
+        parts = ShardedStore(store, max_length=10, shard_pairs=512)
         batches = EpochBatches(parts, batch_tokens=500, seed=1)
-        assert sum(len(batch.src) for batch in batches.iter_epoch(0)) == len(parts) > 0.7 * pairs
+        assert sum(len(batch.src) for batch in batches.iter_epoch(0)) == parts.num_pairs
+        assert parts.num_pairs > 0.7 * pairs
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -82,7 +81,7 @@ def peak_of_an_epoch(directory: Path, pairs: int) -> int:
 def peaks(directory: Path) -> tuple[int, int]:
     """Peaks of a small and of a large corpus."""
     # Both corpora have many of each.
-    training_text.BLOCK_PAIRS = 256
+    corpus.BLOCK_PAIRS = 256
     vars(corpus)["_BLOCK_BYTES"] = 1 << 12
     peak_of_an_epoch(directory / "first", 600)  # what is made once a process
     small = peak_of_an_epoch(directory / "small", 2_000)

@@ -1,13 +1,10 @@
-"""Shards: every short pair is in one of them, and their batches are counted once."""
+"""Shards: every short pair is in one of them, whatever their lengths."""
 
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 from stored_corpus import (
-    BATCH_TOKENS,
     HUNDRED,
     PairLengths,
     corpus,
@@ -16,16 +13,14 @@ from stored_corpus import (
     some_lengths,
 )
 
-from transformer_cli.data.batches import EpochBatches
-from transformer_cli.data.store import EncodedStore, ShardedStore, store_artifact
-from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.data.store import ShardedStore
 
 # --- shards --------------------------------------------------------------------------------------
 
 
 def test_shards_are_even_samples_of_whole_pages(tmp_path: Path) -> None:
     shards = sharded_store(tmp_path, HUNDRED, 99, shard_pairs=30, page_pairs=10)
-    assert (len(shards), shards.num_shards) == (100, 4)
+    assert (shards.num_pairs, shards.num_shards) == (100, 4)
     pages = [[page * 10 + place for place in range(10)] for page in range(10)]
     found = [numbers(shards.shard(number)) for number in range(4)]
     assert found[0] == pages[0] + pages[4] + pages[8]
@@ -44,7 +39,7 @@ def test_the_last_page_may_be_short(tmp_path: Path) -> None:
 
 def test_one_shard_is_the_corpus_in_its_order(tmp_path: Path) -> None:
     text, store = corpus(tmp_path, HUNDRED, page_pairs=10).both
-    shards = ShardedStore(store, 99, BATCH_TOKENS, shard_pairs=100)
+    shards = ShardedStore(store, 99, shard_pairs=100)
     assert shards.num_shards == 1
     assert numbers(shards.shard(0)) == list(range(100))
     assert shards.shard(0).src.ids.tolist() == text.src.ids.tolist()
@@ -69,68 +64,8 @@ def test_every_pair_that_is_short_enough_is_in_one_shard(
     assert all(len(text) <= pages * page_pairs for text in texts)
     short = [number for number, pair in enumerate(lengths) if max(pair) <= max_length]
     assert sorted(number for text in texts for number in numbers(text)) == short
-    assert len(shards) == len(short)
+    assert shards.num_pairs == len(short)
     for number, text in enumerate(texts):
         (src_lengths, tgt_lengths), _ = shards._short_pairs(number)
         assert src_lengths.tolist() == text.src.lengths.tolist()
         assert tgt_lengths.tolist() == text.tgt.lengths.tolist()
-
-
-# --- counts ---------------------------------------------------------------------------------------
-
-
-class OneTag:
-    """A mix that puts the token 7 before each source."""
-
-    def __repr__(self) -> str:
-        return "one tag"
-
-    def count_tags(self, pairs: np.ndarray) -> np.ndarray:
-        return np.ones(len(pairs), np.int64)
-
-    def add_tags(self, text: EncodedText, pairs: np.ndarray) -> EncodedText:
-        rows = [[7, *ids] for ids in map(text.src.__getitem__, range(len(text)))]
-        return EncodedText(TokenArray.from_sentences(rows), text.tgt)
-
-    def build_sampler(self, *_: object) -> None:
-        return None
-
-
-def test_noted_counts_are_taken_and_nothing_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    counted = sharded_store(tmp_path, HUNDRED, 8, 20, 5)
-    counted.save_counts()
-    record = store_artifact(tmp_path).read()
-    assert record is not None
-    with monkeypatch.context() as patch:
-        patch.setattr(EncodedStore, "read_lengths", lambda *_: pytest.fail("lengths are read"))
-        noted = ShardedStore(EncodedStore(tmp_path, record), 8, BATCH_TOKENS, 20)
-        batches = counted.count_batches(BATCH_TOKENS)
-        assert len(EpochBatches(noted, BATCH_TOKENS, seed=1)) == sum(batches)
-    assert (len(noted), noted.count_batches(BATCH_TOKENS)) == (len(counted), batches)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"max_length": 7},
-        {"batch_tokens": 23},
-        {"shard_pairs": 25},
-        {"mix": OneTag()},
-    ],
-)
-def test_counts_of_something_else_are_not_taken(tmp_path: Path, other: dict[str, Any]) -> None:
-    store = corpus(tmp_path, HUNDRED, page_pairs=5).store
-    settings: dict[str, Any] = {"max_length": 8, "batch_tokens": 24, "shard_pairs": 20, "mix": None}
-    ShardedStore(store, **settings).save_counts()
-    noted = (tmp_path / "store.json").read_bytes()
-    changed = settings | other
-    second = ShardedStore(store, **changed)
-    assert (tmp_path / "store.json").read_bytes() == noted
-    second.save_counts()
-    assert (tmp_path / "store.json").read_bytes() != noted
-    epochs = EpochBatches(second, changed["batch_tokens"], seed=1)
-    batches = list(epochs.iter_epoch(0))
-    assert len(batches) == len(epochs)
-    assert sum(len(batch.src) for batch in batches) == len(second)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 from letters import LettersFrom
 
-from transformer_cli.base import artifact, files
+from transformer_cli.base import artifact, files, registry
 from transformer_cli.base.errors import CorpusError, RunError
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.data.store import (
@@ -28,7 +28,7 @@ from transformer_cli.text.protocol import Tokenizers
 TOKENIZERS = Tokenizers(src=LettersFrom("a"), tgt=LettersFrom("A"))
 TEXT = ParallelText([*"abcdefg", "ab" * 9], ["AAA", "B", "CB", "D", "E" * 30, "F", "GG", "H"])
 TEXT_SUM = StreamedText.of(TEXT).stats.text_sha256
-NAMES = {"ids", "pages", "lines", "store.json"}
+NAMES = {"ids", "pages", "store.json", *registry.entries("stored")}
 
 
 def quiet(lines: Iterable[str], label: str) -> Iterable[str]:

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +28,7 @@ TEXT = ParallelText(
 
 
 @dataclass
-class Counted:
+class Counted(PairSource):
     """A text that counts how often it is gone through."""
 
     text: ParallelText
@@ -50,7 +51,7 @@ def test_blank_pairs_are_counted_and_passed_over() -> None:
     sides = (hashlib.sha256(side.encode()).digest() for side in ("eins\nfünf\n", "one\nfive\n"))
     block = hashlib.sha256(b"".join(sides)).hexdigest()
     text_sha256 = hashlib.sha256(block.encode()).hexdigest()
-    assert text.stats == TextStats(text_sha256, pairs=2, blank=4, blocks=[[2]])
+    assert text.stats == TextStats(text_sha256, pairs=2, blank=4)
     assert len(text) == len(text.src) == len(text.tgt) == 2
     for _ in range(2):
         assert list(text.src) == ["eins", "fünf"]
@@ -131,54 +132,40 @@ def plain(directory: Path) -> ParallelFiles:
     ],
     ids=["plain", "gz", "memory"],
 )
-@pytest.mark.parametrize("blocks", [1, 3, 99])
 def test_a_text_is_the_same_however_it_is_read(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    source: Callable[[Path], PairSource],
-    blocks: int,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: Callable[[Path], PairSource]
 ) -> None:
-    """A source of each kind has the same blocks, and a range any number of them."""
-    monkeypatch.setattr(training_text, "BLOCK_PAIRS", 16)
+    """A source of each kind has the same blocks."""
+    monkeypatch.setattr(corpus, "BLOCK_PAIRS", 16)
     expected = StreamedText.of(plain(tmp_path))
-    cut = corpus.cut_pairs
-    monkeypatch.setattr(
-        training_text, "cut_pairs", lambda files, size, work: cut(files, size * blocks, work)
-    )
     text = StreamedText.of(ConcatenatedSources((source(tmp_path), TEXT)))
-    assert text.stats.blocks == [*expected.stats.blocks, [2]]
     assert text.stats.parts == [len(expected), 2]
     assert StreamedText.of(source(tmp_path)).stats.text_sha256 == expected.stats.text_sha256
     full = list(text.pairs())
     places = draw_places(len(text), 30).tolist()
-    assert list(text.sample(30, SerialExecutor()).pairs()) == [full[place] for place in places]
-    again = StreamedText(text.source, text.stats)  # known, and so not cut yet
-    for each in (text, again):
-        ranges = each.count_ranges(tmp_path)
-        assert [pair for part, _ in ranges for pair in keep_full(part.pairs())] == full
-        assert [len(list(keep_full(part.pairs()))) for part, _ in ranges] == [n for _, n in ranges]
+    assert list(text.sample(30).pairs()) == [full[place] for place in places]
+    blocks = list(text.source.blocks())
+    assert [len(block) for block in blocks] == [*[16] * 6, 4, 6]
+    assert [pair for block in blocks for pair in keep_full(block.pairs())] == full
 
 
-def test_a_byte_order_mark_within_a_source_stays(tmp_path: Path) -> None:
-    text = StreamedText.of(ParallelText(["\ufeffa", "b"], ["c", "d"]))
-    ((copy, _),) = text.count_ranges(tmp_path)
-    assert list(copy.pairs()) == list(text.pairs())
-
-
-@pytest.mark.parametrize("lines", [12, 17])
-def test_a_known_text_that_has_other_blocks_now_has_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int
+@pytest.mark.parametrize("workers", [0, 3])
+def test_blocks_are_mapped_in_order_and_few_are_read_ahead(
+    workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_text, "BLOCK_PAIRS", 4)
-    files = ParallelFiles(tmp_path / "src", tmp_path / "tgt")
-    for path in (files.src, files.tgt):
-        path.write_text("a\n" * 16)
-    known = StreamedText.of(files).stats
-    for path in (files.src, files.tgt):
-        path.write_text("a\n" * lines)
-    text = StreamedText(files, known)
-    with pytest.raises(CorpusError, match="have changed while"):
-        text.count_ranges(tmp_path)
+    monkeypatch.setattr(training_text, "_AHEAD", 5)
+    read: list[int] = []
+
+    def blocks() -> Iterator[ParallelText]:
+        for number in range(30):
+            read.append(number)
+            yield ParallelText([str(number)], ["x"])
+
+    with ThreadPoolExecutor(workers) if workers else SerialExecutor() as executor:
+        results = training_text.map_blocks(executor, lambda block: block.src, blocks())
+        for number, found in enumerate(results):
+            assert found == [str(number)]
+            assert len(read) <= number + 1 + (5 if workers else 0)
 
 
 @pytest.mark.parametrize(

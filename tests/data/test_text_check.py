@@ -1,4 +1,4 @@
-"""What looks at a text in the pass that reads it anyway, shard by shard."""
+"""What looks at a text in the pass that reads it anyway, block by block."""
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.data import training_text
+from transformer_cli.data import corpus
 from transformer_cli.data.corpus import ConcatenatedSources, PairSource, ParallelFiles, ParallelText
-from transformer_cli.data.training_text import BlockStats, Shard, StreamedText
+from transformer_cli.data.training_text import BlockStats, StreamedText
 
 
 @dataclass
@@ -29,16 +29,16 @@ class Recorder:
     began: list[PairSource] = field(default_factory=list)
     seen: list[tuple[str, int]] = field(default_factory=list)
 
-    def begin(self, source: PairSource, shards: Sequence[Shard], executor: Executor) -> Longest:
+    def begin(self, source: PairSource, executor: Executor) -> Longest:
         self.began.append(source)
         return Longest()
 
-    def merge(self, look: Longest, blocks: Sequence[BlockStats]) -> None:
-        self.seen.append((look.source, sum(block.full for block in blocks)))
+    def merge(self, look: Longest, stats: BlockStats) -> None:
+        self.seen.append((look.source, stats.full))
 
 
-def test_a_check_sees_each_shard_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training_text, "BLOCK_PAIRS", 2)
+def test_a_check_sees_each_block_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "BLOCK_PAIRS", 2)
     files = ParallelFiles(tmp_path / "src", tmp_path / "tgt")
     files.src.write_text("a\nbbb\n\ncc\nd\n")
     files.tgt.write_text("1\n2\n3\n4\n5\n")

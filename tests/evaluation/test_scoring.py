@@ -159,7 +159,7 @@ def test_a_model_that_knows_nothing_is_as_perplexed_as_its_vocabulary_is_large()
 @torch.no_grad()
 def whole_batch_loss(model: Transformer, precision: torch.dtype) -> float:
     """From all logits at once."""
-    batch = collate(TEXT, np.argsort(np.maximum(TEXT.src.lengths, TEXT.tgt.lengths), kind="stable"))
+    batch = collate(TEXT.take(np.argsort(np.maximum(*TEXT.lengths), kind="stable")))
     with autocast(torch.device("cpu"), precision):
         logits = model(batch.src, batch.tgt_in).float().flatten(0, 1)
     total = F.cross_entropy(logits, batch.tgt_out.flatten(), ignore_index=PAD_ID, reduction="sum")

@@ -192,9 +192,9 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     passes: list[str] = []
     check_pairs = training_text.check_pairs
 
-    def watched(pairs: Iterator[tuple[str, str]], block: int, *looks: Any) -> list[BlockStats]:
+    def watched(pairs: Iterator[tuple[str, str]], *looks: Any) -> BlockStats:
         passes.append("checked")
-        return check_pairs(pairs, block, *looks)
+        return check_pairs(pairs, *looks)
 
     monkeypatch.setattr(training_text, "check_pairs", watched)
     return passes
@@ -369,13 +369,13 @@ def lengths(*pairs: tuple[int, int]) -> Pairs:
 
 
 def short_pairs(result: PreparedData, max_length: int) -> PreparedData:
-    return replace(result, pairs=ShardedStore(result.train, max_length, batch_tokens=100))
+    return replace(result, pairs=ShardedStore(result.train, max_length))
 
 
 def test_long_pairs_are_left_out_of_training(run: RunDirectory) -> None:
     _, result = prepared(run, lengths((3, 3), (4, 1), (1, 4), (2, 1)))
     shards = short_pairs(result, 3).pairs
-    assert (len(shards), shards.num_shards) == (2, 1)
+    assert (shards.num_pairs, shards.num_shards) == (2, 1)
     assert ids(shards.shard(0).src) == [[4, 4, 4], [4, 4]]
     assert ids(shards.shard(0).tgt) == [[4, 4, 4], [4]]
 

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from transformer_cli.base.errors import ConfigError, TrainingError
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import EpochBatches, ShardedText, collate
-from transformer_cli.data.token_arrays import EncodedText, TokenArray, plan_epoch
+from transformer_cli.data.token_arrays import EncodedText, EveryPair, TokenArray, plan_epoch
 from transformer_cli.model.transformer import Transformer, build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, State, save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID
@@ -237,7 +237,7 @@ def test_the_loss_is_a_mean_over_the_target_tokens_of_the_step(cut: dict[str, An
 
     model = trainer_of(settings, UNEVEN).model
     (all_pairs,) = plan_epoch(UNEVEN.lengths, 56, seed=1, epoch=0)
-    batch = collate(UNEVEN, all_pairs)
+    batch = collate(UNEVEN.take(all_pairs))
     logits = model(batch.src, batch.tgt_in).flatten(0, 1)
     loss = F.cross_entropy(logits, batch.tgt_out.flatten(), ignore_index=PAD_ID)
     loss.backward()  # type: ignore[no-untyped-call]
@@ -668,7 +668,7 @@ def batches_seen(trainer: Trainer) -> Iterator[list[list[int]]]:
 def test_batches_are_those_of_the_plan() -> None:
     settings = config(seed=6, epochs=2)
     planned = [
-        collate(TEXT, indices).src.tolist()
+        collate(TEXT.take(indices)).src.tolist()
         for epoch in range(2)
         for indices in plan_epoch(TEXT.lengths, settings.training.batch_tokens, 6, epoch)
     ]
@@ -713,11 +713,8 @@ class InShards:
     def shard(self, number: int) -> EncodedText:
         return self.parts[number]
 
-    def sampler(self, number: int) -> None:
-        return None
-
-    def count_batches(self, batch_tokens: int) -> list[int]:
-        return [count for part in self.parts for count in part.count_batches(batch_tokens)]
+    def sampler(self, number: int) -> EveryPair:
+        return self.parts[number].sampler(number)
 
 
 # 5, 3 and 1 batches of 12 tokens: 9 an epoch, so that steps of two batches span shards.

@@ -89,12 +89,13 @@ def init(given: InitOptions) -> None:
 def copy_shipped(name: str, target: Path) -> None:
     """Copy a shipped configuration, its bases, the schema and, for the toy captions, their text."""
     directory = shipped.shipped_directory()
-    config = directory / "configs" / f"{name}.yaml"
-    paths = [*yaml.list_base_files(config), directory / shipped.SCHEMA]
+    config = shipped.find_configs()[name]
+    configs = [*yaml.list_base_files(config), directory / shipped.SCHEMA]
+    copies = {target / "configs" / path.name: path for path in configs}
     if isinstance(yaml.load_config(config).data, data_schema.ToyData):
-        paths += (directory / shipped.TOY).glob("*.[de][en]")
-    for path in paths:
-        copy = target / path.relative_to(directory)
+        texts = (directory / shipped.TOY).glob("*.[de][en]")
+        copies |= {target / shipped.TOY / path.name: path for path in texts}
+    for copy, path in copies.items():
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
 

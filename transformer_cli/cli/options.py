@@ -34,7 +34,7 @@ with lazy_imports():
     from transformer_cli.data import corpus, sources
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import directory, initialize
+    from transformer_cli.runs import directory
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -202,7 +202,7 @@ def load_split(
     data = run.load_config().data
     sources.check_has_splits(data, run.path, advice)
     name = split or sources.default_split(data)
-    return name, sources.load_split(data, name, initialize.corpus_directory(run))
+    return name, sources.load_split(data, name, run.text_place)
 
 
 def load_models(

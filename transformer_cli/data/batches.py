@@ -12,7 +12,15 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from transformer_cli.data.token_arrays import EncodedText, Sampler, SrcTgt, TokenArray, plan_epoch
+from transformer_cli.data.token_arrays import (
+    EncodedText,
+    EveryPair,
+    Sampler,
+    SrcTgt,
+    TokenArray,
+    count_batches,
+    plan_epoch,
+)
 from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
@@ -80,10 +88,9 @@ def _split_sides(ids: Ids, shape: tuple[int, int, int]) -> tuple[Ids, Ids, Ids]:
     return src, tgt[0], tgt[1]
 
 
-def collate(text: EncodedText, indices: np.ndarray) -> Batch:
-    """Return the sentences at ``indices`` as a padded batch."""
-    pairs = text.take(indices)
-    rows = np.arange(len(indices))
+def collate(pairs: EncodedText) -> Batch:
+    """Return pairs as a padded batch."""
+    rows = np.arange(len(pairs))
     src_lengths, tgt_lengths = pairs.lengths
     shape = (len(rows), int(src_lengths.max()) + 1, int(tgt_lengths.max()) + 1)
     # 64 bits, as torch's operators index by: fewer would be cast at each use.
@@ -114,14 +121,11 @@ class ShardedText(Protocol):
     def num_shards(self) -> int:
         """Number of shards."""
 
-    def count_batches(self, batch_tokens: int) -> list[int]:
-        """Return the number of batches of each shard, the same in every epoch."""
-
     def shard(self, number: int) -> EncodedText:
         """Return the pairs of a shard, counted from 0."""
 
-    def sampler(self, number: int) -> Sampler | None:
-        """Return what draws the pairs of a shard; None: each is trained on once an epoch."""
+    def sampler(self, number: int) -> Sampler:
+        """Return what draws the pairs of a shard."""
 
 
 Augmentation = Callable[[EncodedText, int], EncodedText]
@@ -161,7 +165,8 @@ class EpochBatches:
         self._augmentation = augmentation
         self._batch_tokens = batch_tokens
         self._seed = seed
-        self._batches_per_shard = text.count_batches(batch_tokens)
+        samplers = map(text.sampler, range(text.num_shards))
+        self._batches_per_shard = [count_batches(each.lengths, batch_tokens) for each in samplers]
 
     def __len__(self) -> int:
         """Return the number of batches per epoch."""
@@ -181,9 +186,8 @@ class EpochBatches:
         """Return estimates of the first epoch, and at most ``count`` of its batches."""
         shard = int(np.argmax(self._batches_per_shard))
         sampler = self._text.sampler(shard)
-        planned = self._text.shard(shard).lengths if sampler is None else sampler.lengths
-        plan = plan_epoch(planned, self._batch_tokens, self._seed, 0, shard)
-        lengths = np.stack(planned) + 1
+        plan = plan_epoch(sampler.lengths, self._batch_tokens, self._seed, 0, shard)
+        lengths = np.stack(sampler.lengths) + 1
         longest = np.array([lengths[:, indices].max(axis=1) for indices in plan])
         padded = longest * np.array([[len(indices)] for indices in plan])
         # Scaling is fair, since each shard is an even sample of the text.
@@ -196,24 +200,19 @@ class EpochBatches:
         middles = (2 * np.arange(count - 1) + 1) * len(plan) // (2 * max(1, count - 1))
         indices = [int(padded.sum(axis=1).argmax()), *by_length[middles].tolist()]
         batches = self._iter_shard(shard, 0, indices)
-        is_exact = scale == 1.0 and sampler is None
+        is_exact = scale == 1.0 and isinstance(sampler, EveryPair)
         return EpochSample(tokens, padded_tokens, is_exact, batches)
 
     def _iter_shard(self, shard: int, epoch: int, indices: Iterable[int]) -> Iterator[Batch]:
         text, sampler = self._text.shard(shard), self._text.sampler(shard)
-        lengths = text.lengths if sampler is None else sampler.lengths
-        plan = plan_epoch(lengths, self._batch_tokens, self._seed, epoch, shard)
-        if sampler is not None:
-            drawn = sampler.pick(self._seed, epoch, shard)
-            plan = [drawn[batch] for batch in plan]
+        plan = plan_epoch(sampler.lengths, self._batch_tokens, self._seed, epoch, shard)
+        drawn = sampler.pick(self._seed, epoch, shard)
         for index in indices:
-            if self._augmentation is None:
-                yield collate(text, plan[index])
-            else:
+            pairs = text.take(drawn[plan[index]])
+            if self._augmentation is not None:
                 seeds = np.random.SeedSequence([self._seed, epoch, shard, index])
-                seed = int(seeds.generate_state(1)[0])
-                pairs = self._augmentation(text.take(plan[index]), seed)
-                yield collate(pairs, np.arange(len(pairs)))
+                pairs = self._augmentation(pairs, int(seeds.generate_state(1)[0]))
+            yield collate(pairs)
 
 
 def prefetch(items: Iterator[Item], ahead: int) -> Iterator[Item]:

@@ -2,28 +2,26 @@
 
 import codecs
 import hashlib
-import shutil
-import unicodedata
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, Protocol
-from uuid import uuid4
+from typing import BinaryIO
 
 import numpy as np
 
 from transformer_cli.base.artifact import combine_hashes, hash_files, mtime_key_of
 from transformer_cli.base.compression import compressed_ending, is_plain, open_text
-from transformer_cli.base.errors import CorpusError, size as in_words
-from transformer_cli.base.locations import locate
+from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.text.scripts import is_blank
 
 MAX_LINE_BYTES = 1 << 22
 """Longest line that is read: what has no line ends is no text, and might not fit into memory."""
+BLOCK_PAIRS = 1 << 14
+"""Neighbouring pairs that one task reads, and that are hashed together."""
 BATCH_PAIRS = 512
 """Pairs that are looked at together; a power of two."""
 
@@ -37,21 +35,30 @@ PairProgress = Callable[[Iterable[tuple[str, str]], str], Iterable[tuple[str, st
 """Wraps a pass over pairs, given a label, in a progress bar, as tqdm does."""
 
 
-class PairSource(Protocol):
+class PairSource(ABC):
     """Parallel text that can be read several times."""
 
+    @abstractmethod
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Yield each pair of lines, in order, blank ones included."""
 
+    @abstractmethod
     def source_sha256(self) -> str:
         """Return a SHA-256 of all pairs, in hexadecimal."""
 
     def mtime_key(self) -> str | None:
         """Return a value that changes with the files, if there is one, without reading them."""
+        return None
+
+    def blocks(self) -> Iterator["PairRange | ParallelText"]:
+        """Cut the text into blocks of neighbouring pairs, small enough to be sent to a task."""
+        pairs = self.pairs()
+        while block := list(islice(pairs, BLOCK_PAIRS)):
+            yield ParallelText([src for src, _ in block], [tgt for _, tgt in block])
 
 
 @dataclass(frozen=True)
-class ParallelText:
+class ParallelText(PairSource):
     """Aligned lines, without their line ends: ``tgt[i]`` translates ``src[i]``."""
 
     src: list[str]
@@ -71,12 +78,9 @@ class ParallelText:
         sides = ("".join(f"{line}\n" for line in side) for side in (self.src, self.tgt))
         return combine_hashes(hashlib.sha256(side.encode()) for side in sides)
 
-    def mtime_key(self) -> None:
-        """Return None: text in memory is identified by its lines alone."""
-
 
 @dataclass(frozen=True)
-class ParallelFiles:
+class ParallelFiles(PairSource):
     """Aligned text in two files, compressed or not, read again on each use."""
 
     src: Path
@@ -131,6 +135,12 @@ class ParallelFiles:
         """Return the key of both files; see ``mtime_key_of``."""
         return mtime_key_of(self.paths, self.encoding)
 
+    def blocks(self) -> Iterator["PairRange | ParallelText"]:
+        """Cut plain files into ranges, which tasks read themselves; others as any text."""
+        if self.encoding is None and all(map(is_plain, self.paths)):
+            return iter(cut_pairs(self, BLOCK_PAIRS))
+        return super().blocks()
+
     def read(self) -> ParallelText:
         """Read all pairs into memory; raise what ``pairs`` does."""
         pairs = list(self.pairs())
@@ -138,7 +148,7 @@ class ParallelFiles:
 
 
 @dataclass(frozen=True)
-class ConcatenatedSources:
+class ConcatenatedSources(PairSource):
     """Pairs of several sources, concatenated."""
 
     sources: tuple[PairSource, ...]
@@ -157,6 +167,10 @@ class ConcatenatedSources:
         """Return all sources' keys, if each has one."""
         keys = [source.mtime_key() for source in self.sources]
         return None if None in keys else "; ".join(map(str, keys))
+
+    def blocks(self) -> Iterator["PairRange | ParallelText"]:
+        """Cut each source by itself."""
+        return chain.from_iterable(source.blocks() for source in self.sources)
 
 
 def concatenate(first: PairSource, *more: PairSource) -> PairSource:
@@ -262,29 +276,26 @@ class LineRange:
 
     path: Path
     name: str
-    """Of the file for messages: what ``path`` is a decompressed copy of, perhaps."""
+    """The file's name in messages."""
     start: int
     """Byte at which the first line begins."""
     first: int
     """Number of the first line, from 1."""
     count: int
 
-    def raw_lines(self) -> Iterator[bytes]:
-        """Yield the lines as they are; raise CorpusError if there are fewer than there were."""
-        left = self.count
+    def lines(self) -> Iterator[str]:
+        """Yield the decoded lines; raise CorpusError if there are fewer than there were."""
         with open_text(self.path, start=self.start) as file:
-            for line in islice(bounded_lines(file, self.name, self.first), self.count):
-                left -= 1
+            raw_lines = islice(bounded_lines(file, self.name, self.first), self.count)
+            found = 0
+            for line in decode_lines(raw_lines, self.name, first=self.first):
+                found += 1
                 yield line
-        if left:
+        if found < self.count:
             raise CorpusError(
                 f"{self.name}: has become shorter while it was read; start again when nobody "
                 "writes to it"
             )
-
-    def lines(self) -> Iterator[str]:
-        """Yield the decoded lines; raise what ``raw_lines`` and ``decode_lines`` do."""
-        return decode_lines(self.raw_lines(), self.name, first=self.first)
 
 
 @dataclass(frozen=True)
@@ -302,24 +313,16 @@ class PairRange:
         return zip(self.src.lines(), self.tgt.lines(), strict=True)
 
 
-def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
-    """Cut a text file into ranges of ``size`` lines, of which the last may have fewer.
+def cut_lines(path: Path, size: int) -> list[LineRange]:
+    """Cut a plain text file into ranges of ``size`` lines, of which the last may have fewer.
 
-    Of a packed file and of an object, a plain copy is written into the directory ``work``, for
-    as long as the ranges are read. Raises what ``open_text`` and ``without_byte_order_mark`` do.
+    Raises what ``open_text`` and ``without_byte_order_mark`` do.
     """
-    # Absolute for workers elsewhere; of a new name, as two of them may do this at once.
-    plain = path.absolute() if is_plain(path) else work / uuid4().hex
-    _check_room(path, work)
-    starts, lines, end = [0], 0, 0
+    name, starts, lines, end = str(path), [0], 0, 0
     head = last = b""
-    with ExitStack() as stack:
-        text = stack.enter_context(open_text(path))
-        copy = None if is_plain(path) else stack.enter_context(plain.open("wb"))
+    with open_text(path) as text:
         while block := text.read(_BLOCK_BYTES):
             head, last = (head + block[:_HEAD_BYTES])[:_HEAD_BYTES], block[-1:]
-            if copy is not None:
-                copy.write(block)
             ends = block.count(b"\n")
             if lines + ends >= len(starts) * size:
                 places = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
@@ -328,29 +331,21 @@ def cut_lines(path: Path, size: int, work: Path) -> list[LineRange]:
             lines += ends
             end += len(block)
     # The last line may lack its end; and a byte order mark alone is no line.
-    lines += bool(without_byte_order_mark(head, str(path))) and last != b"\n"
-    return [
-        LineRange(plain, str(path), start, number * size + 1, min(size, lines - number * size))
+    lines += bool(without_byte_order_mark(head, name)) and last != b"\n"
+    return [  # absolute for workers elsewhere
+        LineRange(path.absolute(), name, start, number * size + 1, min(size, lines - number * size))
         for number, start in enumerate(starts)
         if number * size < lines
     ]
 
 
-def _check_room(path: Path, directory: Path) -> None:
-    needed, free = locate(path).copy_size(path), shutil.disk_usage(directory).free
-    if needed > free:
-        disk = f"where the disk of {directory} has {in_words(free)}"
-        problem = f"unpacks to {in_words(needed)}, {disk}"
-        raise CorpusError(f"{path}: {problem} free; free some, or write elsewhere")
-
-
-def cut_pairs(files: ParallelFiles, size: int, work: Path) -> list[PairRange]:
-    """Cut aligned text into ranges of ``size`` pairs; see ``cut_lines``.
+def cut_pairs(files: ParallelFiles, size: int) -> list[PairRange]:
+    """Cut two plain files into ranges of ``size`` pairs; see ``cut_lines``.
 
     Raises:
         CorpusError: a side cannot be read, or the line counts differ, or are 0.
     """
-    src, tgt = (cut_lines(path, size, work) for path in (files.src, files.tgt))
+    src, tgt = (cut_lines(path, size) for path in files.paths)
     files.check_counts(*(sum(part.count for part in side) for side in (src, tgt)))
     return list(map(PairRange, src, tgt))
 
@@ -379,44 +374,3 @@ def in_batches(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str
             batch, characters = [], 0
     if batch:
         yield batch
-
-
-# --- lines that are alike ------------------------------------------------------------------------
-
-
-def digest_lines(lines: Iterable[str]) -> np.ndarray:
-    """Return a number for each line, as little-endian uint64; the same for equal lines.
-
-    Of a hundred million different lines, two have the same one by chance in one of 3,700 corpora.
-    """
-    return np.frombuffer(b"".join(map(digest_line, lines)), dtype="<u8")
-
-
-def digest_line(line: str) -> bytes:
-    """Return the bytes of a line's number; see ``digest_lines``."""
-    return hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-
-
-def fold_side(side: str) -> str:
-    """Return what sides are compared by: no format characters, and spaces for white space."""
-    if side.isprintable():  # so there is neither a format character nor white space but spaces
-        return " ".join(side.split()) if "  " in side else side.strip()
-    return " ".join(side.translate(_FORMAT_CHARACTERS).split())
-
-
-class Dropping(dict[int, str | None]):
-    """A table for ``str.translate`` that drops characters of some categories of Unicode.
-
-    Given are their names, or the first letters of them: 'Z' stands for 'Zs', 'Zl' and 'Zp'.
-    """
-
-    def __init__(self, *categories: str) -> None:
-        self._categories = categories
-
-    def __missing__(self, code: int) -> str | None:
-        is_dropped = unicodedata.category(chr(code)).startswith(self._categories)
-        self[code] = None if is_dropped else chr(code)
-        return self[code]
-
-
-_FORMAT_CHARACTERS = Dropping("Cf")  # zero-width spaces, soft hyphens, ...

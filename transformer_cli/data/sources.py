@@ -43,7 +43,7 @@ def default_split(data: DataSection) -> str:
 def load_split(data: DataSection, split: str, place: Path | None = None) -> ParallelText:
     """Read, fetch or make the text of a split, blank lines included.
 
-    ``place`` is where a run keeps or found its text; see ``CorpusKind``.
+    ``place`` is where a run keeps its text; see ``CorpusKind``.
 
     Raises:
         CorpusError: there is no such split, or its text is missing, misaligned or damaged.

@@ -15,7 +15,6 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.text.protocol import ProgressBar, Tokenizers
 
 T = TypeVar("T")
-Pairs = list[tuple[str, str]]
 
 PERCENTILES = (50, 90, 99, 100)
 """The percentiles of lengths that are printed."""
@@ -104,16 +103,19 @@ class EncodedText:
         """Return the pairs at ``indices``, in that order."""
         return EncodedText(self.src.take(indices), self.tgt.take(indices))
 
+    @classmethod
+    def concatenate(cls, parts: "Sequence[EncodedText]") -> "EncodedText":
+        """Return the pairs of all ``parts``, in order."""
+        src, tgt = ([getattr(part, side) for part in parts] for side in ("src", "tgt"))
+        return cls(TokenArray.concatenate(src), TokenArray.concatenate(tgt))
+
     def shard(self, number: int) -> "EncodedText":
         """Return the text itself."""
         return self
 
-    def sampler(self, number: int) -> None:
-        """Return None: each pair is trained on once an epoch."""
-
-    def count_batches(self, batch_tokens: int) -> list[int]:
-        """Return the number of batches."""
-        return [count_batches(self.lengths, batch_tokens)]
+    def sampler(self, number: int) -> "EveryPair":
+        """Return what draws each pair once an epoch."""
+        return EveryPair(self.lengths)
 
 
 class Sampler(Protocol):
@@ -125,6 +127,16 @@ class Sampler(Protocol):
 
     def pick(self, seed: int, epoch: int, shard: int) -> np.ndarray:
         """Return the place in the shard of each draw's pair, a pure function of the arguments."""
+
+
+class EveryPair(NamedTuple):
+    """Draws each pair of a shard once an epoch."""
+
+    lengths: Lengths
+
+    def pick(self, seed: int, epoch: int, shard: int) -> np.ndarray:
+        """Return the places of all pairs."""
+        return np.arange(len(self.lengths.src))
 
 
 class Mix(Protocol):
@@ -139,30 +151,32 @@ class Mix(Protocol):
     def add_tags(self, text: "EncodedText", pairs: np.ndarray) -> "EncodedText":
         """Return ``text``, which are these pairs, with those tokens."""
 
-    def build_sampler(self, lengths: Lengths, pairs: np.ndarray) -> Sampler | None:
-        """Return what draws from these pairs of a shard; None: each is drawn once an epoch."""
+    def build_sampler(self, lengths: Lengths, pairs: np.ndarray) -> Sampler:
+        """Return what draws from these pairs of a shard."""
 
     def summarize(self) -> Iterable[tuple[str, str]]:
         """Yield labels and texts for the summary of a training."""
 
 
-def encode_pairs(pairs: Pairs, tokenizers: Tokenizers) -> EncodedText:
-    """Return pairs as token ids."""
-    encoded = [tokenizers.encode_pair(src, tgt) for src, tgt in pairs]
-    src_rows, tgt_rows = zip(*encoded, strict=True)  # there is at least one
-    return EncodedText(TokenArray.from_sentences(src_rows), TokenArray.from_sentences(tgt_rows))
-
-
-def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: ProgressBar) -> EncodedText:
-    """Return both sides of ``text`` as token ids, a source's tag before it."""
+def encode_pairs(
+    pairs: Iterable[tuple[str, str]],
+    tokenizers: Tokenizers,
+    tags: Iterable[str | None] | None = None,
+) -> EncodedText:
+    """Return pairs as token ids, with the ids of the tags, if any, before the sources."""
     src_rows, tgt_rows = [], []
-    src_lines = progress(text.src, "encoding")
-    for src, tgt, tag in zip(src_lines, text.tgt, text.tags or repeat(None), strict=False):
+    for (src, tgt), tag in zip(pairs, tags or repeat(None), strict=False):
         src_ids, tgt_ids = tokenizers.encode_pair(src, tgt)
         src_ids = [*tokenizers.start(tag), *src_ids]
         src_rows.append(array("i", src_ids))  # a list would take seven times as much memory
         tgt_rows.append(array("i", tgt_ids))
     return EncodedText(TokenArray.from_sentences(src_rows), TokenArray.from_sentences(tgt_rows))
+
+
+def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: ProgressBar) -> EncodedText:
+    """Return both sides of ``text`` as token ids, a source's tag before it."""
+    pairs = zip(progress(text.src, "encoding"), text.tgt, strict=False)
+    return encode_pairs(pairs, tokenizers, text.tags)
 
 
 def percentiles(counts: np.ndarray, shares: Sequence[float]) -> list[int]:

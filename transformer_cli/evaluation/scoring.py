@@ -131,7 +131,7 @@ def mean_loss(
     tgt_tokens = 0
 
     def sum_nll(indices: np.ndarray) -> Tensor:
-        return _sum_nll(model, collate(text, indices).to(device), precision)
+        return _sum_nll(model, collate(text.take(indices)).to(device), precision)
 
     batches = list(cut_by_tokens(np.argsort(lengths, kind="stable"), lengths, batch_tokens))
     for indices in batches[ranks.rank :: ranks.size]:

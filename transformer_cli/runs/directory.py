@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from transformer_cli.runs.checkpoint import Checkpoint
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
-CORPUS = "corpus.json"
 
 # What extensions write, by name, with the facts "data", "whole" and "unlocked" where they apply.
 _ADDED = {name: entry.facts for name, entry in registry.entries("run file").items()}
@@ -50,7 +49,7 @@ _DATA = {
     **{name: facts["data"] for name, facts in _ADDED.items() if "data" in facts},
 }
 LOCKED = (
-    *(MARK, LOCK, CONFIG, CORPUS, "origins.json", "metrics.jsonl", CHECKPOINTS, *_DATA),
+    *(MARK, LOCK, CONFIG, "origins.json", "metrics.jsonl", CHECKPOINTS, *_DATA),
     *(name for name, facts in _ADDED.items() if "unlocked" not in facts),
 )
 """Everything that is written by processes that hold the lock."""
@@ -87,6 +86,11 @@ class RunDirectory:
         self.checkpoints = self.path / CHECKPOINTS
         self.lock = self.path / LOCK
         self.metrics = self.path / "metrics.jsonl"
+
+    @property
+    def text_place(self) -> Path | None:
+        """The directory with text that the run keeps of its own; None: it keeps none."""
+        return self.corpus if self.corpus.is_dir() else None
 
     @property
     def exported(self) -> "ExportedModel | None":

@@ -3,13 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.config.schema import Config
 from transformer_cli.text.verbatim import has_words
+
+T = TypeVar("T")
 
 
 class Tokenizer(Protocol):
@@ -317,7 +319,7 @@ class TrainerInput:
             raise
 
 
-def sample_lines(lines: Iterable[str], count: int, size: int) -> Iterator[str]:
+def sample_lines(lines: Iterable[T], count: int, size: int) -> Iterator[T]:
     """Yield ``size`` of ``count`` lines, those at ``draw_places``."""
     steps = np.diff(draw_places(count, size), prepend=-1) - 1
     rest = iter(lines)

@@ -132,7 +132,7 @@ def _prepare(request: TrainRequest, stack: ExitStack) -> tuple[RunDirectory, Pre
         )
         stack.enter_context(beginning)
         data = _fill(request, run, executor, texts)
-        initialize.record_sources(run, config)
+        initialize.record_provenance(run, config)
     return run, data
 
 
@@ -217,7 +217,7 @@ def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) ->
     ``allow``, which is whether the user insists on them, and ``is_begun``, whether there are
     checkpoints.
     """
-    data, place = request.config.data, initialize.corpus_directory(run)
+    data, place = request.config.data, run.text_place
     is_begun = not request.overwrite and bool(list_checkpoints(run.checkpoints))
     about = {"allow": request.allow_suspect_data, "is_begun": is_begun}
     parts = open_training_parts(data, place)
@@ -263,7 +263,7 @@ def prepare_data(
 ) -> PreparedData:
     """Learn or copy tokenizers and encode the training text unless the run has them; encode val."""
     executor = executor or SerialExecutor()
-    tokenizers = _prepare_tokenizers(config, run, texts.train, progress, executor, warn)
+    tokenizers = _prepare_tokenizers(config, run, texts.train, progress, warn)
     _check_can_sample(config, tokenizers)
     expected = (texts.train.stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
     try:
@@ -278,7 +278,6 @@ def prepare_data(
                 executor, load = SerialExecutor(), lambda: tokenizers
             store = write_store(run.encoded, texts.train, load, expected[1], progress, executor)
         data = _complete(config, run, texts, tokenizers, store, progress)
-        data.pairs.save_counts()
     except OSError as error:
         reason = error.strerror or error
         raise RunError(f"{run.encoded}: cannot be written: {reason}") from error
@@ -289,7 +288,7 @@ def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar)
     """Open prepared data, without a lock, without writing, and without reading it all again."""
     stats = read_stats(run.encoded)
     if stats is not None and run.tokenizer.is_dir():
-        place = initialize.corpus_directory(run)
+        place = run.text_place
         texts = read_val(
             config.data, StreamedText(open_training_text(config.data, place), stats), place
         )
@@ -325,12 +324,11 @@ def _complete(
     progress: ProgressBar,
 ) -> PreparedData:
     """Encode the validation split, and choose what to train on and how its parts are mixed."""
-    place, stats = initialize.corpus_directory(run), texts.train.stats
+    place, stats = run.text_place, texts.train.stats
     found = (entry.load() for entry in find_mixing(config.data))
     mixes = (find(config, place, stats, tokenizers, store) for find in found)
     mix = next((mix for mix in mixes if mix is not None), None)
-    training = config.training
-    pairs = ShardedStore(store, training.max_length, training.batch_tokens, mix=mix)
+    pairs = ShardedStore(store, config.training.max_length, mix=mix)
     val = encode_text(texts.val, tokenizers, progress)
     return PreparedData(texts, tokenizers, store, pairs, val, mix)
 
@@ -340,7 +338,6 @@ def _prepare_tokenizers(
     run: RunDirectory,
     text: StreamedText,
     progress: ProgressBar,
-    executor: Executor,
     warn: Warn | None,
 ) -> Tokenizers:
     stats = text.stats
@@ -356,7 +353,7 @@ def _prepare_tokenizers(
             source = RunDirectory(config.init).tokenizer
             return tokenizer.copy_tokenizers(source, text_sha256, directory, codecs, traits)
         is_sampled = len(text) > MOST_LINES and tokenizer.learns_from_sample(config.tokenizer)
-        lines = text.sample(MOST_LINES, executor) if is_sampled else text
+        lines = text.sample(MOST_LINES) if is_sampled else text
         languages = config.data.src_lang, config.data.tgt_lang
         learned_from = tokenizer.TrainingText(
             *languages, lines.src, lines.tgt, text_sha256, progress, warn, traits
@@ -423,7 +420,7 @@ def build_trainer(
 ) -> Trainer:
     """Build the model and its trainer, at step 0; a new run starts from the weights of ``init``."""
     check_memory(config, data.vocab_sizes, device, ranks)
-    if not len(data.pairs):
+    if not data.pairs.num_pairs:
         raise CorpusError(
             f"split 'train': every pair is longer than training.max_length "
             f"{config.training.max_length} tokens; raise it"

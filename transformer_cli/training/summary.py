@@ -93,7 +93,7 @@ def report_training(planned: PlannedTraining) -> dict[str, Any]:
 def _summarize_data(planned: PlannedTraining) -> Iterator[Row]:
     data, num_unscored = planned.data, planned.validator.num_unscored
     texts, max_length = data.texts, planned.config.training.max_length
-    num_pairs, blank = len(data.pairs), texts.train.stats.blank
+    num_pairs, blank = data.pairs.num_pairs, texts.train.stats.blank
     yield (
         "text",
         f"{num_pairs:,} pairs to train on (left out: {blank:,} with a blank side, "

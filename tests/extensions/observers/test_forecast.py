@@ -17,7 +17,7 @@ from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch, EpochBatches
 from transformer_cli.data.sources import load_split
-from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.data.token_arrays import EncodedText, EveryPair, TokenArray
 from transformer_cli.evaluation.scoring import Validator
 from transformer_cli.extensions.observers import forecast as module
 from transformer_cli.extensions.observers.forecast import (
@@ -275,14 +275,8 @@ class Halves:
     def shard(self, number: int) -> EncodedText:
         return self._whole.take(np.arange(30) if number else np.arange(30, 40))
 
-    def sampler(self, number: int) -> None:
-        return None
-
-    def count_batches(self, batch_tokens: int) -> list[int]:
-        return [
-            *self.shard(0).count_batches(batch_tokens),
-            *self.shard(1).count_batches(batch_tokens),
-        ]
+    def sampler(self, number: int) -> EveryPair:
+        return self.shard(number).sampler(number)
 
 
 def test_of_several_shards_the_largest_speaks_for_all() -> None:

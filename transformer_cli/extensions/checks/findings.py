@@ -22,7 +22,7 @@ from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import PairProgress, PairSource, ParallelFiles
+from transformer_cli.data.corpus import BLOCK_PAIRS, PairProgress, PairSource, ParallelFiles
 from transformer_cli.data.kinds import Preparation
 from transformer_cli.data.sources import (
     open_kind,
@@ -31,7 +31,7 @@ from transformer_cli.data.sources import (
     split_names,
 )
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
-from transformer_cli.data.training_text import BLOCK_PAIRS, BlockStats, TextStats, check_pairs
+from transformer_cli.data.training_text import BlockStats, TextStats, check_pairs
 from transformer_cli.extensions.checks.digests import NO_DIGEST, digest, is_among
 from transformer_cli.extensions.checks.near_copies import Nearness
 from transformer_cli.extensions.checks.rules import (
@@ -160,10 +160,10 @@ def check_corpus(
             split = SplitCheck(name, source, config, tokenizers, unit)
             blocks.append(split.read(audit, progress))
             checks.append(split)
-        text_sha256 = TextStats.of([blocks], None).text_sha256
+        text_sha256 = TextStats.of(blocks, None).text_sha256
         for name, source in scored.items():
             split = SplitCheck(name, source, config, tokenizers, unit, checks[: len(training)])
-            own = TextStats.of([[split.read(audit, progress)]], None)
+            own = TextStats.of([split.read(audit, progress)], None)
             audit.conclude_scored(name, own.text_sha256)
             checks.append(split)
         audit.conclude(text_sha256, is_known=False)
@@ -279,10 +279,12 @@ class SplitCheck:
         Raises:
             CorpusError: it cannot be read, or every pair has a blank side.
         """
-        look = audit.begin(self.source, [self.source], SerialExecutor())
-        pairs = progress(self.source.pairs(), self.name)
-        blocks = check_pairs(iter(pairs), BLOCK_PAIRS, [look, self])
-        audit.merge(look, blocks)
+        look = audit.begin(self.source, SerialExecutor())
+        pairs = iter(progress(self.source.pairs(), self.name))
+        blocks = []
+        while block := list(islice(pairs, BLOCK_PAIRS)):
+            blocks.append(check_pairs(block, [look, self]))
+            audit.merge(look, blocks[-1])
         if self._blank == self.pairs:
             problem = "every pair has a blank side; nothing is left of it"
             raise CorpusError(f"split '{self.name}': {problem}")

@@ -5,6 +5,7 @@ provides = {
     "command": {"check": {"load": "command:check"}},
     "evaluate options": {"near": {"load": "options:NearOptions"}},
     "evaluation_note": {"seen": {"load": "evaluation_note:SeenNote"}},
+    "stored": {"lines": {"load": "digests:digest_pairs"}},
     "text_check": {"audit": {"load": "text_audit:TextAudit"}},
     "tokenizer check": {"characters": {"load": "lost_characters:describe_lost_characters"}},
 }

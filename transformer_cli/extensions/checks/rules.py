@@ -21,8 +21,12 @@ import numpy as np
 
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.languages import base_language
-from transformer_cli.data.corpus import Dropping
-from transformer_cli.extensions.checks.digests import digest, find_repeated, is_among
+from transformer_cli.extensions.checks.digests import (
+    Dropping,
+    digest,
+    find_repeated,
+    is_among,
+)
 from transformer_cli.inference.doubts import (
     DIGIT,
     MAX_NUMBER_IN_WORDS,

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,24 @@ import numpy as np
 
 from transformer_cli.base.errors import CorpusError, TransformerCliError
 from transformer_cli.base.files import read_json
-from transformer_cli.data import corpus
-from transformer_cli.data.corpus import PairProgress, ParallelText, fold_side
+from transformer_cli.base.locations import open_regular
+from transformer_cli.data.corpus import PairProgress, ParallelText
 from transformer_cli.data.sources import is_on_disk, open_training_text
-from transformer_cli.data.store import read_lines, read_stats
+from transformer_cli.data.store import read_stats
 from transformer_cli.data.training_text import StreamedText
-from transformer_cli.extensions.checks.digests import NO_DIGEST, is_among
+from transformer_cli.extensions.checks.digests import (
+    NO_DIGEST,
+    digest,
+    digest_pairs,
+    fold_side,
+    is_among,
+)
 from transformer_cli.extensions.checks.near_copies import HeldOutPairs, cut_held_out, find_bands
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.tokenizer import load_text_sha256
 
 _PAGE_PAIRS = 1 << 14
+_DIGEST_BYTES = 16  # of a pair, both sides
 
 
 @dataclass(frozen=True)
@@ -136,7 +142,7 @@ def _languages(run: RunDirectory) -> tuple[str, str]:
 def _digest(lines: Iterable[str]) -> np.ndarray:
     """Return the digest of each line; ``NO_DIGEST`` for blank ones."""
     folded = [fold_side(line) for line in lines]
-    return np.where([line != "" for line in folded], corpus.digest_lines(folded), NO_DIGEST)
+    return np.where([line != "" for line in folded], digest(folded), NO_DIGEST)
 
 
 def _find_origins(runs: Sequence[RunDirectory]) -> Iterator[RunDirectory]:
@@ -171,18 +177,22 @@ def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
 
 def _read_trained_lines(run: RunDirectory, progress: PairProgress) -> Iterator[np.ndarray]:
     """Yield digests of the lines that a run was trained on, two a pair; raise if it has none."""
-    recorded = read_lines(run.encoded, load_text_sha256(run.tokenizer))
-    if recorded is not None:
-        yield from recorded
+    stats, path = read_stats(run.encoded), run.encoded / "lines"
+    is_known = stats is not None and stats.text_sha256 == load_text_sha256(run.tokenizer)
+    recorded = path.stat().st_size if is_known and path.is_file() else None
+    if stats is not None and recorded == stats.pairs * _DIGEST_BYTES:
+        with open_regular(path) as file:
+            while chunk := file.read(_DIGEST_BYTES << 17):
+                yield np.frombuffer(chunk, "<u8").reshape(-1, 2)
         return
     pairs = _read_trained_text(run, progress)
     while page := list(islice(pairs, _PAGE_PAIRS)):
-        yield corpus.digest_lines(map(fold_side, chain.from_iterable(page))).reshape(-1, 2)
+        yield np.frombuffer(digest_pairs(page), "<u8").reshape(-1, 2)
 
 
 def _read_trained_text(run: RunDirectory, progress: PairProgress) -> Iterator[tuple[str, str]]:
     """Return the pairs that a run was trained on; raise CorpusError if they are not here."""
-    data, earlier = run.load_config().data, corpus_directory(run)
+    data, earlier = run.load_config().data, run.text_place
     if not is_on_disk(data, "train", earlier):
         raise CorpusError(f"{run.path}: its training text is not on disk")
     text = StreamedText.of(open_training_text(data, earlier), read_stats(run.encoded))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate, chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -17,14 +17,9 @@ import numpy as np
 
 from transformer_cli.base.errors import CorpusError, SuspectTextError
 from transformer_cli.base.files import is_same_file
+from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.data_schema import DataSection
-from transformer_cli.data.corpus import (
-    PairRange,
-    PairSource,
-    ParallelFiles,
-    ParallelText,
-    in_batches,
-)
+from transformer_cli.data.corpus import PairSource, ParallelFiles, ParallelText, in_batches
 from transformer_cli.data.sources import (
     default_split,
     is_on_disk,
@@ -32,13 +27,7 @@ from transformer_cli.data.sources import (
     open_split,
     split_names,
 )
-from transformer_cli.data.training_text import (
-    BlockStats,
-    Shard,
-    StreamedText,
-    keep_full,
-    pick_executor,
-)
+from transformer_cli.data.training_text import BlockStats, StreamedText, keep_full
 from transformer_cli.extensions.checks.checked_kind import Sources, find_checked
 from transformer_cli.extensions.checks.near_copies import LOOKED_FOR, Nearness, Samples
 from transformer_cli.extensions.checks.shift import Shift, ShiftCheck
@@ -132,27 +121,29 @@ class TextAudit:
             raise type(error)(f"split '{name}': {error}") from error
         self.notes.append(f"{name}: cannot be evaluated on: {error}")
 
-    def begin(self, source: PairSource, shards: Sequence[Shard], executor: Executor) -> "_Look":
+    def begin(self, source: PairSource, executor: Executor) -> "_Look":
         """Begin with one of the texts; see ``TextCheck``."""
         texts = (*self._trained.values(), *self._scored.values())
         self._now = next(each for each in texts if each.source is source)
-        first = _first_shards(shards, self._shift_pairs)
-        shift_executor = pick_executor(executor, first)
-        self._now.shifts = shift_executor.submit(_find_shifts, first, self._shift_pairs)
+        if isinstance(source, ParallelFiles):
+            source = _absolute(source)
+        else:  # which may be anything, so that it stays here
+            executor = SerialExecutor()
+        self._now.shifts = executor.submit(_find_shifts, source, self._shift_pairs)
         return _Look(self._describe_scored() if self._now.is_trained else _Scored())
 
     def _describe_scored(self) -> "_Scored":
         files = (
-            (name, replace(source, src=source.src.absolute(), tgt=source.tgt.absolute()))
+            (name, _absolute(source))
             for name, source in ((name, each.source) for name, each in self._scored.items())
             if isinstance(source, ParallelFiles)
         )
         return _Scored(tuple(files), (self._data.src_lang, self._data.tgt_lang), self._name)
 
-    def merge(self, look: "_Look", blocks: Sequence[BlockStats]) -> None:
-        """Take what was seen in a shard; see ``TextCheck``."""
-        self._now.full += sum(block.full for block in blocks)
-        self._now.copies += sum(block.copied for block in blocks)
+    def merge(self, look: "_Look", stats: BlockStats) -> None:
+        """Take what was seen in a block; see ``TextCheck``."""
+        self._now.full += stats.full
+        self._now.copies += stats.copied
         self._found |= look.found
         self._nearest = np.maximum(self._nearest, look.nearest)
 
@@ -277,7 +268,7 @@ def _look_for(scored: _Scored) -> _Wanted:
 
 
 class _Look:
-    """Looks for the pairs of splits in a shard, and how near it is to a sample of these."""
+    """Looks for the pairs of splits in a block, and how near it is to a sample of these."""
 
     def __init__(self, scored: _Scored) -> None:
         self._scored = scored
@@ -295,17 +286,15 @@ class _Look:
         self.found.update(number for number in numbers if number is not None)
 
 
-def _first_shards(shards: Sequence[Shard], most: int) -> list[Shard]:
-    """Return the shards with the first pairs, at most so many."""
-    sizes = (len(shard) if isinstance(shard, PairRange) else most for shard in shards)
-    starts = accumulate(sizes, initial=0)
-    return [shard for shard, start in zip(shards, starts, strict=False) if start < most]
+def _absolute(files: ParallelFiles) -> ParallelFiles:
+    """Return the same files for a task, which may run elsewhere."""
+    return replace(files, src=files.src.absolute(), tgt=files.tgt.absolute())
 
 
-def _find_shifts(shards: Sequence[Shard], most: int) -> tuple[list[Shift], int]:
+def _find_shifts(source: PairSource, most: int) -> tuple[list[Shift], int]:
     """Return where the first pairs are shifted, and how many were looked at."""
     check = ShiftCheck()
-    for batch in in_batches(chain.from_iterable(shard.pairs() for shard in shards)):
+    for batch in in_batches(source.pairs()):
         check.add(batch)
         if check.pairs >= most:
             break

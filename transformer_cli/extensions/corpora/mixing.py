@@ -11,7 +11,13 @@ from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import PairSource
 from transformer_cli.data.store import EncodedStore
-from transformer_cli.data.token_arrays import EncodedText, Lengths, TokenArray
+from transformer_cli.data.token_arrays import (
+    EncodedText,
+    EveryPair,
+    Lengths,
+    Sampler,
+    TokenArray,
+)
 from transformer_cli.data.training_text import TextStats
 from transformer_cli.extensions.corpora import prepared
 from transformer_cli.extensions.corpora.opening import MAX_BAD_UNITS, open_source
@@ -71,10 +77,10 @@ class TrainingMix:
         flat[~is_tag] = text.src.ids
         return EncodedText(TokenArray.from_lengths(flat, lengths), text.tgt)
 
-    def build_sampler(self, lengths: Lengths, pairs: np.ndarray) -> "EpochSampler | None":
-        """Return what draws from pairs at these places in the text; None: each is drawn once."""
+    def build_sampler(self, lengths: Lengths, pairs: np.ndarray) -> Sampler:
+        """Return what draws from pairs at these places in the text."""
         if all(weight == 1.0 for weight in self.weights):
-            return None
+            return EveryPair(lengths)
         sources = self.sources_of(pairs)
         every, shares = [np.zeros(0, np.int64)], []
         for number, weight in enumerate(self.weights):

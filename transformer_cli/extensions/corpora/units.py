@@ -1,7 +1,7 @@
 """What all readers share: units that may be damaged, and how much of them; texts, lines, files."""
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,11 @@ from transformer_cli.base.artifact import hash_files, mtime_key_of
 from transformer_cli.base.errors import CorpusError, did_you_mean
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.config.languages import base_language, normalize_language
-from transformer_cli.data.corpus import decode_line, without_byte_order_mark
+from transformer_cli.data.corpus import (
+    PairSource,
+    decode_line,
+    without_byte_order_mark,
+)
 
 MAX_SIDE_CHARACTERS = 1 << 20
 """Longest text of a side: what is longer is damage, and might not fit into memory."""
@@ -65,7 +69,7 @@ class BadUnits:
 
 
 @dataclass(frozen=True)
-class UnitReader(ABC):
+class UnitReader(PairSource):
     """A source of one or several files, read again on each use."""
 
     path: Path  # as it was configured, perhaps with wildcards

@@ -25,7 +25,6 @@ from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.inference.translator import LongLine
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory, is_run
-from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.runs.metrics_log import environment_of_training, read_records
 from transformer_cli.text.tokenizer import fingerprint
 
@@ -291,7 +290,7 @@ def load_common_text(runs: Sequence[ComparedRun], name: str) -> ParallelText:
 
 def _load_text(run: RunDirectory, data: DataConfig, split: str) -> ParallelText:
     try:
-        return load_split(data, split, corpus_directory(run))
+        return load_split(data, split, run.text_place)
     except CorpusError as error:  # it names a split or a line, which the other runs have too
         raise type(error)(f"{run.path}: {error}") from error
 

@@ -32,7 +32,6 @@ from transformer_cli.extensions.experiments.job import compose_config
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory, lock_run, write_mark
-from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.protocol import ProgressBar, draw_places
 from transformer_cli.training.preparation import PreparedData, open_prepared_data
 
@@ -160,7 +159,7 @@ class Growth:
         metric = metrics_of_runs(config, runs, say).by_name()[bleu_of(config)]
         found = []
         for owner in (self.new, self.old):
-            text = load_split(owner.load_config().data, "val", corpus_directory(owner))
+            text = load_split(owner.load_config().data, "val", owner.text_place)
             systems = [
                 load_translator(run, "best", compute).translate(text.src, progress, tags=text.tags)
                 for run in runs

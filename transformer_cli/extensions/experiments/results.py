@@ -20,7 +20,6 @@ from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.extensions.experiments.job import JobRecord, job_file
 from transformer_cli.extensions.experiments.seed_statistics import MetricComparison, compare_groups
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.runs.metrics_log import Record, number, read_records, validations
 
 MARK, PLAN, RUNS = "sweep.json", "plan.json", "runs"
@@ -250,7 +249,7 @@ def _read_splits(
 
 
 def _load_text(run: RunDirectory, split: str) -> ParallelText:
-    return load_split(run.load_config().data, split, corpus_directory(run))
+    return load_split(run.load_config().data, split, run.text_place)
 
 
 def _read_translations(

@@ -31,7 +31,6 @@ from transformer_cli.inference.translator import LongLine, TextTranslator, ignor
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs import metrics_log
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.protocol import ProgressBar
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
@@ -140,7 +139,7 @@ def _score_by_rarity(
     """Return the recall of rare words; None: the run was moved here without its text."""
     references = subject.text.tgt
     try:
-        earlier = corpus_directory(subject.run)
+        earlier = subject.run.text_place
         pairs = open_training_text(subject.translator.config.data, earlier).pairs()
         targets = progress((tgt for _, tgt in pairs), "counting words")
         seen = charts.count_words(targets, references)

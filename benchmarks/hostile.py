@@ -213,10 +213,10 @@ def _in_frame(frame: str, shape: Shape) -> Shape:
 
 def _line_functions() -> dict[str, Callable[[str], object]]:
     """Return what sees every line that is trained on, translated, checked or printed."""
-    from transformer_cli.base.errors import hide_credentials
     from transformer_cli.extensions.constraints.terms import TermList, make_term
     from transformer_cli.extensions.documents.document import make_segment
     from transformer_cli.extensions.documents.sentences import cut_sentences
+    from transformer_cli.extensions.stores.addresses import hide_credentials
     from transformer_cli.inference.doubts import DoubtFinder
     from transformer_cli.text.verbatim import find_verbatim
 

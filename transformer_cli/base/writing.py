@@ -37,18 +37,8 @@ process can be recognised. Nobody can guess the rest, and put a link there first
 TEMPORARY_END = re.escape(TEMPORARY_MARK) + r"(?P<process>\d+)(-[0-9a-f]{16})?(@(?P<host>.+))?"
 """Pattern of such an ending."""
 _TEMPORARY_NAME = re.compile(rf"(.*){TEMPORARY_END}", re.DOTALL)
-_UNFINISHED = re.compile(
-    rf"(?P<name>.+)({'|'.join(map(re.escape, (PARTIAL, *PARTIAL_JOURNALS, PARTIAL_LOCK)))}"
-    rf"|{TEMPORARY_END})",
-    re.DOTALL,
-)
 # Write errors that the operating system raises without a file name.
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-
-def match_unfinished(name: str) -> re.Match[str] | None:
-    """Match the name of an unfinished file; its groups are ``name``, ``process`` and ``host``."""
-    return _UNFINISHED.fullmatch(name)
 
 
 def sync(path: Path) -> None:

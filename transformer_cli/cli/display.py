@@ -8,7 +8,8 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread, Timer
 from typing import TYPE_CHECKING, Any
 
-from transformer_cli.base.errors import hide_credentials, make_visible, shorten_middle
+from transformer_cli.base.errors import make_visible, shorten_middle
+from transformer_cli.base.locations import hide_credentials
 from transformer_cli.base.ranks import Ranks
 
 if TYPE_CHECKING:

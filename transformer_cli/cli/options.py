@@ -1,7 +1,5 @@
 """Options that several commands share."""
 
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -270,7 +268,6 @@ def check_output(
     compression.compressor(path)  # or its package is missing
     if files.is_stream(path):
         return
-    check_name(path, option)
     import tempfile  # 6 ms, which --help does not need
 
     try:
@@ -282,47 +279,6 @@ def check_output(
         ) from error
 
 
-def check_new(
-    path: Path, option: str, suffix: str | None = None, runs: Iterable[Path] = ()
-) -> None:
-    """Make sure, before long work, that a directory can be made at ``path``, or be filled there.
-
-    With a ``suffix`` it is a file that ends with it; ``runs`` as for ``check_output``.
-    """
-    directory.check_outside_runs(path, option, runs)
-    if suffix is None and path.is_dir() and not any(path.iterdir()):
-        # It is replaced by one that is filled elsewhere, and neither of these can be replaced.
-        if os.path.ismount(path.resolve()) or path.samefile("."):  # Path.is_mount: not on Windows
-            raise UsageError(f"{path}: cannot be replaced; give the name of a new directory in it")
-        return
-    if suffix is not None and path.suffix != suffix:
-        raise UsageError(f"{path}: is written as one file; give a name that ends with {suffix}")
-    check_name(path, option)
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"{path}: there is no directory {path.parent}; make it first")
-    if path.exists() or path.is_symlink():
-        wanted = "a new name" if suffix else "a new or an empty directory"
-        raise UsageError(f"{path}: is there already; give {wanted}")
-
-
-def check_name(path: Path, option: str) -> None:
-    """Make sure that a file or directory can have this name: on Windows some cannot."""
-    if sys.platform == "win32" and (part := files.find_unusable_on_windows(path)):
-        raise UsageError(f"{option} {path}: Windows has no files named {part}; name it otherwise")
-
-
-def check_sentence(text: str, name: str) -> None:
-    """Make sure that ``text``, which ``name`` names on the command line, is a line of text."""
-    # Python makes half a surrogate pair of each byte that is not UTF-8.
-    is_utf8 = not any("\ud800" <= sign <= "\udfff" for sign in text)
-    if not text.strip():
-        raise UsageError(f"{name}: is empty; give a sentence")
-    if "\n" in text.strip() or not is_utf8:
-        raise UsageError(f"{name} {text!r}: is no line of UTF-8 text; give a sentence")
-
-
 def run_directory(config: Path, run_dir: Path | None) -> Path:
     """Return the run directory asked for, or the one named after the configuration file."""
-    path = run_dir or Path("runs") / config.stem
-    check_name(path, "--run-dir")
-    return path
+    return run_dir or Path("runs") / config.stem

@@ -73,7 +73,6 @@ class TextOptions(ExtraOptions):
         """The name of the configuration without its ending, if one is given."""
         if self.name is None:
             return None
-        options.check_name(Path(self.name), "--name")
         if Path(self.name).name != self.name:
             raise UsageError(f"--name {self.name}: is a path; give a name, as in mine")
         return re.sub(r"(?<=.)\.ya?ml$", "", self.name)

@@ -10,6 +10,7 @@ from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, option
 from transformer_cli.cli.display import say
 from transformer_cli.config.choices import Quantization
+from transformer_cli.extensions.corpora.command import check_new
 
 with lazy_imports():
     from transformer_cli.base import writing
@@ -63,7 +64,7 @@ def export(
             "or use --format ctranslate2"
         )
     suffix = facts.get("suffix")
-    options.check_new(directory, "DIR", suffix, [run])
+    check_new(directory, "DIR", suffix, [run])
     if "package" in facts:  # before the work
         import_extra(facts["package"], facts.get("extra"), f"--format {format_}")
     source, target = directories.RunDirectory(run), directory.resolve()

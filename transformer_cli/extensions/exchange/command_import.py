@@ -6,9 +6,9 @@ from typing import Annotated
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, option
 from transformer_cli.cli.display import log, say
+from transformer_cli.extensions.corpora.command import check_new
 
 with lazy_imports():
     from transformer_cli.extensions.exchange import form as forms, run_writer
@@ -85,8 +85,6 @@ def _check_run(run: Path, source: Path) -> None:
     if not parent.is_dir():
         raise UsageError(f"{run}: {parent} is no directory; give another name")
     if parent == run.absolute().parent:
-        options.check_new(run, "RUN")
-    else:
-        options.check_name(run, "RUN")
+        check_new(run, "RUN")
     if source.is_dir() and run.resolve().is_relative_to(source.resolve()):
         raise UsageError(f"{run}: lies in {source}, the model's directory; give a place elsewhere")

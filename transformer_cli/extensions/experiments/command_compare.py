@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from transformer_cli.base.metrics import METRICS, TRAIN_LONGER, Metrics
+from transformer_cli.base.metrics import METRICS, Metrics
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, option
@@ -289,11 +289,11 @@ def _run_table(runs: Sequence[Entry]) -> Iterator[str]:
 
 def _run_notes(reference: str, runs: Sequence[Entry]) -> list[str]:
     is_low = any(
-        METRICS[name].says_nothing(run["scores"][name]["value"] for run in runs)
+        seed_statistics.says_nothing(name, (run["scores"][name]["value"] for run in runs))
         for name in runs[0]["scores"]
     )
     return [
-        *([TRAIN_LONGER] if is_low else []),
+        *([seed_statistics.TRAIN_LONGER] if is_low else []),
         "±: half of the 95 % interval. "
         f"p: how likely chance makes such a difference from {reference}.",
         "step: of the weights that were scored. steps, seconds: of the whole training.",
@@ -352,8 +352,8 @@ def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> li
 def group_notes(reference: str, groups: int, means: Mapping[str, Iterable[float]]) -> list[str]:
     """Return lines about the columns of a table of so many groups, given the means by metric."""
     notes = ["mean: over seeds, ± their standard deviation. interval: of the mean, by Student's t."]
-    if any(METRICS[name].says_nothing(each) for name, each in means.items()):
-        notes.insert(0, TRAIN_LONGER)
+    if any(seed_statistics.says_nothing(name, each) for name, each in means.items()):
+        notes.insert(0, seed_statistics.TRAIN_LONGER)
     if groups == 1:
         return notes
     return [

@@ -12,7 +12,6 @@ from typing import ClassVar
 from transformer_cli.base.compression import is_compressed, write_text
 from transformer_cli.base.errors import InputError
 from transformer_cli.base.files import sha256
-from transformer_cli.base.metrics import sentence_chrf
 from transformer_cli.base.writing import PARTIAL, PARTIAL_JOURNALS, PARTIAL_LOCK, whole_file
 from transformer_cli.config.data_schema import CopyData, FilePair
 from transformer_cli.config.schema import Config
@@ -43,6 +42,7 @@ from transformer_cli.extensions.experiments.job import (
     weights_record,
 )
 from transformer_cli.extensions.experiments.runner import Computing, Plan
+from transformer_cli.extensions.report.examples import sentence_chrf
 from transformer_cli.runs.directory import RunDirectory
 
 TEXT_JOB, STUDENT_JOB = "text", "train student"

@@ -8,7 +8,6 @@ from typing import Annotated
 from transformer_cli.base.errors import RunError, UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
-from transformer_cli.cli import options
 from transformer_cli.cli.declaring import option
 from transformer_cli.cli.display import bar, line_bar, log, pair_bar
 from transformer_cli.cli.train_options import TrainExtra, TrainOptions
@@ -76,7 +75,6 @@ class GrowingOptions(TrainExtra):
         if self.from_ is None:
             return train(given)
         new = given.run_dir or growing.next_run(self.from_)
-        options.check_name(new, "--run-dir")
         old, added = directory.RunDirectory(self.from_), self.add or []
         growth = growing.Growth(old, directory.RunDirectory(new), added)
         config = growth.write(pair_bar, line_bar)

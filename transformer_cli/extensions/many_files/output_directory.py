@@ -5,6 +5,7 @@ record is there before the first translation. Inputs are found, and what is whol
 """
 
 import os
+import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -16,10 +17,22 @@ from transformer_cli.base.artifact import read_record, write_record
 from transformer_cli.base.errors import InputError, UsageError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url, locate, versions
-from transformer_cli.base.writing import match_unfinished, temporary_path
+from transformer_cli.base.writing import (
+    PARTIAL,
+    PARTIAL_JOURNALS,
+    PARTIAL_LOCK,
+    TEMPORARY_END,
+    temporary_path,
+)
 from transformer_cli.runs.directory import lock_directory
 
 RECORD = ".translations.json"
+_UNFINISHED = re.compile(
+    rf"(?P<name>.+)({'|'.join(map(re.escape, (PARTIAL, *PARTIAL_JOURNALS, PARTIAL_LOCK)))}"
+    rf"|{TEMPORARY_END})",
+    re.DOTALL,
+)
+"""Matches the name of an unfinished file."""
 _ADVICE = "name a new or an empty directory"
 # Of many files the record is long. What a crash loses of it is translated again.
 _SECONDS_BETWEEN_WRITES = 2.0
@@ -212,7 +225,7 @@ class OutputDirectory:
             return
         known = self._record.files
         for path in self._path.iterdir():
-            begun = match_unfinished(path.name)
+            begun = _UNFINISHED.fullmatch(path.name)
             if begun is None or path.name in known or not path.is_file():
                 continue
             if begun["process"] or begun["name"] in known:

@@ -10,6 +10,7 @@ from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import option
 from transformer_cli.cli.display import line_bar, log, say, scoring_bar, warn
+from transformer_cli.extensions.report.command_attention import check_sentence
 
 with lazy_imports():
     from transformer_cli.base import compression, files, writing
@@ -85,7 +86,7 @@ def _render_run(
 ) -> str:
     """Return the page of a run, with the attention of these sentences."""
     for text in texts:
-        options.check_sentence(text, "--sentence")
+        check_sentence(text, "--sentence")
     plotly = rendering.plotly_script()  # before long work
     advice = f"score it on yours with: transformer-cli evaluate {run.path} --src FILE --ref FILE"
     name, pairs = options.load_split(run, split, advice)

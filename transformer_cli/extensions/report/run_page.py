@@ -21,11 +21,11 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.sources import open_training_text
 from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.evaluation.scoring import evaluate
-from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
 from transformer_cli.extensions.report import charts
 from transformer_cli.extensions.report.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.extensions.report.examples import SEED, choose_examples
 from transformer_cli.extensions.report.rendering import render_page
+from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.inference.translator import LongLine, TextTranslator, ignore
 from transformer_cli.model.transformer import count_parameters
@@ -51,7 +51,7 @@ class Subject:
     step: int
     split: str
     text: ParallelText
-    searcher: TextTranslator[CTranslate2Engine] | None = None  # translates the text if it is faster
+    searcher: TextTranslator[SearchEngine] | None = None  # translates the text if it is faster
     metrics: Metrics = USUAL
 
 

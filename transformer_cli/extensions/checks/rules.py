@@ -22,7 +22,6 @@ import numpy as np
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.languages import base_language
 from transformer_cli.extensions.checks.digests import (
-    NO_DIGEST,
     Dropping,
     digest,
     find_repeated,
@@ -108,7 +107,7 @@ class RepeatFilter(_Filter):
 
     def find(self, known: np.ndarray, usual: object = None) -> np.ndarray:
         """Return a mask of the digests that occur earlier."""
-        mask = is_among(known, find_repeated(known[known != NO_DIGEST]))
+        mask = is_among(known, find_repeated(known))
         places = np.flatnonzero(mask)
         _, first = np.unique(known[places], return_index=True)
         mask[places[first]] = False
@@ -139,7 +138,7 @@ class OutlierFilter(_Filter):
         usual = usual[~np.isnan(usual)]
         if not len(usual):
             return np.zeros(len(known), bool)
-        low, median, high = np.percentile(usual, _SPREAD_PERCENTILES)
+        low, median, high = np.percentile(usual, _SPREAD_PERCENTILES, overwrite_input=True)
         below, above = max(median - low, _MIN_SPREAD), max(high - median, _MIN_SPREAD)
         is_low = known < median - self.max_spread * below
         return np.asarray(is_low | (known > median + self.max_spread * above))

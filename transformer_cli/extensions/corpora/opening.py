@@ -9,7 +9,7 @@ from transformer_cli.base import registry
 from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.compression import is_compressed
 from transformer_cli.base.errors import CorpusError, MissingExtraError, UsageError
-from transformer_cli.base.locations import compile_wildcards, fetch, find_files
+from transformer_cli.base.locations import compile_wildcards, fetch, find_files, sizes
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
 from transformer_cli.extensions.corpora.po import PoReader
 from transformer_cli.extensions.corpora.settings import SourceConfig
@@ -42,6 +42,14 @@ class TextFilesReader(ConcatenatedSources):
 
 SourceReader = TextReader | TextFilesReader | UnitReader
 """A configured source, read again on each use."""
+
+
+def count_bytes(reader: SourceReader) -> int:
+    """Return the size of a source's files, compressed as they are."""
+    if isinstance(reader, UnitReader):
+        return sum(sizes(reader.files))
+    both = [reader] if isinstance(reader, TextReader) else reader.sources
+    return sum(sizes([path for files in both for path in files.paths]))
 
 
 def open_source(

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,10 +105,7 @@ def open_document(options: TranslateOptions) -> Document:
 
 
 def read_memory(options: DocumentOptions, document: Document) -> Memory | None:
-    """Read the translation memory, in the document's languages; None: there is none.
-
-    That of an earlier call is kept, if its files have not changed.
-    """
+    """Read the translation memory, or keep that of an earlier call if its files are the same."""
     if not options.memory:
         return None
     version = mtime_key_of(options.memory) or options.fingerprint()["memory"]
@@ -136,6 +132,12 @@ def fill_document(
             found += search_doubtful_again(translator, encoded, best, aligned, watcher.announce)
         return [best for best, *_ in found]
 
+    def find_matches(texts: Sequence[str]) -> list[Match | None]:
+        if memory is None:
+            return [None] * len(texts)
+        shown = bar(len(texts), "searching the memory", " segments", items=texts)
+        return [memory.find(text) for text in shown]
+
     tokenizers = translator.tokenizers
     how = LineTranslator(
         translate,
@@ -143,7 +145,7 @@ def fill_document(
         protected_by(tokenizers),
         translator.engine.can_align,
         aligns_all=options.extra(DocumentOptions).report is not None,
-        find_matches=partial(_search, memory),
+        find_matches=find_matches,
         fills_doubtful=options.fallback is None,
         translates_numbers=tokenizers.letterless,
     )
@@ -157,13 +159,6 @@ def fill_document(
     return filled
 
 
-def _search(memory: Memory | None, texts: Sequence[str]) -> list[Match | None]:
-    if memory is None:
-        return [None] * len(texts)
-    shown = bar(len(texts), "searching the memory", " segments", items=texts)
-    return [memory.find(text) for text in shown]
-
-
 def write_document(options: TranslateOptions, filled: Filled) -> None:
     """Write the filled document, which appears as a whole."""
     data = compressor(options.output)(filled.data)
@@ -175,7 +170,7 @@ def write_report(options: TranslateOptions, path: Path, filled: Filled) -> None:
     """Write a page of all that was filled, what is most doubtful first."""
     document = filled.document
     rows = [_row(document.name, segment, one) for segment, one in filled.pairs()]
-    rows.sort(key=lambda row: _assurance(row["filling"]))
+    rows.sort(key=lambda row: row["filling"].assurance)
     page = render_page(
         "translations",
         None,
@@ -200,9 +195,3 @@ def _row(name: str, segment: Segment, filling: Filling) -> dict[str, Any]:
         "filling": filling,
         "differences": match and mark_differences(segment.text, match.src)[1],
     }
-
-
-def _assurance(filling: Filling) -> tuple[bool, bool, float]:
-    """Return what translations are sorted by: known doubts, then confidence, then the memory's."""
-    of_memory = filling.origin == "memory"
-    return not filling.has_to_be_read, of_memory, filling.confidence or 0.0

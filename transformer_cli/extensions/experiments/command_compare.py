@@ -159,8 +159,12 @@ def _compare_on(
 def _translate(
     run: "compared_runs.ComparedRun", text: "corpus.ParallelText", compute: "loading.ComputeOptions"
 ) -> list[str]:
+    translator = loading.load_translator(run.directory, str(run.checkpoint), compute)
+    translator = translator.with_search(run.config.decoding.beam_size)
     with bar(len(text), run.name, " sentences") as sentences:
-        return run.translate(text, compute, sentences.update, partial(warn, run.name))
+        return translator.translate(
+            text.src, sentences.update, on_long_line=partial(warn, run.name), tags=text.tags
+        )
 
 
 def _describe_group(

@@ -81,19 +81,18 @@ class Computing:
         return {"precision": self.precision, "training_precision": self.training_precision}
 
     @property
-    def binding(self) -> list[str]:
-        """Options of all commands that affect results, except of trainings."""
-        return ["--device", self.device, "--precision", self.precision]
+    def options(self) -> list[str]:
+        """Options of all commands that run a model, except of trainings."""
+        return self._compose(self.precision)
 
     @property
-    def binding_training(self) -> list[str]:
+    def training_options(self) -> list[str]:
         """The same of trainings."""
-        return ["--device", self.device, "--precision", self.training_precision]
+        return self._compose(self.training_precision)
 
-    @property
-    def thread_options(self) -> list[str]:
-        """The option for the number of threads."""
-        return [] if self.threads is None else ["--threads", str(self.threads)]
+    def _compose(self, precision: PrecisionName) -> list[str]:
+        threads = [] if self.threads is None else ["--threads", str(self.threads)]
+        return ["--device", self.device, "--precision", precision, *threads]
 
     @property
     def suspect_options(self) -> list[str]:

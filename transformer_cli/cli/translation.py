@@ -30,7 +30,7 @@ from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.display import bar, describe, log, warn
-from transformer_cli.cli.options import open_device, prefix_errors
+from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.data.corpus import bounded_lines, decode_lines
@@ -145,8 +145,10 @@ class RowFormat(InputFormat):
                 raw = stack.enter_context(opened)
                 name = str(given.prefix_file)
                 prefixes = decode_lines(bounded_lines(raw, name), name, given.errors)
-            if ranks.size > 1 or given.compute.device == "mps":
-                device = open_device(given.compute.device, ranks)
+            if ranks.size > 1:
+                from transformer_cli.model.device import choose_device  # imports torch
+
+                device = choose_device(given.compute.device, ranks)
                 ranks = stack.enter_context(ranks.init(device))
             translator = load_translator(given, ranks)
             _run(Translating(given, translator, rows, self, prefixes, interactive, ranks))

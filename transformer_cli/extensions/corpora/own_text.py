@@ -107,7 +107,7 @@ def _name_config(name: str | None, kind: str, languages: tuple[str, str], text: 
     path = Path(f"configs/{name or '_'.join((kind, *languages))}.yaml")
     # Text that nobody has looked at needs more than training.
     advised = [name for name in ("check",) if registry.find("command", name)]
-    return NewConfig(path, text, (*advised, "train"))
+    return NewConfig(path, text, (*advised, "train"), ", or choose another --name")
 
 
 def configure_release(

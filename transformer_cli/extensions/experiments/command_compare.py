@@ -87,7 +87,7 @@ def compare(
     directories = [run.directory for run in opened]
     metrics = best_checkpoint.metrics_of_runs(opened[0].config, directories, log)
     devices.use_threads(threads)
-    torch_device = options.open_device(device)
+    torch_device = devices.choose_device(device)
     torch_precision = devices.choose_precision(precision, torch_device)
     compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
     reports = [

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Annotated
 
 from transformer_cli.base.errors import UsageError
+from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import argument, option
-from transformer_cli.cli.display import log, say
+from transformer_cli.cli.display import say
 
 with lazy_imports():
     from transformer_cli.runs import directory, trained_model

@@ -16,7 +16,7 @@ from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.locations import find_files, is_here
 from transformer_cli.config.data_schema import CopyData, DataSection, FilePair, FilesData, ToyData
 from transformer_cli.config.shipped import TOY, shipped_directory
-from transformer_cli.data.corpus import PairProgress, ParallelFiles, ParallelText
+from transformer_cli.data.corpus import ParallelFiles, ParallelText
 
 D = TypeVar("D", bound=DataSection)
 
@@ -34,7 +34,6 @@ class Preparation(NamedTuple):
     """Whether the run has checkpoints, which were trained on the text that it has."""
     clear: Callable[[], object]
     """Removes the directory."""
-    progress: PairProgress
     log: Callable[[str], object]
     executor: Executor | None = None
 

@@ -2,10 +2,24 @@
 
 api = 1
 provides = {
+    "corpus": {
+        "multi30k": {
+            "settings": "settings:Multi30kData",
+            "load": "multi30k:Multi30kKind",
+            "splits": (
+                "train",
+                "val",
+                "test_2016_flickr",
+                "test_2017_flickr",
+                "test_2017_mscoco",
+                "test_2018_flickr",
+            ),
+        }
+    },
     "location": {
         "http": {"load": "fetching:WEB"},
         "https": {"load": "fetching:WEB"},
         "*": {"load": "objects:OBJECTS"},  # whatever stores fsspec knows: s3, gs, hf
         "zip": {"load": "archives:ZIP", "inside": ".zip"},
-    }
+    },
 }

@@ -162,7 +162,7 @@ def _split_names(run: Path) -> list[str]:
         case {"kind": "toy" | "copy"}:
             return ["train", "val", "test"]
         case {"kind": kind} if kind in (others := registry.entries("corpus")):
-            return list(others[kind].facts.get("splits", ()))
+            return list(others[kind].facts.get("splits", "").split())
     return []
 
 

@@ -6,14 +6,8 @@ provides = {
         "multi30k": {
             "settings": "settings:Multi30kData",
             "load": "multi30k:Multi30kKind",
-            "splits": (
-                "train",
-                "val",
-                "test_2016_flickr",
-                "test_2017_flickr",
-                "test_2017_mscoco",
-                "test_2018_flickr",
-            ),
+            "splits": "train val test_2016_flickr test_2017_flickr test_2017_mscoco "
+            "test_2018_flickr",
         }
     },
     "location": {

@@ -8,8 +8,6 @@ from setuptools.command.build_py import build_py
 
 _SHIPPED = (
     "configs/*.yaml",
-    "configs/sweeps/*.yaml",
-    "configs/distill/*.yaml",
     "configs/schema.json",
     "data/toy/*.de",
     "data/toy/*.en",
@@ -29,8 +27,12 @@ class _BuildWithShippedFiles(build_py):
         super().run()
         if self.editable_mode:
             return
+        # In configs/ these are links, or copies where there can be no links, as in an sdist.
+        added = {path.name for path in Path().glob("transformer_cli/extensions/*/configs/*.yaml")}
         for pattern in _SHIPPED:
             for source in Path().glob(pattern):
+                if source.name in added:
+                    continue
                 target = Path(self.build_lib, "transformer_cli", "shipped", source)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)

@@ -1,5 +1,7 @@
 """What is installed here: tests that try all there is leave out what an extension would add."""
 
+import re
+import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -7,31 +9,14 @@ from transformer_cli import extensions
 from transformer_cli.base import registry
 from transformer_cli.cli import list_commands
 
-_EXTENSIONS = [
-    "bench",
-    "checks",
-    "cluster",
-    "constraints",
-    "corpora",
-    "ctranslate2",
-    "documents",
-    "exchange",
-    "experiments",
-    "many_files",
-    "observers",
-    "report",
-    "stores",
-    "tokenizers",
-]
-_CONFIGS = Path(__file__).parents[1] / "configs"
-# Shipped configurations whose kind of data an extension has.
-_KIND_OF = dict.fromkeys(("everyday_de_en", "tatoeba_de_en", "tatoeba_en_de"), "corpus")
-
-
-def find_configs() -> list[Path]:
-    """Return the shipped configurations that can be used."""
-    kinds = {None, *registry.entries("corpus")}
-    return [path for path in sorted(_CONFIGS.glob("*.yaml")) if _KIND_OF.get(path.stem) in kinds]
+_PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
+(_LAYERS,) = (
+    contract["layers"]
+    for contract in _PROJECT["tool"]["importlinter"]["contracts"]
+    if "transformer_cli.extensions" in contract.get("containers", ())
+)
+_EXTENSIONS = set(re.findall(r"\w+", " ".join(_LAYERS)))
+"""The names of the repository's extensions, whether they are here or not."""
 
 
 def is_whole() -> bool:

@@ -32,10 +32,14 @@ def copy_without(extensions: Sequence[str], checkout: Path) -> Path:
         source, target = ROOT / name, checkout / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
-            shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(source, target, ignore=ignored, symlinks=True)
         elif source.is_file():
             shutil.copy(source, target)
     for name in extensions:
+        for path in (checkout / "configs").rglob("*.yaml"):
+            if path.is_symlink() and f"/{name}/" in path.readlink().as_posix():
+                path.unlink()
         for part in ("transformer_cli/extensions", "tests/extensions"):
             shutil.rmtree(checkout / part / name, ignore_errors=True)
         (checkout / "docs" / "extensions" / f"{name}.md").unlink(missing_ok=True)

@@ -40,8 +40,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = work / "source"
     for name in BUILT_FROM:
         (source / name).parent.mkdir(parents=True, exist_ok=True)
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        copy(ROOT / name, source / name)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, symlinks=True)
+        else:
+            shutil.copy(ROOT / name, source / name)
     call(sys.executable, "-c", BUILD_SDIST, work, cwd=source)
     (sdist,) = work.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
@@ -71,7 +73,11 @@ def test_the_wheel_has_the_package_and_what_is_shipped(site: Path) -> None:
     package, shipped = site / "transformer_cli", site / "transformer_cli" / "shipped"
     kinds = ("*.py", "py.typed", "*.html", "*.css", "*.js")
     assert files(package, *kinds) == files(ROOT / "transformer_cli", *kinds)
-    assert files(shipped / "configs", "*") == files(ROOT / "configs", "*.yaml", "schema.json")
+    links = {path.name for path in (ROOT / "configs").glob("*") if path.is_symlink()}
+    configs = {path.name for path in (ROOT / "configs").glob("*.*")}
+    assert files(shipped / "configs", "*") == configs - links
+    added = Path("transformer_cli", "extensions")
+    assert files(site / added, "*.yaml") == files(ROOT / added, "*.yaml")
     assert files(shipped / "data" / "toy", "*") == files(ROOT / "data" / "toy", "*.de", "*.en")
     assert {path.name for path in site.iterdir() if not path.name.endswith(".dist-info")} == {
         "bin",

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PureWindowsPath
 
 import children
 import pytest
@@ -20,9 +20,8 @@ from cli import process
 from cli.conftest import TINY, config
 
 from transformer_cli.base import child, workers
-from transformer_cli.base.errors import TokenizerError, UsageError
-from transformer_cli.base.files import find_unusable_on_windows
-from transformer_cli.cli import options, process as processes
+from transformer_cli.base.errors import TokenizerError
+from transformer_cli.cli import process as processes
 from transformer_cli.config.data_schema import FilePair
 from transformer_cli.text import model_check, model_check_script
 
@@ -96,44 +95,9 @@ def test_files_are_those_of_other_systems(ended: Ended) -> None:
         assert b"\r" not in path.read_bytes(), path
 
 
-@pytest.mark.parametrize(
-    ("path", "part"),
-    [
-        ("runs/con", "con"),
-        ("runs/Aux.v2/toy", "Aux.v2"),
-        ("com1", "com1"),
-        ("LPT9.txt", "LPT9.txt"),
-        ("nul .txt", "nul .txt"),
-        ("runs/toy.", "toy."),
-        ("toy ", "toy "),
-        ("runs/de:en", "de:en"),
-        ("a?b", "a?b"),
-    ],
-)
-def test_names_that_windows_has_not(path: str, part: str) -> None:
-    assert find_unusable_on_windows(PurePosixPath(path)) == part
-    assert find_unusable_on_windows(PureWindowsPath("C:/") / path) == part
-
-
-@pytest.mark.parametrize(
-    "path", ["C:\\runs\\toy", "..\\runs\\console", "\\\\host\\share\\auxiliary", "a.b", ".", "com"]
-)
-def test_names_that_windows_has(path: str) -> None:
-    assert find_unusable_on_windows(PureWindowsPath(path)) is None
-
-
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "win32")
-
-
-def test_names_are_refused_there_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert options.run_directory(Path("con.yaml"), None) == Path("runs/con")
-    monkeypatch.setattr(sys, "platform", "win32")
-    with pytest.raises(UsageError, match="--run-dir runs/con: Windows has no files named con; "):
-        options.run_directory(Path("con.yaml"), None)
-    with pytest.raises(UsageError, match=r"Windows has no files named aux\.txt"):
-        options.check_output(tmp_path / "aux.txt")
 
 
 def test_paths_are_recorded_alike() -> None:

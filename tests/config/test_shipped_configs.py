@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from installed import find_configs
 
+from transformer_cli.config.shipped import find_configs
 from transformer_cli.config.yaml import dump_config, load_config
 
-_SHIPPED = find_configs()
+_SHIPPED = list(find_configs().values())
 
 
 def test_there_are_some() -> None:

@@ -24,6 +24,14 @@ def test_the_packages_are_those_of_the_tree() -> None:
     assert listed == {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
 
 
+def test_each_extension_has_a_page_that_the_readme_links_to() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for manifest in PACKAGE.glob("extensions/*/manifest.py"):
+        page = f"docs/extensions/{manifest.parent.name}.md"
+        assert (ROOT / page).is_file()
+        assert f"]({page})" in readme
+
+
 def test_files_that_are_named_exist() -> None:
     named = re.findall(r"`((?:\w+/)*\w+\.py)`", PAGE)
     paths = [PACKAGE / name for name in named]

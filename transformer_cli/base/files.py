@@ -9,12 +9,11 @@ import errno
 import hashlib
 import json
 import os
-import re
 import stat
 import sys
 from collections.abc import Collection
 from contextlib import suppress
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import IO, Any
 
 from transformer_cli.base.errors import RunError
@@ -23,8 +22,6 @@ from transformer_cli.base.locations import is_url, open_bytes
 # Of manifests, states and records: a thousand times ours. Parsed, JSON may take 20 times as much
 # memory.
 MAX_SMALL_BYTES = 1 << 24
-_WINDOWS_DEVICE = re.compile(r"con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]", re.IGNORECASE)
-_NOT_IN_WINDOWS_NAMES = re.compile(r'[<>:"|?*\x00-\x1f]|[. ]$')
 
 
 def read_small(path: Path, max_bytes: int = MAX_SMALL_BYTES) -> bytes:
@@ -148,12 +145,3 @@ def is_same_file(path: Path, other: Path) -> bool:
         return path.is_file() and path.samefile(other)
     except OSError:  # the other is not there
         return False
-
-
-def find_unusable_on_windows(path: PurePath) -> str | None:
-    """Return the first part of ``path`` that Windows has no file or directory of, or None."""
-    for part in path.parts[1:] if path.anchor else path.parts:
-        is_device = _WINDOWS_DEVICE.fullmatch(part.partition(".")[0].rstrip())  # with any ending
-        if is_device or (part != ".." and _NOT_IN_WINDOWS_NAMES.search(part)):
-            return part
-    return None

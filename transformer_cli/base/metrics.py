@@ -4,7 +4,7 @@ To add one, add its entry to ``METRICS``, and its name to ``SelectName`` and ``R
 validations measure it (then make configs/schema.json and docs/configuration.md again).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -17,12 +17,6 @@ TokenizerName = Literal["none", "13a", "intl", "char", "zh", "ja-mecab", "ko-mec
 # BLEU where translations are lowercased. evaluation/best_checkpoint.py chooses.
 SelectName = Literal["bleu", "chrf", "loss"]
 RankName = Literal["bleu", "bleu_lc", "chrf", "loss"]
-# Below this, BLEU is noise: the model has learned next to nothing.
-_ABOUT_ZERO = 1.0
-TRAIN_LONGER = (
-    "all scores are about 0, so they cannot be compared; train longer (training.epochs, "
-    "training.max_steps)"
-)
 References = Sequence[Sequence[str]] | None
 
 
@@ -53,21 +47,9 @@ class Metric:
     is_first: bool = False  # logs show it at each validation, and compare tests its differences
     is_thorough: bool = False  # only evaluate and report measure it, as it takes seconds
 
-    def best(self, scores: Iterable[float]) -> float | None:
-        """Return the best of some scores."""
-        return (max if self.higher_is_better else min)(scores, default=None)
-
     def rank(self, score: float) -> float:
         """Return a number that is the higher, the better."""
         return score if self.higher_is_better else -score
-
-    def rank_with_loss(self, score: float, loss: float | None) -> tuple[float, float]:
-        """Return what to rank by: the score as tables show it, then the validation loss."""
-        return round(self.rank(score), 2), float("-inf") if loss is None else -loss
-
-    def says_nothing(self, scores: Iterable[float]) -> bool:
-        """Return whether scores are all about 0, so that none is better than another."""
-        return self.higher_is_better and max(scores, default=100.0) < _ABOUT_ZERO
 
 
 @dataclass(frozen=True)
@@ -137,14 +119,3 @@ METRICS = {
         Metric("loss", "loss", None, higher_is_better=False),
     )
 }
-
-
-def sentence_chrf(
-    hypotheses: Iterable[str], references: Iterable[str], lowercase: bool = False
-) -> list[float]:
-    """Return each sentence's chrF, 0 to 100, against a reference of its own."""
-    from sacrebleu.metrics.chrf import CHRF
-
-    chrf = CHRF(lowercase=lowercase)
-    pairs = zip(hypotheses, references, strict=True)
-    return [chrf.sentence_score(hypothesis, [reference]).score for hypothesis, reference in pairs]

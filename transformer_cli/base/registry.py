@@ -61,6 +61,11 @@ def installed() -> list[str]:
     return sorted(_shipped())
 
 
+def folders() -> list[Path]:
+    """Return the folders of the extensions that can be used here and come with this package."""
+    return [_FOLDER / name for name in installed()]
+
+
 def is_installed(name: str) -> bool:
     """Return whether an extension of this name, of whatever package, can be used here."""
     return name in _shipped() or name in _others()

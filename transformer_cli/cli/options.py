@@ -1,7 +1,5 @@
 """Options that several commands share."""
 
-import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -9,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from transformer_cli.base.encodings import find_encoding
 from transformer_cli.base.errors import (
     InputError,
     MissingExtraError,
@@ -18,10 +15,9 @@ from transformer_cli.base.errors import (
     shorten_middle,
 )
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks, count_cores
+from transformer_cli.base.ranks import count_cores
 from transformer_cli.base.registry import entries, find
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, argument, flag, option
-from transformer_cli.cli.display import log
 from transformer_cli.config.choices import (
     MOST_THREADS,
     DeviceName,
@@ -34,12 +30,10 @@ with lazy_imports():
     from transformer_cli.data import corpus, kinds
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.model import device as devices
-    from transformer_cli.runs import directory, initialize
+    from transformer_cli.runs import directory
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-
-    import torch
 
     OpenExecutor = Callable[[], AbstractContextManager[Executor]]
 
@@ -87,7 +81,7 @@ Split = Annotated[
 
 
 def _parse_encoding(given: object) -> str:
-    if encoding := find_encoding(str(given), utf16=True):
+    if encoding := compression.find_encoding(str(given), utf16=True):
         return encoding
     found = shorten_middle(str(given), 40)
     raise UsageError(f"--encoding: expected an encoding such as cp1252 or utf-16, found '{found}'")
@@ -157,17 +151,6 @@ def prefix_errors(prefix: str, suffix: str = "") -> Iterator[None]:
         raise type(error)(f"{prefix}{error}{suffix}") from error
 
 
-def open_device(name: DeviceName, ranks: Ranks = SINGLE_PROCESS) -> "torch.device":
-    """Return the device that ``--device`` asks for, and say so where it is unproven."""
-    device = devices.choose_device(name, ranks)
-    if device.type == "mps":
-        log(
-            "--device mps: untested, as this program has not run on an Apple GPU yet; compare its "
-            "loss with that of --device cpu before you rely on it"
-        )
-    return device
-
-
 @dataclass(frozen=True)
 class ExecutorOptions(ExtraOptions):
     """Options of an extension that say where the work of a command is done."""
@@ -202,7 +185,7 @@ def load_split(
     data = run.load_config().data
     kinds.check_has_splits(data, run.path, advice)
     name = split or kinds.default_split(data)
-    return name, kinds.load_split(data, name, initialize.corpus_directory(run))
+    return name, kinds.load_split(data, name, run.text_place)
 
 
 def load_models(
@@ -217,7 +200,7 @@ def load_models(
     """
     engine = loading.choose_engine(run, compute, ["--ensemble"] if others else [])
     devices.use_threads(compute.threads)
-    device = open_device(compute.device)
+    device = devices.choose_device(compute.device)
     precision = "float32" if compute.precision == "int8" else compute.precision
     dtype = devices.choose_precision(precision, device)
     translator = torch_engine.load_torch_translator(run, checkpoint, device, dtype, others)
@@ -270,7 +253,6 @@ def check_output(
     compression.compressor(path)  # or its package is missing
     if files.is_stream(path):
         return
-    check_name(path, option)
     import tempfile  # 6 ms, which --help does not need
 
     try:
@@ -282,47 +264,59 @@ def check_output(
         ) from error
 
 
-def check_new(
-    path: Path, option: str, suffix: str | None = None, runs: Iterable[Path] = ()
-) -> None:
-    """Make sure, before long work, that a directory can be made at ``path``, or be filled there.
-
-    With a ``suffix`` it is a file that ends with it; ``runs`` as for ``check_output``.
-    """
-    directory.check_outside_runs(path, option, runs)
-    if suffix is None and path.is_dir() and not any(path.iterdir()):
-        # It is replaced by one that is filled elsewhere, and neither of these can be replaced.
-        if os.path.ismount(path.resolve()) or path.samefile("."):  # Path.is_mount: not on Windows
-            raise UsageError(f"{path}: cannot be replaced; give the name of a new directory in it")
-        return
-    if suffix is not None and path.suffix != suffix:
-        raise UsageError(f"{path}: is written as one file; give a name that ends with {suffix}")
-    check_name(path, option)
-    if not path.absolute().parent.is_dir():
-        raise UsageError(f"{path}: there is no directory {path.parent}; make it first")
-    if path.exists() or path.is_symlink():
-        wanted = "a new name" if suffix else "a new or an empty directory"
-        raise UsageError(f"{path}: is there already; give {wanted}")
-
-
-def check_name(path: Path, option: str) -> None:
-    """Make sure that a file or directory can have this name: on Windows some cannot."""
-    if sys.platform == "win32" and (part := files.find_unusable_on_windows(path)):
-        raise UsageError(f"{option} {path}: Windows has no files named {part}; name it otherwise")
-
-
-def check_sentence(text: str, name: str) -> None:
-    """Make sure that ``text``, which ``name`` names on the command line, is a line of text."""
-    # Python makes half a surrogate pair of each byte that is not UTF-8.
-    is_utf8 = not any("\ud800" <= sign <= "\udfff" for sign in text)
-    if not text.strip():
-        raise UsageError(f"{name}: is empty; give a sentence")
-    if "\n" in text.strip() or not is_utf8:
-        raise UsageError(f"{name} {text!r}: is no line of UTF-8 text; give a sentence")
-
-
 def run_directory(config: Path, run_dir: Path | None) -> Path:
     """Return the run directory asked for, or the one named after the configuration file."""
-    path = run_dir or Path("runs") / config.stem
-    check_name(path, "--run-dir")
-    return path
+    return run_dir or Path("runs") / config.stem
+
+
+# --- train ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunOptions(CommandOptions):
+    """What is trained, and where."""
+
+    heading = "Input and output"
+    config: Annotated[
+        Path | None,
+        argument("CONFIG", "YAML file of the experiment.", completes="config"),
+    ] = None
+    run_dir: RunDir = None
+    set_: Set = None
+    overwrite: Overwrite = False
+    extend: Annotated[
+        bool, flag("Train a complete run further, if the settings now say so.", "--extend")
+    ] = False
+    dry_run: Annotated[bool, flag("Print a summary, then exit without training.", "--dry-run")] = (
+        False
+    )
+    json: Json = False
+    allow_suspect_data: AllowSuspectData = False
+
+
+@dataclass(frozen=True)
+class TrainOptions(RunOptions):
+    """The options of ``train``."""
+
+    heading = "Hardware"
+    device: Device = "auto"
+    precision: TrainingPrecision = "auto"
+    threads: Threads = None
+
+    def check(self) -> None:
+        """Make sure, before long work, that the options go together."""
+        self.check_extras()
+        if self.extend and self.overwrite:
+            raise UsageError(
+                "--extend: not with --overwrite, which starts over; leave one of them out"
+            )
+        if self.json and not self.dry_run:
+            raise UsageError("--json: is for --dry-run, which is missing; add it")
+
+
+class TrainExtra(ExtraOptions):
+    """Options that an extension adds to ``train``."""
+
+    def around(self, train: Callable[[TrainOptions], str], given: TrainOptions) -> str:
+        """Call ``train``, perhaps with other options; return what to say at the end."""
+        return train(given)

@@ -18,7 +18,8 @@ from typing import Any
 import yaml
 from yaml.reader import ReaderError
 
-from transformer_cli.base.errors import ConfigError, hide_credentials
+from transformer_cli.base.errors import ConfigError
+from transformer_cli.base.locations import hide_credentials
 
 Scalar = str | int | float | bool | None
 Keys = tuple[str | int, ...]

@@ -49,7 +49,7 @@ class Preparation(NamedTuple):
 class CorpusKind(ABC, Generic[D]):
     """The text that the settings of one kind name.
 
-    ``place`` is the directory where a run keeps its text or found it before; None: there is none.
+    ``place`` is the directory where a run keeps text of its own; None: there is none.
     """
 
     is_made = False
@@ -82,10 +82,6 @@ class CorpusKind(ABC, Generic[D]):
     def is_here(self, split: str, place: Path | None) -> bool:
         """Return whether ``open_split`` would download nothing."""
         return True
-
-    def find_place(self, place: Path | None) -> Path | None:
-        """Return the directory that a run should remember to find the text again, if any."""
-        return None
 
     def has_prepared(self, directory: Path, is_begun: bool) -> bool:
         """Return whether the text in a run's ``directory`` is what ``prepare`` would make.

@@ -27,7 +27,6 @@ class FusedLinear:
     def __init__(self, *layers: nn.Linear) -> None:
         self._layers = layers
         self._packed: tuple[Tensor, Tensor] | None = None
-        self._use_torch = False
 
     def __call__(
         self, x: Float[Tensor, "*batch d_in"], relu: bool = False
@@ -37,8 +36,7 @@ class FusedLinear:
             weight, bias = self._packed
             return _onednn_linear(x.to(bias.dtype), weight, bias, "relu" if relu else "none")
         weight, bias = self._packed or self._weights()
-        is_float32 = compute_dtype(x) == torch.float32
-        if is_float32 and not self._use_torch and _can_use_onednn(x, torch.float32):
+        if compute_dtype(x) == torch.float32 and _can_use_onednn(x, torch.float32):
             y: Tensor = _OneDnnLinear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
         else:
             y = F.linear(x, weight, bias)
@@ -57,10 +55,6 @@ class FusedLinear:
     def unpack(self) -> None:
         """Use the layers' own parameters again."""
         self._packed = None
-
-    def use_torch_linear(self) -> None:
-        """Use ``F.linear`` from now on, the operator that torch's exporters support."""
-        self._use_torch = True
 
     def _weights(self) -> tuple[Tensor, Tensor]:
         """Return the weights of all layers as one, and their biases."""

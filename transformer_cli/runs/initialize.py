@@ -1,6 +1,5 @@
 """Begin a run, or go on with one: what may have changed, what is renamed, and what is written."""
 
-import json
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator
@@ -20,18 +19,16 @@ from transformer_cli.base.errors import (
     SuspectTextError,
     TokenizerError,
 )
-from transformer_cli.base.files import read_json, read_small
+from transformer_cli.base.files import read_small
 from transformer_cli.base.locations import exists, fetched_from, find_files, text_path
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
 from transformer_cli.config.differences import Difference, as_yaml, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.data.kinds import open_kind
 from transformer_cli.runs.checkpoint import Checkpoint, State, list_checkpoints
 from transformer_cli.runs.directory import (
     CONFIG,
-    CORPUS,
     LOCK,
     LOCKED,
     MARK,
@@ -306,32 +303,12 @@ def load_newest_state(run: RunDirectory) -> State | None:
         return None
 
 
-# --- where the text comes from --------------------------------------------------------------------
+def record_provenance(run: RunDirectory, config: Config) -> None:
+    """Let extensions record where the text and the first weights of a run come from.
 
-
-def record_sources(run: RunDirectory, config: Config) -> None:
-    """Record where the text of a run and its first weights come from.
-
-    The core records where the text lies, if its kind of data looks for it there later; extensions
-    provide, as ``provenance``, functions of the run's path and its settings.
+    Each provides, as ``provenance``, a function of the run's path and its settings.
     """
-    known = corpus_directory(run)
-    place = open_kind(config.data).find_place(known)
-    if place is not None and place != known:
-        write_text(run.path / CORPUS, json.dumps({config.data.kind: place.as_posix()}) + "\n")
     # With checkpoints, a run has the text that it began with, whatever can be found by now.
     if not list_checkpoints(run.checkpoints):
         for entry in registry.entries("provenance").values():
             entry.load()(run.path, config)
-
-
-def corpus_directory(run: RunDirectory) -> Path | None:
-    """Return where a run keeps text of its own, or the recorded directory, or None."""
-    if run.corpus.is_dir():
-        return run.corpus
-    recorded = read_json(run.path / CORPUS)
-    # The record is not trusted: files found there are verified.
-    found = [*recorded.values()] if isinstance(recorded, dict) else []
-    if len(found) == 1 and isinstance(found[0], str) and "\0" not in found[0]:
-        return Path(found[0])
-    return None

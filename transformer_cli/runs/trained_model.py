@@ -25,6 +25,7 @@ from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers, lo
 from transformer_cli.text.vocabulary import PAD_ID
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from transformer_cli.model.transformer import Transformer
@@ -186,24 +187,20 @@ def average_runs(runs: Sequence[RunDirectory], last: int | None) -> tuple[Path, 
 
 def mean_weights(checkpoints: Iterable[Checkpoint]) -> dict[str, "Tensor"]:
     """Return the mean of each weight, in its dtype; one checkpoint at a time is in memory."""
-    import torch
-
     sums: dict[str, Tensor] = {}
     kinds: dict[str, tuple[torch.Size, torch.dtype]] = {}
     count = 0
     for checkpoint in checkpoints:
         weights = checkpoint.load_weights()
-        if not count:
-            kinds = {name: (weight.shape, weight.dtype) for name, weight in weights.items()}
-            sums = {name: torch.zeros_like(weight).double() for name, weight in weights.items()}
-        for name in sorted(kinds.keys() | weights.keys()):
-            weight = weights.get(name)
-            if weight is None or kinds.get(name) != (weight.shape, weight.dtype):
-                raise CheckpointError(
-                    f"{checkpoint.path}: '{name}' is not alike in all checkpoints; "
-                    "average those of one model"
-                )
-            sums[name] += weight
+        found = {name: (weight.shape, weight.dtype) for name, weight in weights.items()}
+        kinds = kinds or found
+        if different := found.items() ^ kinds.items():
+            raise CheckpointError(
+                f"{checkpoint.path}: '{min(name for name, _ in different)}' is not alike in all "
+                "checkpoints; average those of one model"
+            )
+        for name, weight in weights.items():
+            sums[name] = weight.double() + sums.get(name, 0.0)
         count += 1
     return {name: (total / count).to(kinds[name][1]) for name, total in sums.items()}
 

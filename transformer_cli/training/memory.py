@@ -12,7 +12,7 @@ from transformer_cli.base.ranks import Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.model.transformer import Transformer, build_shapes, count_parameters
 from transformer_cli.text.vocabulary import PAD_ID, SPECIALS
-from transformer_cli.training.optimizer import OPTIMIZERS, kind_of
+from transformer_cli.training.optimizer import kind_of
 
 FLOAT = 4  # bytes
 SMALLEST = (len(SPECIALS), len(SPECIALS))
@@ -60,10 +60,9 @@ def check_memory(
     owner = "the GPU" if device.type == "cuda" else "this machine"
     average = " and an average" if has_average else ""
     shared = f" in {sharing} processes" if sharing > 1 else ""
-    state = OPTIMIZERS[config.training.optimizer].state_label
     raise ConfigError(
         f"model: its {count_parameters(model):,} weights take at least "
-        f"{size(needed)} to train{shared} (with gradients, {state}{average}), and "
+        f"{size(needed)} to train{shared} (with gradients, the optimizer's state{average}), and "
         f"{owner} has {size(there)} of memory; "
         "lower d_model, d_ff, the number of layers or the vocabulary"
     )

@@ -24,8 +24,6 @@ class OptimizerKind(NamedTuple):
     """Builds it for some weights; ``Optimizer.step`` sets the learning rate."""
     state: tuple[str, ...]
     """Its tensors of each weight, as torch calls them; a checkpoint has them by these names."""
-    state_label: str
-    """What messages call them."""
     updates: Callable[[str, Tensor], bool] = lambda name, weight: True
     """Whether it updates the weight of a name; Adam updates the others."""
 
@@ -47,11 +45,10 @@ def _build_muon(weights: list[nn.Parameter], config: TrainingConfig) -> torch.op
 
 
 OPTIMIZERS = {
-    "adam": OptimizerKind(_build_adam, ("exp_avg", "exp_avg_sq"), "Adam's two moments"),
+    "adam": OptimizerKind(_build_adam, ("exp_avg", "exp_avg_sq")),
     "muon": OptimizerKind(
         _build_muon,
         ("momentum_buffer",),
-        "the optimizer's state",
         lambda name, weight: weight.ndim == 2 and name.startswith(("encoder.", "decoder.")),
     ),
 }

@@ -132,7 +132,7 @@ def _prepare(request: TrainRequest, stack: ExitStack) -> tuple[RunDirectory, Pre
         )
         stack.enter_context(beginning)
         data = _fill(request, run, executor, texts)
-        initialize.record_sources(run, config)
+        initialize.record_provenance(run, config)
     return run, data
 
 
@@ -217,7 +217,7 @@ def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) ->
     ``allow``, which is whether the user insists on them, and ``is_begun``, whether there are
     checkpoints.
     """
-    data, place = request.config.data, initialize.corpus_directory(run)
+    data, place = request.config.data, run.text_place
     is_begun = not request.overwrite and bool(list_checkpoints(run.checkpoints))
     about = {"allow": request.allow_suspect_data, "is_begun": is_begun}
     parts = open_training_parts(data, place)
@@ -288,7 +288,7 @@ def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar)
     """Open prepared data, without a lock, without writing, and without reading it all again."""
     stats = read_stats(run.encoded)
     if stats is not None and run.tokenizer.is_dir():
-        place = initialize.corpus_directory(run)
+        place = run.text_place
         texts = read_val(
             config.data, StreamedText(open_training_text(config.data, place), stats), place
         )
@@ -324,7 +324,7 @@ def _complete(
     progress: ProgressBar,
 ) -> PreparedData:
     """Encode the validation split, and choose what to train on and how its parts are mixed."""
-    place, stats = initialize.corpus_directory(run), texts.train.stats
+    place, stats = run.text_place, texts.train.stats
     found = (entry.load() for entry in find_mixing(config.data))
     mixes = (find(config, place, stats, tokenizers, store) for find in found)
     mix = next((mix for mix in mixes if mix is not None), None)

@@ -115,7 +115,8 @@ class Trainer:
             own = range(first + self.ranks.rank, last + 1, self.ranks.size)
             batches = list(islice(self._batches, len(own)))
             tgt_tokens = sum(batch.tgt_tokens for batch in batches)
-            tokens_of_all, stop = self.ranks.sum([tgt_tokens, should_stop()])
+            counts: list[float] = [tgt_tokens, should_stop()]
+            tokens_of_all, stop = self.ranks.sum(counts) if self.ranks.size > 1 else counts
             self.step += 1
             self.batch += self.batches_per_step
             ends_epoch = self.batch >= len(self.epochs)

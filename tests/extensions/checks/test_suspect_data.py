@@ -1,12 +1,10 @@
 """What train and evaluate say of text before they compute."""
 
 import json
-import os
 import random
 import shutil
 import string
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -408,27 +406,3 @@ def test_runs_that_start_from_each_other_are_looked_at_once(small: Path) -> None
     seen = json.loads(run("evaluate", "runs/small", "--json", cwd=directory).out)["seen"]
     assert [Path(each).name for each in seen["unknown"]] == ["next"]
     assert "loop" in seen["unknown"][0]
-
-
-def _look_in(directory: str) -> None:
-    os.environ["MULTI30K_DIR"] = directory
-
-
-@pytest.mark.long
-@pytest.mark.multi30k
-def test_a_run_finds_multi30k_where_it_was_trained(tmp_path: Path) -> None:
-    corpus = Path(os.environ["MULTI30K_DIR"])
-    own = tmp_path / "corpus"
-    own.mkdir()
-    for path in corpus.glob("*.gz"):
-        shutil.copy(path, own / path.name)
-    config = tmp_path / "tiny.yaml"
-    start = SMALL.index("tokenizer:")
-    config.write_text("data: {kind: multi30k}\n" + SMALL[start:].replace("_freq: 1", "_freq: 50"))
-    options = ("--set", "training.validate_every=9", "--set", "training.max_length=12")
-
-    trained = run("train", config, *options, cwd=tmp_path, before=partial(_look_in, str(own)))
-    assert trained.code == 0
-    split = ("--split", "test_2017_mscoco", "--json")
-    finished = run("evaluate", "runs/tiny", *split, cwd=tmp_path, before=partial(_look_in, ""))
-    assert (finished.code, finished.err) == (0, "")

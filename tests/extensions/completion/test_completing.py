@@ -12,15 +12,15 @@ import pytest
 from cli import process
 from cli.conftest import Training
 from cli.test_help import HEAVY, _set_environment
-from installed import find_configs
 
 from transformer_cli.config.setting_tree import iter_leaves
+from transformer_cli.config.shipped import find_configs
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.data.kinds import open_kind
 from transformer_cli.extensions.completion.completing import complete as complete_value
 
 ROOT = Path(__file__).parents[3]
-CONFIGS = find_configs()
+CONFIGS = list(find_configs().values())
 COMPLETE = "_TRANSFORMER_CLI_COMPLETE"
 
 

@@ -24,9 +24,9 @@ from transformer_cli.extensions.corpora.by_name import list_fetched
 from transformer_cli.extensions.corpora.opening import open_source
 from transformer_cli.extensions.corpora.provenance import read_fetched
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
-from transformer_cli.extensions.exchange.provenance import find_import_source
+from transformer_cli.extensions.exchange.imported import find_import_source
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import record_sources
+from transformer_cli.runs.initialize import record_provenance
 
 DE = [f"Der Hund {number} sieht {number + 1} Katzen." for number in range(300)]
 EN = [f"Dog {number} sees {number + 1} cats." for number in range(300)]
@@ -206,7 +206,7 @@ def test_what_was_fetched_for_earlier_runs_is_taken_over(web: Web, tmp_path: Pat
         given = {"kind": "copy"} if earlier else data(source).model_dump(mode="json")
         settings: dict[str, Any] = {"data": given, "tokenizer": {"kind": "words"}}
         settings |= {"init": str(earlier.path)} if earlier else {}
-        record_sources(begun, Config.model_validate(settings))
+        record_provenance(begun, Config.model_validate(settings))
         if earlier is None:
             record = {"source": "me/model", "revision": "1"}
             (begun.path / "import.json").write_text(json.dumps(record))

@@ -13,7 +13,7 @@ from transformer_cli.data.kinds import open_training_text
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.extensions.checks.findings import check_corpus
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import corpus_directory, initialize_run
+from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.training.preparation import PreparedData, prepare_data, prepare_text, read_val
 
 OWN, NEAR, FAR, TOO_LONG, BLANK = "own", "near", "far", "long", "blank"
@@ -56,8 +56,8 @@ def prepare(directory: Path, config: Config) -> PreparedData:
     run = RunDirectory(directory / "run")
     initialize_run(run, config)
     prepare_text(config.data, run, lambda pairs, _: pairs, print)
-    train = StreamedText.of(open_training_text(config.data, corpus_directory(run)))
-    texts = read_val(config.data, train, corpus_directory(run))
+    train = StreamedText.of(open_training_text(config.data, run.text_place))
+    texts = read_val(config.data, train, run.text_place)
     return prepare_data(config, texts, run, lambda lines, _: lines)
 
 

@@ -1,8 +1,11 @@
 """The learning rate of a run that goes on to another end."""
 
 import math
+from pathlib import Path
 
 import pytest
+from cli.conftest import TINY
+from cli.process import run
 
 from transformer_cli.config.schema import TrainingConfig
 from transformer_cli.extensions.observers.rate_jump import rate_jump
@@ -45,3 +48,21 @@ def test_nothing_jumps_where_the_end_is_the_same_or_does_not_matter() -> None:
     assert jump("linear", 40, new=2) is None, "nothing is left to train"
     assert jump("constant", 40) is None
     assert jump("inverse_sqrt", 40) is None
+
+
+def test_the_summary_warns(tmp_path: Path) -> None:
+    config = tmp_path / "linear.yaml"
+    schedule = "{kind: linear, peak: 1e-3, warmup: 10}"
+    config.write_text(TINY.replace("{kind: constant, peak: 1e-2, warmup: 10}", schedule))
+    command = ("train", config, "--run-dir", tmp_path / "run")
+    first = run(*command)
+    assert (first.code, "warning" in first.err) == (0, False)
+    longer = ("--set", "training.epochs=16", "--extend")
+    # 1e-3 (1 - (61 - 10) / (80 - 10)) by the new end, at which it is 0
+    warning = (
+        "\nwarning       the learning rate jumps from 0 at step 60 to 0.000271 at step 61, as the "
+        "linear schedule now ends at step 80; 'init: RUN' in a configuration begins another run "
+        "from these weights, with a schedule of its own\n"
+    )
+    assert warning in run(*command, *longer, "--dry-run").out
+    assert warning in run(*command, *longer).err

@@ -1,10 +1,10 @@
 from hypothesis import given, strategies as st
 
-from transformer_cli.base.metrics import sentence_chrf
 from transformer_cli.extensions.report.examples import (
     Span,
     choose_sentences,
     mark_differences,
+    sentence_chrf,
     split_parts,
     split_words,
 )

@@ -189,17 +189,6 @@ def test_a_users_directory_that_did_not_help_is_named(
     )
 
 
-def test_where_a_run_found_the_corpus_is_looked_in_last(server: Web) -> None:
-    put(Path("old"), "train.de.gz", "train.en.gz")
-    put(DIRECTORY, "train.en.gz")
-    assert multi30k.fetch("train", "de", "en", Path("old")) == (
-        Path("old/train.de.gz"),
-        DIRECTORY / "train.en.gz",
-    )
-    assert multi30k.find("val", "de", "en", Path("old")) is None
-    assert server.requests == []
-
-
 # --- the published corpus -------------------------------------------------------------------------
 
 

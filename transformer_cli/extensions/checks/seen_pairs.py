@@ -26,7 +26,6 @@ from transformer_cli.extensions.checks.digests import (
 )
 from transformer_cli.extensions.checks.near_copies import HeldOutPairs, cut_held_out, find_bands
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.text.tokenizer import load_text_sha256
 
 _PAGE_PAIRS = 1 << 14
@@ -193,7 +192,7 @@ def _read_trained_lines(run: RunDirectory, progress: PairProgress) -> Iterator[n
 
 def _read_trained_text(run: RunDirectory, progress: PairProgress) -> Iterator[tuple[str, str]]:
     """Return the pairs that a run was trained on; raise CorpusError if they are not here."""
-    data, earlier = run.load_config().data, corpus_directory(run)
+    data, earlier = run.load_config().data, run.text_place
     if not open_kind(data).is_here("train", earlier):
         raise CorpusError(f"{run.path}: its training text is not on disk")
     text = StreamedText.of(open_training_text(data, earlier), read_stats(run.encoded))

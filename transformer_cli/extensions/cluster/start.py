@@ -20,9 +20,9 @@ from transformer_cli.base.child import block_sigint
 from transformer_cli.base.errors import (
     MissingExtraError,
     TransformerCliError,
-    hide_credentials,
     shorten_middle,
 )
+from transformer_cli.base.locations import hide_credentials
 from transformer_cli.base.packages import import_extra
 from transformer_cli.extensions.cluster.settings import QUEUES, ClusterSettings, QueueCluster
 

@@ -1,10 +1,12 @@
 """``transformer-cli clean``."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, UsageError
 from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.cli import options
@@ -16,6 +18,7 @@ with lazy_imports():
     from transformer_cli.config import yaml
     from transformer_cli.extensions.corpora import preparing, settings
     from transformer_cli.extensions.report import rendering
+    from transformer_cli.runs import directory as directories
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def clean(given: CleanOptions) -> None:
             f"{given.config}: data.kind is {data.kind}; clean needs kind corpus, with the text as "
             "sources"
         )
-    options.check_new(directory, "-o")
+    check_new(directory, "-o")
     if report is not None:
         place, new = report.resolve(), directory.resolve()
         if place == new:
@@ -61,6 +64,9 @@ def clean(given: CleanOptions) -> None:
             options.check_output(report, "--report", [("CONFIG", given.config), *texts])
         elif preparing.is_written(place.name):
             raise UsageError(f"--report {report}: clean writes text there; name it otherwise")
+        if not registry.is_installed("report"):
+            missing = registry.describe_missing("extension", "report")
+            raise UsageError(f"--report {report}: {missing}")
         import_extra("jinja2", "report", "--report")
     has_own_place = report is not None and report.resolve().parent != directory.resolve()
     with writing.claim(directory, report if has_own_place else None):
@@ -88,3 +94,25 @@ def _lines(result: "preparing.Cleaning") -> Iterator[str]:
     )
     if result.bad:
         yield f"{result.bad:,} units could not be read"
+
+
+def check_new(
+    path: Path, option: str, suffix: str | None = None, runs: Iterable[Path] = ()
+) -> None:
+    """Make sure, before long work, that a directory can be made at ``path``, or be filled there.
+
+    With a ``suffix`` it is a file that ends with it. ``runs`` are the runs that the command reads.
+    """
+    directories.check_outside_runs(path, option, runs)
+    if suffix is None and path.is_dir() and not any(path.iterdir()):
+        # It is replaced by one that is filled elsewhere, and neither of these can be replaced.
+        if os.path.ismount(path.resolve()) or path.samefile("."):  # Path.is_mount: not on Windows
+            raise UsageError(f"{path}: cannot be replaced; give the name of a new directory in it")
+        return
+    if suffix is not None and path.suffix != suffix:
+        raise UsageError(f"{path}: is written as one file; give a name that ends with {suffix}")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"{path}: there is no directory {path.parent}; make it first")
+    if path.exists() or path.is_symlink():
+        wanted = "a new name" if suffix else "a new or an empty directory"
+        raise UsageError(f"{path}: is there already; give {wanted}")

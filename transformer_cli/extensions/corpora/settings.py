@@ -17,7 +17,6 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from transformer_cli.base.files import find_unusable_on_windows
 from transformer_cli.base.locations import fetched_from
 from transformer_cli.config.data_schema import (
     DataSection,
@@ -367,7 +366,7 @@ class CorpusData(ReplaySettings, DataSection):
             problem = ""
             if not re.fullmatch(SPLIT_NAME, name):
                 problem = "files are named after it; use letters, digits, - and _ only"
-            elif find_unusable_on_windows(PurePath(name)):
+            elif re.fullmatch("con|prn|aux|nul|(com|lpt)[0-9]", name.lower()):
                 problem = "files are named after it, and Windows has none of this name; call it "
                 problem += "something else"
             elif name.lower() in taken:

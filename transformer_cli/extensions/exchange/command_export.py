@@ -10,6 +10,7 @@ from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, option
 from transformer_cli.cli.display import say
 from transformer_cli.config.choices import Quantization
+from transformer_cli.extensions.corpora.command import check_new
 
 with lazy_imports():
     from transformer_cli.base import writing
@@ -19,10 +20,6 @@ with lazy_imports():
 _FORMATS = registry.entries("export format")
 
 
-def _complete_format(incomplete: str) -> list[str]:
-    return [name for name in _FORMATS if name.startswith(incomplete)]
-
-
 def export(
     run: options.Run,
     directory: Annotated[
@@ -30,7 +27,15 @@ def export(
         argument("DIR", "Where to write; new or empty. A new file, NAME.argosmodel, for argos."),
     ],
     format_: Annotated[
-        str, option("|".join(_FORMATS), "Format.", "--format", autocompletion=_complete_format)
+        str,
+        option(
+            "|".join(_FORMATS),
+            "Format.",
+            "--format",
+            autocompletion=lambda incomplete: [
+                name for name in _FORMATS if name.startswith(incomplete)
+            ],
+        ),
     ],
     checkpoint: options.Checkpoint = "best",
     quantization: Annotated[
@@ -63,7 +68,7 @@ def export(
             "or use --format ctranslate2"
         )
     suffix = facts.get("suffix")
-    options.check_new(directory, "DIR", suffix, [run])
+    check_new(directory, "DIR", suffix, [run])
     if "package" in facts:  # before the work
         import_extra(facts["package"], facts.get("extra"), f"--format {format_}")
     source, target = directories.RunDirectory(run), directory.resolve()

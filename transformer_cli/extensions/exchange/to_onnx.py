@@ -17,7 +17,7 @@ from transformer_cli.base.files import sha256
 from transformer_cli.base.packages import __version__
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.extensions.exchange.formats import write_json, write_tokenizer
-from transformer_cli.model.linear import fused_linears
+from transformer_cli.model.linear import FusedLinear, fused_linears
 from transformer_cli.model.transformer import (
     DecoderLayer,
     DecoderState,
@@ -172,6 +172,14 @@ class _Attention(MultiHeadAttention):
         return False
 
 
+class _TorchLinear(FusedLinear):
+    """Always ``F.linear``, the operator that torch's exporters support."""
+
+    def __call__(self, x: Tensor, relu: bool = False) -> Tensor:
+        y = nn.functional.linear(x, *self._weights())
+        return y.relu() if relu else y
+
+
 def _traceable(model: Transformer) -> Transformer:
     """Return an equivalent copy that depends neither on sizes nor on this machine."""
     model = copy.deepcopy(model).float().eval()
@@ -179,7 +187,7 @@ def _traceable(model: Transformer) -> Transformer:
         if isinstance(module, MultiHeadAttention):
             module.__class__ = _Attention
     for linear in fused_linears(model):
-        linear.use_torch_linear()
+        linear.__class__ = _TorchLinear
     _fix_positions(model.src_embedding, SRC_POSITIONS)
     _fix_positions(model.tgt_embedding, TGT_POSITIONS)
     return model

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from transformer_cli.base.metrics import METRICS, TRAIN_LONGER, Metrics
+from transformer_cli.base.metrics import METRICS, Metrics
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, option
@@ -20,7 +20,7 @@ with lazy_imports():
     from transformer_cli.evaluation import best_checkpoint, scores
     from transformer_cli.extensions.checks import seen_pairs
     from transformer_cli.extensions.experiments import compared_runs, seed_statistics
-    from transformer_cli.inference import loading
+    from transformer_cli.inference import loading, translation
     from transformer_cli.model import device as devices
     from transformer_cli.runs import metrics_log
 
@@ -87,7 +87,7 @@ def compare(
     directories = [run.directory for run in opened]
     metrics = best_checkpoint.metrics_of_runs(opened[0].config, directories, log)
     devices.use_threads(threads)
-    torch_device = options.open_device(device)
+    torch_device = devices.choose_device(device)
     torch_precision = devices.choose_precision(precision, torch_device)
     compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
     reports = [
@@ -159,8 +159,14 @@ def _compare_on(
 def _translate(
     run: "compared_runs.ComparedRun", text: "corpus.ParallelText", compute: "loading.ComputeOptions"
 ) -> list[str]:
+    translator = loading.load_translator(run.directory, str(run.checkpoint), compute)
+    translator = translator.with_search(run.config.decoding.beam_size)
     with bar(len(text), run.name, " sentences") as sentences:
-        return run.translate(text, compute, sentences.update, partial(warn, run.name))
+        return translator.translate(
+            text.src,
+            text.tags,
+            translation.Watcher(sentences.update, on_long_line=partial(warn, run.name)),
+        )
 
 
 def _describe_group(
@@ -289,11 +295,11 @@ def _run_table(runs: Sequence[Entry]) -> Iterator[str]:
 
 def _run_notes(reference: str, runs: Sequence[Entry]) -> list[str]:
     is_low = any(
-        METRICS[name].says_nothing(run["scores"][name]["value"] for run in runs)
+        seed_statistics.says_nothing(name, (run["scores"][name]["value"] for run in runs))
         for name in runs[0]["scores"]
     )
     return [
-        *([TRAIN_LONGER] if is_low else []),
+        *([seed_statistics.TRAIN_LONGER] if is_low else []),
         "±: half of the 95 % interval. "
         f"p: how likely chance makes such a difference from {reference}.",
         "step: of the weights that were scored. steps, seconds: of the whole training.",
@@ -352,8 +358,8 @@ def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> li
 def group_notes(reference: str, groups: int, means: Mapping[str, Iterable[float]]) -> list[str]:
     """Return lines about the columns of a table of so many groups, given the means by metric."""
     notes = ["mean: over seeds, ± their standard deviation. interval: of the mean, by Student's t."]
-    if any(METRICS[name].says_nothing(each) for name, each in means.items()):
-        notes.insert(0, TRAIN_LONGER)
+    if any(seed_statistics.says_nothing(name, each) for name, each in means.items()):
+        notes.insert(0, seed_statistics.TRAIN_LONGER)
     if groups == 1:
         return notes
     return [

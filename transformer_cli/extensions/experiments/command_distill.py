@@ -55,7 +55,6 @@ def distill(
     """
     distillation = distill_file.load_distillation(file)
     path = dir_ or Path("runs") / "distill" / file.stem
-    options.check_name(path, "--dir")
     directory = plans.DistillDirectory(path)
     settings = None if cluster is None else clusters.read_cluster(cluster)
     directory.check()

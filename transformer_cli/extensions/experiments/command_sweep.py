@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transformer_cli.base.errors import MissingExtraError
-from transformer_cli.base.metrics import METRICS, TRAIN_LONGER
+from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import count_cores
 from transformer_cli.cli import options
@@ -27,6 +27,7 @@ with lazy_imports():
         page,
         results,
         runner,
+        seed_statistics,
         sweep as plans,
         sweep_file,
     )
@@ -63,7 +64,6 @@ def sweep(
     """
     loaded = sweep_file.load_sweep(file)
     path = sweep_dir or Path("sweeps") / file.stem
-    options.check_name(path, "--sweep-dir")
     directory = plans.SweepDirectory(path)
     settings = None if cluster is None else clusters.read_cluster(cluster)
     if settings is not None and jobs > 1 and not dry_run:
@@ -98,7 +98,7 @@ def run_sweep(plan: "plans.SweepPlan", workers: "runner.Workers") -> int:
     status = plan.read_status()
     rows = [[group.name, group.count_runs(), format_mean(group)] for group in status]
     title = f"{METRICS[plan.metric].label} of the best validation"
-    note = [TRAIN_LONGER] if results.are_all_low(status, plan.metric) else []
+    note = [seed_statistics.TRAIN_LONGER] if results.are_all_low(status, plan.metric) else []
     say("\n".join([title, *align_columns([["point", "seeds", "mean"], *rows]), *note]))
     if any(group.finished for group in status):
         try:

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from transformer_cli.base.errors import duration
-from transformer_cli.base.metrics import METRICS, TRAIN_LONGER
+from transformer_cli.base.metrics import METRICS
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.extensions.experiments.importance import are_numbers, explain
@@ -22,6 +22,7 @@ from transformer_cli.extensions.experiments.results import (
     rank_groups,
     read_results,
 )
+from transformer_cli.extensions.experiments.seed_statistics import TRAIN_LONGER
 from transformer_cli.extensions.experiments.sweep import SweepDirectory
 from transformer_cli.extensions.report.charts import STEP, Chart, Series
 from transformer_cli.extensions.report.examples import choose_differing

@@ -18,9 +18,12 @@ from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.kinds import load_split
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.extensions.experiments.job import JobRecord, job_file
-from transformer_cli.extensions.experiments.seed_statistics import MetricComparison, compare_groups
+from transformer_cli.extensions.experiments.seed_statistics import (
+    MetricComparison,
+    compare_groups,
+    says_nothing,
+)
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.initialize import corpus_directory
 from transformer_cli.runs.metrics_log import Record, number, read_records, validations
 
 MARK, PLAN, RUNS = "sweep.json", "plan.json", "runs"
@@ -105,7 +108,7 @@ class RunResult:
     @property
     def score(self) -> float | None:
         """The metric at the best validation; None: it was not validated yet."""
-        return METRICS[self.metric].best(self.scores)
+        return max(self.scores, key=METRICS[self.metric].rank, default=None)
 
     @property
     def loss(self) -> float | None:
@@ -150,8 +153,9 @@ def rank_groups(groups: Sequence[GroupResult], metric: str) -> list[int]:
 
     def key(index: int) -> tuple[bool, bool, float, float]:
         group = groups[index]
-        score, loss = METRICS[metric].rank_with_loss(group.mean or 0.0, group.loss)
-        return group.mean is None, not group.finished, -score, -loss
+        score = round(METRICS[metric].rank(group.mean or 0.0), 2)  # as tables show it
+        loss = float("inf") if group.loss is None else group.loss
+        return group.mean is None, not group.finished, -score, loss
 
     return sorted(range(len(groups)), key=key)
 
@@ -164,7 +168,7 @@ def best_group(groups: Sequence[GroupResult], metric: str) -> GroupResult | None
 
 def are_all_low(groups: Sequence[GroupResult], metric: str) -> bool:
     """Return whether all groups that have a score have one of about 0."""
-    return METRICS[metric].says_nothing(group.mean for group in groups if group.mean is not None)
+    return says_nothing(metric, (group.mean for group in groups if group.mean is not None))
 
 
 # --- a sweep's results ----------------------------------------------------------------------------
@@ -250,7 +254,7 @@ def _read_splits(
 
 
 def _load_text(run: RunDirectory, split: str) -> ParallelText:
-    return load_split(run.load_config().data, split, corpus_directory(run))
+    return load_split(run.load_config().data, split, run.text_place)
 
 
 def _read_translations(

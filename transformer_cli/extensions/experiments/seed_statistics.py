@@ -6,7 +6,7 @@ are the same in all. docs/extensions/experiments.md has the assumptions, and how
 come out significant in simulations.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from sacrebleu.metrics.base import Metric as SacreMetric
 
-from transformer_cli.base.metrics import USUAL, Metrics
+from transformer_cli.base.metrics import METRICS, USUAL, Metrics
 from transformer_cli.base.packages import import_extra
 
 LEVEL = 0.05  # of the two-sided tests; intervals cover the rest
@@ -244,3 +244,16 @@ def _critical(degrees: float) -> float:
 
 def _special() -> Any:
     return import_extra("scipy.special", "sweep", "statistics over seeds")
+
+
+# Below this, BLEU is noise: the model has learned next to nothing.
+_ABOUT_ZERO = 1.0
+TRAIN_LONGER = (
+    "all scores are about 0, so they cannot be compared; train longer (training.epochs, "
+    "training.max_steps)"
+)
+
+
+def says_nothing(metric: str, scores: Iterable[float]) -> bool:
+    """Return whether scores are all about 0, so that none is better than another."""
+    return METRICS[metric].higher_is_better and max(scores, default=100.0) < _ABOUT_ZERO

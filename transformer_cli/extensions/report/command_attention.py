@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, option
@@ -53,9 +54,9 @@ def attention(
     options.check_output(output, runs=[run])
     with options.prefix_errors("-o "):
         attention_picture.picture_format(output)
-    options.check_sentence(sentence, "SENTENCE")
+    check_sentence(sentence, "SENTENCE")
     if translation is not None:
-        options.check_sentence(translation, "--translation")
+        check_sentence(translation, "--translation")
     compute = loading.ComputeOptions("torch", device, precision, threads, beam_size)
     with writing.claim(output):
         translator, _ = options.load_models(directory.RunDirectory(run), checkpoint, compute)
@@ -74,3 +75,13 @@ def attention(
             "fonts-noto-cjk for Chinese, Japanese and Korean, or fonts-noto-core for others",
         )
     typer.echo(maps.translation)
+
+
+def check_sentence(text: str, name: str) -> None:
+    """Make sure that ``text``, which ``name`` names on the command line, is a line of text."""
+    # Python makes half a surrogate pair of each byte that is not UTF-8.
+    is_utf8 = not any("\ud800" <= sign <= "\udfff" for sign in text)
+    if not text.strip():
+        raise UsageError(f"{name}: is empty; give a sentence")
+    if "\n" in text.strip() or not is_utf8:
+        raise UsageError(f"{name} {text!r}: is no line of UTF-8 text; give a sentence")

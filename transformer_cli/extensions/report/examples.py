@@ -2,7 +2,7 @@
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby
@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from transformer_cli.base.metrics import sentence_chrf
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.text.scripts import MARKS, SPACELESS
 
@@ -143,3 +142,14 @@ def split_words(text: str) -> list[str]:
 def split_parts(text: str) -> list[str]:
     """Split ``text`` into words, white space and single characters; joined, they are the text."""
     return _PART.findall(text)
+
+
+def sentence_chrf(
+    hypotheses: Iterable[str], references: Iterable[str], lowercase: bool = False
+) -> list[float]:
+    """Return each sentence's chrF, 0 to 100, against a reference of its own."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    chrf = CHRF(lowercase=lowercase)
+    pairs = zip(hypotheses, references, strict=True)
+    return [chrf.sentence_score(hypothesis, [reference]).score for hypothesis, reference in pairs]

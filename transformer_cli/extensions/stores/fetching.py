@@ -1,6 +1,6 @@
 """Files of the web: fetched once into the user's cache, resumed, verified, kept by their sums.
 
-The URLs themselves hold no secrets, as ``text_path`` refuses those that do; redirects may.
+The URLs themselves hold no secrets, as ``check_address`` refuses those that do; redirects may.
 """
 
 import hashlib
@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin, urlsplit
 
 from transformer_cli.base.artifact import Artifact, Record, read_record, write_record
-from transformer_cli.base.errors import CorpusError, hide_credentials, make_visible, size
+from transformer_cli.base.errors import CorpusError, make_visible, size
 from transformer_cli.base.files import cache_directory, sha256 as sum_of
 from transformer_cli.base.locations import UrlPath
 from transformer_cli.base.writing import remove_directory, remove_leftovers
+from transformer_cli.extensions.stores.addresses import hide_credentials
 from transformer_cli.extensions.stores.objects import Objects, call_in_time
 
 if TYPE_CHECKING:

@@ -2,6 +2,9 @@
 
 api = 1
 provides = {
+    "address": {
+        "online": {"load": "addresses:check_address", "hide": "addresses:hide_credentials"}
+    },
     "corpus": {
         "multi30k": {
             "settings": "settings:Multi30kData",

@@ -44,55 +44,45 @@ class Multi30kKind(CorpusKind[Multi30kData]):
 
     def open_split(self, split: str, place: Path | None) -> ParallelFiles:
         """Return a split's two files; see ``fetch``."""
-        return ParallelFiles(*fetch(split, self.data.src_lang, self.data.tgt_lang, place))
+        return ParallelFiles(*fetch(split, self.data.src_lang, self.data.tgt_lang))
 
     def is_here(self, split: str, place: Path | None) -> bool:
         """Return whether both files are on disk; raise what ``fetch`` does."""
-        return find(split, self.data.src_lang, self.data.tgt_lang, place) is not None
-
-    def find_place(self, place: Path | None) -> Path | None:
-        """Return the directory of the training text, to find it without $MULTI30K_DIR later."""
-        found = find("train", self.data.src_lang, self.data.tgt_lang, place)
-        return found and found[0].parent.absolute()
+        return find(split, self.data.src_lang, self.data.tgt_lang) is not None
 
 
-def fetch(split: str, src_lang: str, tgt_lang: str, place: Path | None = None) -> tuple[Path, Path]:
+def fetch(split: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path]:
     """Find a split's two files on disk, or download them.
 
-    A file is looked for in ``./data/multi30k``, in the directory that ``$MULTI30K_DIR`` names, in
-    ``place`` and among downloaded ones. Both are packed, and of the published SHA-256.
+    A file is looked for in ``./data/multi30k``, in the directory that ``$MULTI30K_DIR`` names, and
+    among downloaded ones. Both are packed, and of the published SHA-256.
 
     Raises:
         CorpusError: a file on disk is not the published one, or it cannot be downloaded.
     """
     src, tgt = (
-        _find(f"{split}.{lang}.gz", place) or _download(split, lang, place)
-        for lang in (src_lang, tgt_lang)
+        _find(f"{split}.{lang}.gz") or _download(split, lang) for lang in (src_lang, tgt_lang)
     )
     return src, tgt
 
 
-def find(
-    split: str, src_lang: str, tgt_lang: str, place: Path | None = None
-) -> tuple[Path, Path] | None:
+def find(split: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path] | None:
     """Return what ``fetch`` finds on disk; None if it would have to download a side."""
-    src, tgt = (_find(f"{split}.{lang}.gz", place) for lang in (src_lang, tgt_lang))
+    src, tgt = (_find(f"{split}.{lang}.gz") for lang in (src_lang, tgt_lang))
     return None if src is None or tgt is None else (src, tgt)
 
 
-def _directories(place: Path | None) -> dict[Path, str]:
+def _directories() -> dict[Path, str]:
     """Return the directories to search, each with its description for messages."""
     places = {DIRECTORY: f"{DIRECTORY}"}
     if from_user := os.environ.get("MULTI30K_DIR"):
         is_there = "" if Path(from_user).is_dir() else ", which is no directory"
         places[Path(from_user)] = f"$MULTI30K_DIR ({from_user}{is_there})"
-    if place is not None:
-        places.setdefault(place, f"{place}, where the run found it when it was trained")
     return places
 
 
-def _find(name: str, place: Path | None) -> Path | None:
-    for path in (directory / name for directory in _directories(place)):
+def _find(name: str) -> Path | None:
+    for path in (directory / name for directory in _directories()):
         try:
             found = sha256(path)
         except (FileNotFoundError, NotADirectoryError):
@@ -112,13 +102,13 @@ def _find(name: str, place: Path | None) -> Path | None:
     return fetch_file(url, SHA256[name]) if is_here(url, SHA256[name]) else None
 
 
-def _download(split: str, lang: str, place: Path | None) -> Path:
+def _download(split: str, lang: str) -> Path:
     name = f"{split}.{lang}.gz"
     try:
         return fetch_file(UrlPath(BASE_URL + name), SHA256[name])
     except (CorpusError, MissingExtraError) as error:
         raise CorpusError(
-            f"{error}; it is not in {'; nor in '.join(_directories(place).values())}: put "
+            f"{error}; it is not in {'; nor in '.join(_directories().values())}: put "
             f"{split}.de.gz and {split}.en.gz from {_WEB_PAGE} into {DIRECTORY} by hand, or into "
             "the directory that $MULTI30K_DIR names"
         ) from error

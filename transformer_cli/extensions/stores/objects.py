@@ -21,10 +21,10 @@ from transformer_cli.base.errors import (
     CorpusError,
     MissingExtraError,
     OutputError,
-    hide_credentials,
 )
 from transformer_cli.base.locations import Location, compile_wildcards, text_path
 from transformer_cli.base.packages import import_extra
+from transformer_cli.extensions.stores.addresses import hide_credentials
 
 T = TypeVar("T")
 # What is asked for at a time: enough to outweigh the way to the store and back.

@@ -20,18 +20,17 @@ from transformer_cli.base.files import is_same_file
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.data_schema import DataSection
 from transformer_cli.data.corpus import PairSource, ParallelFiles, ParallelText, in_batches
-from transformer_cli.data.sources import (
+from transformer_cli.data.kinds import (
     default_split,
-    is_on_disk,
     open_kind,
     open_split,
-    split_names,
 )
 from transformer_cli.data.training_text import BlockStats, StreamedText, keep_full
 from transformer_cli.extensions.checks.checked_kind import Sources, find_checked
 from transformer_cli.extensions.checks.near_copies import LOOKED_FOR, Nearness, Samples
 from transformer_cli.extensions.checks.shift import Shift, ShiftCheck
-from transformer_cli.text.scripts import ScriptCheck, scripts_of
+from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck
+from transformer_cli.text.scripts import scripts_of
 
 _MOSTLY = 0.5  # share of a text from which it is shifted as a whole
 _LARGE_OVERLAP = 0.01  # share of a split that is trained on, from which it is worth a line
@@ -103,9 +102,9 @@ class TextAudit:
                 self._refuse(mistake)
 
     def _open_scored(self) -> Iterator[tuple[str, ParallelFiles | ParallelText]]:
-        _, *names = split_names(self._data)
+        _, *names = open_kind(self._data).split_names()
         for name in names:
-            if name == "val" or is_on_disk(self._data, name, self._place):
+            if name == "val" or open_kind(self._data).is_here(name, self._place):
                 source = open_split(self._data, name, self._place)
                 try:
                     next(source.pairs())

@@ -1,7 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
-needs = ("checks",)
+needs = ("checks", "revision")
 provides = {
     "checked kind": {"corpus": {"load": "checked_corpus:CheckedCorpus"}},
     "corpus": {"corpus": {"settings": "settings:CorpusData", "load": "kind:SourcesKind"}},

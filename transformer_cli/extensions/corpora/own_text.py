@@ -17,7 +17,8 @@ from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.extensions.corpora.opening import MAX_BAD_UNITS
 from transformer_cli.extensions.corpora.tables import TsvReader
 from transformer_cli.extensions.corpora.template import fill_template, quote_path
-from transformer_cli.text.scripts import ScriptCheck, scripts_of
+from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck
+from transformer_cli.text.scripts import scripts_of
 
 if TYPE_CHECKING:  # it needs the extension that fetches
     from transformer_cli.extensions.corpora.opus import Release
@@ -106,7 +107,7 @@ def _name_config(name: str | None, kind: str, languages: tuple[str, str], text: 
     path = Path(f"configs/{name or '_'.join((kind, *languages))}.yaml")
     # Text that nobody has looked at needs more than training.
     advised = [name for name in ("check",) if registry.find("command", name)]
-    return NewConfig(path, text, (*advised, "train"))
+    return NewConfig(path, text, (*advised, "train"), ", or choose another --name")
 
 
 def configure_release(

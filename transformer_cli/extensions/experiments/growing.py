@@ -21,7 +21,7 @@ from transformer_cli.base.files import read_small
 from transformer_cli.cli.display import bar, line_bar, log, pair_bar
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.data.sources import check_has_text, load_split
+from transformer_cli.data.kinds import check_has_text, load_split
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metrics_of_runs
 from transformer_cli.evaluation.scores import paired_bootstrap
 from transformer_cli.extensions.constraints.settings import find_terms
@@ -31,6 +31,7 @@ from transformer_cli.extensions.corpora.prepared import open_writer
 from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.experiments.job import compose_config
 from transformer_cli.inference.loading import ComputeOptions, load_translator
+from transformer_cli.inference.translation import Watcher
 from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory, lock_run, write_mark
 from transformer_cli.text.protocol import draw_places
@@ -162,7 +163,7 @@ class Growth:
             with bar(None, "judging", " sentences") as shown:
                 systems = [
                     load_translator(run, "best", compute).translate(
-                        text.src, shown.update, tags=text.tags
+                        text.src, text.tags, Watcher(shown.update)
                     )
                     for run in runs
                 ]

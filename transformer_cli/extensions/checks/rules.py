@@ -27,7 +27,7 @@ from transformer_cli.extensions.checks.digests import (
     find_repeated,
     is_among,
 )
-from transformer_cli.inference.doubts import (
+from transformer_cli.extensions.revision.doubts import (
     DIGIT,
     MAX_NUMBER_IN_WORDS,
     find_numbers,
@@ -35,7 +35,8 @@ from transformer_cli.inference.doubts import (
     is_short,
     without_verbatim,
 )
-from transformer_cli.text.scripts import ScriptCheck, is_blank
+from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck
+from transformer_cli.text.scripts import is_blank
 from transformer_cli.text.verbatim import find_verbatim
 
 if TYPE_CHECKING:

@@ -44,6 +44,13 @@ SourceReader = TextReader | TextFilesReader | UnitReader
 """A configured source, read again on each use."""
 
 
+def check_stores(name: str) -> None:
+    """Raise MissingExtraError if nothing here can fetch what ``name`` is found by."""
+    if not registry.is_installed("stores"):
+        missing = registry.describe_missing("extension", "stores")
+        raise MissingExtraError(f"{name}: cannot be fetched; {missing}")
+
+
 def count_bytes(reader: SourceReader) -> int:
     """Return the size of a source's files, compressed as they are."""
     if isinstance(reader, UnitReader):
@@ -65,9 +72,7 @@ def open_source(
             that cannot be fetched.
     """
     if source.opus is not None or source.hf is not None:
-        if not registry.is_installed("stores"):
-            missing = registry.describe_missing("extension", "stores")
-            raise MissingExtraError(f"{source.opus or source.hf}: cannot be fetched; {missing}")
+        check_stores(source.opus or str(source.hf))
         from transformer_cli.extensions.corpora.by_name import fetch_corpus, fetch_data_set
     if source.opus is not None:
         return _open_text_files(*fetch_corpus(source.opus, src_lang, tgt_lang), (None, None))

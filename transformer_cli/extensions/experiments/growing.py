@@ -31,6 +31,7 @@ from transformer_cli.extensions.corpora.prepared import open_writer
 from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.experiments.job import compose_config
 from transformer_cli.inference.loading import ComputeOptions, load_translator
+from transformer_cli.inference.translation import Watcher
 from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory, lock_run, write_mark
 from transformer_cli.text.protocol import draw_places
@@ -162,7 +163,7 @@ class Growth:
             with bar(None, "judging", " sentences") as shown:
                 systems = [
                     load_translator(run, "best", compute).translate(
-                        text.src, shown.update, tags=text.tags
+                        text.src, text.tags, Watcher(shown.update)
                     )
                     for run in runs
                 ]

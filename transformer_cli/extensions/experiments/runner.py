@@ -16,7 +16,6 @@ from transformer_cli.base.child import PYTHON, environment
 from transformer_cli.base.errors import TransformerCliError, UsageError
 from transformer_cli.base.ranks import SINGLE_PROCESS, count_cores
 from transformer_cli.cli.display import log
-from transformer_cli.cli.options import open_device
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.extensions.cluster import cluster as clusters, fence
@@ -69,8 +68,11 @@ class Computing:
             )
         precision = begun or precision
         training: PrecisionName = mark.get("training_precision") or precision
-        if begun is None and precision == "auto" and open_device(device).type == "cpu":
-            training = _measure_precision(threads)
+        if begun is None and precision == "auto":
+            from transformer_cli.model.device import choose_device  # imports torch
+
+            if choose_device(device).type == "cpu":
+                training = _measure_precision(threads)
         return cls(device, precision, training, threads, allow_suspect_data)
 
     @property

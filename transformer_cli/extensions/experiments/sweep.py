@@ -328,11 +328,10 @@ class SweepPlan(Plan):
         for point in self.points:
             runs = [self._run(point, seed) for seed in self.seeds]
             results = [self._read_result(run) for run in runs if self.directory.seems_done(run.job)]
-            names = [run.job.name for run in runs]
-            ended = dict.fromkeys((n for n in names if n in self.directory.failed), "failed")
+            ended = [(run, "failed") for run in runs if run.job.name in self.directory.failed]
             if self.search is not None and self.search.state(point) == "pruned":
-                ended[names[0]] = "pruned"
-            results += [RunResult(name, self.metric, [], None, why) for name, why in ended.items()]
+                ended = [(runs[0], "pruned")]
+            results += [RunResult(run.directory, self.metric, [], None, why) for run, why in ended]
             status.append(GroupResult(point.label or point.name, results))
         return status
 

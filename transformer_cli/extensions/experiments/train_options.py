@@ -10,7 +10,7 @@ from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli.declaring import option
 from transformer_cli.cli.display import log
-from transformer_cli.cli.train_options import TrainExtra, TrainOptions
+from transformer_cli.cli.options import TrainExtra, TrainOptions
 
 with lazy_imports():
     from transformer_cli.extensions.experiments import growing

@@ -31,6 +31,7 @@ from transformer_cli.extensions.report.examples import SEED, choose_examples
 from transformer_cli.extensions.report.rendering import plotly_script, render_page
 from transformer_cli.inference.loading import ComputeOptions
 from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.inference.translation import Watcher
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs import metrics_log
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
@@ -70,8 +71,7 @@ def render_run(
         result = evaluate(
             translator,
             text,
-            translated,
-            on_long_line=partial(warn, split),
+            Watcher(translated, on_long_line=partial(warn, split)),
             thorough=True,
             searcher=searcher,
             metrics=metrics,

@@ -20,12 +20,10 @@ from transformer_cli.base.files import is_same_file
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.data_schema import DataSection
 from transformer_cli.data.corpus import PairSource, ParallelFiles, ParallelText, in_batches
-from transformer_cli.data.sources import (
+from transformer_cli.data.kinds import (
     default_split,
-    is_on_disk,
     open_kind,
     open_split,
-    split_names,
 )
 from transformer_cli.data.training_text import BlockStats, StreamedText, keep_full
 from transformer_cli.extensions.checks.checked_kind import Sources, find_checked
@@ -104,9 +102,9 @@ class TextAudit:
                 self._refuse(mistake)
 
     def _open_scored(self) -> Iterator[tuple[str, ParallelFiles | ParallelText]]:
-        _, *names = split_names(self._data)
+        _, *names = open_kind(self._data).split_names()
         for name in names:
-            if name == "val" or is_on_disk(self._data, name, self._place):
+            if name == "val" or open_kind(self._data).is_here(name, self._place):
                 source = open_split(self._data, name, self._place)
                 try:
                     next(source.pairs())

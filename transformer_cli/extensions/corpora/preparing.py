@@ -375,7 +375,6 @@ class Reason:
 
     @property
     def count(self) -> int:
-        """Pairs of all sources."""
         return sum(self.by_source)
 
 
@@ -389,17 +388,14 @@ class Cleaning:
 
     @property
     def pairs(self) -> int:
-        """All pairs that were read."""
         return sum(source.pairs for source in self.record.sources)
 
     @property
     def bad(self) -> int:
-        """Units that could not be read."""
         return sum(source.bad for source in self.record.sources)
 
     @property
     def kept(self) -> Counter[str]:
-        """Pairs that are left, by split."""
         return sum((Counter(source.kept) for source in self.record.sources), Counter())
 
 

@@ -95,7 +95,7 @@ def test_a_default_is_not_recorded_whether_or_not_it_is_written() -> None:
     assert "shout" not in dump_config(written)
     assert not isinstance(written.tokenizer, Shouting)
     loud = validate(COPY + "tokenizer: {kind: words, shout: 1}\n")
-    assert [str(each) for each in differences(written, loud)] == ["tokenizer.shout was null, now 1"]
+    assert [str(each) for each in differences(written, loud)] == ["tokenizer.shout was 0, now 1"]
     assert loud.fingerprint() != written.fingerprint() == left_out.fingerprint()
 
 

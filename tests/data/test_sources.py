@@ -109,7 +109,7 @@ def test_each_split_has_its_own_files() -> None:
 def test_multi30k_goes_either_way(
     monkeypatch: pytest.MonkeyPatch, src_lang: str, tgt_lang: str
 ) -> None:
-    def fetch(split: str, src: str, tgt: str, earlier: Path | None) -> tuple[Path, Path]:
+    def fetch(split: str, src: str, tgt: str) -> tuple[Path, Path]:
         files = pair(split, f"{split} {src}\n", f"{split} {tgt}\n")
         return files.src, files.tgt
 

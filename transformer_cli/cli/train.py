@@ -19,8 +19,8 @@ from transformer_cli.base.registry import entries
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import declared_by
 from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
+from transformer_cli.cli.options import TrainExtra, TrainOptions
 from transformer_cli.cli.process import exit_code, stop_requests
-from transformer_cli.cli.train_options import TrainExtra, TrainOptions
 
 with lazy_imports():
     from transformer_cli.config import differences, yaml
@@ -136,7 +136,7 @@ def _open_training(
     devices.use_threads(given.threads)
     devices.bound_kernel_caches()
     ranks = Ranks.from_env()
-    device = options.open_device(given.device, ranks)
+    device = devices.choose_device(given.device, ranks)
     # Both before any text is read, which may take hours.
     memory.check_memory(config, memory.SMALLEST, device, ranks)
     devices.choose_precision(given.precision, device)

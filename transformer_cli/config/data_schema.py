@@ -14,7 +14,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from transformer_cli.base.encodings import find_encoding
+from transformer_cli.base.compression import find_encoding
 from transformer_cli.base.locations import fetched_from
 from transformer_cli.config.sections import (
     FilePath,

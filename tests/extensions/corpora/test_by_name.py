@@ -24,7 +24,7 @@ from transformer_cli.extensions.corpora.by_name import list_fetched
 from transformer_cli.extensions.corpora.opening import open_source
 from transformer_cli.extensions.corpora.provenance import read_fetched
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
-from transformer_cli.extensions.exchange.provenance import find_import_source
+from transformer_cli.extensions.exchange.imported import find_import_source
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import record_provenance
 

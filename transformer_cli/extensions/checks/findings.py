@@ -44,8 +44,9 @@ from transformer_cli.extensions.checks.rules import (
 )
 from transformer_cli.extensions.checks.shift import Shift
 from transformer_cli.extensions.checks.text_audit import TextAudit
+from transformer_cli.extensions.revision.foreign_scripts import are_close
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.scripts import are_close, has_spaces, scripts_of
+from transformer_cli.text.scripts import has_spaces, scripts_of
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
 
 _OF_SIDES = ("odd_characters", "unknown_characters")

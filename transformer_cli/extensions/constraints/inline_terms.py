@@ -18,8 +18,7 @@ from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizer
 from transformer_cli.text.scripts import SPACELESS
 
-MOST_WORDS = 3
-"""Of a term; its translation may have one more."""
+MOST_WORDS = 3  # of a term; its translation may have one more
 _MOST_TERMS = 3  # of a line
 # The most frequent tokens that words begin with: 'the' and 'of' neither begin nor end a term.
 _FREQUENT = 25
@@ -39,8 +38,7 @@ _LEAST = 1e-3  # smaller probabilities are left out
 class InlineTerms:
     """Puts terms into a share of the sources; a ``batches.Augmentation``."""
 
-    tokenizer: ReservedTokenizer
-    """Of both sides."""
+    tokenizer: ReservedTokenizer  # of both sides
     lexicon: "Lexicon"
     share: float
     max_length: int
@@ -178,8 +176,7 @@ class TranslationTable:
 
     keys: np.ndarray
     probabilities: np.ndarray
-    size: int
-    """Of both vocabularies; as the id of a given token, it stands for none at all."""
+    size: int  # of both vocabularies; as the id of a given token, it stands for none at all
 
     @classmethod
     def learn(cls, text: EncodedText, size: int) -> "TranslationTable":
@@ -215,8 +212,7 @@ class Lexicon:
 
     forward: TranslationTable
     backward: TranslationTable
-    frequency: np.ndarray
-    """Share of the source's tokens that each id has."""
+    frequency: np.ndarray  # share of the source's tokens that each id has
 
     @classmethod
     def learn(cls, text: EncodedText, size: int) -> "Lexicon":
@@ -229,10 +225,7 @@ class Lexicon:
         )
 
     def align(self, src: np.ndarray, tgt: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the source token of each target token, and the target token of each source token.
-
-        They are places, or -1 for none.
-        """
+        """Return the place of each target token's source token, and the reverse; -1: none."""
         return self.forward.align(src, tgt), self.backward.align(tgt, src)
 
 

@@ -115,16 +115,11 @@ ProtectedParts = Annotated[
     BeforeValidator(_check_items),
 ]
 
-MAX_SECONDS = 5
-"""Processor time that the user's patterns may take in one search of a line."""
+MAX_SECONDS = 5  # processor time that the user's patterns may take in one search of a line
 
 
 def find_placeholders(line: str, protect: Collection[Protection]) -> list[VerbatimPart]:
-    """Return the placeholders of a line that are protected, from left to right.
-
-    Raises:
-        TokenizerError: a user's pattern takes too long.
-    """
+    """Return a line's protected placeholders; TokenizerError: a user's pattern takes too long."""
     groups = [each for each in protect if not isinstance(each, PlaceholderPattern)]
     return find_verbatim(line, groups, own_searches(protect))
 

@@ -35,10 +35,8 @@ class Term(NamedTuple):
     """A term, as the words of its source, and its translations."""
 
     source: tuple[str, ...]
-    target: str
-    """What is asked for: the first translation."""
-    accepted: tuple[tuple[str, ...], ...]
-    """The words of all translations, of which each is right."""
+    target: str  # what is asked for: the first translation
+    accepted: tuple[tuple[str, ...], ...]  # the words of all translations, of which each is right
 
 
 class FoundTerm(NamedTuple):

@@ -16,10 +16,9 @@ _HEADER = {"source", "src", "target", "tgt"}
 
 
 def read_terms(path: Path, src_lang: str, tgt_lang: str) -> TermList:
-    """Read the terms of a file; of a source that is there several times, as one term.
+    """Read the terms of a file; a source that is there several times is one term.
 
-    Raises:
-        CorpusError: it cannot be read, or a term has no words.
+    CorpusError: it cannot be read, or a term has no words.
     """
     languages = src_lang, tgt_lang
     targets: dict[str, tuple[str, list[str]]] = {}

@@ -15,7 +15,7 @@ from transformer_cli.cli.display import align_columns, log, say
 with lazy_imports():
     from transformer_cli.cli import init
     from transformer_cli.data import corpus
-    from transformer_cli.extensions.corpora import opus, own_text
+    from transformer_cli.extensions.corpora import opening, opus, own_text
 
 _LANGUAGES = ("src_lang", "tgt_lang")
 _OPTIONS = {"opus": (*_LANGUAGES, "name"), "tatoeba": ("src", *_LANGUAGES, "name")}
@@ -148,6 +148,7 @@ def configure_own(given: "init.InitOptions", rest: str) -> "init.NewConfig":
 
 def configure_opus(given: "init.InitOptions", rest: str) -> "init.NewConfig | None":
     """Return a configuration for a corpus of OPUS; list what there is if none is named."""
+    opening.check_stores("--from opus")
     text = given.extra(TextOptions)
     name = text.config_name
     languages = text.languages()

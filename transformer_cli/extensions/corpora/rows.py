@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.cli.translate_options import TranslateOptions
-from transformer_cli.cli.translation import RowFormat
+from transformer_cli.cli.translation import Row, RowFormat
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.extensions.corpora.tables import (
     NumberLiteral,
@@ -21,7 +21,6 @@ from transformer_cli.extensions.corpora.tables import (
     read_table,
 )
 from transformer_cli.extensions.corpora.units import ROW_ADVICE
-from transformer_cli.inference.stream import Row
 
 TRANSLATION = "translation"
 """Name of the new column or field."""

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from xml.parsers import expat
 
-from transformer_cli.base.compression import open_text
-from transformer_cli.base.encodings import find_encoding
+from transformer_cli.base.compression import find_encoding, open_text
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.extensions.corpora.units import (
     MAX_SIDE_CHARACTERS,

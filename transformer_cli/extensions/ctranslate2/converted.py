@@ -49,12 +49,7 @@ def open_converted(
 
     Where it cannot be kept, as on a disk that is read-only, it is made in a temporary directory.
     ``open_directory`` has read a directory when it returns. The caller verifies that the weights
-    are those of the checkpoint's manifest.
-
-    Raises:
-        CheckpointError: the weights cannot be read.
-        MissingExtraError: CTranslate2 is not installed.
-        OSError: there is no room for it.
+    are those of the checkpoint's manifest. OSError: there is no room for it.
     """
     made_of = {
         "format": str(FORMAT),

@@ -48,19 +48,12 @@ _NO_PENALTY = 1e-30
 
 @dataclass(frozen=True)
 class CTranslate2Engine:
-    """Search by CTranslate2, over an exported model; a ``SearchEngine``.
+    """Search by CTranslate2, over an exported model; a ``SearchEngine``."""
 
-    Attributes:
-        translator: a ``ctranslate2.Translator``.
-        src_names: the source's tokens as CTranslate2 is given them, by id.
-        tgt_names: the same of the target.
-        max_positions: of an output that the exported table of positions has room for.
-    """
-
-    translator: Any
-    src_names: list[str]
-    tgt_names: list[str]
-    max_positions: int
+    translator: Any  # a ``ctranslate2.Translator``
+    src_names: list[str]  # the source's tokens as CTranslate2 is given them, by id
+    tgt_names: list[str]  # the same of the target
+    max_positions: int  # of an output that the exported table of positions has room for
     searches_at_once = True
     can_align = False
     _starting: Lock = field(default_factory=Lock)
@@ -82,14 +75,9 @@ class CTranslate2Engine:
     ) -> "CTranslate2Engine":
         """Load a model that ``write_model`` wrote into a directory.
 
-        Args:
-            directory: with model.bin.
-            model: the model's settings.
-            tokenizers: the model's.
-            device: where to compute, 'cpu' say, and the number of the GPU.
-            threads: batches searched side by side on a CPU.
-            precision: of matrix products; 'auto' is that of the weights, int8 say.
-            check_loads: called before the model is loaded, once all other files are found right.
+        ``device`` is 'cpu', say, and the number of the GPU; on a CPU, ``threads`` batches are
+        searched side by side. ``precision`` auto is that of the weights. ``check_loads`` is called
+        before the model is loaded, once all other files are found right.
 
         Raises:
             CheckpointError: a file is missing or damaged.

@@ -31,11 +31,6 @@ class CTranslate2:
     """The engine, as the manifest names it; see ``inference.loading.Engine``."""
 
     def load_settings(self, run: RunDirectory) -> Config | None:
-        """Return the settings of an exported model; None: it is none.
-
-        Raises:
-            ConfigError, RunError: it has none, or they are invalid.
-        """
         if not _is_exported(run):
             return None
         if not (run.path / converted.SETTINGS).is_file():
@@ -52,7 +47,7 @@ class CTranslate2:
         needing_torch: Sequence[str],
         prefers_torch: bool,
     ) -> bool:
-        """Return whether CTranslate2 searches; see ``inference.loading.choose_engine``.
+        """Return whether it searches.
 
         With 'auto' it does on a CPU: in float32, where it writes torch's text, and in int8, which
         torch has not.
@@ -85,13 +80,7 @@ class CTranslate2:
         options: ComputeOptions,
         ranks: Ranks = SINGLE_PROCESS,
     ) -> Translator:
-        """Load an exported model, or convert a run's and keep that; see ``open_converted``.
-
-        Raises:
-            UsageError: the device cannot compute like that.
-            ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
-            MissingExtraError: CTranslate2 is not installed.
-        """
+        """Load an exported model, or convert a run's and keep that; see ``open_converted``."""
         if (settings := self.load_settings(run)) is not None:
             return _load_exported(run, settings, options, ranks)
         opened = open_trained_model(run, checkpoint)
@@ -192,10 +181,7 @@ def _choose_precision(options: ComputeOptions) -> Literal["float32", "bfloat16",
 
 
 def _choose_device(options: ComputeOptions, ranks: Ranks) -> tuple[tuple[str, int], int]:
-    """Return the device, as 'cpu' say, with the number of the GPU, and the number of CPU threads.
-
-    Threads are those asked for, or torch's, or what torch would take.
-    """
+    """Return the device with the number of the GPU, and the threads: given, or what torch takes."""
     device = ("cpu", 0)
     if device_name(options.device) != "cpu":
         from transformer_cli.model.device import choose_device

@@ -34,8 +34,7 @@ _ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "swish": "SWISH", "swiglu": "SWI
 """CTranslate2's names of the activations that it supports; it gates with any of them."""
 _RMS_NORM = {"layernorm": False, "rmsnorm": True}
 """The norms that it supports, and whether each is what it calls ``rms_norm``."""
-_IMPOSSIBLE = -1e4
-"""A logit, within the range of float16."""
+_IMPOSSIBLE = -1e4  # a logit, within the range of float16
 _INT8_MOST = 63
 """Largest weight in int8. CTranslate2's own is 127, but processors without VNNI, such as those with
 AVX2 alone, add two products of a weight and an activation of up to 255 in 16 bits. 2 * 127 * 255 is
@@ -52,9 +51,6 @@ def write_model(
 
     With int8 and int16, sums stay float32. ``never_written`` are ids whose logits are so low that
     no search writes them.
-
-    Raises:
-        MissingExtraError: CTranslate2 is not installed.
     """
     spec = build_spec(trained)
     spec.decoder.projection.bias[list(never_written)] = _IMPOSSIBLE

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +35,14 @@ from transformer_cli.extensions.documents.options import DocumentOptions
 from transformer_cli.extensions.documents.sentences import LineTranslator
 from transformer_cli.extensions.report.examples import mark_differences
 from transformer_cli.extensions.report.rendering import render_page
+from transformer_cli.extensions.revision.line_revisers import without_fallback
+from transformer_cli.extensions.revision.options import RevisionOptions
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import load_settings
-from transformer_cli.inference.stream import NOBODY, Watcher, chunk_lines_of, search_doubtful_again
-from transformer_cli.inference.translator import TextTranslator, ignore
+from transformer_cli.inference.stream import chunk_lines_of
+from transformer_cli.inference.translation import NOBODY, Translation, Watcher, ignore
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.protocol import Translation
 
 
 class DocumentFormat(InputFormat):
@@ -106,10 +107,7 @@ def open_document(options: TranslateOptions) -> Document:
 
 
 def read_memory(options: DocumentOptions, document: Document) -> Memory | None:
-    """Read the translation memory, in the document's languages; None: there is none.
-
-    That of an earlier call is kept, if its files have not changed.
-    """
+    """Read the translation memory, or keep that of an earlier call if its files are the same."""
     if not options.memory:
         return None
     version = mtime_key_of(options.memory) or options.fingerprint()["memory"]
@@ -125,16 +123,23 @@ def fill_document(
     add_total: Callable[[int], object] = ignore,
 ) -> Filled:
     """Fill a document's segments; ``add_total`` is called with the number of further sentences."""
+    fallback = options.extra(RevisionOptions).fallback
+    translator = without_fallback(translator)  # doubtful segments are left as they are
 
     def translate(lines: Sequence[str], aligned: bool) -> list[Translation]:
         add_total(len(lines))
         found = []
         size = chunk_lines_of(translator)
         for start in range(0, len(lines), size):
-            encoded = translator.encode_lines(lines[start : start + size])
-            best = translator.translate_encoded(encoded, 1, aligned, watcher.progress)
-            found += search_doubtful_again(translator, encoded, best, aligned, watcher.announce)
+            chunk = lines[start : start + size]
+            found += translator.translate_lines(chunk, with_alignments=aligned, watcher=watcher)
         return [best for best, *_ in found]
+
+    def find_matches(texts: Sequence[str]) -> list[Match | None]:
+        if memory is None:
+            return [None] * len(texts)
+        shown = bar(len(texts), "searching the memory", " segments", items=texts)
+        return [memory.find(text) for text in shown]
 
     tokenizers = translator.tokenizers
     how = LineTranslator(
@@ -143,8 +148,8 @@ def fill_document(
         protected_by(tokenizers),
         translator.engine.can_align,
         aligns_all=options.extra(DocumentOptions).report is not None,
-        find_matches=partial(_search, memory),
-        fills_doubtful=options.fallback is None,
+        find_matches=find_matches,
+        fills_doubtful=fallback is None,
         translates_numbers=tokenizers.letterless,
     )
     filled = fill(document, how)
@@ -155,13 +160,6 @@ def fill_document(
             filled.terms += terms
             filled.lost += [f"{segment.place}: {term.target}" for term in lost]
     return filled
-
-
-def _search(memory: Memory | None, texts: Sequence[str]) -> list[Match | None]:
-    if memory is None:
-        return [None] * len(texts)
-    shown = bar(len(texts), "searching the memory", " segments", items=texts)
-    return [memory.find(text) for text in shown]
 
 
 def write_document(options: TranslateOptions, filled: Filled) -> None:
@@ -175,7 +173,7 @@ def write_report(options: TranslateOptions, path: Path, filled: Filled) -> None:
     """Write a page of all that was filled, what is most doubtful first."""
     document = filled.document
     rows = [_row(document.name, segment, one) for segment, one in filled.pairs()]
-    rows.sort(key=lambda row: _assurance(row["filling"]))
+    rows.sort(key=lambda row: row["filling"].assurance)
     page = render_page(
         "translations",
         None,
@@ -200,9 +198,3 @@ def _row(name: str, segment: Segment, filling: Filling) -> dict[str, Any]:
         "filling": filling,
         "differences": match and mark_differences(segment.text, match.src)[1],
     }
-
-
-def _assurance(filling: Filling) -> tuple[bool, bool, float]:
-    """Return what translations are sorted by: known doubts, then confidence, then the memory's."""
-    of_memory = filling.origin == "memory"
-    return not filling.has_to_be_read, of_memory, filling.confidence or 0.0

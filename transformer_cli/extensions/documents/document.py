@@ -11,13 +11,12 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple, Self
 
-from transformer_cli.base.encodings import find_encoding
+from transformer_cli.base.compression import find_encoding
 from transformer_cli.base.errors import InputError
 from transformer_cli.text.scripts import has_letters
 from transformer_cli.text.verbatim import find_verbatim
 
-MAX_BYTES = 1 << 26
-"""Of a document, which is held in memory as a whole."""
+MAX_BYTES = 1 << 26  # of a document, which is held in memory as a whole
 
 LOW_CONFIDENCE = 0.5
 """Below this a person should review a translation: its tokens are less likely than not."""
@@ -63,17 +62,11 @@ class Tag(NamedTuple):
 
 @dataclass(frozen=True)
 class Segment:
-    """A text to translate, without the escapes of its format; its tags are as they stand there.
+    """A text to translate, without the escapes of its format; its tags are as they stand there."""
 
-    Attributes:
-        text: line breaks are in it only where they matter.
-        place: for messages, as in 'de.po:12'.
-        tags: in order; they do not overlap.
-    """
-
-    text: str
-    place: str
-    tags: tuple[Tag, ...] = ()
+    text: str  # line breaks are in it only where they matter
+    place: str  # for messages, as in 'de.po:12'
+    tags: tuple[Tag, ...] = ()  # in order; they do not overlap
 
     @property
     def tag_texts(self) -> list[str]:
@@ -122,31 +115,20 @@ class Segment:
 
 @dataclass(frozen=True)
 class Filling:
-    """What is to be written as a segment's translation.
+    """What is to be written as a segment's translation."""
 
-    Attributes:
-        text: with the segment's tags, each as often as there.
-        origin: where the text is from.
-        comment: for a person, on one line; formats without comments have none.
-        problem: how its placeholders differ from the source's; empty if they are the same.
-        match: what the translation memory has that is like the segment.
-        confidence: mean probability that the model gives its tokens, geometric; None: not its own.
-        coverage: share of the source's words that its words are aligned to; None: not aligned.
-        doubts: what is doubtful about its sentences.
-        is_aligned: whether alignments placed its tags or placeholders.
-        loses_numbers: whether it lacks numbers of the source.
-    """
-
-    text: str
-    origin: Literal["model", "memory"] = "model"
-    comment: str = ""
-    problem: str = ""
-    match: "Match | None" = None
+    text: str  # with the segment's tags, each as often as there
+    origin: Literal["model", "memory"] = "model"  # where the text is from
+    comment: str = ""  # for a person, on one line; formats without comments have none
+    problem: str = ""  # how its placeholders differ from the source's; empty if they are the same
+    match: "Match | None" = None  # what the translation memory has that is like the segment
     confidence: float | None = None
+    """Mean probability that the model gives its tokens, geometric; None: not its own."""
     coverage: float | None = None
-    doubts: tuple[str, ...] = ()
-    is_aligned: bool = False
-    loses_numbers: bool = False
+    """Share of the source's words that its words are aligned to; None: not aligned."""
+    doubts: tuple[str, ...] = ()  # what is doubtful about its sentences
+    is_aligned: bool = False  # whether alignments placed its tags or placeholders
+    loses_numbers: bool = False  # whether it lacks numbers of the source
 
     @property
     def is_unsure(self) -> bool:
@@ -157,6 +139,11 @@ class Filling:
     def has_to_be_read(self) -> bool:
         """True if something is known to be doubtful about it."""
         return bool(self.problem or self.loses_numbers or self.doubts or self.is_unsure)
+
+    @property
+    def assurance(self) -> tuple[bool, bool, float]:
+        """What translations are sorted by: known doubts, then confidence, then the memory's."""
+        return not self.has_to_be_read, self.origin == "memory", self.confidence or 0.0
 
 
 class Match(NamedTuple):
@@ -176,34 +163,22 @@ class Edit(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of a document's structure, such as a run of text or an entry.
-
-    Attributes:
-        shape: what filling must not change, and where the part is, so that all shapes differ.
-        segments: the numbers of the segments whose translations stand in it.
-    """
+    """A part of a document's structure, such as a run of text or an entry."""
 
     shape: Hashable
-    segments: range = range(0)
+    """What filling must not change, and where the part is, so that all shapes differ."""
+    segments: range = range(0)  # the numbers of the segments whose translations stand in it
 
 
 @dataclass(frozen=True)
 class Source:
-    """A document as it was read.
+    """A document as it was read."""
 
-    Attributes:
-        name: for messages.
-        data: its bytes.
-        languages: of the run, source and target.
-        marks_fuzzy: whether what is filled is marked for a person to look at.
-        encoding: of text that declares none; None: UTF-8.
-    """
-
-    name: str
-    data: bytes
-    languages: tuple[str, str]
-    marks_fuzzy: bool = True
-    encoding: str | None = None
+    name: str  # for messages
+    data: bytes  # its bytes
+    languages: tuple[str, str]  # of the run, source and target
+    marks_fuzzy: bool = True  # whether what is filled is marked for a person to look at
+    encoding: str | None = None  # of text that declares none; None: UTF-8
 
     def decode(self, declared: str | None) -> tuple[str, str]:
         """Return the text, which gives the same bytes again, and its encoding.
@@ -238,8 +213,7 @@ class Source:
 class Document:
     """A document, of whose text spans are replaced; everything else stays the same bytes."""
 
-    needs_words = True
-    """Whether a run of text is a segment only if there are words in it."""
+    needs_words = True  # whether a run of text is a segment only if there are words in it
     has_references = False
     """Whether the format has references for characters that its encoding lacks."""
 
@@ -351,10 +325,7 @@ class Document:
 
 
 class LinesDocument(Document):
-    """Plain text, a sentence a line: line N in is line N out, and what is not filled its source.
-
-    It is for a translation memory, and for pages of all translations.
-    """
+    """Plain text, a sentence a line, for a translation memory and pages of all translations."""
 
     needs_words = False  # as a memory may have numbers, too
 
@@ -367,10 +338,7 @@ class LinesDocument(Document):
 
 
 def element_name(tag: str) -> str:
-    """Return the name of a tag's element, / before it at its end; empty: it stands alone.
-
-    A template's '{% if x %}' is closed by '{% endif %}'.
-    """
+    """Return the name of a tag's element, / before it at its end; empty: it stands alone."""
     element = _ELEMENT.match(tag)
     if element is None:
         return ""
@@ -379,10 +347,7 @@ def element_name(tag: str) -> str:
 
 
 def pair_tags(found: Iterable[tuple[int, int, str]]) -> tuple[Tag, ...]:
-    """Return tags, given their spans and their elements' names as ``element_name`` has them.
-
-    What crosses pairs stands alone.
-    """
+    """Return tags of these spans and ``element_name``s; what crosses pairs stands alone."""
     tags: list[Tag] = []
     opened: list[int] = []
     names: list[str] = []

@@ -34,7 +34,7 @@ from transformer_cli.extensions.documents.sentences import (
     LineTranslator,
     translate_texts,
 )
-from transformer_cli.inference.doubts import loses_numbers
+from transformer_cli.extensions.revision.doubts import loses_numbers
 
 _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
 _MAX_ATTEMPTS = 30  # to fill a document without changing its structure
@@ -51,23 +51,15 @@ _QUOTES |= {"<": ">", "(": ")", "[": "]"}
 
 @dataclass
 class Filled:
-    """The result of filling a document.
+    """The result of filling a document."""
 
-    Attributes:
-        document: what is filled.
-        fillings: one a segment; None: it is left as it was.
-        left: why, each with its place.
-        data: the filled document.
-        terms: how many are in the segments.
-        lost: those that the translations have not, each with its place.
-    """
-
-    document: Document
-    fillings: list[Filling | None]
-    left: list[str]
-    data: bytes = b""
-    terms: int = 0
+    document: Document  # what is filled
+    fillings: list[Filling | None]  # one a segment; None: it is left as it was
+    left: list[str]  # why, each with its place
+    data: bytes = b""  # the filled document
+    terms: int = 0  # how many are in the segments
     lost: list[str] = field(default_factory=list)
+    """Those that the translations have not, each with its place."""
 
     def pairs(self) -> Iterator[tuple[Segment, Filling]]:
         """Yield the segments that are filled."""
@@ -316,9 +308,8 @@ class _Core:
 
     def can_stay_whole(self, how: LineTranslator) -> bool:
         """Return whether the text may be translated with its tags in it."""
-        segment = self.segment
-        may_be_marked = not self.is_crowded and not segment.is_ambiguous
-        return not segment.tags or ("tags" in how.protect and may_be_marked)
+        may_be_marked = not self.is_crowded and not self.segment.is_ambiguous
+        return not self.segment.tags or ("tags" in how.protect and may_be_marked)
 
     @property
     def can_be_aligned(self) -> bool:

@@ -36,10 +36,7 @@ def read_document(
 ) -> "Document":
     """Read a document, whose name tells its format; others are lines of text.
 
-    ``encoding`` is for text that declares none.
-
-    Raises:
-        CorpusError, InputError: it cannot be read, is damaged, or is in other languages.
+    CorpusError, InputError: it cannot be read, is damaged, or is in other languages.
     """
     with open_text(path, once=True) as file:
         data = file.read(documents.MAX_BYTES + 1)

@@ -172,14 +172,12 @@ class HtmlDocument(Document):
                 self._find_language(start, end)
         return run
 
-    def _cut_texts(self, run: list[_Piece]) -> Iterator[_Piece]:
-        """Yield the pieces of a run; what is no text within its text is a piece of its own."""
-        for is_text, pieces in groupby(run, lambda piece: piece.is_text):
-            found = list(pieces)
-            yield from self._cut_marks(found[0].start, found[-1].end) if is_text else found
-
-    def _cut_marks(self, start: int, end: int) -> Iterator[_Piece]:
-        """Yield text, and a template's marks and formulas in it."""
+    def _cut(self, found: list[_Piece], is_text: bool) -> Iterator[_Piece]:
+        """Yield pieces; in text, a template's marks and formulas are pieces of their own."""
+        if not is_text:
+            yield from found
+            return
+        start, end = found[0].start, found[-1].end
         first = bisect_left(self._marks, (start, start))
         last = bisect_left(self._marks, (end, end))
         for at, behind in [*self._marks[first:last], (end, end)]:
@@ -206,7 +204,11 @@ class HtmlDocument(Document):
 
     def _end_run(self, run: list[_Piece]) -> list[_Piece]:
         """Make a segment of a run, if there are words in it; return an empty one."""
-        run = list(self._cut_texts(run))
+        run = [
+            piece
+            for is_text, found in groupby(run, lambda piece: piece.is_text)
+            for piece in self._cut(list(found), is_text)
+        ]
         texts = [self.text[piece.start : piece.end] for piece in run]
         filled = [n for n, one in enumerate(run) if not one.is_text or texts[n].strip()]
         if not filled:

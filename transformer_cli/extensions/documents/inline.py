@@ -10,8 +10,7 @@ from typing import NamedTuple
 from transformer_cli.extensions.documents.document import Segment, Tag
 from transformer_cli.text.scripts import MARKS, is_of_word
 
-Span = tuple[int, int]
-"""Of a word in a text, or of words in a list of them."""
+Span = tuple[int, int]  # of a word in a text, or of words in a list of them
 
 # Each alternative ends at the next sign that could begin it, so that time grows linearly.
 MATH = re.compile(
@@ -153,13 +152,7 @@ def place_tags(
 
     A pair goes around the run of words that are most of all those that its own words are linked to;
     another tag goes before its next word, or behind its last one if it clung to that.
-
-    Args:
-        plain: the source.
-        src_words: the spans of its words.
-        translation: of the text without tags.
-        tgt_words: the spans of its words.
-        links: which word of the source goes with which of the translation.
+    ``links`` say which word of the source goes with which of the translation.
     """
     src, tgt = _Pieces.of(plain.text, src_words), _Pieces.of(translation, tgt_words)
     linked: dict[int, set[int]] = {}
@@ -262,7 +255,8 @@ class _Layout:
         least = room[0]
         for item in items:
             if item.closing is None:
-                gap = _move_out(max(least, self._find_gap(item, room)), pairs)
+                gap = max(least, self._find_gap(item, room))
+                gap = next((end for start, end in pairs if start < gap < end), gap)
                 item.place = (gap, gap)
                 least = gap if in_order else room[0]
 
@@ -304,13 +298,6 @@ class _Layout:
 
     def _proportional(self, piece: int) -> int:
         return piece * self.tgt_pieces // max(1, self.src_pieces)
-
-
-def _move_out(gap: int, pairs: Sequence[Span]) -> int:
-    for start, end in pairs:
-        if start < gap < end:
-            return end
-    return gap
 
 
 # --- writing --------------------------------------------------------------------------------------

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
 
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*\r?\n.*?\n\1[ \t]*(?:\r?\n|$)", re.DOTALL)
-_MOST_NESTED = 100
-"""Blocks within blocks; markdown-it reads nothing below these."""
+_MOST_NESTED = 100  # blocks within blocks; markdown-it reads nothing below these
 _NESTING = ("blockquote_open", "list_item_open")
 _BOX = re.compile(r"\[[ xX]\]\s+")  # of a task
 _TEMPLATE = f"(?s:{TEMPLATE.pattern})"
@@ -144,8 +143,9 @@ class MarkdownDocument(Document):
                 self._add_block(token.content, token.map[0], cursors)
             elif token.type == "kept_open":
                 cursors[token.map[0]] = token.meta["column"]
-            elif token.type == "html_block" and has_letters(_without_markup(token.content)):
-                self.leave(token.map[0] + 1, "is HTML, which is left in Markdown")
+            elif token.type == "html_block" and not _NO_TEXT.match(token.content):
+                if has_letters(read_references(_HTML.sub("", token.content))):
+                    self.leave(token.map[0] + 1, "is HTML, which is left in Markdown")
             elif token.type in _NESTING and token.level == _MOST_NESTED - 1:
                 self.leave(token.map[0] + 1, f"is nested more than {_MOST_NESTED} deep")
             elif token.type == "fence" and _DIRECTIVE.match(token.info.strip()):
@@ -247,11 +247,6 @@ def _find_marks(content: str) -> Iterator[_Found]:
 
 def _without_escapes(tags: Iterable[str]) -> list[str]:
     return [tag for tag in tags if tag[0] != "\\" or len(tag) > 2]
-
-
-def _without_markup(content: str) -> str:
-    """Return the text of an HTML block; nothing if it is a comment or code."""
-    return "" if _NO_TEXT.match(content) else read_references(_HTML.sub("", content))
 
 
 def _with_spaces(parts: Sequence[str], segment: Segment) -> list[str]:

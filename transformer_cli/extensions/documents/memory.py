@@ -11,10 +11,8 @@ from transformer_cli.base.packages import import_extra
 from transformer_cli.extensions.corpora.opening import open_source, source_of_file
 from transformer_cli.extensions.documents.document import SOFT_HYPHEN, Match, without_controls
 
-FUZZY_PERCENT = 75
-"""Least similarity of a source that is worth telling a person."""
-MOST_PAIRS = 2_000_000
-"""Pairs that a memory may have, of which each takes some 300 bytes."""
+FUZZY_PERCENT = 75  # least similarity of a source that is worth telling a person
+MOST_PAIRS = 2_000_000  # pairs that a memory may have, of which each takes some 300 bytes
 
 
 class Memory:
@@ -42,11 +40,7 @@ class Memory:
         return cls(pair for reader in readers for pair in reader.pairs())
 
     def find(self, text: str) -> Match | None:
-        """Return the pair whose source is most like a text; None: none is like it.
-
-        Similarity is that of rapidfuzz's ``ratio``: twice the length of the longest common
-        subsequence of characters, by the length of both texts.
-        """
+        """Return the pair whose source is most like a text, by rapidfuzz's ``ratio``."""
         text = _normalise(text)
         if text in self._pairs:
             return Match(text, self._pairs[text], 100)

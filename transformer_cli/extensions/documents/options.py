@@ -1,6 +1,6 @@
 """Options of `translate` for documents, and for text that has a translation memory or a report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,8 +12,8 @@ from transformer_cli.cli.declaring import flag, option
 from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
 
 with lazy_imports():
-    from transformer_cli.base import files
-    from transformer_cli.extensions.corpora import opening, options as tables
+    from transformer_cli.base import artifact, locations
+    from transformer_cli.extensions.corpora import options as tables
     from transformer_cli.extensions.documents import command, formats
     from transformer_cli.inference import plain_text
 
@@ -64,17 +64,8 @@ class DocumentOptions(InputOptions):
 
     def fingerprint(self) -> dict[str, str]:
         own = {"no_fuzzy": "True"} if self.no_fuzzy else {}
-        return own | ({"memory": self._sum_memory(self.memory)} if self.memory else {})
-
-    @staticmethod
-    def _sum_memory(paths: Sequence[Path]) -> str:
-        """Return the SHA-256 of a memory's files; CorpusError: one cannot be read."""
-        return " ".join(
-            files.sha256(path)
-            if path.is_file()
-            else opening.open_source(opening.source_of_file(path), "", "").source_sha256()
-            for path in paths
-        )
+        found = [file for path in self.memory or () for file in locations.find_files(path)]
+        return own | ({"memory": artifact.hash_files(found)} if found else {})
 
     def check(self, given: TranslateOptions) -> None:
         for problem in self._find_problems(given):

@@ -56,7 +56,9 @@ class PoDocument(Document):
             return self.error(line + 1, problem)
 
         for entry in read_entries(self.lines, self.encoding, refuse):
-            self._check_forms(entry)
+            forms = [f"msgstr[{n}]" for n in range(len(entry.forms))]
+            if entry.forms != (forms if "msgid_plural" in entry.texts else ["msgstr"]):
+                raise self.error(entry.line + 1, "an entry without its msgstr, or out of order")
             if is_header(entry.texts):
                 self._header = self._header or entry
                 self._read_header(entry.texts.get("msgstr", ""))
@@ -71,12 +73,6 @@ class PoDocument(Document):
             self._parts.append(Part(shape, range(first, len(self.segments))))
 
     # --- reading ----------------------------------------------------------------------------------
-
-    def _check_forms(self, entry: PoEntry) -> None:
-        has_plural = "msgid_plural" in entry.texts
-        expected = [f"msgstr[{n}]" for n in range(len(entry.forms))] if has_plural else ["msgstr"]
-        if entry.forms != expected:
-            raise self.error(entry.line + 1, "an entry without its msgstr, or out of order")
 
     def _read_header(self, text: str) -> None:
         header, target = read_header(text), self.languages[1]
@@ -127,7 +123,8 @@ class PoDocument(Document):
         is_fuzzy = self._form_may_not_fit(entry) or any(
             (self._source.marks_fuzzy and filling.origin == "model")
             or filling.problem
-            or (entry.is_format and _may_not_fit(source, filling.text))
+            # msgfmt -c might refuse it, whatever the format's language.
+            or (entry.is_format and _DIRECTIVE.findall(source) != _DIRECTIVE.findall(filling.text))
             for source, filling in zip(entry.sources, fillings, strict=True)
         )
         first = entry.line if entry.first is None else entry.first
@@ -151,10 +148,11 @@ class PoDocument(Document):
         return edits
 
     def _written(self, entry: PoEntry, fillings: Sequence[Filling]) -> Iterator[str]:
-        texts = [
-            _with_line_breaks_of(source, filling.text)
-            for source, filling in zip(entry.sources, fillings, strict=True)
-        ]
+        texts = []
+        for source, filling in zip(entry.sources, fillings, strict=True):
+            start = "\n" if source.startswith("\n") else ""
+            end = "\n" if source.endswith("\n") and source != "\n" else ""
+            texts.append(start + filling.text.strip("\n") + end)
         if len(texts) == 1:
             yield from _wrap("msgstr", texts[0])
             return
@@ -179,31 +177,17 @@ class PoDocument(Document):
         """
         if not (entry.is_format and self._uses_singular(entry)):
             return False
-        one, many = (
-            sorted(_DIRECTIVE.findall(source), key=_argument_number) for source in entry.sources
-        )
+
+        def number(directive: str) -> int:
+            """Return the number that a directive gives its argument; 0 if it gives none."""
+            found = _NUMBER.match(directive)
+            return int(found[1][:9]) if found else 0
+
+        one, many = (sorted(_DIRECTIVE.findall(source), key=number) for source in entry.sources)
         lacking = [directive for directive in many[len(one) :] if directive != "}"]
         flags = {flag for line in entry.flags for flag in read_flags(self.lines[line].strip())}
         is_counted = flags & _COUNTED_FORMATS and not all(each.startswith("%(") for each in many)
         return one != many[: len(one)] or len(lacking) > (0 if is_counted else 1)
-
-
-def _with_line_breaks_of(source: str, text: str) -> str:
-    """Return a translation that begins and ends with a line break if its source does."""
-    start = "\n" if source.startswith("\n") else ""
-    end = "\n" if source.endswith("\n") and source != "\n" else ""
-    return start + text.strip("\n") + end
-
-
-def _may_not_fit(source: str, text: str) -> bool:
-    """Return whether `msgfmt -c` might refuse a translation, whatever the format's language."""
-    return _DIRECTIVE.findall(source) != _DIRECTIVE.findall(text)
-
-
-def _argument_number(directive: str) -> int:
-    """Return the number that a directive gives its argument; 0 if it gives none."""
-    number = _NUMBER.match(directive)
-    return int(number[1][:9]) if number else 0
 
 
 def _wrap(key: str, text: str) -> Iterator[str]:

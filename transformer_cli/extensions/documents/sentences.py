@@ -11,42 +11,32 @@ from transformer_cli.config.languages import base_language
 from transformer_cli.extensions.constraints.placeholders import Protection, find_placeholders
 from transformer_cli.extensions.documents.document import Match, join_lines, without_controls
 from transformer_cli.extensions.documents.inline import Span
-from transformer_cli.text.protocol import Translation
+from transformer_cli.extensions.revision.line_revisers import doubt_of
+from transformer_cli.inference.translation import Translation
 from transformer_cli.text.verbatim import GROUPS
 
-_WRAPPED = 50
-"""Least length of a line whose sentence may go on in the next one."""
-_MOST_CHARACTERS = 4000
-"""Length of the text that sentencex gets at a time."""
+_WRAPPED = 50  # least length of a line whose sentence may go on in the next one
+_MOST_CHARACTERS = 4000  # length of the text that sentencex gets at a time
 _HARD_BREAK = re.compile(rf"\n(?=\s|\W\s|$)|(?<!.{{{_WRAPPED}}})\n")
 _WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True)
 class LineTranslator:
-    """How segments are translated.
-
-    Attributes:
-        translate: translates lines, and aligns their words if the second argument says so.
-        src_lang: language of the segments.
-        protect: placeholders that the tokenizer has slots for.
-        can_align: whether ``translate`` aligns words.
-        aligns_all: whether it shall also where no tag depends on it, to tell coverage.
-        find_matches: finds, for each of some texts, what a translation memory has that is like it.
-        fills_doubtful: whether a segment is filled whose translation is doubtful.
-        translates_numbers: whether segments without words are translated, too; see ``TextStats``.
-    """
+    """How segments are translated."""
 
     translate: Callable[[Sequence[str], bool], Sequence[Translation]]
-    src_lang: str
-    protect: Collection[Protection] = ()
-    can_align: bool = True
-    aligns_all: bool = False
+    """Translates lines, and aligns their words if the second argument says so."""
+    src_lang: str  # language of the segments
+    protect: Collection[Protection] = ()  # placeholders that the tokenizer has slots for
+    can_align: bool = True  # whether ``translate`` aligns words
+    aligns_all: bool = False  # whether it also does where no tag depends on it, for coverage
     find_matches: Callable[[Sequence[str]], Sequence[Match | None]] = lambda texts: (
         [None] * len(texts)
     )
-    fills_doubtful: bool = True
-    translates_numbers: bool = False
+    """Finds, for each of some texts, what a translation memory has that is like it."""
+    fills_doubtful: bool = True  # whether a segment is filled whose translation is doubtful
+    translates_numbers: bool = False  # whether segments without words are, too; see ``TextStats``
 
     @property
     def placeholders(self) -> tuple[Protection, ...]:
@@ -168,5 +158,5 @@ def _join(
         links,
         sum(each.log_probability for each in sentences),
         sum(each.tokens for each in sentences),
-        tuple(dict.fromkeys(each.doubt for each in sentences if each.doubt)),
+        tuple(filter(None, dict.fromkeys(map(doubt_of, sentences)))),
     )

@@ -1,7 +1,6 @@
 """XML with the place of each element, so that translations go between the same bytes.
 
-Expat reads it, without a file's own entities and without other files, and with limits on what is
-kept.
+Expat reads it, without a file's own entities, without other files, and with limits.
 """
 
 import re
@@ -38,12 +37,10 @@ _MAX_DEPTH = 100
 
 Kind = tuple[Literal["open", "close", "alone"], str]
 """What an inline tag is, and the key that it shares with its other half."""
-What = Literal["text", "left"] | Kind
-"""Text to translate, or not to, or a tag."""
+What = Literal["text", "left"] | Kind  # text to translate, or not to, or a tag
 Scopes = dict[str, bool]
 """Whether text is translated, as the elements around it say; the last of these is right."""
-UNIT = "\0"
-"""The scope of a unit, whose key no element can have."""
+UNIT = "\0"  # the scope of a unit, whose key no element can have
 
 
 @dataclass(eq=False)
@@ -54,8 +51,7 @@ class Element:
     attributes: dict[str, str]
     line: int
     start: int
-    content: int
-    """Behind its start tag."""
+    content: int  # behind its start tag
     content_end: int = 0
     end: int = 0
     children: list["Element"] = field(default_factory=list)
@@ -95,7 +91,7 @@ class XmlDocument(Document):
         declared = _DECLARED.match(source.data.removeprefix(b"\xef\xbb\xbf"))
         named = declared[1].decode() if declared else "utf-8"
         super().__init__(source, named)
-        self.root = _Parser(self.text, self.name).root
+        self.root = _parse(self.text, self.name)
 
     def structure(self, fillings: Sequence[Filling | None] = ()) -> list[Part]:
         """Return the tags of targets, and the text around them without white space, by turns."""
@@ -275,55 +271,50 @@ def _unescape(raw: str) -> str:
     return _REFERENCE.sub(unescape, raw) if "&" in raw else raw
 
 
-class _Parser:
-    """Expat's events turned into elements."""
+def _parse(text: str, name: str) -> Element:
+    """Return the outermost element of a file."""
+    stack: list[Element] = []
+    roots: list[Element] = []
+    count = 0
+    parser = expat.ParserCreate("utf-8")
 
-    def __init__(self, text: str, name: str) -> None:
-        self._text, self._name = text, name
-        self._stack: list[Element] = []
-        self._count = 0
-        self._parser = parser = expat.ParserCreate("utf-8")
-        parser.specified_attributes = True  # no defaults, which would be in each element
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.EntityDeclHandler = self._refuse_entity
-        parser.SkippedEntityHandler = self._refuse_entity
-        try:
-            # A byte for each character, so that offsets are those of the text; no name or attribute
-            # that is looked for has other letters.
-            parser.Parse(re.sub(r"[^\x00-\x7f]", "x", text.removeprefix("\ufeff")).encode(), True)
-        except expat.ExpatError as error:
-            raise self._error(f"invalid XML ({expat.ErrorString(error.code)})") from error
+    def make_error(problem: str) -> InputError:
+        return InputError(f"{name}:{parser.ErrorLineNumber}: {problem}")
 
-    def _error(self, problem: str) -> InputError:
-        return InputError(f"{self._name}:{self._parser.ErrorLineNumber}: {problem}")
+    def refuse_entity(entity: str, *_: object) -> None:
+        problem = f"the entity '{entity[:40]}'; a file with entities of its own is not read"
+        raise make_error(problem)
 
-    def _refuse_entity(self, name: str, *_: object) -> None:
-        problem = f"the entity '{name[:40]}'; a file with entities of its own is not read"
-        raise self._error(problem)
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal count
+        count += 1
+        if count > _MAX_ELEMENTS:
+            raise make_error(f"more than {_MAX_ELEMENTS:,} elements; split the file")
+        if len(stack) > _MAX_DEPTH:
+            raise make_error(f"elements that are nested more than {_MAX_DEPTH} deep")
+        found = _START_TAG.match(text, parser.CurrentByteIndex)
+        if found is None:
+            raise make_error(f"a tag of '{tag[:40]}' that cannot be read")
+        element = Element(tag, attributes, parser.CurrentLineNumber, found.start(), found.end())
+        (stack[-1].children if stack else roots).append(element)
+        stack.append(element)
 
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self._count += 1
-        if self._count > _MAX_ELEMENTS:
-            raise self._error(f"more than {_MAX_ELEMENTS:,} elements; split the file")
-        if len(self._stack) > _MAX_DEPTH:
-            raise self._error(f"elements that are nested more than {_MAX_DEPTH} deep")
-        start = self._parser.CurrentByteIndex
-        tag = _START_TAG.match(self._text, start)
-        if tag is None:
-            raise self._error(f"a tag of '{name[:40]}' that cannot be read")
-        line = self._parser.CurrentLineNumber
-        element = Element(name, attributes, line, start, tag.end())
-        if self._stack:
-            self._stack[-1].children.append(element)
-        else:
-            self.root = element
-        self._stack.append(element)
-
-    def _end(self, _: str) -> None:
-        element = self._stack.pop()
-        if self._text[element.content - 2] == "/":
+    def end(_: str) -> None:
+        element = stack.pop()
+        if text[element.content - 2] == "/":
             element.content_end = element.end = element.content
         else:
-            element.content_end = self._parser.CurrentByteIndex
-            element.end = self._text.index(">", element.content_end) + 1
+            element.content_end = parser.CurrentByteIndex
+            element.end = text.index(">", element.content_end) + 1
+
+    parser.specified_attributes = True  # no defaults, which would be in each element
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.EntityDeclHandler = parser.SkippedEntityHandler = refuse_entity
+    try:
+        # A byte for each character, so that offsets are those of the text; no name or attribute
+        # that is looked for has other letters.
+        parser.Parse(re.sub(r"[^\x00-\x7f]", "x", text).encode(), True)
+    except expat.ExpatError as error:
+        raise make_error(f"invalid XML ({expat.ErrorString(error.code)})") from error
+    return roots[0]

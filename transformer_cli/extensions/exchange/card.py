@@ -25,7 +25,7 @@ from transformer_cli.evaluation.scores import describe_signatures
 from transformer_cli.extensions.corpora.provenance import Fetched, read_fetched
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig, added_sources
 from transformer_cli.extensions.exchange.hub_model import CARD
-from transformer_cli.extensions.exchange.provenance import find_import_source
+from transformer_cli.extensions.exchange.imported import find_import_source
 from transformer_cli.extensions.exchange.settings import ImportedData
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs.directory import RunDirectory
@@ -87,21 +87,30 @@ class ValidationScore:
 
 
 def write_card(
-    run: RunDirectory, trained: TrainedModel, directory: Path, library: Library, use: str
+    run: RunDirectory,
+    trained: TrainedModel,
+    directory: Path,
+    library: Library,
+    use: str,
+    **named: object,
 ) -> None:
-    """Write the card of an exported model into a directory; see ``model_card``."""
-    config = trained.config
+    """Write the card of an exported model into a directory; see ``model_card``.
+
+    ``use`` may have fields: the model's ``name``, ``src`` and ``tgt``, and those that are named.
+    """
+    config, name = trained.config, run.path.resolve().name
     src, tgt = trained.tokenizers.src.size, trained.tokenizers.tgt.size
+    languages = config.data.src_lang, config.data.tgt_lang
     is_imported = isinstance(config.data, ImportedData)
     first_run = run if is_imported or config.init is None else RunDirectory(config.init)
     card = model_card(
-        run.path.resolve().name,
+        name,
         config,
         count_parameters(trained.model),
         [src] if config.tokenizer.one_vocabulary else [src, tgt],
         _score(run, trained),
         library,
-        use,
+        use.format(**{"name": name, "src": languages[0], "tgt": languages[1], **named}),
         find_import_source(run.path) or find_import_source(first_run.path),
         tuple(dict.fromkeys(read_fetched(first_run.path) + read_fetched(run.path))),
     )

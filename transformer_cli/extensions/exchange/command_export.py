@@ -20,10 +20,6 @@ with lazy_imports():
 _FORMATS = registry.entries("export format")
 
 
-def _complete_format(incomplete: str) -> list[str]:
-    return [name for name in _FORMATS if name.startswith(incomplete)]
-
-
 def export(
     run: options.Run,
     directory: Annotated[
@@ -31,7 +27,15 @@ def export(
         argument("DIR", "Where to write; new or empty. A new file, NAME.argosmodel, for argos."),
     ],
     format_: Annotated[
-        str, option("|".join(_FORMATS), "Format.", "--format", autocompletion=_complete_format)
+        str,
+        option(
+            "|".join(_FORMATS),
+            "Format.",
+            "--format",
+            autocompletion=lambda incomplete: [
+                name for name in _FORMATS if name.startswith(incomplete)
+            ],
+        ),
     ],
     checkpoint: options.Checkpoint = "best",
     quantization: Annotated[

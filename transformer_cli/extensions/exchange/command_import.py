@@ -13,17 +13,16 @@ from transformer_cli.extensions.corpora.command import check_new
 with lazy_imports():
     from transformer_cli.extensions.exchange import form as forms, run_writer
 
-Source = Annotated[
-    str,
-    argument(
-        "SOURCE", "Directory of a model of transformers, or its name on the Hugging Face Hub."
-    ),
-]
 Language = "{} language.  [default: from the model's files or name]"
 
 
 def import_(
-    source: Source,
+    source: Annotated[
+        str,
+        argument(
+            "SOURCE", "Directory of a model of transformers, or its name on the Hugging Face Hub."
+        ),
+    ],
     run: Annotated[Path, argument("RUN", "Run directory to write.")],
     revision: Annotated[
         str | None, option("REV", "Branch, tag or commit on the Hub.  [default: main]")
@@ -46,7 +45,8 @@ def import_(
     is_on_hub = _check_source(source, revision)
     _check_run(run, directory)
     if is_on_hub:
-        directory, commit = forms.fetch_settings(source, revision)
+        directory = forms.fetch(source, revision, forms.SETTINGS)
+        commit = directory.name
         log(f"{source}: commit {commit}; --revision {commit} gets the same again")
     files = forms.ModelFiles(directory)
     form = forms.read_form(files)
@@ -54,7 +54,9 @@ def import_(
     name = path.name if commit is None else source
     languages = forms.find_languages(src_lang, tgt_lang, form.tokenizer, name)
     if commit is not None:
-        forms.fetch_weights(source, commit)
+        fetched = forms.fetch(source, commit, [*forms.TOKENIZER_FILES, forms.SAFETENSORS])
+        if not (fetched / forms.SAFETENSORS).exists():
+            forms.fetch(source, commit, [forms.TORCH])
     recorded = path.as_posix() if commit is None else source
     run_writer.write_run(files, form, languages, recorded, commit, run.resolve(), log)
     say(f"{run}: {source}, {languages[0]} to {languages[1]}")

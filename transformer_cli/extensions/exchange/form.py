@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Annotated, Any, Literal, Self
@@ -22,13 +23,14 @@ from transformer_cli.extensions.exchange import hub_model
 from transformer_cli.runs.directory import MARK
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
+TOKENIZER_CONFIG = "tokenizer_config.json"
+SETTINGS = (CONFIG, GENERATION, TOKENIZER_CONFIG)
 
 
 class ImportedModelError(TransformerCliError):
     """A model of another program that is missing, damaged, or has a form that ours cannot have."""
 
 
-TOKENIZER_CONFIG = "tokenizer_config.json"
 TOKENIZER_FILES = ("source.spm", "target.spm", "vocab.json", "target_vocab.json")
 SAFETENSORS, TORCH = "model.safetensors", "pytorch_model.bin"
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")  # of a model
@@ -40,7 +42,7 @@ _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 # length ** penalty. No number makes them equal for all lengths; at this one, in tokens with EOS,
 # their slopes are equal.
 _TYPICAL_LENGTH = 15
-_PENALTY_SLOPE = _TYPICAL_LENGTH / (5 + _TYPICAL_LENGTH)
+PENALTY_SLOPE = _TYPICAL_LENGTH / (5 + _TYPICAL_LENGTH)
 _OPUS_NAME = re.compile(r"opus-mt-(?:.+-)?([a-z]{2,3})-([a-z]{2,3})")
 
 
@@ -101,24 +103,12 @@ class ModelFiles:
 # --- the Hugging Face Hub -------------------------------------------------------------------------
 
 
-def fetch_settings(name: str, revision: str | None) -> tuple[Path, str]:
-    """Fetch a model's settings into the Hub's cache; return the directory and the commit."""
-    directory = _fetch(name, revision, [CONFIG, GENERATION, TOKENIZER_CONFIG])
-    return directory, directory.name
-
-
-def fetch_weights(name: str, commit: str) -> None:
-    """Fetch the other files of a model, of the same commit."""
-    directory = _fetch(name, commit, [*TOKENIZER_FILES, SAFETENSORS])
-    if not (directory / SAFETENSORS).exists():
-        _fetch(name, commit, [TORCH])
-
-
-def _fetch(name: str, revision: str | None, patterns: list[str]) -> Path:
+def fetch(name: str, revision: str | None, files: Sequence[str]) -> Path:
+    """Fetch files of a model into the Hub's cache; return the directory, named by the commit."""
     what = f"{name} (no directory here, so a name on the Hugging Face Hub)"
     hub = import_extra("huggingface_hub", "hub", what)
     try:
-        return Path(hub.snapshot_download(name, revision=revision, allow_patterns=patterns))
+        return Path(hub.snapshot_download(name, revision=revision, allow_patterns=list(files)))
     except Exception as error:  # of many kinds: network, Hub or disk
         offline = (ConnectionError, TimeoutError, hub.errors.LocalEntryNotFoundError)
         is_offline = isinstance(error, offline)
@@ -185,7 +175,7 @@ class ModelForm(_Keys):
     activation_dropout: DropoutRate = 0.0
     activation: Literal["relu", "gelu", "swish", "silu"] = Field(alias="activation_function")
     beam_size: Annotated[int, Field(gt=0, le=LARGEST_BEAM)] | None = Field(None, alias="num_beams")
-    length_penalty: Annotated[float, Field(ge=0, le=HIGHEST_PENALTY * _PENALTY_SLOPE)] | None = None
+    length_penalty: Annotated[float, Field(ge=0, le=HIGHEST_PENALTY * PENALTY_SLOPE)] | None = None
 
     # Our models always have these values. Some keys are from older versions of transformers.
     scale_embedding: Literal[True]  # required, as the default of transformers is not to scale
@@ -232,7 +222,7 @@ class ModelForm(_Keys):
         if self.beam_size is None or self.beam_size == 1:  # the penalty is only a default then
             return DecodingConfig()
         penalty = 1.0 if self.length_penalty is None else self.length_penalty
-        alpha = round(penalty / _PENALTY_SLOPE, 3)
+        alpha = round(penalty / PENALTY_SLOPE, 3)
         return DecodingConfig(beam_size=self.beam_size, length_penalty=alpha)
 
 
@@ -244,8 +234,7 @@ def read_form(files: ModelFiles) -> ModelForm:
         problem = f"has no {CONFIG}, so it is no model of transformers"
         raise ImportedModelError(f"{files.directory}: {problem}")
     config, generation, tokenizer = (
-        files.read_json(name) if files.has(name) else {}
-        for name in (CONFIG, GENERATION, TOKENIZER_CONFIG)
+        files.read_json(name) if files.has(name) else {} for name in SETTINGS
     )
     if config.get("model_type") == hub_model.MODEL_TYPE:
         problem = "is in the layout of export --format hub; use it as it is"
@@ -267,31 +256,25 @@ def read_form(files: ModelFiles) -> ModelForm:
     raise files.error(name, problem)
 
 
-def to_transformers_penalty(alpha: float) -> float:
-    """Return transformers' ``length_penalty`` for ``decoding.length_penalty``."""
-    return round(alpha * _PENALTY_SLOPE, 3)
-
-
 def find_languages(
     src: str | None, tgt: str | None, tokenizer: TokenizerKeys, name: str
 ) -> tuple[str, str]:
-    """Return a model's source and target language.
+    """Return a model's source and target language; UsageError: nothing tells them.
 
-    ``src`` and ``tgt`` come from options; if None, the tokenizer's file or the model's name may
-    tell, as in 'opus-mt-de-en'. If neither does, a UsageError is raised.
+    They are those of options, or else of the tokenizer's file or of a name, as 'opus-mt-de-en'.
     """
     opus = _OPUS_NAME.fullmatch(PurePath(name).name)
-    languages: dict[str, str | None] = {}
+    found: list[str] = []
+    missing: list[str] = []
     for side, option, given, told in (
         (1, "--src-lang", src, tokenizer.source_lang),
         (2, "--tgt-lang", tgt, tokenizer.target_lang),
     ):
         if given is not None and normalize_language(given) is None:
             raise UsageError(f"{option} {given}: is no language's code; give one as in 'de'")
-        of_name = opus[side] if opus else None
-        names = (normalize_language(str(name)) for name in (given, told, of_name) if name)
-        languages[option] = next(filter(None, names), None)
-    if missing := [f"{option} CODE" for option, code in languages.items() if code is None]:
+        names = filter(None, (given, told, opus and opus[side]))
+        code = next(filter(None, (normalize_language(str(name)) for name in names)), None)
+        (found if code else missing).append(code or f"{option} CODE")
+    if missing:
         raise UsageError(f"{name}: does not tell its languages; give them: {' '.join(missing)}")
-    src_lang, tgt_lang = map(str, languages.values())
-    return src_lang, tgt_lang
+    return found[0], found[1]

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +13,8 @@ from transformer_cli.base.writing import remove_leftovers, whole_directory
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.extensions.exchange.form import TOKENIZER_CONFIG, ModelFiles, ModelForm
+from transformer_cli.extensions.exchange.imported import IMPORT
 from transformer_cli.extensions.exchange.marian import write_tokenizers
-from transformer_cli.extensions.exchange.provenance import IMPORT
 from transformer_cli.extensions.exchange.settings import ImportedData, MarianConfig
 from transformer_cli.extensions.exchange.weights import (
     find_tying,
@@ -44,12 +43,11 @@ def write_run(
 ) -> None:
     """Write a model of transformers as a run, which appears whole or not at all.
 
-    ``source`` is the model's directory or its name on the Hub, and ``revision`` the Hub's commit,
-    for the record; the parents of ``run`` need not be there.
+    ``source`` is the model's directory, or its name on the Hub, of which ``revision`` is a commit.
     """
-    tokenizers = _read_tokenizers(files, form)
+    models, tables = _read_tokenizers(files, form)
     tensors = read_tensors(files, form, log)
-    is_joint = "joint" in tokenizers.tables
+    is_joint = "joint" in tables
     tying = find_tying(tensors)
     model = form.model.model_copy(
         update={"tying": "output" if tying == "all" and not is_joint else tying}
@@ -60,21 +58,16 @@ def write_run(
         model=model,
         decoding=form.decoding,
     )
-    src, tgt = tokenizers.table("src"), tokenizers.table("tgt")
+    src, tgt = tables.values() if len(tables) == 2 else [tables["joint"]] * 2
     weights = take_rows(from_transformers(tensors, model), src.rows, tgt.rows)
     if tgt.copies_start:
         # Another token's row: the softmax must not count it twice.
         weights["output.bias"][BOS_ID] = _NEVER
-    record = {
-        "format": 1,
-        "source": source,
-        "revision": revision,
-        "sha256": files.sha256,
-        "version": __version__,
-    }
+    record = {"format": 1, "source": source, "revision": revision, "sha256": files.sha256}
+    record["version"] = __version__
     # Stands for the training text: the same model has the same fingerprint.
     sums = sum_json(files.sha256)
-    vocabularies = {side: table.vocabulary for side, table in tokenizers.tables.items()}
+    vocabularies = {side: table.vocabulary for side, table in tables.items()}
     run.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(run.parent, others=[run.name])
     with whole_directory(run) as temporary:
@@ -82,7 +75,7 @@ def write_run(
         write_mark(temporary, config)
         write_text(written.config, dump_config(config))
         written.tokenizer.mkdir()
-        write_tokenizers(tokenizers.models, vocabularies, sums, written.tokenizer)
+        write_tokenizers(models, vocabularies, sums, written.tokenizer)
         written.checkpoints.mkdir()
         state = {"step": 0}
         save_checkpoint(written.checkpoints, weights, {}, state, fingerprint(written.tokenizer))
@@ -107,21 +100,10 @@ class _Table(NamedTuple):
     copies_start: bool  # whether BOS is a copy of another special token's row
 
 
-@dataclass(frozen=True)
-class _Tokenizers:
-    """What a model's tokenizers consist of: one a side, or a joint one."""
-
-    models: dict[Side, bytes]
-    """The files of SentencePiece; a joint one if the sides have all in common."""
-    tables: dict[Side, _Table]
-
-    def table(self, side: Side) -> _Table:
-        """Return the table that a side uses."""
-        return self.tables.get("joint") or self.tables[side]
-
-
-def _read_tokenizers(files: ModelFiles, form: ModelForm) -> _Tokenizers:
-    """Read a model's tokenizers, and check that they fit the model."""
+def _read_tokenizers(
+    files: ModelFiles, form: ModelForm
+) -> tuple[dict[Side, bytes], dict[Side, _Table]]:
+    """Read and check a model's SentencePiece models and tables, of each side or joint ones."""
     for name in (*_MODELS.values(), _TABLE):
         if not files.has(name):
             needed = f"{', '.join(_MODELS.values())} and {_TABLE}"
@@ -132,7 +114,7 @@ def _read_tokenizers(files: ModelFiles, form: ModelForm) -> _Tokenizers:
     if form.tokenizer.separate_vocabs:
         src = _read_table(files, _TABLE, form, form.src_size, is_tgt=False)
         tgt = _read_table(files, _TGT_TABLE, form, form.tgt_size, is_tgt=True)
-        return _Tokenizers(models, {"src": src, "tgt": tgt})
+        return models, {"src": src, "tgt": tgt}
     if form.src_size != form.tgt_size:
         rows = f"{form.src_size:,} rows for the source and {form.tgt_size:,} for the target"
         problem = f"separate_vocabs: is not true, but the model has {rows}"
@@ -140,7 +122,7 @@ def _read_tokenizers(files: ModelFiles, form: ModelForm) -> _Tokenizers:
     table = _read_table(files, _TABLE, form, form.src_size, is_tgt=True)
     if models["src"] == models["tgt"]:
         models = {"joint": models["src"]}
-    return _Tokenizers(models, {"joint": table})
+    return models, {"joint": table}
 
 
 def _read_table(files: ModelFiles, name: str, form: ModelForm, size: int, is_tgt: bool) -> _Table:

@@ -47,11 +47,11 @@ With transformer-cli, which translates a file line by line, and this directory i
     transformer-cli translate {name} -i in.{src} -o out.{tgt}
 """
 _USE_ARGOS = """\
-With Argos Translate (`pip install argostranslate`), and this package in `{name}`:
+With Argos Translate (`pip install argostranslate`), and this package in `{package}`:
 
     from argostranslate import package, translate
 
-    package.install_from_path("{name}")
+    package.install_from_path("{package}")
     print(translate.translate("...", "{src}", "{tgt}"))
 
 The first translation needs the internet: Argos Translate fetches a model that splits sentences.
@@ -68,21 +68,14 @@ def write_ctranslate2(
     write_model(trained, quantization, directory, never_written=never_written)
     write_sums(directory)
     write_text(directory / SETTINGS, dump_config(trained.config))
-    tokenizer = write_tokenizer(run, directory)
-    name, data = run.path.resolve().name, trained.config.data
-    use = _USE_OURS.format(name=name, src=data.src_lang, tgt=data.tgt_lang)
-    write_card(run, trained, directory, "ctranslate2", _use_alone(name, trained, tokenizer) + use)
-
-
-def _use_alone(name: str, trained: TrainedModel, tokenizer: Path) -> str:
-    """Return how to use an export without this program; empty if its tokenizers need it."""
-    config, src = trained.config.tokenizer, trained.tokenizers.src
-    if config.kind != "sentencepiece" or src.text_size != src.size:
-        return ""
-    is_joint = (tokenizer / "joint.model").is_file()
+    is_joint = (write_tokenizer(run, directory) / "joint.model").is_file()
     models = ("joint.model", "joint.model") if is_joint else ("src.model", "tgt.model")
-    use = _USE.format(name=name, src_model=models[0], tgt_model=models[1])
-    return use + (_LOWERCASED if config.lowercase else "")
+    config, src = trained.config.tokenizer, trained.tokenizers.src
+    use = _USE_OURS
+    if config.kind == "sentencepiece" and src.text_size == src.size:  # others need this program
+        use = _USE + (_LOWERCASED if config.lowercase else "") + use
+    named = {"src_model": models[0], "tgt_model": models[1]}
+    write_card(run, trained, directory, "ctranslate2", use, **named)
 
 
 def check_argos(config: Config, tokenizers: Tokenizers) -> None:
@@ -127,8 +120,9 @@ def write_argos(
         }
         write_json(directory / "metadata.json", metadata)
         name = f"translate-{src}_{tgt}"
-        use = _USE_ARGOS.format(name=f"{name}.argosmodel", src=src, tgt=tgt)
-        write_card(run, trained, directory, "argostranslate", use)
+        write_card(
+            run, trained, directory, "argostranslate", _USE_ARGOS, package=f"{name}.argosmodel"
+        )
         version = _PACKAGE_VERSION.replace(".", "_")
         _zip(directory, f"{name}-{version}", package)
 

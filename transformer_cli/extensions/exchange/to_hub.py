@@ -63,9 +63,7 @@ def write_hub(run: RunDirectory, trained: TrainedModel, directory: Path) -> None
         "settings": _without_paths(trained.config.model_dump()),
     }
     write_json(directory / hub_model.CONFIG, config)
-    name, data = run.path.resolve().name, trained.config.data
-    use = _USE.format(name=name, src=data.src_lang, tgt=data.tgt_lang)
-    write_card(run, trained, directory, "transformer-cli", use)
+    write_card(run, trained, directory, "transformer-cli", _USE)
 
 
 def _without_paths(setting: Any) -> Any:

@@ -8,7 +8,7 @@ from transformer_cli.base.packages import __version__
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.schema import Config
 from transformer_cli.extensions.exchange.card import write_card
-from transformer_cli.extensions.exchange.form import to_transformers_penalty
+from transformer_cli.extensions.exchange.form import PENALTY_SLOPE
 from transformer_cli.extensions.exchange.formats import write_json
 from transformer_cli.extensions.exchange.weights import MODEL_TYPES, to_transformers
 from transformer_cli.model.transformer import sinusoids, weights_of
@@ -60,12 +60,11 @@ def write_transformers(run: RunDirectory, trained: TrainedModel, directory: Path
             weights[f"model.{stack}.embed_positions.weight"] = table
     (directory / "model.safetensors").write_bytes(save(weights, metadata={"format": "pt"}))
     write_json(directory / "config.json", _model_config(config, tokenizers))
-    penalty = to_transformers_penalty(config.decoding.length_penalty)
+    penalty = round(config.decoding.length_penalty * PENALTY_SLOPE, 3)
     beam_options = {"early_stopping": True, "length_penalty": penalty}
     write_json(directory / "generation_config.json", _generation_config(config, beam_options))
     _write_tokenizers(config, tokenizers, directory)
-    use = _USE.format(name=run.path.resolve().name, length_penalty=penalty)
-    write_card(run, trained, directory, "transformers", use)
+    write_card(run, trained, directory, "transformers", _USE, length_penalty=penalty)
 
 
 def check_transformers(config: Config, tokenizers: Tokenizers) -> None:

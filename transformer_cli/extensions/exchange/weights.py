@@ -92,10 +92,7 @@ def from_transformers(tensors: Mapping[str, Tensor], config: ModelConfig) -> dic
 def take_rows(
     weights: Mapping[str, Tensor], src_rows: Sequence[int], tgt_rows: Sequence[int]
 ) -> dict[str, Tensor]:
-    """Return our weights with other ids: row n of a table is row ``src_rows[n]`` of the old one.
-
-    ``tgt_rows`` are equal to ``src_rows`` if all embeddings are tied.
-    """
+    """Return our weights with other ids: row n of a table is row ``src_rows[n]`` of the old one."""
     rows = {_SRC: src_rows, _TGT: tgt_rows, _OUTPUT: tgt_rows, _BIAS: tgt_rows}
     return {
         name: weight.index_select(0, torch.tensor(rows[name])) if name in rows else weight

@@ -1,7 +1,7 @@
 """The runs, groups of runs that differ only in their seeds, and texts to compare."""
 
 import glob
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -21,8 +21,6 @@ from transformer_cli.extensions.experiments.results import (
     read_sweep_plan,
     run_name,
 )
-from transformer_cli.inference.loading import ComputeOptions, load_translator
-from transformer_cli.inference.translator import LongLine
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory, is_run
 from transformer_cli.runs.metrics_log import environment_of_training, read_records
@@ -44,20 +42,6 @@ class ComparedRun:
     seconds: float  # of the whole training, up to now
     trained_with: dict[str, object] | None  # see ``environment_of_training``
     is_finished: bool = True  # whether no step and no validation is left
-
-    def translate(
-        self,
-        text: ParallelText,
-        computing: ComputeOptions,
-        progress: Callable[[int], object],
-        on_long_line: Callable[[LongLine], object],
-    ) -> list[str]:
-        """Load the model, and return its translations, one a line."""
-        translator = load_translator(self.directory, str(self.checkpoint), computing)
-        translator = translator.with_search(self.config.decoding.beam_size)
-        return translator.translate(
-            text.src, progress=progress, on_long_line=on_long_line, tags=text.tags
-        )
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,0 @@
-"""Many files translated at once, into a directory; also on a cluster."""

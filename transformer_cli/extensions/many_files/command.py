@@ -21,10 +21,11 @@ from transformer_cli.base.writing import claim, expect, find_version
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions
 from transformer_cli.cli.display import bar, log
 from transformer_cli.cli.options import find_executor
-from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
+from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.cli.translation import (
     InputFormat,
     RowFormat,
+    TranslatedFile,
     count_lines,
     load_translator,
     open_format,
@@ -40,7 +41,7 @@ from transformer_cli.extensions.many_files.output_directory import (
     open_directory,
 )
 from transformer_cli.inference.engine import SearchEngine, describe_versions
-from transformer_cli.inference.stream import NOBODY, Watcher
+from transformer_cli.inference.translation import NOBODY, Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory, check_outside_runs
 
@@ -94,23 +95,21 @@ def _check(given: TranslateOptions, inputs: Sequence[Path]) -> list[InputFormat]
         try:
             form = open_format(file)
         except UsageError as error:
-            documents = (each for each in inputs if _has_kind(given, each))
-            kind = next((each.suffix for each in documents if each.suffix != path.suffix), ".txt")
-            others = f"; or leave it out by a pattern, such as -i '{path.parent}/*{kind}'"
-            raise UsageError(f"{error}{others if len(inputs) > 1 else ''}") from None
+            others = (each for each in inputs if each.suffix != path.suffix)
+            documents = (each for each in others if replace(given, input_=each).kind is not None)
+            kind = next((each.suffix for each in documents), ".txt")
+            advice = f"; or leave it out by a pattern, such as -i '{path.parent}/*{kind}'"
+            raise UsageError(f"{error}{advice if len(inputs) > 1 else ''}") from None
         for each in file.extras:
-            if isinstance(each, InputOptions):
-                each.check_one(file)
+            # What extensions have to say of options for one of many files.
+            if check := getattr(each, "check_one", None):
+                check(file)
         forms.append(form)
     names: dict[str, Path] = {}
     for path, form in zip(inputs, forms, strict=True):
         if (other := names.setdefault(name := form.output_name(path), path)) != path:
             raise UsageError(f"{other} and {path}: both would become {name}; rename one of them")
     return forms
-
-
-def _has_kind(given: TranslateOptions, path: Path) -> bool:
-    return replace(given, input_=path).kind is not None
 
 
 def _translate_files(
@@ -121,9 +120,8 @@ def _translate_files(
     for form in forms:
         options = form.prefer_engine(options)
     of_all: dict[str, str] = {"errors": options.errors}
-    for name in ("n_best_written", "fallback"):
-        if (value := getattr(options, name)) is not None:
-            of_all[name.removesuffix("_written")] = str(value)
+    if options.n_best_written is not None:
+        of_all["n_best"] = str(options.n_best_written)
     for each in options.extras:
         of_all |= each.fingerprint()
     opening = find_executor(options, options.output)
@@ -147,24 +145,18 @@ def _translate_files(
         ]
         whole = directory.find_whole([(each.input_, each.output) for each in of_files])
         directory.begin([each.output for each in of_files if each.output not in whole])
-        tasks = [
-            Task(each, settings, directory.state(each.output.name), is_shared)
-            for each in of_files
-            if each.output not in whole
-        ]
-        if is_shared and not is_url(options.output):
-            tasks = [replace(task, expected=_find_expected(task)) for task in tasks]
+        tasks = []
+        for file in of_files:
+            if file.output not in whole:
+                known, expected = directory.state(file.output.name), None
+                if is_shared and not is_url(options.output):
+                    # If it is not known, there is none, or a lost worker has made it.
+                    expected = known.output_sha256 if known else find_version(file.output)
+                tasks.append(Task(file, settings, known, is_shared, expected))
         if count := _count_directories(options):
             what = "subdirectories are" if count > 1 else "subdirectory is"
             log(f"{count:,} {what} not translated; to translate one, name it with -i")
         _translate_all(tasks, executor, directory, len(inputs))
-
-
-def _find_expected(task: Task) -> str | None:
-    """Return the version of a task's output that a worker may replace."""
-    if task.known is not None:
-        return task.known.output_sha256
-    return find_version(task.options.output)  # None, or a lost worker has made it
 
 
 def _count_directories(options: TranslateOptions) -> int:
@@ -324,15 +316,6 @@ def _key(options: TranslateOptions) -> str:
 def _translate(task: Task, translator: TextTranslator[SearchEngine], watcher: Watcher) -> Result:
     options, known = task.options, task.known
 
-    def result(output_sha256: str, lines: int = 0, messages: tuple[str, ...] = ()) -> Result:
-        state = FileState(
-            input_key=input_key,
-            input_sha256=input_sha256,
-            output_key=file_key(options.output),
-            output_sha256=output_sha256,
-        )
-        return Result(options.output, state, lines, messages)
-
     def check_unchanged() -> None:
         if file_key(options.input_) != before:
             # Nor may a worker that was stopped put an old translation over a new one.
@@ -344,12 +327,20 @@ def _translate(task: Task, translator: TextTranslator[SearchEngine], watcher: Wa
         if not before:
             raise CorpusError(f"{options.input_}: there is no such file; check -i")
         input_sha256 = sha256(options.input_)
-        if known is not None and known.is_of(input_sha256, options.output):
-            return replace(result(known.output_sha256), is_new=False)
-        form = open_format(options)
-        return result(
-            *form.translate_one(options, translator, watcher, check_unchanged, task.is_shared)
+        is_new = not (known and known.is_of(input_sha256, options.output))
+        if known and not is_new:
+            translated = TranslatedFile(known.output_sha256, 0, ())
+        else:
+            translated = open_format(options).translate_one(
+                options, translator, watcher, check_unchanged, task.is_shared
+            )
+        state = FileState(
+            input_key=input_key,
+            input_sha256=input_sha256,
+            output_key=file_key(options.output),
+            output_sha256=translated.sha256,
         )
+        return Result(options.output, state, translated.lines, translated.messages, is_new)
 
 
 def _guard(task: Task) -> AbstractContextManager[None]:

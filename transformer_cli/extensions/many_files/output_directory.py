@@ -36,12 +36,9 @@ _UNFINISHED = re.compile(
 _ADVICE = "name a new or an empty directory"
 # Of many files the record is long. What a crash loses of it is translated again.
 _SECONDS_BETWEEN_WRITES = 2.0
-_MAX_WRITING = 0.05
-"""Share of the time that may be spent on it."""
-_LONGEST_NAME = 255
-"""In bytes, on most file systems."""
-_MAX_RECORD_BYTES = 1 << 28
-"""Of some 700,000 files; the directory is the user's own."""
+_MAX_WRITING = 0.05  # share of the time that may be spent on it
+_LONGEST_NAME = 255  # in bytes, on most file systems
+_MAX_RECORD_BYTES = 1 << 28  # of some 700,000 files; the directory is the user's own
 
 
 class FileState(BaseModel):
@@ -61,11 +58,7 @@ class FileState(BaseModel):
         return is_same and self.output_key == output_key
 
     def is_of(self, input_sha256: str, output: Path) -> bool:
-        """Return whether both files have the bytes that they had.
-
-        Raises:
-            InputError: someone has edited the translation, which must not be overwritten.
-        """
+        """Return whether both files have their bytes; InputError: the translation was edited."""
         if not file_key(output):
             return False
         if self.output_sha256 != sha256(output):
@@ -98,11 +91,7 @@ def _stat_key(path: Path) -> str:
 
 
 def find_inputs(given: Path) -> list[Path]:
-    """Return the files of a directory, or all that match a pattern, sorted; no hidden ones.
-
-    Raises:
-        UsageError: there are none.
-    """
+    """Return the files in a directory, or that match a pattern; UsageError: there are none."""
     paths: Iterable[Path]
     if given.is_dir():
         problem, paths = "is a directory without files; name another one", given.iterdir()
@@ -237,9 +226,7 @@ class OutputDirectory:
 def open_directory(path: Path, settings: Mapping[str, str]) -> Iterator[OutputDirectory]:
     """Open a directory of translations, made if it is not there, in which nobody else works.
 
-    Args:
-        path: passed by ``check_directory``.
-        settings: what all translations depend on beside their inputs, each by its name.
+    ``settings`` are what all translations depend on beside their inputs, by name.
 
     Raises:
         UsageError: those that are there depend on other settings, or nobody knows on which.

@@ -77,10 +77,6 @@ class ZipArchives(Location):
         info = _open_archive(archive)[1].get(name)
         return info is not None and not info.is_dir()
 
-    def copy_size(self, path: Path) -> int:
-        """Return the bytes of a file once it is unpacked."""
-        return _find_member(*_split(path)).file_size
-
 
 ZIP = ZipArchives()
 

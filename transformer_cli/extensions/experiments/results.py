@@ -15,7 +15,7 @@ from transformer_cli.base.files import read_small
 from transformer_cli.base.metrics import METRICS, RankName
 from transformer_cli.config.differences import differing_settings
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.sources import load_split
+from transformer_cli.data.kinds import load_split
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.extensions.experiments.job import JobRecord, job_file
 from transformer_cli.extensions.experiments.seed_statistics import (

@@ -376,7 +376,6 @@ class Reason:
 
     @property
     def count(self) -> int:
-        """Pairs of all sources."""
         return sum(self.by_source)
 
 
@@ -390,17 +389,14 @@ class Cleaning:
 
     @property
     def pairs(self) -> int:
-        """All pairs that were read."""
         return sum(source.pairs for source in self.record.sources)
 
     @property
     def bad(self) -> int:
-        """Units that could not be read."""
         return sum(source.bad for source in self.record.sources)
 
     @property
     def kept(self) -> Counter[str]:
-        """Pairs that are left, by split."""
         return sum((Counter(source.kept) for source in self.record.sources), Counter())
 
 

@@ -69,14 +69,12 @@ class Bench:
 
     @classmethod
     def of_shipped_model(cls, device: torch.device) -> "Bench":
-        """Return the measurements of ``MODEL``'s shape."""
         config = load_config(shipped_directory() / "configs" / f"{MODEL}.yaml")
         sizes = (1024, 2048) if device.type == "cpu" else (4096, 8192)
         return cls(config, device, sizes)
 
     @property
     def vocab(self) -> int:
-        """Entries of the one vocabulary."""
         assert isinstance(self.config.tokenizer, SentencePieceConfig)
         return self.config.tokenizer.vocab_size
 

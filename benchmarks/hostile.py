@@ -155,7 +155,7 @@ def fill_document(path: Path, text: str) -> None:
     from transformer_cli.extensions.documents.filling import fill
     from transformer_cli.extensions.documents.formats import read_document
     from transformer_cli.extensions.documents.sentences import LineTranslator
-    from transformer_cli.text.protocol import Translation
+    from transformer_cli.inference.translation import Translation
 
     def translate(lines: Sequence[str], _: bool) -> list[Translation]:
         words = (range(len(line.split())) for line in lines)
@@ -216,8 +216,8 @@ def _line_functions() -> dict[str, Callable[[str], object]]:
     from transformer_cli.extensions.constraints.terms import TermList, make_term
     from transformer_cli.extensions.documents.document import make_segment
     from transformer_cli.extensions.documents.sentences import cut_sentences
+    from transformer_cli.extensions.revision.doubts import DoubtFinder
     from transformer_cli.extensions.stores.addresses import hide_credentials
-    from transformer_cli.inference.doubts import DoubtFinder
     from transformer_cli.text.verbatim import find_verbatim
 
     terms = TermList([make_term("ein Hund", ["a dog"]), make_term("a", ["b"])])

@@ -9,7 +9,12 @@ import numpy as np
 
 from benchmarks.rounds import markdown_table
 from transformer_cli.extensions.checks.rules import FILTER_NAMES
-from transformer_cli.extensions.corpora.deciding import Filtering, decide, write_part
+from transformer_cli.extensions.corpora.deciding import (
+    Filtering,
+    decide,
+    judge_part,
+    write_part,
+)
 
 DEFAULTS: tuple[str, ...] = ("blank", "duplicates")
 MILD: tuple[str, ...] = tuple(name for name in FILTER_NAMES if name != "language_short")
@@ -49,10 +54,9 @@ def score_filters(pairs: Sequence[tuple[str, str]], kinds: Sequence[str | None])
 def _taken(pairs: Sequence[tuple[str, str]], names: Collection[str]) -> np.ndarray:
     active = frozenset({"blank", *names})
     with tempfile.TemporaryDirectory() as directory:
-        filtering = Filtering(
-            Path(directory), tuple(names), ("de", "en"), (active,), with_sides=False
-        )
-        part = write_part(filtering, "pairs", 0, pairs)
+        filtering = Filtering(tuple(names), ("de", "en"), (active,), with_sides=False)
+        part = write_part(Path(directory) / "pairs", 0, 0, pairs)
+        judge_part(filtering, part)
         return decide(filtering, [part]) >= 0
 
 

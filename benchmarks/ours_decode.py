@@ -28,7 +28,8 @@ def main(precision: torch.dtype, job_file: Path, outputs_file: Path) -> None:
 
     def translate(sentences: Sequence[int], beam_size: int, batch_tokens: int) -> list[Ids]:
         searching = translator.with_search(beam_size=beam_size, batch_tokens=batch_tokens)
-        return searching.translate_ids([job.sources[index] for index in sentences])
+        found = searching.search_ids([job.sources[index] for index in sentences])
+        return [hypotheses[0].ids for hypotheses in found]
 
     compete(translate, job, range(len(job.sources)), SIZES, outputs_file)
 

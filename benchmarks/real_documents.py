@@ -37,7 +37,7 @@ from transformer_cli.extensions.documents.document import Document
 from transformer_cli.extensions.documents.filling import fill
 from transformer_cli.extensions.documents.formats import read_document
 from transformer_cli.extensions.documents.sentences import LineTranslator
-from transformer_cli.text.protocol import Translation
+from transformer_cli.inference.translation import Translation
 
 _ENDINGS = {
     "po": (".po",),

@@ -11,10 +11,9 @@ import pytest
 
 from transformer_cli.base import writing
 from transformer_cli.base.compression import write_text
-from transformer_cli.base.errors import OutputError, RunError, UsageError
+from transformer_cli.base.errors import OutputError, RunError
 from transformer_cli.base.files import is_stream, sha256
 from transformer_cli.base.writing import (
-    add_files,
     claim,
     expect,
     remove_directory,
@@ -409,31 +408,3 @@ def test_sha256_is_the_published_one(tmp_path: Path) -> None:
     assert sha256(tmp_path / "abc") == (
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     )
-
-
-@pytest.mark.posix
-def test_a_link_that_points_nowhere_is_not_replaced(tmp_path: Path) -> None:
-    made, directory = tmp_path / "made", tmp_path / "directory"
-    made.mkdir()
-    directory.mkdir()
-    (made / "a").write_text("1")
-    (directory / "a").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(UsageError, match=r"a: is there already"):
-        add_files(made, directory)
-    assert (directory / "a").is_symlink()
-    assert not (tmp_path / "nowhere").exists()
-
-
-def test_files_are_added_over_none_and_all_or_none(tmp_path: Path) -> None:
-    made, directory = tmp_path / "made", tmp_path / "directory"
-    for parent, texts in ((made, {"a": "1", "b": "2", "c": "3"}), (directory, {"b": "2"})):
-        (parent / "below").mkdir(parents=True)
-        for name, text in texts.items():
-            (parent / "below" / name).write_text(text)
-    (directory / "below" / "c").write_text("mine")
-    with pytest.raises(UsageError, match=r"c: is there already, and differs"):
-        add_files(made, directory)
-    assert not (directory / "below" / "a").exists()
-    (directory / "below" / "c").unlink()
-    assert add_files(made, directory) == [Path("below/a"), Path("below/c")]
-    assert [(directory / "below" / name).read_text() for name in "abc"] == ["1", "2", "3"]

@@ -1,5 +1,6 @@
 """Manifests of extensions, as they should be and otherwise, of this package and of others."""
 
+import re
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -62,6 +63,21 @@ def test_each_entry_of_the_manifests_can_be_loaded() -> None:
             for fact in ("load", "settings"):
                 if fact in entry.facts:
                     assert entry.load(fact) is not None
+
+
+OPTIONAL = {("corpora", "stores"), ("corpora", "report")}
+"""Extensions that import another one where they have found out that it is here."""
+
+
+def test_what_an_extension_imports_is_what_its_manifest_says_that_it_needs() -> None:
+    for name, manifest in registry._shipped().items():
+        imported = {
+            other
+            for path in (registry._FOLDER / name).rglob("*.py")
+            for other in re.findall(r"transformer_cli\.extensions\.(\w+)", path.read_text("utf-8"))
+        }
+        needed = imported - {name} - {other for of, other in OPTIONAL if of == name}
+        assert needed == set(getattr(manifest, "needs", ())), name
 
 
 def test_no_two_extensions_give_one_name_to_an_interface() -> None:

@@ -9,7 +9,7 @@ __all__ = ["TransformerCliError", "Translation", "Translator", "__version__"]
 if TYPE_CHECKING:
     from transformer_cli.api import Translator as Translator
     from transformer_cli.base.errors import TransformerCliError as TransformerCliError
-    from transformer_cli.text.protocol import Translation as Translation
+    from transformer_cli.inference.translation import Translation as Translation
 else:
 
     def __getattr__(name: str) -> object:
@@ -17,7 +17,7 @@ else:
         from importlib import import_module
 
         modules = {
-            "Translation": "transformer_cli.text.protocol",
+            "Translation": "transformer_cli.inference.translation",
             "Translator": "transformer_cli.api",
             "TransformerCliError": "transformer_cli.base.errors",
         }

@@ -32,18 +32,17 @@ from transformer_cli.inference.loading import (
     load_settings,
     load_translator,
 )
+from transformer_cli.inference.translation import Translation
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.checkpoint import find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.protocol import Translation
 
 
 class Translator:
     """A trained model that translates; make one with ``Translator.load``.
 
-    Several threads may use one: they take turns. So may forked processes on a CPU: where
-    torch searches, it has one thread; where another engine does, each reads the model anew before
-    its first translation.
+    Several threads may use one: they take turns. So may forked processes on a CPU, where torch then
+    has one thread; other engines read the model again before their first translation.
     """
 
     def __init__(self, run: RunDirectory, checkpoint: str, options: ComputeOptions) -> None:
@@ -140,8 +139,15 @@ class Translator:
             UsageError: a number is out of range, the run has no such tag, or CTranslate2 alone can
                 read the model, which forces no prefixes.
         """
-        search = beam_size, batch_tokens, length_penalty
-        translated = self._translate("translate", lines, prefixes, search, tag)
+        translated = self._translate(
+            "translate",
+            lines,
+            beam_size=beam_size,
+            batch_tokens=batch_tokens,
+            tag=tag,
+            length_penalty=length_penalty,
+            prefixes=prefixes,
+        )
         return [best.text for best, *_ in translated]
 
     def translate_n_best(
@@ -167,21 +173,32 @@ class Translator:
         """
         _check_count("translate_n_best: n_best", n_best)
         _check_type("translate_n_best: alignments", alignments, bool, "True or False")
-        search = beam_size, batch_tokens, length_penalty
-        return self._translate("translate_n_best", lines, prefixes, search, tag, n_best, alignments)
+        return self._translate(
+            "translate_n_best",
+            lines,
+            n_best,
+            alignments,
+            beam_size=beam_size,
+            batch_tokens=batch_tokens,
+            tag=tag,
+            length_penalty=length_penalty,
+            prefixes=prefixes,
+        )
 
     def _translate(
         self,
         method: str,
         lines: Iterable[str],
-        prefixes: Iterable[str] | None,
-        search: tuple[int | None, int | None, float | None],
-        tag: str | None,
         n_best: int | None = None,
         alignments: bool = False,
+        *,
+        beam_size: int | None,
+        batch_tokens: int | None,
+        tag: str | None,
+        length_penalty: float | None,
+        prefixes: Iterable[str] | None,
     ) -> list[list[Translation]]:
         """Check what a method was given, and translate; ``n_best`` None needs no scores."""
-        beam_size, batch_tokens, length_penalty = search
         for name, count in (("beam_size", beam_size), ("batch_tokens", batch_tokens)):
             if count is not None:
                 _check_count(f"{method}: {name}", count)
@@ -225,10 +242,9 @@ class Translator:
 
     def _get(self, engine: str) -> TextTranslator[SearchEngine]:
         """Return what searches with an engine, loaded when it is first asked for."""
-        options = replace(self._options, engine=engine)
-        if _FORKED and engine == "torch":
-            options = _use_torch_in_fork(options)
         if engine not in self._loaded:
+            threads = 1 if _FORKED else self._options.threads
+            options = replace(self._options, engine=engine, threads=threads)
             try:
                 loaded = load_translator(self._run, self._checkpoint, options)
             except MissingCheckpointError as error:
@@ -245,38 +261,23 @@ class Translator:
 
     def _leave_to_parent(self) -> None:
         self._turn = threading.Lock()  # a thread of the parent may have held it
-        for name in [name for name in self._loaded if name != "torch"]:
-            self._loaded.pop(name).engine.leave_to_parent()
+        for name in list(self._loaded):
+            if name == "torch":
+                sys.modules["torch"].set_num_threads(1)
+            else:
+                self._loaded.pop(name).engine.leave_to_parent()
 
 
 _LOADED: WeakSet[Translator] = WeakSet()
 _FORKED: list[bool] = []
-"""Has an item in a process that was forked from one that had torch."""
+"""Has an item in a process that was forked from one that had torch, whose threads stay there."""
 
 
 def _leave_all_to_parent() -> None:
-    """Make a forked process load its models anew, as they are needed."""
     if "torch" in sys.modules:
         _FORKED.append(True)
     for translator in list(_LOADED):
         translator._leave_to_parent()
-
-
-def _use_torch_in_fork(options: ComputeOptions) -> ComputeOptions:
-    """Return how torch may compute here: its threads on a CPU stay with the parent."""
-    import torch
-
-    from transformer_cli.model.device import choose_device
-
-    if choose_device(options.device).type == "cpu":
-        torch.set_num_threads(1)
-        return replace(options, threads=1)
-    if torch.cuda._is_in_bad_fork():
-        raise UsageError(
-            "a forked process cannot use the GPU that its parent has used; start it by "
-            "multiprocessing.get_context('spawn'), or load the model with device='cpu'"
-        )
-    return options
 
 
 if sys.platform != "win32":

@@ -145,8 +145,6 @@ OPTIONS = {
         "--length-penalty",
         "--n-best",
         "--sample",
-        "--replace-unk",
-        "--fallback",
         "--device",
         "--precision",
         "--threads",
@@ -159,6 +157,8 @@ OPTIONS = {
         "--memory",
         "--report",
         "--no-fuzzy",
+        "--replace-unk",
+        "--fallback",
         "--version",
     ],
 }

@@ -25,7 +25,8 @@ from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.scores import score
 from transformer_cli.evaluation.scoring import evaluate, mean_loss
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
-from transformer_cli.inference.translator import LongLine, TextTranslator
+from transformer_cli.inference.translation import LongLine, Watcher
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.runs.metrics_log import perplexity
@@ -226,7 +227,9 @@ def as_lines(sentences: Sequence[Sequence[int]]) -> list[str]:
 def test_evaluate_translates_scores_and_measures() -> None:
     translator = random_translator()
     finished: list[int] = []
-    result = evaluate(translator, ParallelText(as_lines(SRC), as_lines(TGT)), finished.append)
+    result = evaluate(
+        translator, ParallelText(as_lines(SRC), as_lines(TGT)), Watcher(finished.append)
+    )
     assert result.hypotheses == translator.translate(as_lines(SRC))
     assert result.hypotheses[2] == ""
     assert result.scores == score(result.hypotheses, as_lines(TGT))
@@ -240,7 +243,9 @@ def test_pairs_too_long_for_learned_positions_are_no_part_of_the_loss() -> None:
     src, tgt = as_lines(SRC), as_lines(TGT)
     cuts: list[LongLine] = []
     result = evaluate(
-        translator, ParallelText(["5", *src, long], [long, *tgt, "5"]), on_long_line=cuts.append
+        translator,
+        ParallelText(["5", *src, long], [long, *tgt, "5"]),
+        Watcher(on_long_line=cuts.append),
     )
     assert result.loss == pytest.approx(slow_mean_loss(translator.engine.model), rel=1e-5)
     assert result.unmeasured == 2
@@ -252,7 +257,7 @@ def test_pairs_that_are_all_too_long_are_refused_before_any_work() -> None:
     long = " ".join(["5"] * MAX_POSITIONS)
     finished: list[int] = []
     with pytest.raises(CorpusError, match=r"^all pairs of lines have more than 9 tokens"):
-        evaluate(random_translator(), ParallelText(["5"], [long]), finished.append)
+        evaluate(random_translator(), ParallelText(["5"], [long]), Watcher(finished.append))
     assert not finished
 
 

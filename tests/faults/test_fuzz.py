@@ -23,7 +23,8 @@ from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsCo
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.data.corpus import decode_lines
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
-from transformer_cli.inference.translator import LongLine, TextTranslator
+from transformer_cli.inference.translation import LongLine, Watcher
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import build_model
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
@@ -269,7 +270,7 @@ def test_any_lines_are_translated_one_by_one(count: int) -> None:
         # A byte order mark alone is no line.
         assert len(lines) in ((len(data), len(data) - 1) if data else (0,))
         cuts: list[LongLine] = []
-        found = translator(kind).translate(lines, on_long_line=cuts.append)
+        found = translator(kind).translate(lines, watcher=Watcher(on_long_line=cuts.append))
         assert len(found) == len(lines)
         assert not any("\n" in line for line in found)
         assert all(1 <= cut.line <= len(lines) and cut.pieces > 1 for cut in cuts)

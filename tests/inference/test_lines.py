@@ -8,13 +8,12 @@ import torch
 from scarce_memory import allow_rows
 
 from inference.translators import LINES, NumberTokenizer, numbers, random_translator, searched
-from transformer_cli.base.errors import UsageError
 from transformer_cli.inference.alignment import map_tokens_to_words
 from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.inference.translation import Translation
 from transformer_cli.model.transformer import record_attention
-from transformer_cli.text.protocol import Tokenizers, Translation
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, UNK_ID, Vocabulary
-from transformer_cli.text.words import SpacyWords, WordsTokenizer
+from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID
 
 
 @pytest.mark.parametrize("n_best", [1, 2, 9])
@@ -127,53 +126,6 @@ def test_a_batch_that_does_not_fit_is_aligned_in_parts(monkeypatch: pytest.Monke
 )
 def test_tokens_are_found_in_words(text: str, tokens: list[str], expected: list[int]) -> None:
     assert map_tokens_to_words(text, tokens) == expected
-
-
-# --- unknown words --------------------------------------------------------------------------------
-
-
-def unsure_translator(lowercase: bool = False) -> TorchTranslator:
-    """A translator of words that would write nothing but unknown ones, of random attention."""
-    translator = random_translator(favoured=(UNK_ID,), end_bias=-1e4).with_search(max_length=4)
-    words = WordsTokenizer(SpacyWords("xx", "de", lowercase), Vocabulary("abcdefghij"))
-    return replace(translator, tokenizers=Tokenizers(words, words))
-
-
-@pytest.mark.parametrize("lowercase", [False, True])
-def test_unknown_words_are_taken_from_where_the_model_looks(lowercase: bool) -> None:
-    translator = unsure_translator(lowercase)
-    assert "<unk>" not in translator.translate(["Xaver a Yvonne"])[0]
-    line = "Xaver a Yvonne Zita"
-    (best,) = translator.with_unk_replacement().translate_lines([line], with_alignments=True)[0]
-    shown = line.lower() if lowercase else line
-    assert best.text.split() == [
-        shown.split()[src] for src, _ in sorted(best.alignment, key=by_target)
-    ]
-    assert len(best.text.split()) == 4
-
-
-def by_target(link: tuple[int, int]) -> int:
-    return link[1]
-
-
-def test_unknown_words_of_a_prefix_stay_as_they_were_given() -> None:
-    translator = unsure_translator().with_unk_replacement()
-    (best,) = translator.translate_lines(["a Xaver"], ["Qu  b"])[0]
-    assert best.text.startswith("Qu  b ")
-    assert "<unk>" not in best.text
-    (kept,) = unsure_translator().translate_lines(["a Xaver"], ["Qu  b"])[0]
-    assert kept.text.startswith("Qu  b ")
-
-
-def test_replacing_is_in_the_fingerprint_and_refused_without_words() -> None:
-    translator = unsure_translator()
-    assert "replace_unk" not in translator.settings_fingerprint
-    assert translator.with_unk_replacement().settings_fingerprint["replace_unk"] == "True"
-    with pytest.raises(
-        UsageError,
-        match=r"^needs a word-level tokenizer; .* which can spell any word$",
-    ):
-        random_translator().with_unk_replacement()
 
 
 # --- lines that are their own translation ---------------------------------------------------------

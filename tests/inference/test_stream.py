@@ -1,6 +1,5 @@
 """Text as a stream: a record a line, whatever the chunks, and prefixes line by line."""
 
-import json
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
@@ -14,15 +13,13 @@ from transformer_cli.base.errors import InputError
 from transformer_cli.inference import stream
 from transformer_cli.inference.stream import (
     CHUNK_LINES,
-    TranslatedLine,
-    Watcher,
     chunk_lines_of,
     translate_stream,
     with_prefixes,
 )
 from transformer_cli.inference.torch_engine import TorchEngine
-from transformer_cli.inference.translator import EncodedLine, LongLine, TextTranslator
-from transformer_cli.text.protocol import Translation
+from transformer_cli.inference.translation import EncodedLine, LongLine, Translation, Watcher
+from transformer_cli.inference.translator import TextTranslator
 
 
 def unforced(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -38,7 +35,7 @@ def test_a_stream_gives_a_line_for_a_line(count: int) -> None:
     lines = LINES[:count]
     expected = translator.translate(lines)
     records = translate_stream(translator, unforced(iter(lines)), chunk_lines=3)
-    assert list(records) == [TranslatedLine(text) for text in expected]
+    assert [best.text for best, *_ in records] == expected
 
 
 def test_a_prefix_that_is_too_long_is_named_by_its_line() -> None:
@@ -77,7 +74,7 @@ def test_reading_ahead_changes_nothing(
 ) -> None:
     lines = LINES[:count]
     records = translate_stream(searching_at_once, unforced(lines), chunk_lines=3, reads_ahead=True)
-    assert [record.text for record in records] == searching_at_once.translate(lines)
+    assert [best.text for best, *_ in records] == searching_at_once.translate(lines)
 
 
 def test_what_is_wrong_ahead_is_raised_after_what_comes_before_it(
@@ -119,7 +116,7 @@ def test_what_is_finished_comes_out_before_a_signal_ends_the_stream(
     )
     texts: list[str] = []
     with pytest.raises(signalled):
-        texts.extend(record.text for record in records)
+        texts.extend(best.text for best, *_ in records)
     assert len(texts) == 2
 
 
@@ -129,14 +126,14 @@ def test_what_nobody_reads_any_more_is_not_searched(
     found = searching_at_once.translate_lines(LINES[:1])
 
     def search(lines: list[EncodedLine], *options: Any) -> list[list[Translation]]:
-        should_stop = options[-1]
+        should_stop = options[-1].should_stop
         while lines[0].text == LINES[1] and not should_stop():
             sleep(0.01)
         return found
 
     monkeypatch.setattr(TextTranslator, "translate_encoded", lambda _, *args: search(*args))
     records = translate_stream(searching_at_once, unforced(LINES), chunk_lines=1, reads_ahead=True)
-    assert next(records).text == found[0][0].text
+    assert next(records) == found[0]
     records.close()  # type: ignore[attr-defined]
 
 
@@ -144,11 +141,10 @@ def test_a_line_too_long_for_learned_positions_is_cut_and_told_by_its_place_in_t
     translator = random_translator(positions="learned")
     lines = ["5", "", numbers(11), "6", "7", numbers(12), "8", numbers(30)]
     cuts: list[LongLine] = []
-    # The n best, as the best alone is searched again where a random model repeats itself.
     records = translate_stream(
-        translator, unforced(lines), n_best=1, chunk_lines=4, on_long_line=cuts.append
+        translator, unforced(lines), chunk_lines=4, watcher=Watcher(on_long_line=cuts.append)
     )
-    translations = [json.loads(record.text)["translations"][0]["text"] for record in records]
+    translations = [best.text for best, *_ in records]
     assert cuts == [LongLine(line=6, tokens=12, pieces=2), LongLine(line=8, tokens=30, pieces=3)]
     assert str(cuts[0]) == "line 6: 12 tokens, translated in 2 pieces"
     six, ten = translator.translate([numbers(6), numbers(10)])

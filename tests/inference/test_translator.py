@@ -17,6 +17,7 @@ from inference.translators import (
     numbers,
     random_translator,
     searched,
+    translate_ids,
 )
 from transformer_cli.base.errors import CheckpointError, RunError
 from transformer_cli.config.choices import LONGEST_SOURCE
@@ -25,6 +26,7 @@ from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.inference.engine import Hypothesis, SearchEngine
 from transformer_cli.inference.torch_engine import load_torch_translator
+from transformer_cli.inference.translation import Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import Transformer, build_model, weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint
@@ -66,7 +68,7 @@ def test_nothing_to_search(lines: list[str]) -> None:
 def test_progress_counts_each_line_once(lines: list[str]) -> None:
     finished: list[int] = []
     translator = random_translator(positions="learned").with_search(max_length=4, batch_tokens=12)
-    translator.translate(lines, progress=finished.append)
+    translator.translate(lines, watcher=Watcher(finished.append))
     assert sum(finished) == len(lines)
     assert len(finished) > 1 or len(lines) == 2
 
@@ -75,7 +77,7 @@ def test_progress_counts_each_line_once(lines: list[str]) -> None:
 def test_batches_count_every_row_of_a_beam(beam_size: int, sentences: list[int]) -> None:
     finished: list[int] = []
     translator = random_translator().with_search(beam_size, batch_tokens=16, max_length=1)
-    translator.translate(["5 6 7"] * 8, progress=finished.append)
+    translator.translate(["5 6 7"] * 8, watcher=Watcher(finished.append))
     assert finished == sentences
 
 
@@ -83,9 +85,9 @@ def test_batches_count_every_row_of_a_beam(beam_size: int, sentences: list[int])
 def test_ids_keep_their_order(beam_size: int) -> None:
     translator = random_translator().with_search(beam_size, batch_tokens=12, max_length=6)
     sources = [[*map(int, line.split()), EOS_ID] for line in LINES]
-    alone = [translator.translate_ids([source])[0] for source in sources]
+    alone = [translate_ids(translator, [source])[0] for source in sources]
     assert len(set(map(tuple, alone))) >= 4, "the case is too easy"
-    assert translator.translate_ids(sources) == alone
+    assert translate_ids(translator, sources) == alone
     assert [" ".join(map(str, ids)) for ids in alone] == translator.translate(LINES)
 
 
@@ -93,7 +95,7 @@ def test_empty_ids_stay_empty() -> None:
     finished: list[int] = []
     translator = random_translator(end_bias=-1e4).with_search(batch_tokens=8, max_length=3)
     sources = [[], [5, EOS_ID], [], [6, 7, 8, 9, EOS_ID], [6, EOS_ID], []]
-    outputs = translator.translate_ids(sources, finished.append)
+    outputs = translate_ids(translator, sources, finished.append)
     assert [len(ids) for ids in outputs] == [0, 3, 0, 3, 3, 0]
     assert sum(finished) == searched(translator) == 3
 
@@ -103,7 +105,7 @@ def test_progress_is_told_of_each_batch_in_order() -> None:
     translator = random_translator().with_search(batch_tokens=20, max_length=3)
     # Longest first, as many to a batch as fill 20 places, padding included.
     sources = [[5] * 4 + [EOS_ID]] * 10 + [[5] * 9 + [EOS_ID]] * 3 + [[5, EOS_ID]] * 12
-    translator.translate_ids(sources, finished.append)
+    translate_ids(translator, sources, finished.append)
     assert finished == [2, 2, 4, 4, 4, 9]
 
 
@@ -136,7 +138,7 @@ def test_several_workers_translate_as_one_does(
     found = {}
     for workers in (1, 3):
         threads(workers)
-        found[workers] = translator.translate_ids(sources)
+        found[workers] = translate_ids(translator, sources)
     assert len(set(map(tuple, found[1]))) >= 4, "the case is too easy"
     assert found[3] == found[1]
 
@@ -148,9 +150,9 @@ def test_several_workers_share_one_table_of_positions(threads: Callable[[int], N
     alone = []
     for source in sources:
         engine = replace(translator.engine, model=copy.deepcopy(translator.engine.model))
-        alone += replace(translator, engine=engine).translate_ids([source])
+        alone += translate_ids(replace(translator, engine=engine), [source])
     threads(2)
-    assert translator.translate_ids(sources) == alone
+    assert translate_ids(translator, sources) == alone
 
 
 class WrongProgressError(Exception):
@@ -164,7 +166,7 @@ def test_a_caller_that_fails_gets_its_error_and_an_unpacked_model() -> None:
     translator = random_translator(end_bias=-1e4).with_search(batch_tokens=8, max_length=3)
     threads_before = torch.get_num_threads()
     with pytest.raises(WrongProgressError):
-        translator.translate(LINES, progress=fail)
+        translator.translate(LINES, watcher=Watcher(fail))
     assert torch.get_num_threads() == threads_before
     with torch.no_grad():
         translator.engine.model.output.bias[7] += 1e3

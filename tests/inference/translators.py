@@ -12,6 +12,7 @@ from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, T
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
+from transformer_cli.inference.translation import ignore
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import DecoderState, Transformer
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
@@ -128,3 +129,11 @@ def numbers(count: int) -> str:
 
 
 LINES = ["5 6 7", "9", "13 4 4 8 10", "6 6", "12 11 10 9 8 7 6", "5", "8 13"]
+
+
+def translate_ids(
+    translator: TorchTranslator, sources: Sequence[list[int]], progress: Any = ignore
+) -> list[list[int]]:
+    """Return the best translation of each source, empty for an empty one."""
+    found = translator.search_ids(sources, progress=progress)
+    return [hypotheses[0].ids if hypotheses else [] for hypotheses in found]

@@ -162,10 +162,6 @@ class Location(ABC):
         """Return whether ``fetch`` would fetch nothing."""
         return True
 
-    def copy_size(self, path: Path) -> int:
-        """Return the bytes of a copy of what ``open`` reads; 0: unknown."""
-        return 0
-
     def holds(self, path: Path) -> bool:
         """Return whether a path leads into one of this place's files, given ``inside``."""
         return False

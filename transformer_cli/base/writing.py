@@ -5,7 +5,6 @@ reads anything: others may be at work on them, such as a person with an editor.
 """
 
 import errno
-import filecmp
 import os
 import platform
 import re
@@ -20,7 +19,7 @@ from itertools import count
 from pathlib import Path
 from secrets import token_hex
 
-from transformer_cli.base.errors import CorpusError, OutputError, UsageError
+from transformer_cli.base.errors import CorpusError, OutputError
 from transformer_cli.base.files import check_replaceable, is_at, is_stream, sha256
 from transformer_cli.base.guard import check_guard, find_guard
 from transformer_cli.base.locations import is_url, locate, open_checked, versions
@@ -303,34 +302,6 @@ def whole_directory(path: Path) -> Iterator[Path]:
         sync(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def add_files(made: Path, directory: Path) -> list[Path]:
-    """Copy all files below ``made`` to the same places below ``directory``, over none of its files.
-
-    Return the places of those that are new, relative to ``directory``; equal ones may be there. If
-    a different one is, raise UsageError before anything is copied.
-    """
-    places = sorted(path.relative_to(made) for path in made.rglob("*") if path.is_file())
-    new = []
-    for place in places:
-        there = directory / place
-        for parent in there.parents:
-            # A link that points nowhere is something that is there, too.
-            if os.path.lexists(parent) and not parent.is_dir():
-                raise UsageError(f"{parent}: is no directory; move it away, or name another DIR")
-        if not os.path.lexists(there):
-            new.append(place)
-        elif not (there.is_file() and filecmp.cmp(made / place, there, shallow=False)):
-            raise UsageError(
-                f"{there}: is there already, and differs from what was to be written; move it "
-                "away, or name another directory"
-            )
-    for place in new:
-        (directory / place).parent.mkdir(parents=True, exist_ok=True)
-        with (made / place).open("rb") as source, (directory / place).open("xb") as target:
-            shutil.copyfileobj(source, target)
-    return new
 
 
 def remove_directory(path: Path) -> None:

@@ -97,7 +97,7 @@ class ExtraOptions:
         """Return the text that ``evaluate`` scores, if these options say how to read it."""
         return None
 
-    def prepare(self, translator: AnyTranslator) -> AnyTranslator:
+    def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that does what they say; UsageError: it cannot."""
         return translator
 
@@ -120,7 +120,7 @@ class CommandOptions:
     def prepare(self, translator: AnyTranslator) -> AnyTranslator:
         """Return a translator that does what options of extensions say."""
         for each in self.extras:
-            translator = each.prepare(translator)
+            translator = each.prepare(translator, self)
         return translator
 
     def check_extras(self) -> None:

@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from threading import Event, Thread, Timer
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from transformer_cli.base.errors import make_visible, shorten_middle
@@ -20,7 +20,6 @@ _MAX_LINE = 1000
 # Errors from below cli/ name a parameter as Python does, `beam_size` say; on the command line it
 # is an option. Text that a message quotes stays as it is.
 _PARAMETER = re.compile(r"(?<!\w)'[^']*'(?!\w)|`([a-z_]+)`")
-_PATIENCE = 1.0  # seconds without a word of what is done
 
 
 def say(text: str) -> None:
@@ -99,17 +98,11 @@ def bar(
 
 @contextmanager
 def describe(shown: "tqdm[Any]", what: str, label: str) -> Iterator[None]:
-    """Show in a bar what is done now, if that takes over a second; afterwards its label again."""
-    timer = Timer(_PATIENCE, shown.set_description_str, (what,))
-    timer.daemon = True
-    if not shown.disable:
-        timer.start()
+    """Show in a bar what is done now; afterwards its label again."""
+    shown.set_description_str(what)
     try:
         yield
     finally:
-        timer.cancel()
-        if timer.is_alive():
-            timer.join()  # else it might come after the label
         shown.set_description_str(label)
 
 

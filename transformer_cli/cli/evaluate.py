@@ -30,10 +30,10 @@ with lazy_imports():
         loading,
         plain_text,
         torch_engine,
+        translation,
         translator as translators,
     )
     from transformer_cli.runs import directory as directories, metrics_log, trained_model
-    from transformer_cli.text import protocol
 
 ScoreSome = Callable[[Sequence[int]], dict[str, Any]]
 """Returns the number and the scores of the pairs at some places, for JSON."""
@@ -101,7 +101,7 @@ def evaluate(given: EvaluateOptions) -> None:
     BLEU is cased and, where letters have case, lowercased, of detokenised translations against raw
     references, by sacreBLEU; the signatures printed with the scores say exactly how. ± is half of
     the 95 % interval, by bootstrap resampling. Of TER, edits to a hundred words, less is better.
-    What is scored is the first search: doubtful lines, which translate searches again, stay.
+    What is scored is what the model's search finds, also where translate would revise it.
 
     \b
     Example:
@@ -172,7 +172,7 @@ def _evaluate(
         "beam_size": translator.decoding.beam_size,
         "scores": {name: score._asdict() for name, score in result.scores.items()},
         "perplexity": metrics_log.perplexity(result.loss),
-        **result.notes.facts,
+        **{key: value for note in result.notes for key, value in note.facts.items()},
         "engine": fingerprint.get("engine", "torch"),
         "environment": {**environment, "precision": fingerprint["precision"]},
         "trained_with": metrics_log.environment_of_training(
@@ -196,8 +196,7 @@ def _translate(
         result = scoring.evaluate(
             translator,
             text,
-            count_sentences,
-            on_long_line=partial(warn, name),
+            translation.Watcher(count_sentences, on_long_line=partial(warn, name)),
             thorough=True,
             searcher=searcher,
             metrics=metrics,
@@ -228,7 +227,9 @@ def _score_some(
 
 
 def _format(
-    report: dict[str, Any], search_notes: "protocol.Notes", notes: Sequence[EvaluationNote]
+    report: dict[str, Any],
+    search_notes: "Sequence[translation.Notes]",
+    notes: Sequence[EvaluationNote],
 ) -> Iterator[str]:
     """Yield the lines that people read."""
     step, weights = report["step"], Path(report["checkpoint"]).absolute().name
@@ -241,7 +242,7 @@ def _format(
         value = f"{score['value']:6.2f}{plus_minus(score['half_width'])}"
         rows.append((METRICS[name].label, value, score["signature"]))
     rows.append(("perplexity", f"{report['perplexity']:6.2f}", "of target tokens, not smoothed"))
-    rows += search_notes.rows()
+    rows += (row for note in search_notes for row in note.rows())
     rows += (row for note in notes for row in note.rows(report))
     yield from align_columns(rows, left=3)
     for note in notes:

@@ -1,12 +1,11 @@
 """``transformer-cli init``."""
 
+import os
 import shlex
-import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, ClassVar, NamedTuple
 
 from transformer_cli.base import registry
@@ -16,7 +15,6 @@ from transformer_cli.cli.declaring import CommandOptions, argument, declared_by,
 from transformer_cli.cli.display import align_columns, log, say
 
 with lazy_imports():
-    from transformer_cli.base import writing
     from transformer_cli.config import data_schema, shipped, yaml
 
 
@@ -46,12 +44,8 @@ class NewConfig(NamedTuple):
     text: str
     commands: tuple[str, ...] = ("train",)
     """What to do with it next."""
-
-    def write(self, made: Path) -> None:
-        """Write it, with the schema, into a directory."""
-        (made / self.path).parent.mkdir(parents=True, exist_ok=True)
-        (made / self.path).write_text(self.text, encoding="utf-8", newline="\n")
-        shutil.copyfile(shipped.shipped_directory() / shipped.SCHEMA, made / shipped.SCHEMA)
+    advice: str = ""
+    """What else to do if another file of its name is there."""
 
 
 @declared_by(InitOptions, "init")
@@ -80,24 +74,27 @@ def init(given: InitOptions) -> None:
     given = replace(given, from_=chosen)
     given.check_extras()
     if name not in added:
-        _add(given.directory, lambda made: copy_shipped(name, made))
+        files = _read_shipped(name)
+        _add(given.directory, files)
         _show_next(given.directory, f"transformer-cli train configs/{name}.yaml")
     elif (config := added[name].load()(given, rest)) is not None:
-        _add_config(given.directory, config)
+        schema = (shipped.shipped_directory() / shipped.SCHEMA).read_bytes()
+        files = {config.path: config.text.encode(), shipped.SCHEMA: schema}
+        _add(given.directory, files, {config.path: config.advice})
+        path = config.path.as_posix()
+        _show_next(given.directory, *(f"transformer-cli {each} {path}" for each in config.commands))
 
 
-def copy_shipped(name: str, target: Path) -> None:
-    """Copy a shipped configuration, its bases, the schema and, for the toy captions, their text."""
+def _read_shipped(name: str) -> dict[Path, bytes]:
+    """Return a configuration, its bases, the schema and, for the toy captions, their text."""
     directory = shipped.shipped_directory()
     config = shipped.find_configs()[name]
     configs = [*yaml.list_base_files(config), directory / shipped.SCHEMA]
-    copies = {target / "configs" / path.name: path for path in configs}
+    files = {Path("configs", path.name): path.read_bytes() for path in configs}
     if isinstance(yaml.load_config(config).data, data_schema.ToyData):
         texts = (directory / shipped.TOY).glob("*.[de][en]")
-        copies |= {target / shipped.TOY / path.name: path for path in texts}
-    for copy, path in copies.items():
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copy)
+        files |= {shipped.TOY / path.name: path.read_bytes() for path in texts}
+    return files
 
 
 def _choose(configs: Mapping[str, str]) -> str | None:
@@ -109,35 +106,34 @@ def _choose(configs: Mapping[str, str]) -> str | None:
     return None
 
 
-def _add_config(directory: Path, config: NewConfig) -> None:
-    try:
-        _add(directory, config.write)
-    except UsageError as error:
-        hint = ", or choose another --name" if config.path.name in str(error) else ""
-        raise UsageError(f"{error}{hint}") from error
-    path = config.path.as_posix()
-    _show_next(directory, *(f"transformer-cli {name} {path}" for name in config.commands))
-
-
-def _add(directory: Path, fill: Callable[[Path], None]) -> None:
-    """Add the files that ``fill`` writes into a directory, and print their names."""
-    directory.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".init-", dir=directory) as made:
-        fill(Path(made))
-        new = writing.add_files(Path(made), directory)
+def _add(directory: Path, files: Mapping[Path, bytes], advice: Mapping[Path, str] = {}) -> None:
+    """Write files below a directory, all of them or none, over no other file; print their names."""
+    new = []
+    for name, content in sorted(files.items()):
+        path = directory / name
+        for parent in path.parents:
+            # A link that points nowhere is something that is there, too.
+            if os.path.lexists(parent) and not parent.is_dir():
+                raise UsageError(f"{parent}: is no directory; move it away, or name another DIR")
+        if not os.path.lexists(path):
+            new.append(path)
+        elif not (path.is_file() and path.read_bytes() == content):
+            raise UsageError(
+                f"{path}: is there already, and differs from what was to be written; move it "
+                f"away, or name another directory{advice.get(name, '')}"
+            )
     for path in new:
-        say((directory / path).as_posix())
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
+            file.write(files[path.relative_to(directory)])
+        say(path.as_posix())
     if not new:
         log("nothing to write: all files are there already")
 
 
 def _show_next(directory: Path, *commands: str) -> None:
-    is_windows = sys.platform == "win32"
-    quoted = f'"{directory}"' if is_windows else shlex.quote(str(directory))
-    enter = [] if directory == Path() else [f"cd {quoted}"]
-    # PowerShell has no `&&`.
-    joint = "\n      " if is_windows else " && "
-    log(f"next: {joint.join([*enter, *commands])}")
+    enter = [] if directory == Path() else [f"cd {shlex.quote(str(directory))}"]
+    log(f"next: {' && '.join([*enter, *commands])}")
 
 
 def ask(question: str, default: str = "") -> str:

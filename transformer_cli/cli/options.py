@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from transformer_cli.base.encodings import find_encoding
 from transformer_cli.base.errors import (
     InputError,
     MissingExtraError,
@@ -16,10 +15,9 @@ from transformer_cli.base.errors import (
     shorten_middle,
 )
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks, count_cores
+from transformer_cli.base.ranks import count_cores
 from transformer_cli.base.registry import entries, find
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, argument, flag, option
-from transformer_cli.cli.display import log
 from transformer_cli.config.choices import (
     MOST_THREADS,
     DeviceName,
@@ -29,15 +27,13 @@ from transformer_cli.config.choices import (
 
 with lazy_imports():
     from transformer_cli.base import compression, files, locations, workers
-    from transformer_cli.data import corpus, sources
+    from transformer_cli.data import corpus, kinds
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.model import device as devices
     from transformer_cli.runs import directory
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
-
-    import torch
 
     OpenExecutor = Callable[[], AbstractContextManager[Executor]]
 
@@ -85,7 +81,7 @@ Split = Annotated[
 
 
 def _parse_encoding(given: object) -> str:
-    if encoding := find_encoding(str(given), utf16=True):
+    if encoding := compression.find_encoding(str(given), utf16=True):
         return encoding
     found = shorten_middle(str(given), 40)
     raise UsageError(f"--encoding: expected an encoding such as cp1252 or utf-16, found '{found}'")
@@ -155,17 +151,6 @@ def prefix_errors(prefix: str, suffix: str = "") -> Iterator[None]:
         raise type(error)(f"{prefix}{error}{suffix}") from error
 
 
-def open_device(name: DeviceName, ranks: Ranks = SINGLE_PROCESS) -> "torch.device":
-    """Return the device that ``--device`` asks for, and say so where it is unproven."""
-    device = devices.choose_device(name, ranks)
-    if device.type == "mps":
-        log(
-            "--device mps: untested, as this program has not run on an Apple GPU yet; compare its "
-            "loss with that of --device cpu before you rely on it"
-        )
-    return device
-
-
 @dataclass(frozen=True)
 class ExecutorOptions(ExtraOptions):
     """Options of an extension that say where the work of a command is done."""
@@ -198,9 +183,9 @@ def load_split(
     ``advice`` says what to do where the run is an imported model, which has no corpus.
     """
     data = run.load_config().data
-    sources.check_has_splits(data, run.path, advice)
-    name = split or sources.default_split(data)
-    return name, sources.load_split(data, name, run.text_place)
+    kinds.check_has_splits(data, run.path, advice)
+    name = split or kinds.default_split(data)
+    return name, kinds.load_split(data, name, run.text_place)
 
 
 def load_models(
@@ -215,7 +200,7 @@ def load_models(
     """
     engine = loading.choose_engine(run, compute, ["--ensemble"] if others else [])
     devices.use_threads(compute.threads)
-    device = open_device(compute.device)
+    device = devices.choose_device(compute.device)
     precision = "float32" if compute.precision == "int8" else compute.precision
     dtype = devices.choose_precision(precision, device)
     translator = torch_engine.load_torch_translator(run, checkpoint, device, dtype, others)
@@ -282,3 +267,56 @@ def check_output(
 def run_directory(config: Path, run_dir: Path | None) -> Path:
     """Return the run directory asked for, or the one named after the configuration file."""
     return run_dir or Path("runs") / config.stem
+
+
+# --- train ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RunOptions(CommandOptions):
+    """What is trained, and where."""
+
+    heading = "Input and output"
+    config: Annotated[
+        Path | None,
+        argument("CONFIG", "YAML file of the experiment.", completes="config"),
+    ] = None
+    run_dir: RunDir = None
+    set_: Set = None
+    overwrite: Overwrite = False
+    extend: Annotated[
+        bool, flag("Train a complete run further, if the settings now say so.", "--extend")
+    ] = False
+    dry_run: Annotated[bool, flag("Print a summary, then exit without training.", "--dry-run")] = (
+        False
+    )
+    json: Json = False
+    allow_suspect_data: AllowSuspectData = False
+
+
+@dataclass(frozen=True)
+class TrainOptions(RunOptions):
+    """The options of ``train``."""
+
+    heading = "Hardware"
+    device: Device = "auto"
+    precision: TrainingPrecision = "auto"
+    threads: Threads = None
+
+    def check(self) -> None:
+        """Make sure, before long work, that the options go together."""
+        self.check_extras()
+        if self.extend and self.overwrite:
+            raise UsageError(
+                "--extend: not with --overwrite, which starts over; leave one of them out"
+            )
+        if self.json and not self.dry_run:
+            raise UsageError("--json: is for --dry-run, which is missing; add it")
+
+
+class TrainExtra(ExtraOptions):
+    """Options that an extension adds to ``train``."""
+
+    def around(self, train: Callable[[TrainOptions], str], given: TrainOptions) -> str:
+        """Call ``train``, perhaps with other options; return what to say at the end."""
+        return train(given)

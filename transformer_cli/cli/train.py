@@ -19,12 +19,12 @@ from transformer_cli.base.registry import entries
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import declared_by
 from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
+from transformer_cli.cli.options import TrainExtra, TrainOptions
 from transformer_cli.cli.process import exit_code, stop_requests
-from transformer_cli.cli.train_options import TrainExtra, TrainOptions
 
 with lazy_imports():
     from transformer_cli.config import differences, yaml
-    from transformer_cli.data import sources
+    from transformer_cli.data import kinds
     from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
     from transformer_cli.model import device as devices
     from transformer_cli.runs import checkpoint, directory, initialize, metrics_log, trained_model
@@ -87,7 +87,7 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
     run = directory.RunDirectory(options.run_directory(given.config, given.run_dir))
     ranks = Ranks.from_env()
     config, origins = yaml.load_settings(given.config, given.set_ or [])
-    sources.check_has_text(config.data, given.config)
+    kinds.check_has_text(config.data, given.config)
     if given.overwrite and ranks.machines > 1:
         # torchrun does not tell how often it has started a training there.
         raise UsageError(
@@ -136,7 +136,7 @@ def _open_training(
     devices.use_threads(given.threads)
     devices.bound_kernel_caches()
     ranks = Ranks.from_env()
-    device = options.open_device(given.device, ranks)
+    device = devices.choose_device(given.device, ranks)
     # Both before any text is read, which may take hours.
     memory.check_memory(config, memory.SMALLEST, device, ranks)
     devices.choose_precision(given.precision, device)

@@ -14,7 +14,6 @@ def translate(given: TranslateOptions) -> None:
 
     Reads standard input and writes standard output unless told otherwise (- means these too).
     FILE.partial has the translations until FILE is complete; run the same command again to resume.
-    A doubtful translation (repetitive, far too long or short) is searched again, with a wider beam.
 
     \b
     Example:

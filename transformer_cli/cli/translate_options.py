@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
@@ -79,12 +79,6 @@ class DecodingOptions(CommandOptions):
         int | None, option("N", "Write the N best with scores, as JSON; widens the beam.", min=1)
     ] = None
     sample: Annotated[int | None, option("SEED", "Sample tokens, with this seed.", min=0)] = None
-    replace_unk: Annotated[bool, flag("Copy source words for unknown ones.", "--replace-unk")] = (
-        False
-    )
-    fallback: Annotated[
-        Literal["source"] | None, option(None, "What is written for a doubtful translation.")
-    ] = None
 
 
 @dataclass(frozen=True)
@@ -99,8 +93,6 @@ class InputOptions(ExtraOptions):
     """Of several kinds that match an input, the one with the lowest order takes it."""
     replaces_input: ClassVar[bool] = False
     """Whether the output may be the input's file."""
-    tab_advice: ClassVar[str] = ""
-    """What to do if translations lack the tabs of their lines."""
 
     def matches(self, given: "TranslateOptions") -> bool:
         """Return whether the input is of this kind, by its path and the options given."""
@@ -113,9 +105,6 @@ class InputOptions(ExtraOptions):
     def open(self, given: "TranslateOptions") -> "InputFormat":
         """Return what translates the input."""
         raise NotImplementedError
-
-    def check_one(self, given: "TranslateOptions") -> None:
-        """Raise a UsageError unless the options can be used with this file of many."""
 
     def declares_encoding(self, given: "TranslateOptions") -> bool:
         """Return whether the input itself says what its encoding is."""
@@ -138,11 +127,6 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     @property
     def _kinds(self) -> list[InputOptions]:
         return [each for each in self.extras if isinstance(each, InputOptions)]
-
-    @property
-    def tab_advice(self) -> str:
-        """What to do if translations lack the tabs of their lines; empty if nothing helps."""
-        return next((each.tab_advice for each in self._kinds if each.tab_advice), "")
 
     @property
     def compute(self) -> "loading.ComputeOptions":
@@ -241,8 +225,6 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
             yield "--errors: is for text in UTF-8; leave out --encoding or --errors"
         if self.encoding is not None and (kind := self.kind) and kind.declares_encoding(self):
             yield "--encoding: such files say theirs, or have to be UTF-8; leave it out"
-        if self.fallback is not None and self.n_best_written is not None:
-            yield "--n-best and --scores write what the model says; leave out --fallback"
         if self.sample is not None and max(n_best or 1, beam_size or 1) > 1:
             yield "--sample draws one translation of a line; leave out --beam-size and --n-best"
 

@@ -1,8 +1,9 @@
 """Kinds of input of ``translate``: lines of text, or other rows; read, translated and written."""
 
+import json
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,23 +30,32 @@ from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.display import bar, describe, log, warn
-from transformer_cli.cli.options import open_device, prefix_errors
+from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.inference import loading, output, stream
-from transformer_cli.inference.doubts import loses_numbers
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.plain_text import check_is_text
-from transformer_cli.inference.stream import Row
-from transformer_cli.inference.translator import LongLine, TextTranslator
+from transformer_cli.inference.translation import LongLine, Translation, Watcher
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.protocol import Notes, name_lines
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
 _COUNTED_BYTES = 1 << 30  # a larger input's lines are not counted, as that takes seconds
+
+
+class Row(NamedTuple):
+    """What is translated as one line, and written as one: a line of text, or a table's row."""
+
+    text: str
+    """The text to translate, on one line."""
+    source: str
+    """All of the row, as one line."""
+    to_line: Callable[[str], str]
+    """Returns the line that is written, given the translation."""
 
 
 class Translating(NamedTuple):
@@ -86,7 +96,7 @@ class InputFormat:
         self,
         given: TranslateOptions,
         translator: TextTranslator[SearchEngine],
-        watcher: stream.Watcher,
+        watcher: Watcher,
         check_unchanged: Callable[[], None],
         is_shared: bool,
     ) -> "TranslatedFile":
@@ -135,8 +145,10 @@ class RowFormat(InputFormat):
                 raw = stack.enter_context(opened)
                 name = str(given.prefix_file)
                 prefixes = decode_lines(bounded_lines(raw, name), name, given.errors)
-            if ranks.size > 1 or given.compute.device == "mps":
-                device = open_device(given.compute.device, ranks)
+            if ranks.size > 1:
+                from transformer_cli.model.device import choose_device  # imports torch
+
+                device = choose_device(given.compute.device, ranks)
                 ranks = stack.enter_context(ranks.init(device))
             translator = load_translator(given, ranks)
             _run(Translating(given, translator, rows, self, prefixes, interactive, ranks))
@@ -153,20 +165,21 @@ class RowFormat(InputFormat):
         self,
         given: TranslateOptions,
         translator: TextTranslator[SearchEngine],
-        watcher: stream.Watcher,
+        watcher: Watcher,
         check_unchanged: Callable[[], None],
         is_shared: bool,
     ) -> TranslatedFile:
         """Translate a file of many; see ``InputFormat.translate_one``."""
         with self.open_rows(given) as (rows, _):
             job, long_lines = Translating(given, translator, rows, self), _LongLines(self)
+            watcher = watcher._replace(on_long_line=long_lines)
             with open_output(job, is_shared) as file:
                 watcher.progress(file.kept)
-                written = write_rows(job, file.write, watcher, long_lines, file.kept)
+                lines, messages = write_rows(job, file.write, watcher, file.kept)
                 check_unchanged()
-        messages = (*long_lines.summary(), *written.summary())
+        messages = [*long_lines.summary(), *messages]
         warnings = tuple(f"warning: {given.input_}: {message}" for message in messages)
-        return TranslatedFile(file.sha256, written.lines, warnings)
+        return TranslatedFile(file.sha256, lines, warnings)
 
 
 class LineFormat(RowFormat):
@@ -220,7 +233,6 @@ def load_translator(
         "--prefix-file": options.prefix_file is not None,
         "--sample": options.sample is not None,
         "--alignments": options.alignments is not None,
-        "--replace-unk": options.replace_unk,
     }
     given = [option for option, is_given in needing_torch.items() if is_given]
     given += [need for each in options.extras for need in each.needs()]
@@ -242,9 +254,7 @@ def load_translator(
     translator = translator.with_search(max(options.n_best or 1, translator.decoding.beam_size))
     if options.sample is not None:
         translator = translator.with_sampling(options.sample)
-    translator = options.prepare(translator)
-    with prefix_errors("--replace-unk: ", "; leave it out"):
-        return translator.with_unk_replacement() if options.replace_unk else translator
+    return options.prepare(translator)
 
 
 def _run(job: Translating) -> None:
@@ -253,8 +263,8 @@ def _run(job: Translating) -> None:
         # lines already translated, as the main rank read in the journal
         (kept,) = ranks.sum([0])
         done = sum(1 for _ in islice(job.rows, int(kept)))
-        for _ in _translate(job, done, partial(_warn_of_long_line, job)):
-            pass
+        watcher = Watcher(on_long_line=partial(_warn_of_long_line, job))
+        deque(_translate(job, done, watcher), maxlen=0)
         return
     if options.writes_stream:
         with (
@@ -314,23 +324,20 @@ def _write(
     hidden: bool = False,
 ) -> None:
     """Write each remaining row under a bar, and tell what the user should know of them."""
-    warn_of_long = partial(_warn_of_long_line, job)
     with bar(None, "translating", " lines", done, hidden or job.interactive) as shown:
         if not shown.disable:
             shown.total = count_lines(job.options, job.form)
             shown.refresh()
-        written = write_rows(job, write, watch(shown), warn_of_long, done, alignments)
+        watcher = watch(shown)._replace(on_long_line=partial(_warn_of_long_line, job))
+        _, messages = write_rows(job, write, watcher, done, alignments)
     if not job.interactive:
-        for message in written.summary():
+        for message in messages:
             log(message)
 
 
-def watch(shown: "tqdm[Any]") -> stream.Watcher:
+def watch(shown: "tqdm[Any]") -> Watcher:
     """Return what shows in a bar how far a translation is."""
-    return stream.Watcher(
-        shown.update,
-        lambda lines: describe(shown, f"searching {lines:,} doubtful lines again", "translating"),
-    )
+    return Watcher(shown.update, lambda what: describe(shown, what, "translating"))
 
 
 def count_lines(options: TranslateOptions, form: RowFormat) -> int | None:
@@ -354,78 +361,45 @@ def _warn_of_long_line(job: Translating, long: LongLine) -> None:
     warn(job.options.input_name, replace(long, line=long.line + job.form.line_offset))
 
 
-class WrittenLines:
-    """How many lines were written, and which of them a person should look at."""
-
-    def __init__(self, notes: Notes, tab_advice: str = "") -> None:
-        self.lines = 0
-        self.notes = notes
-        self._tabs_are_lost = f"tabs are lost{tab_advice and f' ({tab_advice})'}"
-        self.tabs: list[int] = []  # those that lack their source's tabs
-        self.numbers: list[int] = []  # those that lack numbers of their source
-        self.doubts: dict[str, list[int]] = {}  # doubtful ones, by what is doubtful
-        self.again: list[int] = []  # those that a second search has fixed
-
-    def summary(self) -> Iterator[str]:
-        """Yield what the notes say, and a line for each kind of doubt."""
-        yield from self.notes.summary(self.lines)
-        doubts = {f"doubtful, {what}": numbers for what, numbers in self.doubts.items()}
-        again = {"doubtful, fixed by a second search": self.again}
-        differing = {
-            "numbers of the source are missing": self.numbers,
-            self._tabs_are_lost: self.tabs,
-        }
-        for what, numbers in {**differing, **doubts, **again}.items():
-            if numbers:
-                yield f"{len(numbers):,} of {self.lines:,} lines: {what}; {name_lines(numbers)}"
-
-
 def write_rows(
     job: Translating,
     write: Callable[[str, str], object],
-    watcher: stream.Watcher,
-    on_long_line: Callable[[LongLine], object],
+    watcher: Watcher,
     done: int = 0,
     alignments: TextIO | None = None,
-) -> WrittenLines:
-    """Call ``write(source, line)`` for each remaining row, after the first ``done``."""
-    written = WrittenLines(job.translator.tokenizers.notes(), job.options.tab_advice)
-    first = done + 1 + job.form.line_offset
-    is_text = job.options.n_best_written is None
-    tab = "\t" if is_text else "\\t"  # as JSON has it
-    for number, (row, translated) in enumerate(
-        _translate(job, done, on_long_line, watcher), start=first
-    ):
-        falls_back = bool(translated.doubt) and job.options.fallback == "source"
-        text = row.text if falls_back else translated.text
-        best = translated.text if translated.best is None else translated.best
-        write(row.source, row.to_line(text))
+) -> tuple[int, list[str]]:
+    """Call ``write(source, line)`` for each remaining row, after the first ``done``.
+
+    Return the number of rows, and what the user should know of them.
+    """
+    notes = [reviser.notes() for reviser in job.translator.all_revisers]
+    lines = 0
+    for number, (row, found) in enumerate(_translate(job, done, watcher), start=done + 1):
+        best, as_json = found[0], job.options.n_best_written is not None
+        write(row.source, row.to_line(_to_json(number, found) if as_json else best.text))
         if alignments is not None:
-            alignments.write(translated.alignment + "\n")
-        written.lines += 1
-        for remark in written.notes.look(number, row.text, best):
+            alignments.write(" ".join(f"{src}-{tgt}" for src, tgt in best.alignment) + "\n")
+        lines += 1
+        place = number + job.form.line_offset
+        for remark in (one for note in notes for one in note.look(place, row.text, found)):
             if job.interactive:
-                warn(f"line {number:,}", remark)
-        if is_text and loses_numbers(row.text, translated.text):
-            written.numbers.append(number)
-        if "\t" in row.text.strip() and tab not in text:
-            written.tabs.append(number)
-        if translated.doubt:
-            written.doubts.setdefault(translated.doubt, []).append(number)
-            if job.interactive:
-                warn(f"line {number:,}", f"doubtful, {translated.doubt}")
-        if translated.is_second:
-            written.again.append(number)
-    return written
+                warn(f"line {place:,}", remark)
+    return lines, [message for note in notes for message in note.summary(lines)]
+
+
+def _to_json(line: int, translations: Sequence[Translation]) -> str:
+    shown = [
+        {"text": one.text, "score": round(one.score, 4)}
+        | {"log_probability": round(one.log_probability, 4)}
+        for one in translations
+    ]
+    return json.dumps({"line": line, "translations": shown}, ensure_ascii=False)
 
 
 def _translate(
-    job: Translating,
-    done: int,
-    on_long_line: Callable[[LongLine], object],
-    watcher: stream.Watcher = stream.NOBODY,
-) -> Iterator[tuple[Row, stream.TranslatedLine]]:
-    """Yield each remaining row with its translation.
+    job: Translating, done: int, watcher: Watcher
+) -> Iterator[tuple[Row, list[Translation]]]:
+    """Yield each remaining row with its translations, best first.
 
     The caller has already taken ``done`` rows from ``job.rows``, but no prefixes.
     """
@@ -433,32 +407,30 @@ def _translate(
     prefixes = job.prefixes and islice(job.prefixes, done, None)
     rows, remembered = tee(job.rows)
     lines = (row.text for row in rows)
-    prefixed = stream.with_prefixes(lines, prefixes, str(options.prefix_file), done + 1)
     translated = stream.translate_stream(
         job.translator,
-        prefixed,
-        options.n_best_written,
-        options.alignments is not None,
-        job.chunk_lines,
-        done + 1,
-        on_long_line,
-        job.ranks,
+        stream.with_prefixes(lines, prefixes, str(options.prefix_file), done + 1),
+        n_best=options.n_best_written,
+        with_alignments=options.alignments is not None,
+        chunk_lines=job.chunk_lines,
+        first_line=done + 1,
+        ranks=job.ranks,
         reads_ahead=options.reads_file,
         watcher=watcher,
     )
     # The translations first, so that they are asked for until the prefixes' end is checked.
-    return ((row, line) for line, row in zip(translated, remembered, strict=False))
+    return ((row, found) for found, row in zip(translated, remembered, strict=False))
 
 
 def fingerprint(job: Translating) -> dict[str, str]:
     """Return every setting that decides the output, by name."""
     settings = {**job.translator.settings_fingerprint, "errors": job.options.errors}
-    if job.options.fallback is not None:
-        settings["fallback"] = job.options.fallback
     if (n_best := job.options.n_best_written) is not None:
         settings["n_best"] = str(n_best)
     if job.options.are_files and job.options.prefix_file is not None:
         settings["prefixes"] = sha256(job.options.prefix_file)
+    for each in job.options.extras:
+        settings |= each.fingerprint()
     settings |= job.form.fingerprint()
     if is_compressed(job.options.output):
         settings["compression"] = job.options.output.suffix

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from transformer_cli.base import registry
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.config.setting_tree import Keys, join_keys
@@ -48,14 +49,23 @@ def differing_settings(configs: Sequence[Config]) -> dict[str, list[object]]:
 
 
 def _differing(configs: Sequence[Config]) -> Iterator[tuple[Keys, list[object]]]:
-    return _below((), [config.model_dump(mode="json") for config in configs])
+    records = [config.model_dump(mode="json") for config in configs]
+    # A record lacks a key that an extension adds if it is at its default.
+    for name, entry in registry.entries("setting").items():
+        place, _, key = name.rpartition(".")
+        sections = [record[place] for record in records]
+        if any(key in section for section in sections):
+            default = entry.load().model_fields[key].get_default()
+            for section in sections:
+                section.setdefault(key, default)
+    return _below((), records)
 
 
-def _below(keys: Keys, values: list[object]) -> Iterator[tuple[Keys, list[object]]]:
+def _below(keys: Keys, values: Sequence[object]) -> Iterator[tuple[Keys, list[object]]]:
     sections = [value for value in values if isinstance(value, dict)]
     if not sections:
         if any(value != values[0] for value in values):
-            yield keys, values
+            yield keys, list(values)
         return
     for name in dict.fromkeys(name for section in sections for name in section):
         below = [value.get(name) if isinstance(value, dict) else None for value in values]

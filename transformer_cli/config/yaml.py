@@ -246,12 +246,8 @@ def is_resolved(path: Path) -> bool:
         return False
     written = dump_config(config).splitlines()
     sections = {line for line in written if re.fullmatch(r"\w+:", line)}
-    # Earlier versions also wrote the defaults of settings that extensions add.
-    defaults = set(dump_settings(config.dump_fully()).splitlines()) - set(written)
     remaining = iter(written)
-    return sections <= set(lines) and all(
-        line in remaining for line in lines if line not in defaults
-    )
+    return sections <= set(lines) and all(line in remaining for line in lines)
 
 
 class _Dumper(yaml.SafeDumper):

@@ -276,29 +276,26 @@ class LineRange:
 
     path: Path
     name: str
-    """The file's name in messages, which may be that of a file that ``path`` is a copy of."""
+    """The file's name in messages."""
     start: int
     """Byte at which the first line begins."""
     first: int
     """Number of the first line, from 1."""
     count: int
 
-    def raw_lines(self) -> Iterator[bytes]:
-        """Yield the lines as they are; raise CorpusError if there are fewer than there were."""
-        left = self.count
+    def lines(self) -> Iterator[str]:
+        """Yield the decoded lines; raise CorpusError if there are fewer than there were."""
         with open_text(self.path, start=self.start) as file:
-            for line in islice(bounded_lines(file, self.name, self.first), self.count):
-                left -= 1
+            raw_lines = islice(bounded_lines(file, self.name, self.first), self.count)
+            found = 0
+            for line in decode_lines(raw_lines, self.name, first=self.first):
+                found += 1
                 yield line
-        if left:
+        if found < self.count:
             raise CorpusError(
                 f"{self.name}: has become shorter while it was read; start again when nobody "
                 "writes to it"
             )
-
-    def lines(self) -> Iterator[str]:
-        """Yield the decoded lines; raise what ``raw_lines`` and ``decode_lines`` do."""
-        return decode_lines(self.raw_lines(), self.name, first=self.first)
 
 
 @dataclass(frozen=True)
@@ -316,14 +313,12 @@ class PairRange:
         return zip(self.src.lines(), self.tgt.lines(), strict=True)
 
 
-def cut_lines(path: Path, size: int, name: str | None = None) -> list[LineRange]:
+def cut_lines(path: Path, size: int) -> list[LineRange]:
     """Cut a plain text file into ranges of ``size`` lines, of which the last may have fewer.
 
-    ``name`` is the file's name in messages. Raises what ``open_text`` and
-    ``without_byte_order_mark`` do.
+    Raises what ``open_text`` and ``without_byte_order_mark`` do.
     """
-    name = name or str(path)
-    starts, lines, end = [0], 0, 0
+    name, starts, lines, end = str(path), [0], 0, 0
     head = last = b""
     with open_text(path) as text:
         while block := text.read(_BLOCK_BYTES):

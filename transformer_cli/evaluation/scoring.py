@@ -21,12 +21,12 @@ from transformer_cli.evaluation.scores import score
 from transformer_cli.inference import torch_engine
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
-from transformer_cli.inference.translator import LongLine, TextTranslator, ignore, never
+from transformer_cli.inference.translation import NOBODY, Notes, Translation, Watcher, ignore
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
-from transformer_cli.text.protocol import Notes
 from transformer_cli.training.preparation import PreparedData
 from transformer_cli.training.session import Validation
 from transformer_cli.training.trainer import Trainer
@@ -45,7 +45,7 @@ class Evaluation:
     scores: Scores
     loss: float  # mean negative log-likelihood of a target token, EOS included, unsmoothed
     unmeasured: int  # pairs too long to be part of it; see ``TextTranslator.longest_source``
-    notes: Notes
+    notes: list[Notes]
 
 
 class EvaluationStoppedError(Exception):
@@ -55,10 +55,8 @@ class EvaluationStoppedError(Exception):
 def evaluate(
     translator: TorchTranslator,
     text: ParallelText,
-    progress: Callable[[int], object] = ignore,
+    watcher: Watcher = NOBODY,
     ranks: Ranks = SINGLE_PROCESS,
-    on_long_line: Callable[[LongLine], object] = ignore,
-    should_stop: Callable[[], bool] = never,
     thorough: bool = False,
     searcher: TextTranslator[SearchEngine] | None = None,
     metrics: Metrics = USUAL,
@@ -67,24 +65,23 @@ def evaluate(
 
     The text has at least one pair; blank source lines have empty translations. All ranks share the
     work and get its result, or ``EvaluationStoppedError`` if one of them should stop, which is
-    asked before each batch. ``progress`` is given the number of sentences just translated. A
-    ``searcher`` translates instead of the translator, with an engine that gives no loss.
+    asked before each batch. A ``searcher`` translates instead of the translator, with an engine
+    that gives no loss.
     """
     encoded = encode_text(text, translator.tokenizers, lambda lines, _: lines)
     short = find_measurable_pairs(translator, encoded)
     for long_line in translator.find_long_lines(encoded.src.lengths):
-        on_long_line(long_line)
-    translate = (searcher or translator).translate
+        watcher.on_long_line(long_line)
+    quiet = watcher._replace(on_long_line=ignore)  # all ranks have told of them
     hypotheses = ranks.map(
-        lambda numbers: translate(
+        lambda numbers: (searcher or translator).translate(
             [text.src[number] for number in numbers],
-            progress,
-            should_stop=should_stop,
-            tags=text.tags and [text.tags[number] for number in numbers],
+            text.tags and [text.tags[number] for number in numbers],
+            quiet,
         ),
         range(len(text)),
     )
-    (stopping,) = ranks.sum([should_stop()])
+    (stopping,) = ranks.sum([watcher.should_stop()])
     if stopping:
         raise EvaluationStoppedError
     loss = mean_loss(
@@ -94,9 +91,10 @@ def evaluate(
         translator.engine.precision,
         ranks,
     )
-    notes = translator.tokenizers.notes()
-    for number, pair in enumerate(zip(text.src, hypotheses, strict=True), start=1):
-        list(notes.look(number, *pair))
+    notes = [reviser.notes() for reviser in translator.all_revisers]
+    for number, (src, tgt) in enumerate(zip(text.src, hypotheses, strict=True), start=1):
+        for note in notes:
+            list(note.look(number, src, [Translation(tgt)]))
     scores = score(hypotheses, text.tgt, thorough, metrics)
     return Evaluation(hypotheses, scores, loss, len(text) - len(short), notes)
 
@@ -181,7 +179,7 @@ class Validator:
                 self.translator,
                 self.pairs,
                 ranks=self.trainer.ranks,
-                should_stop=should_stop,
+                watcher=Watcher(should_stop=should_stop),
                 metrics=self.metrics,
             )
         except EvaluationStoppedError:

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Generic, Self, TypeVar
 
@@ -13,84 +12,22 @@ from transformer_cli.config.choices import LARGEST_BEAM, LONGEST_SOURCE, MOST_BA
 from transformer_cli.config.schema import Config, DecodingConfig
 from transformer_cli.inference.alignment import align_words
 from transformer_cli.inference.engine import Hypothesis, SearchEngine, SearchOptions
-from transformer_cli.text.protocol import EncodedSource, Tokenizer, Tokenizers, Translation
-from transformer_cli.text.scripts import are_close, is_blank
+from transformer_cli.inference.translation import (
+    NOBODY,
+    EncodedLine,
+    LongLine,
+    Pieces,
+    Reviser,
+    Translation,
+    Watcher,
+    ignore,
+    never,
+)
+from transformer_cli.text.protocol import EncodedSource, Tokenizer, Tokenizers
+from transformer_cli.text.scripts import is_blank
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
-SECOND_BEAM = 8
-"""Beam of the second search for a translation whose first one lacks something of its source."""
-
 EngineT = TypeVar("EngineT", bound=SearchEngine, covariant=True)
-Progress = Callable[[int], object]
-"""Called with the number of lines, or sources, just finished."""
-ShouldStop = Callable[[], bool]
-"""Called before each batch; once it returns True, the rest is left empty."""
-
-
-def ignore(what: object) -> None:
-    """Ignore a report, of progress say."""
-
-
-def never() -> bool:
-    """Return False: do not stop."""
-    return False
-
-
-@dataclass(frozen=True)
-class LongLine:
-    """A line, numbered from 1, that is too long to be translated as one."""
-
-    line: int
-    tokens: int
-    pieces: int
-
-    def __str__(self) -> str:
-        return f"line {self.line}: {self.tokens:,} tokens, translated in {self.pieces:,} pieces"
-
-
-@dataclass(frozen=True)
-class EncodedLine:
-    """A line to be translated, as ids.
-
-    Attributes:
-        source: the line, with its ids and what the tokenizers remember of it.
-        pieces: its ids, cut where it is too long; none if it is blank. Each begins with the ids of
-            ``Tokenizers.start``, and ends with EOS.
-        prefix: what the translation begins with.
-        prefix_ids: its ids, which the first piece's outputs begin with.
-        tag: the source's, if it has one.
-        is_copied: whether the line is its own translation; then there are no pieces.
-    """
-
-    source: EncodedSource
-    pieces: list[list[int]]
-    prefix: str = ""
-    prefix_ids: list[int] = field(default_factory=list)
-    tag: str | None = None
-    is_copied: bool = False
-
-    @property
-    def text(self) -> str:
-        """The source text."""
-        return self.source.line
-
-    @property
-    def ids(self) -> list[int]:
-        """Ids of all pieces, without EOS."""
-        return [number for piece in self.pieces for number in piece[:-1]]
-
-
-@dataclass(frozen=True, eq=False)
-class LineHypothesis:
-    """One translation of a line: a hypothesis for each of its pieces."""
-
-    line: EncodedLine
-    pieces: tuple[Hypothesis, ...]
-
-    @property
-    def ids(self) -> list[int]:
-        """Ids of all pieces."""
-        return [number for piece in self.pieces for number in piece.ids]
 
 
 def score(hypothesis: Hypothesis, length_penalty: float) -> float:
@@ -116,9 +53,9 @@ class TextTranslator(Generic[EngineT]):
         decoding: search settings: the run's, or as changed by ``with_search``.
         max_length: maximum tokens of an output, whatever its source; None: no such limit.
         checkpoint: SHA-256 of the manifest that the weights were loaded by; empty for others.
-        replace_unk: whether the model may write unknown words; the source words that they are
-            aligned to are then copied for them.
+        writes_unknown: whether the model may write unknown words.
         sample_seed: draw translations from the distribution instead of searching; None: search.
+        revisers: what revises translations, besides those that the tokenizers bring.
     """
 
     engine: EngineT
@@ -127,8 +64,9 @@ class TextTranslator(Generic[EngineT]):
     decoding: DecodingConfig
     max_length: int | None = None
     checkpoint: str = ""
-    replace_unk: bool = False
+    writes_unknown: bool = False
     sample_seed: int | None = None
+    revisers: tuple[Reviser, ...] = ()
 
     def with_search(
         self,
@@ -157,34 +95,22 @@ class TextTranslator(Generic[EngineT]):
         decoding = self.decoding.model_copy(update=changes)
         return replace(self, decoding=decoding, max_length=max_length or self.max_length)
 
-    def with_unk_replacement(self) -> Self:
-        """Return a copy that copies source words for unknown words, if the target is in words."""
-        if not self.tokenizers.tgt.is_word_level:
-            raise UsageError(
-                "needs a word-level tokenizer; this model writes subwords, which can spell any word"
-            )
-        return replace(self, replace_unk=True)
-
     def with_sampling(self, seed: int) -> Self:
         """Return a copy that samples."""
         return replace(self.with_search(beam_size=1), sample_seed=seed)
 
     @property
-    def may_copy(self) -> bool:
-        """Whether a translation that is its source may be right.
-
-        So it is between closely related languages, and after a training text with many copies.
-        """
-        data = self.config.data
-        return self.tokenizers.copied or are_close(data.src_lang, data.tgt_lang)
+    def all_revisers(self) -> tuple[Reviser, ...]:
+        """The revisers in their order: first those that know what the ids stand for."""
+        return (*self.tokenizers.revisers, *self.revisers)
 
     @property
     def settings_fingerprint(self) -> dict[str, str]:
         """What decides the translation of a line, by name: settings and versions."""
         search = self.decoding.model_dump(mode="json", exclude={"batch_tokens"})
         settings = {"max_length": self.max_length, **search}
-        given = {"replace_unk": self.replace_unk or None, "sample_seed": self.sample_seed}
-        settings |= {key: value for key, value in given.items() if value is not None}
+        if self.sample_seed is not None:
+            settings["sample_seed"] = self.sample_seed
         shown = {key: str(value) for key, value in settings.items()} | self.tokenizers.fingerprint
         by = {"transformer-cli": __version__, **self.engine.fingerprint}
         return {"checkpoint": self.checkpoint, **by, **shown}
@@ -194,17 +120,12 @@ class TextTranslator(Generic[EngineT]):
     def translate(
         self,
         lines: Sequence[str],
-        progress: Progress = ignore,
-        on_long_line: Callable[[LongLine], object] = ignore,
-        should_stop: ShouldStop = never,
         tags: Sequence[str | None] | None = None,
+        watcher: Watcher = NOBODY,
     ) -> list[str]:
         """Return the best translation of each line; see ``translate_lines``."""
-        callbacks = progress, on_long_line, should_stop
-        return [
-            best.text
-            for best, *_ in self.translate_lines(lines, None, None, False, *callbacks, tags)
-        ]
+        found = self.translate_lines(lines, n_best=None, tags=tags, watcher=watcher)
+        return [best.text for best, *_ in found]
 
     def translate_lines(
         self,
@@ -212,10 +133,8 @@ class TextTranslator(Generic[EngineT]):
         prefixes: Sequence[str] | None = None,
         n_best: int | None = 1,
         with_alignments: bool = False,
-        progress: Progress = ignore,
-        on_long_line: Callable[[LongLine], object] = ignore,
-        should_stop: ShouldStop = never,
         tags: Sequence[str | None] | None = None,
+        watcher: Watcher = NOBODY,
     ) -> list[list[Translation]]:
         """Return each line's translations, best first: at least one.
 
@@ -232,20 +151,18 @@ class TextTranslator(Generic[EngineT]):
             n_best: maximum number of translations per line, limited by the beam size; None: the
                 best one, whose scores nobody needs.
             with_alignments: whether to align the words of the translations.
-            progress: see ``Progress``.
-            on_long_line: called with each line that is split, before any is translated.
-            should_stop: see ``ShouldStop``.
             tags: each line's, which the tokenizers know; see ``Tokenizers.start``.
+            watcher: hears of each line that is split before any is translated.
         """
-        encoded = self.encode_lines(lines, prefixes, on_long_line, tags)
-        return self.translate_encoded(encoded, n_best, with_alignments, progress, should_stop)
+        encoded = self.encode_lines(lines, prefixes, tags, watcher.on_long_line)
+        return self.translate_encoded(encoded, n_best, with_alignments, watcher)
 
     def encode_lines(
         self,
         lines: Sequence[str],
         prefixes: Sequence[str] | None = None,
-        on_long_line: Callable[[LongLine], object] = ignore,
         tags: Sequence[str | None] | None = None,
+        on_long_line: Callable[[LongLine], object] = ignore,
     ) -> list[EncodedLine]:
         """Encode lines for ``translate_encoded``; see ``translate_lines``."""
         prefixes, tags = prefixes or [""] * len(lines), tags or [None] * len(lines)
@@ -259,8 +176,7 @@ class TextTranslator(Generic[EngineT]):
         encoded: Sequence[EncodedLine],
         n_best: int | None = 1,
         with_alignments: bool = False,
-        progress: Progress = ignore,
-        should_stop: ShouldStop = never,
+        watcher: Watcher = NOBODY,
     ) -> list[list[Translation]]:
         """Return each encoded line's translations; see ``translate_lines``."""
         left = len(encoded)
@@ -270,54 +186,36 @@ class TextTranslator(Generic[EngineT]):
             lines = min(pieces, left)  # a long line has several
             left -= lines
             if lines:
-                progress(lines)
+                watcher.progress(lines)
 
-        found = self._search_lines(encoded, n_best, with_alignments, count, should_stop)
+        hypotheses = iter(
+            self.search_ids(
+                [piece for line in encoded for piece in line.pieces],
+                [
+                    [] if number else line.prefix_ids
+                    for line in encoded
+                    for number in range(len(line.pieces))
+                ],
+                with_scores=n_best is not None,
+                progress=count,
+                should_stop=watcher.should_stop,
+            )
+        )
         count(left)  # lines that are not searched, as they are their own translations
-        if (n_best or 1) > 1 or self.sample_seed is not None:
-            return found
-
-        def again(tokenizers: Tokenizers, places: Sequence[int]) -> list[list[Translation]]:
-            other = replace(self, tokenizers=tokenizers)
-            lines = [encoded[place] for place in places]
-            lines = [other.encode_line(line.text, line.prefix, line.tag) for line in lines]
-            return other.translate_encoded(lines, n_best, with_alignments, ignore, should_stop)
-
-        best = [(line.text, one.text) for line, (one, *_) in zip(encoded, found, strict=True)]
-        for place, translations in self.tokenizers.translate_again(best, again):
-            found[place] = translations
-        return found
-
-    def _search_lines(
-        self,
-        encoded: Sequence[EncodedLine],
-        n_best: int | None,
-        with_alignments: bool,
-        progress: Progress,
-        should_stop: ShouldStop,
-    ) -> list[list[Translation]]:
-        owners = [line for line in encoded for _ in line.pieces]
-        sources = [piece for line in encoded for piece in line.pieces]
-        starts = [
-            line.prefix_ids if piece is line.pieces[0] else []
-            for line in encoded
-            for piece in line.pieces
-        ]
-        has_scores, n_best = n_best is not None, n_best or 1
-        options = progress, should_stop, n_best == 1, has_scores
-        found = iter(self.search_ids(sources, starts, *options, owners))
-        ranked = []  # a line's hypotheses: its pieces' best, their second best, and so on
+        ranked: list[list[Pieces]] = []  # its pieces' best, their second best, and so on
         for line in encoded:
-            of_pieces = [next(found) for _ in line.pieces]
-            joined = [LineHypothesis(line, pieces) for pieces in zip(*of_pieces, strict=False)]
-            without = line if line.is_copied else EncodedLine(line.source, [])
-            nothing = LineHypothesis(without, ())
-            ranked.append(joined[:n_best] or [nothing])
-        aligned = self._align(ranked, with_alignments)
-        return [
-            [self._to_translation(one, aligned.get(one, ()), with_alignments) for one in of_line]
-            for of_line in ranked
-        ]
+            of_pieces = [next(hypotheses) for _ in line.pieces]
+            ranked.append([*zip(*of_pieces, strict=False)][: n_best or 1] or [()])
+        written = iter(
+            self.write(
+                [(line, one) for line, ones in zip(encoded, ranked, strict=True) for one in ones],
+                with_alignments,
+            )
+        )
+        found = [[next(written) for _ in ones] for ones in ranked]
+        for reviser in self.all_revisers:
+            found = reviser.revise(self, encoded, found, n_best, with_alignments, watcher)
+        return found
 
     def encode_line(self, text: str, prefix: str, tag: str | None = None) -> EncodedLine:
         """Encode a line, cut into as few pieces as have room, which are as equal as can be.
@@ -343,98 +241,95 @@ class TextTranslator(Generic[EngineT]):
             return True
         return not (prefix or self.tokenizers.letterless or self.tokenizers.has_words(text))
 
-    def _align(
-        self, ranked: Sequence[Sequence[LineHypothesis]], with_alignments: bool
-    ) -> dict[LineHypothesis, list[int]]:
-        """Align the tokens of the hypotheses if asked, and otherwise of those with unknown words.
+    def write(
+        self, found: Sequence[tuple[EncodedLine, Pieces]], with_alignments: bool = False
+    ) -> list[Translation]:
+        """Write what was found for lines as text."""
+        if not with_alignments:
+            return [self.write_line(line, pieces) for line, pieces in found]
+        aligned = self.align(found)
+        return [self.write_line(*one, places) for one, places in zip(found, aligned, strict=True)]
 
-        Of each token there is the place in the line of the token that it is aligned to.
+    def align(self, found: Sequence[tuple[EncodedLine, Pieces]]) -> list[list[int]]:
+        """Return, for each token of what was found, the place in its line of the token it is from.
+
+        Places count the tokens of all pieces of the line.
         """
-        needed = [
-            one
-            for of_line in ranked
-            for one in of_line
-            if with_alignments
-            or (self.replace_unk and UNK_ID in one.ids[len(one.line.prefix_ids) :])
-        ]
-        if not needed:
-            return {}
         of_pieces = iter(
             self.engine.align(
-                [source for one in needed for source in one.line.pieces],
-                [piece.ids for one in needed for piece in one.pieces],
+                [
+                    ids
+                    for line, pieces in found
+                    for ids, _ in zip(line.pieces, pieces, strict=False)
+                ],
+                [piece.ids for _, pieces in found for piece in pieces],
                 self.decoding.batch_tokens,
             )
         )
-        aligned = {}
-        for one in needed:
-            starts = accumulate((len(piece) - 1 for piece in one.line.pieces), initial=0)
-            aligned[one] = [
-                start + place
-                for _, start in zip(one.pieces, starts, strict=False)
-                for place in next(of_pieces)
-            ]
+        aligned = []
+        for line, pieces in found:
+            starts = accumulate((len(piece) - 1 for piece in line.pieces), initial=0)
+            aligned.append(
+                [
+                    start + place
+                    for _, start in zip(pieces, starts, strict=False)
+                    for place in next(of_pieces)
+                ]
+            )
         return aligned
 
-    def _to_translation(
-        self, hypothesis: LineHypothesis, aligned: Sequence[int], with_alignment: bool
+    def write_line(
+        self,
+        line: EncodedLine,
+        pieces: Pieces,
+        places: Sequence[int] | None = None,
+        tokens: Sequence[str] | None = None,
     ) -> Translation:
-        """Write a hypothesis as text.
+        """Write one translation as text.
 
-        ``aligned`` are the source tokens that its tokens are aligned to, if that was needed.
+        Args:
+            line: what is translated.
+            pieces: what was found.
+            places: what ``align`` returns, if words are to be aligned.
+            tokens: of the translation, where others than ``Tokenizer.filled_tokens`` are written.
         """
-        line, ids, tgt = hypothesis.line, hypothesis.ids, self.tokenizers.tgt
         if line.is_copied:
             text = line.text.strip()
-            links = ((place, place) for place in range(len(text.split())))
-            return Translation(text, 0.0, 0.0, tuple(links) if with_alignment else (), 0)
-        source = line.source
-        src_tokens = self.tokenizers.source_tokens(source, line.ids) if aligned else []
-        needed = with_alignment or tgt.is_word_level or source.values
-        tgt_tokens = tgt.filled_tokens(ids, source.values) if needed else []
-        if self.replace_unk:
-            for place, number in enumerate(ids):
-                if number == UNK_ID and place >= len(line.prefix_ids):
-                    # Tokens that stand for no text are no words.
-                    tgt_tokens[place] = src_tokens[aligned[place]] or tgt_tokens[place]
-        text = " ".join(filter(None, _piece_texts(tgt, hypothesis, tgt_tokens)))
-        pieces, length_penalty = hypothesis.pieces, self.decoding.length_penalty
+            links = () if places is None else tuple((n, n) for n in range(len(text.split())))
+            return Translation(text, alignment=links)
+        source, tgt = line.source, self.tokenizers.tgt
+        ids = [number for piece in pieces for number in piece.ids]
+        if tokens is None:
+            is_needed = places is not None or tgt.is_word_level or source.values
+            tokens = tgt.filled_tokens(ids, source.values) if is_needed else []
+        text = " ".join(filter(None, _piece_texts(tgt, line, pieces, tokens)))
+        links = ()
+        if places:
+            src_tokens = self.tokenizers.source_tokens(source, line.ids)
+            links = align_words(line.text, src_tokens, text, tokens, places)
+        length_penalty = self.decoding.length_penalty
         return Translation(
             text,
             sum((piece.log_probability for piece in pieces), start=0.0),
             sum((score(piece, length_penalty) for piece in pieces), start=0.0),
-            align_words(line.text, src_tokens, text, tgt_tokens, aligned) if with_alignment else (),
+            links,
             len(ids) + len(pieces),
+            pieces=pieces,
         )
 
     # --- ids --------------------------------------------------------------------------------------
-
-    def translate_ids(
-        self, sources: Sequence[list[int]], progress: Progress = ignore
-    ) -> list[list[int]]:
-        """Return each source's best translation, empty for an empty one; see ``search_ids``."""
-        outputs = self.search_ids(sources, None, progress)
-        return [hypotheses[0].ids if hypotheses else [] for hypotheses in outputs]
 
     def search_ids(
         self,
         sources: Sequence[list[int]],
         prefixes: Sequence[list[int]] | None = None,
-        progress: Progress = ignore,
-        should_stop: ShouldStop = never,
-        searches_again: bool = True,
         with_scores: bool = False,
-        lines: Sequence[EncodedLine] | None = None,
+        progress: Callable[[int], object] = ignore,
+        should_stop: Callable[[], bool] = never,
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each source, best first; see ``SearchEngine.search``.
-
-        With ``searches_again``, a source whose best hypothesis has lost something is searched
-        again, with a beam of at least ``SECOND_BEAM``, for the best of those that have lost the
-        least; see ``Tokenizers.count_losses``. ``lines`` are those that the sources are pieces of.
-        """
+        """Return the hypotheses of each source, best first; see ``SearchEngine.search``."""
         starts = prefixes or [[] for _ in sources]
-        limits = list(map(self._max_output_tokens, sources, starts))
-        unknown = () if self.replace_unk else (UNK_ID,)
+        unknown = () if self.writes_unknown else (UNK_ID,)
         options = SearchOptions(
             bos_id=BOS_ID,
             eos_id=EOS_ID,
@@ -443,41 +338,16 @@ class TextTranslator(Generic[EngineT]):
             sample_seed=self.sample_seed,
             with_scores=with_scores,
         )
-
-        def search(
-            places: Sequence[int], options: SearchOptions, progress: Progress
-        ) -> list[list[Hypothesis]]:
-            found = self.engine.search(
-                [sources[place] for place in places],
-                [starts[place] for place in places],
-                [limits[place] for place in places],
-                options,
-                self.decoding.batch_tokens,
-                progress,
-                should_stop,
-            )
-            return [rank(hypotheses, self.decoding.length_penalty) for hypotheses in found]
-
-        outputs = search(range(len(sources)), options, progress)
-        if not searches_again or self.sample_seed is not None:
-            return outputs
-
-        def find_losses(place: int, one: Hypothesis) -> tuple[int, ...]:
-            line = lines[place] if lines is not None else None
-            whole = line.source if line is not None and len(line.pieces) == 1 else None
-            return self.tokenizers.count_losses(sources[place], one.ids, whole)
-
-        places = [
-            place
-            for place, hypotheses in enumerate(outputs)
-            if hypotheses and any(find_losses(place, hypotheses[0]))
-        ]
-        if places:
-            wider = replace(options, beam_size=max(SECOND_BEAM, options.beam_size))
-            for place, hypotheses in zip(places, search(places, wider, ignore), strict=True):
-                candidates = [outputs[place][0], *hypotheses]
-                outputs[place] = [min(candidates, key=partial(find_losses, place))]
-        return outputs
+        found = self.engine.search(
+            sources,
+            starts,
+            list(map(self._max_output_tokens, sources, starts)),
+            options,
+            self.decoding.batch_tokens,
+            progress,
+            should_stop,
+        )
+        return [rank(hypotheses, self.decoding.length_penalty) for hypotheses in found]
 
     # --- limits -----------------------------------------------------------------------------------
 
@@ -522,13 +392,13 @@ class TextTranslator(Generic[EngineT]):
 
 
 def _piece_texts(
-    tokenizer: Tokenizer, hypothesis: LineHypothesis, tokens: Sequence[str]
+    tokenizer: Tokenizer, line: EncodedLine, pieces: Pieces, tokens: Sequence[str]
 ) -> Iterator[str]:
     end = 0
-    for number, piece in enumerate(hypothesis.pieces):
+    for number, piece in enumerate(pieces):
         start, end = end, end + len(piece.ids)
-        if number == 0 and hypothesis.line.prefix:
-            yield _continue_prefix(tokenizer, hypothesis.line, piece.ids, tokens[start:end])
+        if number == 0 and line.prefix:
+            yield _continue_prefix(tokenizer, line, piece.ids, tokens[start:end])
         else:
             yield tokenizer.detokenize(piece.ids, tokens[start:end])
 

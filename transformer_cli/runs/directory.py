@@ -40,13 +40,14 @@ if TYPE_CHECKING:
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
 
-# What extensions write, by name, with the facts "data", "whole" and "unlocked" where they apply.
+# What extensions write, by name, with the facts "configuration" (training only reads
+# it) and "unlocked" where they apply.
 _ADDED = {name: entry.facts for name, entry in registry.entries("run file").items()}
 # Data that can be made again, by directory, with the names of its files: nothing else is deleted.
 _DATA = {
     "tokenizer": r"tokenizer\.json|(src|tgt|joint)\.(vocab\.txt|model|tokenizer\.json)",
     "encoded": r"ids|pages|lines|store\.json",
-    **{name: facts["data"] for name, facts in _ADDED.items() if "data" in facts},
+    "corpus": r"[A-Za-z0-9_-]{1,64}\.(src|tgt)|[a-z]+\.json",  # of any kind of data
 }
 LOCKED = (
     *(MARK, LOCK, CONFIG, "origins.json", "metrics.jsonl", CHECKPOINTS, *_DATA),
@@ -58,7 +59,7 @@ UNLOCKED = tuple(name for name, facts in _ADDED.items() if "unlocked" in facts)
 WRITTEN_WHOLE = {
     CHECKPOINTS: ("step-*", "average", "trial"),
     "encoded": ("store.json",),
-    **{name: facts["whole"] for name, facts in _ADDED.items() if "whole" in facts},
+    "corpus": ("*.json", "*src", "*tgt"),
 }
 """Patterns of what is written under a temporary name first, by directory."""
 # Left by a process that died before the mark was written.
@@ -245,8 +246,8 @@ def check_config_files(run: Path, files: Sequence[Path]) -> None:
         path, directory = file.resolve(), run.resolve()
         if not any(path.is_relative_to(directory / name) for name in (*LOCKED, *UNLOCKED)):
             continue
-        if path.parent == directory and path.name in registry.entries("run file"):
-            continue  # an extension wrote it there, and no training writes it
+        if path.parent == directory and "configuration" in _ADDED.get(path.name, {}):
+            continue
         if path != directory / CONFIG or file != files[0]:
             raise ConfigError(
                 f"{file}: settings are read from it, and it lies where this run is written; "

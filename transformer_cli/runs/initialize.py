@@ -25,6 +25,7 @@ from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
 from transformer_cli.config.differences import Difference, as_yaml, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import find_owners
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.runs.checkpoint import Checkpoint, State, list_checkpoints
 from transformer_cli.runs.directory import (
@@ -306,9 +307,14 @@ def load_newest_state(run: RunDirectory) -> State | None:
 def record_provenance(run: RunDirectory, config: Config) -> None:
     """Let extensions record where the text and the first weights of a run come from.
 
-    Each provides, as ``provenance``, a function of the run's path and its settings.
+    Each provides, as ``provenance``, a function of the run's path and its settings that writes a
+    ``file`` of the run. It is called if the text may come from elsewhere, or the file is there.
     """
     # With checkpoints, a run has the text that it began with, whatever can be found by now.
-    if not list_checkpoints(run.checkpoints):
-        for entry in registry.entries("provenance").values():
+    if list_checkpoints(run.checkpoints):
+        return
+    has_urls = "://" in config.data.model_dump_json()
+    is_from_elsewhere = config.init is not None or has_urls or bool(find_owners(config))
+    for entry in registry.entries("provenance").values():
+        if is_from_elsewhere or (run.path / entry.facts["file"]).exists():
             entry.load()(run.path, config)

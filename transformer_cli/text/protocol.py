@@ -103,42 +103,7 @@ class EncodedSource:
     values: tuple[str, ...] = ()
 
 
-_SHOWN_LINES = 10
-
-
-def name_lines(numbers: Sequence[int]) -> str:
-    """Return the numbers of some lines as messages say them: the first few."""
-    shown = ", ".join(f"{number:,}" for number in numbers[:_SHOWN_LINES])
-    more = ", …" if len(numbers) > _SHOWN_LINES else ""
-    return f"line{'s' if len(numbers) > 1 else ''} {shown}{more}"
-
-
 NO_TAGS = "no tag '{}'; the run has no tags: no source of its training data has a 'tag'"
-
-
-class Notes:
-    """What there is to say about translations, line by line and in sum; here, nothing."""
-
-    def look(self, number: int, src: str, tgt: str) -> Iterable[str]:
-        """Look at a line and its translation; return what to say about them at once."""
-        return ()
-
-    def summary(self, lines: int) -> Iterator[str]:
-        """Yield what to say about all of so many lines."""
-        yield from ()
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What was counted, for a report as JSON."""
-        return {}
-
-    def rows(self) -> Iterator[tuple[str, str, str]]:
-        """Yield the same for people: a name, a value, and what it is."""
-        yield from ()
-
-
-Again = Callable[["Tokenizers", Sequence[int]], list[list["Translation"]]]
-"""Translates the lines at some places again, by other tokenizers."""
 
 
 @dataclass(frozen=True)
@@ -204,28 +169,14 @@ class Tokenizers:
         """Return whether a line has something to translate; others are their own translations."""
         return has_words(line)
 
-    def count_losses(
-        self, source_ids: Sequence[int], ids: Sequence[int], source: EncodedSource | None
-    ) -> tuple[int, ...]:
-        """Return how much a translation has lost of its source, the gravest first.
-
-        With any loss, there is a second search. ``source`` is None if the ids are a piece of one.
-        """
+    @property
+    def revisers(self) -> tuple[Any, ...]:
+        """What revises translations, each a ``Reviser`` of inference/translation.py."""
         return ()
 
-    def compare(self, src: str, tgt: str) -> tuple[int, ...]:
-        """Return the same of lines of text."""
+    def count_losses(self, src: str, tgt: str) -> tuple[int, ...]:
+        """Return how much of its source a translation has lost, by kinds of what may be lost."""
         return ()
-
-    def translate_again(
-        self, pairs: Sequence[tuple[str, str]], again: Again
-    ) -> Iterator[tuple[int, list["Translation"]]]:
-        """Yield the places of lines whose translations ``again`` made better, and these."""
-        yield from ()
-
-    def notes(self) -> Notes:
-        """Return what takes notes of translations."""
-        return Notes()
 
 
 class CodecKind(Protocol):
@@ -251,31 +202,6 @@ class CodecKind(Protocol):
 
     def open(self, tokenizers: Tokenizers, record: dict[str, Any]) -> Tokenizers:
         """Return tokenizers with further ids."""
-
-
-@dataclass(frozen=True)
-class Translation:
-    """One translation of a line.
-
-    Attributes:
-        text: on one line.
-        log_probability: the sum over the tokens of all pieces.
-        score: what translations of a line are ranked by: that, divided by the length penalty; of
-            several pieces, the sum of theirs, so that the best of each make up the best.
-        alignment: which word of the line goes with which of ``text``, counted from 0, words being
-            what white space separates; empty if nobody asked.
-        tokens: number of its tokens, the end of each piece included.
-        doubt: what is doubtful about it, if anybody asked; see ``inference.stream``.
-        is_second: true if it was found by a second search, as the first was doubtful.
-    """
-
-    text: str
-    log_probability: float = 0.0
-    score: float = 0.0
-    alignment: tuple[tuple[int, int], ...] = ()
-    tokens: int = 0
-    doubt: str = ""
-    is_second: bool = False
 
 
 # Trainers hold their lines in memory, and more of them than this improve nothing.

@@ -6,11 +6,8 @@ from itertools import chain
 
 from transformer_cli.config.languages import base_language, script_code
 
-MIN_SCRIPT_LETTERS = 5  # a line of fewer letters, an abbreviation say, tells no script
-MAX_FOREIGN_SHARE = 0.5  # of a line's letters, in other scripts than its language's
-
 _LATIN, _CYRILLIC, _ARABIC, _DEVANAGARI = ("LATIN",), ("CYRILLIC",), ("ARABIC",), ("DEVANAGARI",)
-_BY_SCRIPTS = {
+BY_SCRIPTS = {
     _LATIN: "af az bs ca cs cy da de en eo es et eu fi fo fr fy ga gd gl ha hr hu id ig is it ku "
     "la lb lt lv ms mt nb nl nn no oc pl pt ro sk sl so sq sv sw tl tr vi xh yo zu",
     _CYRILLIC: "be bg ky mk mn ru tg uk",
@@ -45,7 +42,7 @@ _NO_SPACES = frozenset({"CJK", "THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN"})
 _HAVE_CASE = frozenset({"LATIN", "CYRILLIC", "GREEK", "ARMENIAN"})
 _SCRIPTS = {
     language: frozenset(scripts)
-    for scripts, languages in _BY_SCRIPTS.items()
+    for scripts, languages in BY_SCRIPTS.items()
     for language in languages.split()
 }
 # By the codes of ISO 15924, as in 'sr-Latn'; a Chinese one says no more than the language.
@@ -56,16 +53,12 @@ _CODES = (
     "Mymr MYANMAR Tibt TIBETAN"
 )
 _BY_CODE = dict(re.findall(r"(\w{4}) (\w+)", _CODES))
-# The Unicode name of a letter starts with its script, with exceptions such as 'MICRO SIGN'.
-_NAMES = frozenset(name for scripts in _BY_SCRIPTS for name in scripts)
-_WIDTHS = ("FULLWIDTH ", "HALFWIDTH ")
 SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
 """Thai, Tibetan, Burmese, Khmer, kana and ideographs, as a range of characters: without spaces
 between words, each character counts as one, in reports with its marks."""
-_CLOSE = ("no nb nn da", "bs cnr hr sr", "cs sk", "gl pt", "id ms")
 # Hangul fillers are letters to Unicode, but nobody sees them.
 _LETTER_OR_NUMERAL = re.compile("[^\\W\\d_\u115f\u1160\u3164\uffa0]")
 _VISIBLE = re.compile(
@@ -88,18 +81,6 @@ def scripts_of(language: str) -> frozenset[str] | None:
     """Return a language's scripts ('de', 'sr-Latn'), as Unicode names them; None: unknown."""
     script = _BY_CODE.get(script_code(language) or "")
     return _SCRIPTS.get(base_language(language)) if script is None else frozenset({script})
-
-
-def are_close(first: str, second: str) -> bool:
-    """Return whether sentences are often the same in two languages: in nb and nn, pt-BR and pt.
-
-    Nothing is the same in two scripts: not in sr-Cyrl and sr-Latn.
-    """
-    scripts = [scripts_of(language) for language in (first, second)]
-    if None not in scripts and not frozenset.intersection(*filter(None, scripts)):
-        return False
-    one, other = base_language(first), base_language(second)
-    return one == other or any({one, other} <= set(group.split()) for group in _CLOSE)
 
 
 def is_blank(line: str) -> bool:
@@ -132,41 +113,3 @@ def has_case(language: str) -> bool:
 def is_of_word(character: str) -> bool:
     """Return whether a character is a letter, a digit or a mark; false of none."""
     return character.isalnum() or (character != "" and character in MARKS)
-
-
-def script_of(character: str) -> str | None:
-    """Return a letter's script; None for one of an unknown script and for other characters."""
-    if not character.isalpha():
-        return None
-    name = unicodedata.name(character, "")
-    for width in _WIDTHS:
-        name = name.removeprefix(width)
-    first = name.partition(" ")[0].partition("-")[0]
-    return first if first in _NAMES else None
-
-
-class ScriptCheck:
-    """Tells lines that are in no script of a language."""
-
-    def __init__(self, language: str) -> None:
-        self._scripts = scripts_of(language)
-        self._met: set[str] = set()
-        self._foreign: dict[str, str] = {}  # scripts of the letters of others
-
-    def foreign_script(self, line: str) -> str | None:
-        """Return the script that most of a line's letters are in, if the language has not it."""
-        if self._scripts is None or ("LATIN" in self._scripts and line.isascii()):
-            return None
-        # By its different characters, since nearly all lines have none that matters.
-        characters = set(line)
-        for character in characters - self._met:
-            self._met.add(character)
-            script = script_of(character)
-            if script is not None and script not in self._scripts:
-                self._foreign[character] = script
-        if characters.isdisjoint(self._foreign):
-            return None
-        letters = [character for character in line if character.isalpha()]
-        foreign = [letter for letter in letters if letter in self._foreign]
-        is_most = len(foreign) > MAX_FOREIGN_SHARE * len(letters)
-        return self._foreign[foreign[0]] if is_most and len(letters) >= MIN_SCRIPT_LETTERS else None

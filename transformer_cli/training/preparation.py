@@ -26,8 +26,8 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
 from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
 from transformer_cli.data.corpus import PairProgress, ParallelText, concatenate, without_blank_pairs
-from transformer_cli.data.kinds import Preparation
-from transformer_cli.data.sources import (
+from transformer_cli.data.kinds import (
+    Preparation,
     find_mixing,
     load_split,
     open_kind,

@@ -8,7 +8,7 @@ import pytest
 from extensions.cluster.dask_cluster import CAN_CUT, DaskCluster
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.extensions.cluster.cluster import open_cluster, read_cluster
-from transformer_cli.extensions.corpora import pieces, preparing
+from transformer_cli.extensions.corpora import preparing
 from transformer_cli.extensions.corpora.preparing import clean_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
 
@@ -49,9 +49,7 @@ def test_a_killed_and_a_stopped_worker(tmp_path: Path, monkeypatch: pytest.Monke
     data = corpus(tmp_path, 1000)
     clean_corpus(data, tmp_path / "alone", lambda pairs, _: pairs, SerialExecutor())
     monkeypatch.setattr(preparing, "MIN_BYTES_FOR_WORKERS", 0)
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 0)
     monkeypatch.setattr(preparing, "PART_PAIRS", 50)
-    monkeypatch.setattr(preparing, "PARTITION_PAIRS", 400)
     with DaskCluster(tmp_path) as dask:
         killed, stopped, _ = (dask.start_worker() for _ in range(3))
         progress = losing({100: killed.kill, 200: stopped.stop})

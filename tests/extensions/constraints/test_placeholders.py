@@ -229,7 +229,7 @@ def test_a_grown_run_replays_text_with_its_tags(trained: Path, tmp_path: Path) -
     new = tmp_path / "new.tsv"
     new.write_text("".join(f"{number} %s\tthe {number} %s\n" for number in range(60)))
     growth = Growth(RunDirectory(trained), RunDirectory(tmp_path / "grown"), [new])
-    config = load_config(growth.write(lambda pairs, _: pairs, lambda lines, _: lines))
+    config = load_config(growth.write())
     assert isinstance(config.data, CorpusData)
     assert config.data.replay is not None
     replayed = config.data.replay.sources

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, cast
 
 import pytest
@@ -14,12 +15,15 @@ from transformer_cli.extensions.constraints.reserved import (
     with_tag,
     with_terms,
 )
+from transformer_cli.extensions.constraints.search_again import SECOND_BEAM
 from transformer_cli.extensions.constraints.terms import TermList, make_term
 from transformer_cli.extensions.report.attention_maps import compute_attention_maps
+from transformer_cli.extensions.revision.doubts import DoubtFinder
+from transformer_cli.extensions.revision.line_revisers import Doubts, with_unk_replacement
 from transformer_cli.inference.engine import Hypothesis
 from transformer_cli.inference.stream import translate_stream
 from transformer_cli.inference.torch_engine import TorchTranslator
-from transformer_cli.inference.translator import SECOND_BEAM
+from transformer_cli.inference.translation import Watcher
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
 from transformer_cli.text.words import SpacyWords, WordsTokenizer
@@ -76,7 +80,7 @@ def test_alignments_count_placeholders_as_words() -> None:
 
 
 def test_unknown_words_are_not_replaced_by_tags_or_joiners() -> None:
-    translator = tagged(slots_translator([UNK_ID]).with_unk_replacement(), "news")
+    translator = tagged(with_unk_replacement(slots_translator([UNK_ID])), "news")
     for line in ("a", "{x}:b", "Xaver %s."):
         (best,), *_ = translator.translate_lines([line], with_alignments=True)
         assert len(best.text) >= 5
@@ -89,7 +93,8 @@ def test_each_chunk_begins_with_the_tag() -> None:
     assert [chunk[0] for chunk in line.pieces] == [NEWS] * 3
     assert max(map(len, line.pieces)) == MAX_POSITIONS
     told: list[str] = []
-    translator.translate(["a " * 30], on_long_line=lambda long: told.append(str(long)))
+    watcher = Watcher(on_long_line=lambda long: told.append(str(long)))
+    translator.translate(["a " * 30], watcher=watcher)
     assert told == ["line 1: 33 tokens, translated in 3 pieces"]
 
 
@@ -116,17 +121,17 @@ def test_tags_are_never_written(beam_size: int) -> None:
     translator = slots_translator([NEWS, NEWS + 1]).with_search(beam_size=beam_size)
     for tag in (None, "news"):
         sources = translator.encode_line("a b {x} c", "", tag).pieces
-        for best, *_ in translator.search_ids(sources, [[JOINER]], searches_again=False):
+        for best, *_ in translator.search_ids(sources, [[JOINER]]):
             assert best.ids
             assert not {NEWS, NEWS + 1} & {*best.ids}
 
 
 def remarks(translator: TorchTranslator, lines: list[tuple[str, str]]) -> list[list[str]]:
     """Return what the notes say about each line and its best translation."""
-    notes = translator.tokenizers.notes()
+    notes = [reviser.notes() for reviser in translator.all_revisers]
     found = translate_stream(translator, lines, n_best=1)
     pairs = zip(lines, found, strict=True)
-    return [list(notes.look(1, line, one.best or one.text)) for (line, _), one in pairs]
+    return [[*chain(*(each.look(1, line, one) for each in notes))] for (line, _), one in pairs]
 
 
 def test_notes_tell_where_placeholders_differ() -> None:
@@ -203,5 +208,5 @@ def test_instead_of_a_doubtful_translation_none_that_has_lost_more_terms_is_take
     engine: Any = ByBeam([4] * 5, [[6], [5]])
     listed = TermList([make_term("e", ["b"]), make_term("d", ["a"])])
     translator = replace(keeping_to(slots_translator(), listed), engine=engine)
-    found = translate_stream(translator, [("c d", ""), ("c d e", ""), ("c c e", "")])
-    assert [each.text for each in found] == ["a a a a a", "b", "b"]
+    translator = replace(translator, revisers=(Doubts(DoubtFinder("en")),))
+    assert translator.translate(["c d", "c d e", "c c e"]) == ["a a a a a", "b", "b"]

@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.workers import SerialExecutor, open_pool
-from transformer_cli.extensions.corpora import pieces, preparing
+from transformer_cli.extensions.corpora import preparing
 from transformer_cli.extensions.corpora.preparing import clean_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
 
@@ -72,14 +72,12 @@ def clean(data: CorpusData, directory: Path, executor: Executor) -> dict[str, An
     ),
     st.sets(st.sampled_from(FILTERS)),
     st.integers(1, 4),
-    st.integers(1, 9),
     st.booleans(),
 )
 def test_however_it_is_cut_the_same_bytes_come_out(
     sources: list[tuple[str, list[tuple[str, str]], bool, bool]],
     filters: set[str],
     part_pairs: int,
-    partition_pairs: int,
     is_split: bool,
 ) -> None:
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
@@ -96,9 +94,7 @@ def test_however_it_is_cut_the_same_bytes_come_out(
             | ({"split": {"val": 1, "test": 1}} if is_split else given_val)
         )
         whole = clean(data, Path(name) / "whole", SerialExecutor())
-        patch.setattr(pieces, "PIECE_BYTES", 40)
         patch.setattr(preparing, "PART_PAIRS", part_pairs)
-        patch.setattr(preparing, "PARTITION_PAIRS", partition_pairs)
         assert clean(data, Path(name) / "cut", SerialExecutor()) == whole
 
 
@@ -119,7 +115,6 @@ def test_a_damaged_file_of_many_is_an_error_however_it_is_cut(
     )
     whole = clean(data, tmp_path / "whole", SerialExecutor())
     assert "1.tsv:22: a line of more than 4 MiB" in whole["error"]
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 1)
     monkeypatch.setattr(preparing, "PART_PAIRS", 7)
     assert clean(data, tmp_path / "cut", SerialExecutor()) == whole
 
@@ -132,7 +127,6 @@ def test_processes_write_what_one_does(tmp_path: Path, monkeypatch: pytest.Monke
         | {"filters": FILTERS}
     )
     whole = clean(data, tmp_path / "whole", SerialExecutor())
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 1)
     monkeypatch.setattr(preparing, "PART_PAIRS", 130)
     monkeypatch.setattr(preparing, "MIN_BYTES_FOR_WORKERS", 0)
     with open_pool(2) as executor:

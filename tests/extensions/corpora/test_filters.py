@@ -16,7 +16,12 @@ from transformer_cli.extensions.checks.rules import (
     RepeatFilter,
     build_filters,
 )
-from transformer_cli.extensions.corpora.deciding import Filtering, decide, write_part
+from transformer_cli.extensions.corpora.deciding import (
+    Filtering,
+    decide,
+    judge_part,
+    write_part,
+)
 from transformer_cli.extensions.corpora.settings import FilterName
 
 
@@ -187,8 +192,9 @@ def test_filters_that_judge_alone_agree_with_a_corpus_filtered_by_each(tmp_path:
     masks = list(both.rejected())
     for place, name in enumerate(names, start=1):
         active = frozenset[FilterName](("blank", name))
-        filtering = Filtering(tmp_path, (name,), ("de", "en"), (active,), with_sides=False)
-        part = write_part(filtering, name, 0, pairs)
+        filtering = Filtering((name,), ("de", "en"), (active,), with_sides=False)
+        part = write_part(tmp_path / name, 0, 0, pairs)
+        judge_part(filtering, part)
         assert masks[place].tolist() == (decide(filtering, [part]) == 1).tolist()
     assert both.details[0] == {0: "source", 4: "source"}
     assert both.details[1] == {3: "source: Cyrillic"}

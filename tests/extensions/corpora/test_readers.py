@@ -13,20 +13,17 @@ import pytest
 from extensions.corpora.format_files import PAIRS, reader, written
 from transformer_cli.base.compression import compressor
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.base.workers import SerialExecutor
-from transformer_cli.config.data_schema import Multi30kData
 from transformer_cli.data.corpus import PairSource, ParallelFiles
-from transformer_cli.data.sources import open_split
+from transformer_cli.data.kinds import open_split
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.extensions.corpora.opening import SourceReader, open_source
-from transformer_cli.extensions.corpora.pieces import cut_source
 from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.corpora.units import (
-    BadUnits,
     InvalidTextError,
     UnitReader,
     one_line,
 )
+from transformer_cli.extensions.stores.settings import Multi30kData
 
 Pairs = list[tuple[str, str]]
 FORMATS = ["tsv", "jsonl", "po", "mo", "tmx", "parquet"]
@@ -583,8 +580,6 @@ def test_sources_are_read_in_their_encoding(tmp_path: Path) -> None:
             source = opened(encoding=encoding, **keys)
             assert list(source.pairs()) == pairs
             assert StreamedText.of(source).stats.text_sha256 == of_text
-            (piece,) = cut_source(source, tmp_path, SerialExecutor(), 1)
-            assert list(piece.pairs(BadUnits())) == pairs
         other = opened(encoding="iso8859-5", src=src, tgt=tgt)
         assert other.source_sha256() != opened(encoding=encoding, src=src, tgt=tgt).source_sha256()
 

@@ -274,7 +274,7 @@ def test_with_a_kept_one_translate_needs_no_torch(tmp_path: Path) -> None:
 import sys
 sys.modules["torch"] = None
 from transformer_cli.__main__ import main
-from transformer_cli.inference.doubts import DoubtFinder
+from transformer_cli.extensions.revision.doubts import DoubtFinder
 DoubtFinder.find = lambda *_: ""  # or what a random model repeats would be searched again
 sys.argv[1:] = ["translate", {str(run.path)!r}, "-i", {str(tmp_path / "in.txt")!r}]
 main()

@@ -32,7 +32,8 @@ from transformer_cli.inference.torch_engine import (
     TorchTranslator,
     load_torch_translator,
 )
-from transformer_cli.inference.translator import TextTranslator, ignore, never
+from transformer_cli.inference.translation import Watcher, ignore, never
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import Transformer, build_model, weights_of
 from transformer_cli.runs.checkpoint import save_checkpoint
 from transformer_cli.runs.directory import RunDirectory
@@ -283,7 +284,7 @@ def test_text_is_translated_alike(beam_size: int, end_bias: float, tmp_path: Pat
     ours = ours.with_search(beam_size, batch_tokens=40 * beam_size)
     theirs = theirs.with_search(beam_size, batch_tokens=40 * beam_size)
     # Two source lengths or more in a batch: some are searched beyond their own limit.
-    outputs = theirs.translate(LINES, finished.append)
+    outputs = theirs.translate(LINES, watcher=Watcher(finished.append))
     assert outputs == ours.translate(LINES)
     assert outputs[1] == ""
     assert sum(finished) == len(LINES)
@@ -316,7 +317,7 @@ def test_scores_change_no_text(tmp_path: Path) -> None:
 
 def test_giving_up_leaves_the_rest_empty(tmp_path: Path) -> None:
     _, theirs = both(tmp_path / "exported")
-    assert theirs.translate(LINES, should_stop=lambda: True) == [""] * len(LINES)
+    assert theirs.translate(LINES, watcher=Watcher(should_stop=lambda: True)) == [""] * len(LINES)
 
 
 def test_the_longest_source_and_output_have_positions(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import sentencex
 
 from extensions.documents.fakes import filled
-from transformer_cli.base.encodings import ENCODINGS
+from transformer_cli.base.compression import ENCODINGS
 from transformer_cli.base.errors import TransformerCliError
 from transformer_cli.extensions.corpora.opening import open_source
 from transformer_cli.extensions.corpora.settings import SourceConfig

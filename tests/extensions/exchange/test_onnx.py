@@ -12,6 +12,7 @@ import pytest
 import torch
 from cli.conftest import TINY, Training
 from cli.process import assert_refused, run
+from inference.translators import translate_ids
 from texts import read_texts
 
 from transformer_cli.base.files import sha256
@@ -165,7 +166,7 @@ def test_the_documented_search_writes_what_ours_does(
     )
     sizes = [1, 4, 4, 2, 7, 12, 3]
     sources = [rows((1, size), translator.engine.model.tgt_size)[0].tolist() for size in sizes]
-    expected = translator.translate_ids([[*ids, EOS_ID] for ids in sources])
+    expected = translate_ids(translator, [[*ids, EOS_ID] for ids in sources])
     assert names["greedy"](sources) == expected
     assert [names["greedy"]([ids])[0] for ids in sources] == expected
     assert all(expected)
@@ -185,7 +186,7 @@ def test_the_documented_use_of_subwords_works(
     assert capsys.readouterr().out == f"{translator.translate(names['lines'])}\n"
     # A model that knows nothing writes up to the limits, which differ.
     sources = [[7], [5, 6, 7, 8], [9] * 12]
-    expected = translator.translate_ids([[*ids, EOS_ID] for ids in sources])
+    expected = translate_ids(translator, [[*ids, EOS_ID] for ids in sources])
     assert names["greedy"](sources) == expected
     assert [len(ids) for ids in expected] == [12, 18, 34]
 

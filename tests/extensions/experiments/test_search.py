@@ -238,7 +238,7 @@ def test_all_trainings_have_the_precision_of_the_first(directory: Path) -> None:
         choose(out, "bfloat16")
     out = SweepDirectory(directory / "auto")
     out.create(precision="auto", training_precision="bfloat16")
-    assert choose(out, "auto").binding_training[-1] == "bfloat16"
+    assert choose(out, "auto").training_options[-1] == "bfloat16"
     with pytest.raises(UsageError, match="begun without --precision; "):
         choose(out, "float32")
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from inference.translators import MAX_POSITIONS, numbers, random_translator
+from inference.translators import MAX_POSITIONS, numbers, random_translator, translate_ids
 from synchronisations import watch_operations
 
 from transformer_cli.base.errors import InputError
@@ -17,7 +17,7 @@ def test_rows_are_steps_and_columns_what_they_look_at(precision: torch.dtype) ->
     translator = random_translator()
     translator = replace(translator, engine=replace(translator.engine, precision=precision))
     maps = compute_attention_maps(translator, "5 6 7 8")
-    (written,) = translator.translate_ids([[5, 6, 7, 8, EOS_ID]])
+    (written,) = translate_ids(translator, [[5, 6, 7, 8, EOS_ID]])
     assert written, "the case is too easy"
     end = translator.tokenizers.tgt.token(EOS_ID)
     assert maps.src_tokens == ["5", "6", "7", "8", end]

@@ -1,7 +1,6 @@
 """Files in zip archives: read as if they were unpacked, and no archive is trusted."""
 
 import io
-import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +14,9 @@ from transformer_cli.base.compression import open_text
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.locations import find_files, is_local
 from transformer_cli.config.data_schema import FilePair, FilesData
-from transformer_cli.data.corpus import ParallelFiles, cut_lines
-from transformer_cli.data.sources import is_on_disk, open_split
+from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.kinds import open_kind, open_split
 from transformer_cli.extensions.corpora.opening import open_source
-from transformer_cli.extensions.corpora.pieces import cut_file
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
 from transformer_cli.extensions.stores import archives
@@ -54,14 +52,6 @@ def test_pairs_are_those_of_a_file(form: str, tmp_path: Path) -> None:
     archive = packed(tmp_path / "a.ZIP", in__text=written(form))
     pairs = reader(form, archive / "in" / "text").pairs()
     assert [pair[0] for pair in pairs] == [pair[0] for pair in PAIRS]
-
-
-def test_ranges_of_lines_are_those_of_a_file(tmp_path: Path) -> None:
-    text = b"".join(b"line %d\n" % number for number in range(100))
-    (tmp_path / "file").write_bytes(text)
-    expected = [list(part.lines()) for part in cut_lines(tmp_path / "file", 7)]
-    cut = cut_file(packed(tmp_path / "a.zip", x_txt=text) / "x.txt", 7, tmp_path)
-    assert [list(part.lines()) for part in cut] == expected
 
 
 def test_wildcards_match_as_in_files(tmp_path: Path) -> None:
@@ -184,17 +174,6 @@ def test_what_unpacks_to_more_than_it_says_is_cut_off(tmp_path: Path) -> None:
     assert "(Bad CRC-32 for file 'x')" in error_of(archive / "x")
 
 
-def test_a_copy_that_fills_the_disk_is_not_begun(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = packed(tmp_path / "a.zip", x=b"a\n" * 100) / "x"
-    usage = shutil.disk_usage(tmp_path)._replace(free=199)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-    with pytest.raises(CorpusError, match="unpacks to 1 MB, where the disk of"):
-        cut_file(path, 7, tmp_path)
-    assert [each.name for each in tmp_path.iterdir()] == ["a.zip"]
-
-
 # --- of the web -----------------------------------------------------------------------------------
 
 
@@ -218,9 +197,9 @@ def test_a_corpus_of_the_web_is_that_of_its_files(
         files = FilesData.model_validate(
             settings | {"kind": "files", "train": sides, "val": sides, "test": {"news": sides}}
         )
-        assert not is_on_disk(files, "news")
+        assert not open_kind(files).is_here("news", None)
         assert list(open_split(files, "train").pairs()) == PAIRS
-        assert is_on_disk(files, "news")
+        assert open_kind(files).is_here("news", None)
         corpus = settings | {"kind": "corpus", "sources": [sides], "val": sides}
         record = prepare_corpus(
             CorpusData.model_validate(corpus), tmp_path / "corpus", lambda pairs, _: pairs

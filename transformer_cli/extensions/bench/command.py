@@ -37,7 +37,7 @@ def bench(json: options.Json = False, device: options.Device = "auto") -> None:
       transformer-cli bench --json > here.json
     """
     devices.bound_kernel_caches()
-    measured = benches.Bench.of_shipped_model(options.open_device(device))
+    measured = benches.Bench.of_shipped_model(devices.choose_device(device))
     facts = machine.describe_machine(device)
     if (load := benches.measure_load()) > _BUSY:
         log(f"other programs keep {load:.0%} of the processor busy: measure again without them")

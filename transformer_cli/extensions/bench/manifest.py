@@ -1,6 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
+needs = ("ctranslate2",)
 provides = {
     "command": {"bench": {"load": "command:bench"}},
     "machine": {"bench": {"load": "machine:describe_machine"}},  # in --version --verbose

@@ -31,9 +31,10 @@ def digest_pairs(pairs: Sequence[tuple[str, str]]) -> bytes:
 
 
 def find_repeated(digests: np.ndarray) -> np.ndarray:
-    """Return the digests that occur more than once, sorted."""
+    """Return the digests but ``NO_DIGEST`` that occur more than once, sorted."""
     ordered = np.sort(digests)
-    return np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    return np.asarray(repeated[repeated != NO_DIGEST])
 
 
 def is_among(digests: np.ndarray, values: np.ndarray) -> np.ndarray:

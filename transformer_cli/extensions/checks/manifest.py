@@ -1,6 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
+needs = ("revision",)
 provides = {
     "command": {"check": {"load": "command:check"}},
     "evaluate options": {"near": {"load": "options:NearOptions"}},

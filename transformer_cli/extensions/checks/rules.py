@@ -22,13 +22,12 @@ import numpy as np
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.languages import base_language
 from transformer_cli.extensions.checks.digests import (
-    NO_DIGEST,
     Dropping,
     digest,
     find_repeated,
     is_among,
 )
-from transformer_cli.inference.doubts import (
+from transformer_cli.extensions.revision.doubts import (
     DIGIT,
     MAX_NUMBER_IN_WORDS,
     find_numbers,
@@ -36,7 +35,8 @@ from transformer_cli.inference.doubts import (
     is_short,
     without_verbatim,
 )
-from transformer_cli.text.scripts import ScriptCheck, is_blank
+from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck
+from transformer_cli.text.scripts import is_blank
 from transformer_cli.text.verbatim import find_verbatim
 
 if TYPE_CHECKING:
@@ -90,7 +90,6 @@ class PairFilter(_Filter):
         return [False if done else self.rejects(*pair) for pair, done in both]
 
     def find(self, known: np.ndarray, usual: object = None) -> np.ndarray:
-        """Return a mask of the pairs that are rejected, given what is known of a corpus's."""
         return known
 
 
@@ -108,7 +107,7 @@ class RepeatFilter(_Filter):
 
     def find(self, known: np.ndarray, usual: object = None) -> np.ndarray:
         """Return a mask of the digests that occur earlier."""
-        mask = is_among(known, find_repeated(known[known != NO_DIGEST]))
+        mask = is_among(known, find_repeated(known))
         places = np.flatnonzero(mask)
         _, first = np.unique(known[places], return_index=True)
         mask[places[first]] = False
@@ -139,7 +138,7 @@ class OutlierFilter(_Filter):
         usual = usual[~np.isnan(usual)]
         if not len(usual):
             return np.zeros(len(known), bool)
-        low, median, high = np.percentile(usual, _SPREAD_PERCENTILES)
+        low, median, high = np.percentile(usual, _SPREAD_PERCENTILES, overwrite_input=True)
         below, above = max(median - low, _MIN_SPREAD), max(high - median, _MIN_SPREAD)
         is_low = known < median - self.max_spread * below
         return np.asarray(is_low | (known > median + self.max_spread * above))

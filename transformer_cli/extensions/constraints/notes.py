@@ -1,11 +1,11 @@
 """What there is to say about placeholders and terms in translations."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from transformer_cli.extensions.constraints.placeholders import Protection, compare_placeholders
 from transformer_cli.extensions.constraints.terms import Term, describe_kept
-from transformer_cli.text.protocol import Notes, name_lines
+from transformer_cli.inference.translation import Notes, Translation, name_lines
 
 
 class ReservedNotes(Notes):
@@ -27,13 +27,14 @@ class ReservedNotes(Notes):
         self._losing: list[int] = []
         self._terms = self._lost = 0
 
-    def look(self, number: int, src: str, tgt: str) -> Iterator[str]:
+    def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterator[str]:
+        tgt = found[0].text
         difference = compare_placeholders(src, tgt, self._protect)
         if difference:
             self._differing.append(number)
             yield f"placeholders differ: {difference}"
-        found, lost = self._find_lost(src, tgt)
-        self._terms += found
+        terms, lost = self._find_lost(src, tgt)
+        self._terms += terms
         self._lost += len(lost)
         if lost:
             self._losing.append(number)

@@ -22,7 +22,7 @@ class ConstraintOptions(ExtraOptions):
     def inputs(self) -> list[tuple[str, Path]]:
         return [] if self.terms is None else [("--terms", self.terms)]
 
-    def prepare(self, translator: AnyTranslator) -> AnyTranslator:
+    def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator whose tokenizers put the tag before sources and keep to the terms."""
         if self.tag is None and self.terms is None:
             return translator

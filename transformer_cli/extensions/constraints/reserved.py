@@ -16,24 +16,21 @@ from itertools import groupby, pairwise
 from typing import Any, NamedTuple
 
 from transformer_cli.base.errors import UsageError, did_you_mean
-from transformer_cli.extensions.constraints.notes import ReservedNotes
 from transformer_cli.extensions.constraints.placeholders import (
     Protection,
     compare_placeholders,
     find_placeholders,
     own_searches,
 )
+from transformer_cli.extensions.constraints.search_again import ReservedReviser
 from transformer_cli.extensions.constraints.terms import Term, TermList
 from transformer_cli.text.protocol import (
     NO_TAGS,
-    Again,
     EncodedSource,
     Lines,
-    Notes,
     StreamedLines,
     Tokenizer,
     Tokenizers,
-    Translation,
 )
 from transformer_cli.text.verbatim import VerbatimPart, has_words
 
@@ -357,7 +354,11 @@ class ReservedTokenizers(Tokenizers):
         spans = ((start, end) for _, start, end in find_placeholders(src, self.protect))
         return self.terms.find_lost(src, tgt, (*spans, *left_out))
 
-    def count_losses(
+    @property
+    def revisers(self) -> tuple[ReservedReviser, ...]:
+        return (ReservedReviser(self),)
+
+    def count_losses_of_ids(
         self, source_ids: Sequence[int], ids: Sequence[int], source: EncodedSource | None
     ) -> tuple[int, ...]:
         lost = 0
@@ -366,28 +367,17 @@ class ReservedTokenizers(Tokenizers):
             lost = len(self.find_lost(source.line, text)[1])
         return self.src.count_slots(source_ids) != self.tgt.count_slots(ids), lost
 
-    def compare(self, src: str, tgt: str) -> tuple[int, ...]:
+    def count_losses(self, src: str, tgt: str) -> tuple[int, ...]:
         differs = bool(compare_placeholders(src, tgt, self.protect))
         return differs, len(self.find_lost(src, tgt)[1])
 
-    def translate_again(
-        self, pairs: Sequence[tuple[str, str]], again: Again
-    ) -> Iterator[tuple[int, list[Translation]]]:
-        """Translate lines that lost terms with these in slots; yield where fewer are lost so."""
+    def with_term_slots(self) -> "ReservedTokenizers | None":
+        """Return the same with terms in slots, where there are slots as well as marks."""
         if self.terms is None or not (self.protect and self.has_terms):
-            return
-        # Sentences are the better for marks, but slots are lost less often.
+            return None
         src = copy(self.src)
         src.term_marks = range(0)
-        slots = replace(self, src=src)
-        lost = [len(self.find_lost(*pair)[1]) for pair in pairs]
-        places = [place for place, terms in enumerate(lost) if terms]
-        for place, translations in zip(places, again(slots, places), strict=True):
-            if len(self.find_lost(pairs[place][0], translations[0].text)[1]) < lost[place]:
-                yield place, translations
-
-    def notes(self) -> Notes:
-        return ReservedNotes(self.protect, self.terms is not None, self.find_lost)
+        return replace(self, src=src)
 
 
 def with_tag(tokenizers: Tokenizers, tag: str) -> Tokenizers:

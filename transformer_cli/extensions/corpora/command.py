@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, UsageError
 from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.cli import options
@@ -63,6 +64,9 @@ def clean(given: CleanOptions) -> None:
             options.check_output(report, "--report", [("CONFIG", given.config), *texts])
         elif preparing.is_written(place.name):
             raise UsageError(f"--report {report}: clean writes text there; name it otherwise")
+        if not registry.is_installed("report"):
+            missing = registry.describe_missing("extension", "report")
+            raise UsageError(f"--report {report}: {missing}")
         import_extra("jinja2", "report", "--report")
     has_own_place = report is not None and report.resolve().parent != directory.resolve()
     with writing.claim(directory, report if has_own_place else None):

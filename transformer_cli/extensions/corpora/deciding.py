@@ -1,8 +1,8 @@
 """What becomes of each pair of a corpus: a filter rejects it, or it goes to a split.
 
-Workers read the text into parts, and note what ``FilterPass`` notes of each pair: a flag, a measure
-or a digest for each filter. What follows is decided in this process, which holds those of one
-filter at a time: about 30 bytes a pair.
+This process reads the text and writes it in parts. Workers note of each pair in a part what
+``FilterPass`` does: a flag, a measure or a digest for each filter. The rest is decided in this
+process, which holds those of one filter at a time: at most 60 bytes a pair.
 
 Splits are drawn by pair, so that no side of a held-out pair is trained on. Held out are pairs whose
 sides occur nowhere else, as long as there are enough. Of others, all pairs that share a side with
@@ -12,7 +12,7 @@ text, not on their place.
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -48,15 +48,13 @@ class Part:
     source: int
     """Number of the source."""
     count: int
-    first: int = 0
+    first: int
     """Number of pairs before these."""
 
     def path(self, name: str) -> Path:
-        """Return the path of one of the part's files."""
         return self.stem.with_name(f"{self.stem.name}.{name}")
 
     def save(self, name: str, array: np.ndarray) -> None:
-        """Write the elements of an array."""
         with new_file(self.path(name)) as file:
             array.tofile(file)
 
@@ -75,15 +73,16 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 def load_column(parts: Sequence[Part], name: str, kind: type[np.generic]) -> np.ndarray:
     """Read an array that all parts have written, one after another."""
-    return np.concatenate([np.fromfile(part.path(name), kind) for part in parts])
+    column = np.empty(sum(part.count for part in parts), kind)
+    for part in parts:
+        column[part.first : part.first + part.count] = np.fromfile(part.path(name), kind)
+    return column
 
 
 @dataclass(frozen=True)
 class Filtering:
     """The filters of a corpus, as they are sent to workers."""
 
-    directory: Path
-    """Of the parts."""
     names: tuple[str, ...]
     languages: tuple[str, str]
     active: tuple[frozenset[str], ...]
@@ -102,27 +101,40 @@ def _build(names: tuple[str, ...], src_lang: str, tgt_lang: str) -> list[Filter]
     return build_filters(names, src_lang, tgt_lang)
 
 
-def write_part(
-    filtering: Filtering, name: str, source: int, pairs: Iterable[tuple[str, str]]
-) -> Part:
-    """Write pairs, and what has to be known of them."""
-    judge = FilterPass(filtering.filters, filtering.active[source])
-    part = Part(filtering.directory / name, source, 0)
-    digests = bytearray(), bytearray()
+def write_part(stem: Path, source: int, first: int, pairs: Iterable[tuple[str, str]]) -> Part:
+    """Write the text of a part, of which so many pairs are before it."""
+    count = 0
+    part = Part(stem, source, count, first)
     with ExitStack() as stack:
         files = [stack.enter_context(new_file(part.path(f"{side}.txt"))) for side in SIDES]
         for batch in in_batches(pairs):
-            judge.add(batch)
-            for number, lines in enumerate(zip(*batch, strict=True)):
-                files[number].write("".join([f"{line}\n" for line in lines]).encode())
-                if filtering.with_sides:
-                    digests[number].extend(digest(map(fold_side, lines)).tobytes())
-    columns = judge.columns()
-    for place, column in enumerate(columns):
+            count += len(batch)
+            for file, lines in zip(files, zip(*batch, strict=True), strict=True):
+                file.write("".join([f"{line}\n" for line in lines]).encode())
+    return replace(part, count=count)
+
+
+def read_part(part: Part) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of a part."""
+    with ExitStack() as stack:
+        files = (stack.enter_context(part.path(f"{side}.txt").open("rb")) for side in SIDES)
+        for src, tgt in zip(*files, strict=True):
+            yield src[:-1].decode(), tgt[:-1].decode()
+
+
+def judge_part(filtering: Filtering, part: Part) -> None:
+    """Write what has to be known of a part's pairs."""
+    judge = FilterPass(filtering.filters, filtering.active[part.source])
+    digests = bytearray(), bytearray()
+    for batch in in_batches(read_part(part)):
+        judge.add(batch)
+        if filtering.with_sides:
+            for own, lines in zip(digests, zip(*batch, strict=True), strict=True):
+                own += digest(map(fold_side, lines)).tobytes()
+    for place, column in enumerate(judge.columns()):
         part.save(f"filter-{place}", column)
-    for side, of_side in zip(SIDES, digests, strict=True):
-        part.save(side, np.frombuffer(of_side, np.uint64))
-    return Part(part.stem, source, len(columns[0]))
+    for side, own in zip(SIDES, digests, strict=True):
+        part.save(side, np.frombuffer(own, np.uint64))
 
 
 # --- filters --------------------------------------------------------------------------------------

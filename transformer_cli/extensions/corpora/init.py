@@ -15,7 +15,7 @@ from transformer_cli.cli.display import align_columns, log, say
 with lazy_imports():
     from transformer_cli.cli import init
     from transformer_cli.data import corpus
-    from transformer_cli.extensions.corpora import opus, own_text
+    from transformer_cli.extensions.corpora import opening, opus, own_text
 
 _LANGUAGES = ("src_lang", "tgt_lang")
 _OPTIONS = {"opus": (*_LANGUAGES, "name"), "tatoeba": ("src", *_LANGUAGES, "name")}
@@ -60,7 +60,6 @@ class TextOptions(ExtraOptions):
     ] = None
 
     def check(self, given: "init.InitOptions") -> None:
-        """Make sure that all options go with the configuration to start from."""
         name = (given.from_ or "").partition(":")[0]
         for field, value in asdict(self).items():
             fitting = ["own", *(each for each, fields in _OPTIONS.items() if field in fields)]
@@ -79,7 +78,6 @@ class TextOptions(ExtraOptions):
 
     @property
     def asks(self) -> bool:
-        """Whether to ask for what is missing."""
         return self.src is None and init.is_terminal()
 
     def pair(self, split: str, prefix: str = "") -> "corpus.ParallelFiles | None":
@@ -148,6 +146,7 @@ def configure_own(given: "init.InitOptions", rest: str) -> "init.NewConfig":
 
 def configure_opus(given: "init.InitOptions", rest: str) -> "init.NewConfig | None":
     """Return a configuration for a corpus of OPUS; list what there is if none is named."""
+    opening.check_stores("--from opus")
     text = given.extra(TextOptions)
     name = text.config_name
     languages = text.languages()

@@ -1,7 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
-needs = ("checks",)
+needs = ("checks", "revision")
 provides = {
     "checked kind": {"corpus": {"load": "checked_corpus:CheckedCorpus"}},
     "corpus": {"corpus": {"settings": "settings:CorpusData", "load": "kind:SourcesKind"}},
@@ -12,14 +12,8 @@ provides = {
         },
         "data.replay": {"load": "settings:ReplaySettings", "kinds": ("files",)},
     },
-    "provenance": {"fetched": {"load": "provenance:record_fetched"}},
-    "run file": {
-        "fetched.json": {},
-        "corpus": {
-            "data": r"[A-Za-z0-9_-]{1,64}\.(src|tgt)|sources\.json",
-            "whole": ("sources.json", "*src", "*tgt"),
-        },
-    },
+    "provenance": {"fetched": {"load": "provenance:record_fetched", "file": "fetched.json"}},
+    "run file": {"fetched.json": {}},
     # What is trained on beside the split train, and how often each part is drawn.
     "mixing": {
         "sources": {

@@ -9,7 +9,7 @@ from transformer_cli.base import registry
 from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.compression import is_compressed
 from transformer_cli.base.errors import CorpusError, MissingExtraError, UsageError
-from transformer_cli.base.locations import compile_wildcards, fetch, find_files
+from transformer_cli.base.locations import compile_wildcards, fetch, find_files, sizes
 from transformer_cli.data.corpus import ConcatenatedSources, ParallelFiles
 from transformer_cli.extensions.corpora.po import PoReader
 from transformer_cli.extensions.corpora.settings import SourceConfig
@@ -44,6 +44,21 @@ SourceReader = TextReader | TextFilesReader | UnitReader
 """A configured source, read again on each use."""
 
 
+def check_stores(name: str) -> None:
+    """Raise MissingExtraError if nothing here can fetch what ``name`` is found by."""
+    if not registry.is_installed("stores"):
+        missing = registry.describe_missing("extension", "stores")
+        raise MissingExtraError(f"{name}: cannot be fetched; {missing}")
+
+
+def count_bytes(reader: SourceReader) -> int:
+    """Return the size of a source's files, compressed as they are."""
+    if isinstance(reader, UnitReader):
+        return sum(sizes(reader.files))
+    both = [reader] if isinstance(reader, TextReader) else reader.sources
+    return sum(sizes([path for files in both for path in files.paths]))
+
+
 def open_source(
     source: SourceConfig, src_lang: str, tgt_lang: str, max_bad_units: float = MAX_BAD_UNITS
 ) -> SourceReader:
@@ -57,9 +72,7 @@ def open_source(
             that cannot be fetched.
     """
     if source.opus is not None or source.hf is not None:
-        if not registry.is_installed("stores"):
-            missing = registry.describe_missing("extension", "stores")
-            raise MissingExtraError(f"{source.opus or source.hf}: cannot be fetched; {missing}")
+        check_stores(source.opus or str(source.hf))
         from transformer_cli.extensions.corpora.by_name import fetch_corpus, fetch_data_set
     if source.opus is not None:
         return _open_text_files(*fetch_corpus(source.opus, src_lang, tgt_lang), (None, None))

@@ -4,6 +4,7 @@ import os.path
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from transformer_cli.base import registry
 from transformer_cli.base.compression import is_compressed, open_text
@@ -14,10 +15,13 @@ from transformer_cli.cli.init import NewConfig
 from transformer_cli.config.languages import normalize_language
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.extensions.corpora.opening import MAX_BAD_UNITS
-from transformer_cli.extensions.corpora.opus import Release
 from transformer_cli.extensions.corpora.tables import TsvReader
 from transformer_cli.extensions.corpora.template import fill_template, quote_path
-from transformer_cli.text.scripts import ScriptCheck, scripts_of
+from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck
+from transformer_cli.text.scripts import scripts_of
+
+if TYPE_CHECKING:  # it needs the extension that fetches
+    from transformer_cli.extensions.corpora.opus import Release
 
 _LANGUAGE_OPTIONS = ("--src-lang", "--tgt-lang")
 _MAX_HELD_OUT = 1000
@@ -103,11 +107,11 @@ def _name_config(name: str | None, kind: str, languages: tuple[str, str], text: 
     path = Path(f"configs/{name or '_'.join((kind, *languages))}.yaml")
     # Text that nobody has looked at needs more than training.
     advised = [name for name in ("check",) if registry.find("command", name)]
-    return NewConfig(path, text, (*advised, "train"))
+    return NewConfig(path, text, (*advised, "train"), ", or choose another --name")
 
 
 def configure_release(
-    release: Release, languages: tuple[str, str], name: str | None = None
+    release: "Release", languages: tuple[str, str], name: str | None = None
 ) -> NewConfig:
     """Return the configuration for a corpus of OPUS, by the size that OPUS gives.
 

@@ -10,8 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from transformer_cli.base.compression import open_text
-from transformer_cli.base.encodings import find_encoding
+from transformer_cli.base.compression import find_encoding, open_text
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.languages import base_language
 from transformer_cli.data.corpus import bounded_lines, without_byte_order_mark
@@ -86,7 +85,6 @@ class PoReader(UnitReader):
                     yield from _pairs(texts, place, plural, is_swapped)
 
     def nothing_found(self) -> str:
-        """Return why there may be no pairs."""
         return "there are no translated entries in it"
 
     def _is_swapped(self, language: str, name: str) -> bool:
@@ -128,7 +126,6 @@ class PoEntry:
 
     @property
     def forms(self) -> list[str]:
-        """The keywords of translations."""
         return [key for key in self.texts if key.startswith("msgstr")]
 
     def add_comment(self, number: int, comment: str) -> None:

@@ -1,21 +1,21 @@
 """Prepare a corpus, or clean it: read, filter and split its sources, and write aligned text.
 
-Reading and writing are tasks of bounded size for an executor. Sources are cut into pieces
-(``pieces.py``), each piece is read into parts, what becomes of each pair is decided
-(``deciding.py``), and what is written of each part (``sorting.py``) is put together in order. What
-comes out depends neither on how the text is cut nor on where the tasks run.
+The sources are read into parts here, while tasks for an executor look at the pairs of each part
+that is written; what becomes of each pair is decided here (``deciding.py``); and other tasks write
+each part's pairs where they belong (``sorting.py``), which is put together in order. What comes out
+depends neither on how the text is cut nor on where the tasks run.
 
 Cleaning writes what is left out as well, and says how much that is.
 """
 
 import shutil
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from itertools import chain, count, islice, repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 
 import numpy as np
@@ -39,12 +39,12 @@ from transformer_cli.extensions.corpora.deciding import (
     check_enough,
     decide,
     draw,
+    judge_part,
     load_column,
     of_sources,
     write_part,
 )
-from transformer_cli.extensions.corpora.opening import SourceReader
-from transformer_cli.extensions.corpora.pieces import Piece, count_bytes, cut_source
+from transformer_cli.extensions.corpora.opening import SourceReader, count_bytes
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig, SplitConfig
 from transformer_cli.extensions.corpora.sorting import (
     DROPPED,
@@ -57,10 +57,11 @@ from transformer_cli.extensions.corpora.sorting import (
     read_pairs,
     sort_part,
 )
-from transformer_cli.extensions.corpora.units import BadUnits
 
 PART_PAIRS = 1 << 17
 """Pairs that are decided about by one task."""
+_MOST_AHEAD = 64
+"""Parts that may wait for workers."""
 MIN_BYTES_FOR_WORKERS = 1 << 24
 """Text that is worth the second that it takes to start workers."""
 _DELETIONS = 10
@@ -180,8 +181,8 @@ def write_corpus(
     for reader in _open_all(data):
         next(reader.pairs(), None)
     with _open_executor(executor, sources) as tasks, _open_work(directory) as work:
-        filtering = _describe_filters(data, sources, work)
-        parts = _read(filtering, sources, tasks, progress)
+        filtering = _describe_filters(data, sources)
+        parts = _read(filtering, sources, work, tasks, progress)
         now = text.mtime_key()
         if (now is None or now != mtime_key) and text.source_sha256() != source_sha256:
             raise CorpusError(
@@ -231,9 +232,8 @@ def _open_work(directory: Path) -> Iterator[Path]:
         shutil.rmtree(work)
 
 
-def _describe_filters(data: CorpusData, sources: Sequence[_Source], work: Path) -> Filtering:
+def _describe_filters(data: CorpusData, sources: Sequence[_Source]) -> Filtering:
     return Filtering(
-        directory=work,
         names=tuple(sorted({name for source in sources for name in source.filters})),
         languages=(data.src_lang, data.tgt_lang),
         active=tuple(frozenset({"blank", *source.filters}) for source in sources),
@@ -245,52 +245,28 @@ def _describe_filters(data: CorpusData, sources: Sequence[_Source], work: Path) 
 
 
 def _read(
-    filtering: Filtering, sources: Sequence[_Source], tasks: Executor, progress: PairProgress
+    filtering: Filtering,
+    sources: Sequence[_Source],
+    work: Path,
+    tasks: Executor,
+    progress: PairProgress,
 ) -> list[Part]:
-    """Read all pairs into parts."""
-    copies = filtering.directory / "copies"
-    copies.mkdir()
-    pieces = [cut_source(source.reader, copies, tasks, PART_PAIRS) for source in sources]
-    owners = (number for number, own in enumerate(pieces) for _ in own)
-    read = partial(_read_piece, filtering, PART_PAIRS)
-    results = tasks.map(read, owners, count(), chain.from_iterable(pieces))
+    """Write all pairs into parts, and have them judged."""
     parts: list[Part] = []
-    for source, own in zip(sources, pieces, strict=True):
-        found = _collect(source, islice(results, len(own)), parts)
-        deque(progress(found, source.name), maxlen=0)
-    shutil.rmtree(copies, ignore_errors=True)  # so that the text is on disk twice, not three times
+    judged: deque[Future[None]] = deque()
+    first = 0
+    for number, source in enumerate(sources):
+        pairs = prepared.readable_pairs(progress(source.reader.pairs(), source.name))
+        for pair in pairs:
+            some = chain([pair], islice(pairs, PART_PAIRS - 1))
+            parts.append(write_part(work / str(len(parts)), number, first, some))
+            first += parts[-1].count
+            judged.append(tasks.submit(judge_part, filtering, parts[-1]))
+            if len(judged) > _MOST_AHEAD:  # so that progress is that of the slower work
+                judged.popleft().result()
+    for each in judged:
+        each.result()
     return parts
-
-
-def _read_piece(
-    filtering: Filtering, part_pairs: int, source: int, number: int, piece: Piece
-) -> tuple[list[Part], BadUnits]:
-    units = BadUnits()
-    parts: list[Part] = []
-    pairs = prepared.readable_pairs(piece.pairs(units))
-    for first in pairs:
-        some = chain([first], islice(pairs, part_pairs - 1))
-        parts.append(write_part(filtering, f"{number}-{len(parts)}", source, some))
-    return parts, units
-
-
-def _collect(
-    source: _Source, results: Iterable[tuple[list[Part], BadUnits]], parts: list[Part]
-) -> Iterator[tuple[str, str]]:
-    """Append the parts of a source; yield something for each pair, for those who count them.
-
-    Raises:
-        CorpusError: too many units are damaged.
-    """
-    bad, max_share = source.reader.bad, getattr(source.reader, "max_bad_units", 0.0)
-    bad.units, bad.count, bad.why = 0, 0, None
-    for found, units in results:
-        bad.extend(units, max_share)
-        for part in found:
-            first = parts[-1].first + parts[-1].count if parts else 0
-            parts.append(replace(part, first=first))
-            yield from repeat(("", ""), part.count)
-    bad.check(max_share)
 
 
 # --- deciding -------------------------------------------------------------------------------------
@@ -400,7 +376,6 @@ class Reason:
 
     @property
     def count(self) -> int:
-        """Pairs of all sources."""
         return sum(self.by_source)
 
 
@@ -414,17 +389,14 @@ class Cleaning:
 
     @property
     def pairs(self) -> int:
-        """All pairs that were read."""
         return sum(source.pairs for source in self.record.sources)
 
     @property
     def bad(self) -> int:
-        """Units that could not be read."""
         return sum(source.bad for source in self.record.sources)
 
     @property
     def kept(self) -> Counter[str]:
-        """Pairs that are left, by split."""
         return sum((Counter(source.kept) for source in self.record.sources), Counter())
 
 

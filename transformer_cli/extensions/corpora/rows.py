@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.cli.translate_options import TranslateOptions
-from transformer_cli.cli.translation import RowFormat
+from transformer_cli.cli.translation import Row, RowFormat
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.extensions.corpora.tables import (
     NumberLiteral,
@@ -21,7 +21,6 @@ from transformer_cli.extensions.corpora.tables import (
     read_table,
 )
 from transformer_cli.extensions.corpora.units import ROW_ADVICE
-from transformer_cli.inference.stream import Row
 
 TRANSLATION = "translation"
 """Name of the new column or field."""
@@ -185,14 +184,12 @@ class TableFormat(RowFormat):
     def read(
         self, given: TranslateOptions, source: BinaryIO, raw_lines: Iterable[bytes]
     ) -> Iterator[Row]:
-        """Yield the rows."""
         is_json = given.n_best_written is not None
         return read_rows(
             self._where, source, given.input_name, self._written, given.errors, is_json
         )
 
     def fingerprint(self) -> dict[str, str]:
-        """Return where the text is, and what is written."""
         return {"table": f"{self._where.format} {self._where.key!r} to {self._written}"}
 
     def output_name(self, path: Path) -> str:

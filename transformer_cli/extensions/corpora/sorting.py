@@ -1,18 +1,23 @@
 """Write the pairs of a corpus where they belong: into a split's files, or those left out."""
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import compress, count
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.extensions.checks.near_copies import HeldOutPairs, cut_held_out
-from transformer_cli.extensions.corpora.deciding import SIDES, SPLITS, Part, mix, new_file
+from transformer_cli.extensions.corpora.deciding import (
+    SIDES,
+    SPLITS,
+    Part,
+    mix,
+    new_file,
+    read_part,
+)
 
 HELD_OUT = "held_out"
 """Reason why a pair is left out that shares a side with val or test."""
@@ -22,7 +27,7 @@ _EXAMPLES = 20  # of a reason, at most
 
 def read_pairs(part: Part, is_wanted: np.ndarray) -> list[tuple[str, str]]:
     """Return the pairs of a part that are wanted."""
-    return list(compress(_pairs(part), is_wanted.tolist()))
+    return list(compress(read_part(part), is_wanted.tolist()))
 
 
 def find_near(
@@ -31,12 +36,8 @@ def find_near(
     """Return a mask of the pairs of a part that are near-copies of ``pairs``."""
     is_near = np.zeros(part.count, bool)
     for some in cut_held_out(pairs, languages):
-        is_near |= HeldOutPairs(pairs[some], languages).find_near(_pairs(part))
+        is_near |= HeldOutPairs(pairs[some], languages).find_near(read_part(part))
     return is_near
-
-
-def _pairs(part: Part) -> Iterator[tuple[str, str]]:
-    return ParallelFiles(*(part.path(f"{side}.txt") for side in SIDES)).pairs()
 
 
 class DroppedPair(NamedTuple):
@@ -110,12 +111,9 @@ def _write_dropped(sorting: Sorting, part: Part, fates: np.ndarray) -> list[Drop
     numbers = part.first + 1 + np.flatnonzero(fates >= len(SPLITS))
     chosen = {int(numbers[place]) for place in draw_examples(numbers, fates[fates >= len(SPLITS)])}
     examples = []
-    with ExitStack() as stack:
-        file = stack.enter_context(new_file(part.path(DROPPED)))
-        texts = (stack.enter_context(part.path(f"{side}.txt").open("rb")) for side in SIDES)
+    with new_file(part.path(DROPPED)) as file:
         is_dropped = (fates >= len(SPLITS)).tobytes()
-        for place, *lines in compress(zip(count(), *texts, strict=False), is_dropped):
-            src, tgt = (line.decode().removesuffix("\n") for line in lines)
+        for place, (src, tgt) in compress(enumerate(read_part(part)), is_dropped):
             reason = sorting.fates[fates[place]]
             source = sorting.sources[part.source]
             pair = DroppedPair(part.first + place + 1, source, reason, src, tgt)

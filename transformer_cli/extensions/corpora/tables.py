@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import chain, islice
 from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
@@ -18,7 +17,7 @@ from transformer_cli.base.errors import CorpusError, UsageError
 from transformer_cli.base.locations import is_local, is_url, locate, text_path
 from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import DecodingErrors
-from transformer_cli.data.corpus import LineRange, ParallelText, bounded_lines, stream_lines
+from transformer_cli.data.corpus import ParallelText, bounded_lines, stream_lines
 from transformer_cli.extensions.corpora.options import TableFormat, format_of
 from transformer_cli.extensions.corpora.units import (
     ROW_ADVICE,
@@ -193,30 +192,16 @@ class FieldsReader(UnitReader):
     fields: tuple[str, str]
     is_parquet: bool
 
-    @property
-    def is_of_lines(self) -> bool:
-        """Return whether it is no Parquet."""
-        return not self.is_parquet
-
     def units(self, file: Path) -> Iterator[Unit]:
-        """Yield the pair of each record."""
-        return self._pairs(self._records(file), str(file))
-
-    def units_of(self, lines: LineRange) -> Iterator[Unit]:
-        """Yield the pair of each JSON object."""
-        numbered = numbered_lines(lines.raw_lines(), lines.name, first=lines.first)
-        return self._pairs(_parse_all(numbered, lines.name), lines.name)
-
-    def _pairs(self, records: Numbered[dict[str, Any]], name: str) -> Iterator[Unit]:
         src_field, tgt_field = self.fields
-        for number, record in records:
+        for number, record in self._records(file):
             if isinstance(record, CorpusError):
                 yield record
                 continue
             try:
                 yield get_text(record, src_field), get_text(record, tgt_field)
             except InvalidTextError as error:
-                yield CorpusError(f"{name}:{' row ' * self.is_parquet}{number}: {error}")
+                yield CorpusError(f"{file}:{' row ' * self.is_parquet}{number}: {error}")
 
     def _records(self, file: Path) -> Numbered[dict[str, Any]]:
         if not self.is_parquet:
@@ -281,11 +266,7 @@ def type_name(value: Any) -> str:
 
 def read_jsonl(file: BinaryIO, name: str) -> Numbered[dict[str, Any]]:
     """Yield the objects of a file with their line numbers; blank lines are left out."""
-    return _parse_all(numbered_lines(bounded_lines(file, name), name), name)
-
-
-def _parse_all(lines: Numbered[str], name: str) -> Numbered[dict[str, Any]]:
-    for number, line in lines:
+    for number, line in numbered_lines(bounded_lines(file, name), name):
         if isinstance(line, CorpusError):
             yield number, line
         elif line and not line.isspace():
@@ -466,38 +447,21 @@ class TsvReader(UnitReader):
 
     columns: tuple[int | str, int | str]
 
-    @property
-    def is_of_lines(self) -> bool:
-        """Return True."""
-        return True
-
     def units(self, file: Path) -> Iterator[Unit]:
-        """Yield the pair of each row."""
-        with open_text(file, encoding=self.encoding) as raw:
-            yield from self._pairs(read_tsv(raw, str(file), self.columns), str(file))
-
-    def units_of(self, lines: LineRange) -> Iterator[Unit]:
-        """Yield the pair of each row."""
-        numbered = numbered_lines(lines.raw_lines(), lines.name, first=lines.first)
-        with open_text(lines.path) as raw:
-            if lines.first > 1 and _have_header(self.columns):
-                whole = numbered_lines(bounded_lines(raw, lines.name), lines.name)
-                numbered = chain(islice(whole, 1), numbered)
-            yield from self._pairs(_split(numbered, lines.name, self.columns), lines.name)
-
-    def _pairs(self, table: "TsvTable", name: str) -> Iterator[Unit]:
-        src, tgt = table.indices
         src_what, tgt_what = (f"column {column}" for column in self.columns)
-        for number, row in table.rows:
-            if isinstance(row, CorpusError):
-                yield row
-            elif len(row) > 1 or row[0].strip():
-                try:
-                    yield one_line(row[src], src_what), one_line(row[tgt], tgt_what)
-                except IndexError:
-                    yield too_few_columns(row, max(src, tgt), name, number)
-                except InvalidTextError as error:
-                    yield CorpusError(f"{name}:{number}: {error}")
+        with open_text(file, encoding=self.encoding) as raw:
+            table = read_tsv(raw, str(file), self.columns)
+            src, tgt = table.indices
+            for number, row in table.rows:
+                if isinstance(row, CorpusError):
+                    yield row
+                elif len(row) > 1 or row[0].strip():
+                    try:
+                        yield one_line(row[src], src_what), one_line(row[tgt], tgt_what)
+                    except IndexError:
+                        yield too_few_columns(row, max(src, tgt), str(file), number)
+                    except InvalidTextError as error:
+                        yield CorpusError(f"{file}:{number}: {error}")
 
 
 @dataclass(frozen=True)
@@ -521,16 +485,9 @@ def read_tsv(
         CorpusError: the header lacks a name, or has it twice; a number is not from 1 on. Reading
             the rows raises it too, if the file is damaged or has a line without end.
     """
-    return _split(numbered_lines(bounded_lines(file, name), name, errors), name, columns)
-
-
-def _have_header(columns: Sequence[int | str]) -> bool:
-    return any(isinstance(column, str) for column in columns)
-
-
-def _split(lines: Numbered[str], name: str, columns: Sequence[int | str]) -> TsvTable:
+    lines = numbered_lines(bounded_lines(file, name), name, errors)
     header = None
-    if _have_header(columns):
+    if any(isinstance(column, str) for column in columns):
         _, line = next(lines, (1, CorpusError(f"{name}: is empty; its first line names columns")))
         if isinstance(line, CorpusError):
             raise line

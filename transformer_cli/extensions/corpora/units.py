@@ -12,7 +12,6 @@ from transformer_cli.base.errors import CorpusError, did_you_mean
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.config.languages import base_language, normalize_language
 from transformer_cli.data.corpus import (
-    LineRange,
     PairSource,
     decode_line,
     without_byte_order_mark,
@@ -50,24 +49,10 @@ class BadUnits:
     why: str | None = None
     """Message of the first one, with file, line or unit, and field; None: there is none."""
 
-    def note(self, message: str) -> None:
-        """Count a damaged unit, the last one of ``units``."""
-        self.count += 1
-        self.why = self.why or message
-
     def add(self, message: str, max_share: float) -> None:
         """Count a damaged unit, the last one of ``units``; raise what ``check`` does if it can."""
-        self.note(message)
-        self._check_early(max_share)
-
-    def extend(self, others: "BadUnits", max_share: float) -> None:
-        """Count units that were read elsewhere, behind these; they are judged together."""
-        self.units += others.units
-        self.count += others.count
-        self.why = self.why or others.why
-        self._check_early(max_share)
-
-    def _check_early(self, max_share: float) -> None:
+        self.count += 1
+        self.why = self.why or message
         if self.units >= (_ENOUGH_FOR_ALL if self.count == self.units else _ENOUGH_UNITS):
             self.check(max_share)
 
@@ -92,15 +77,6 @@ class UnitReader(PairSource):
     max_bad_units: float
     bad: BadUnits = field(default_factory=BadUnits, compare=False, kw_only=True)
     encoding: str | None = field(default=None, kw_only=True)  # None: UTF-8, or what a file declares
-
-    @property
-    def is_of_lines(self) -> bool:
-        """Return whether each line is a unit by itself, so that ``units_of`` reads a part."""
-        return False
-
-    def units_of(self, lines: LineRange) -> Iterable[Unit]:
-        """Yield the units of some lines of a file; raise a CorpusError as ``units`` does."""
-        raise AssertionError("its units are not lines")
 
     @abstractmethod
     def units(self, file: Path) -> Iterable[Unit]:
@@ -142,11 +118,9 @@ class UnitReader(PairSource):
             yield error
 
     def source_sha256(self) -> str:
-        """Return a SHA-256 of the files' decompressed bytes; raise what ``hash_files`` does."""
         return hash_files(self.files, self.encoding)
 
     def mtime_key(self) -> str | None:
-        """Return the key of all files; see ``mtime_key_of``."""
         return mtime_key_of(self.files, self.encoding)
 
 
@@ -192,14 +166,14 @@ def no_such(what: str, name: str, known: Collection[str]) -> str:
 
 
 def numbered_lines(
-    raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict", first: int = 1
+    raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict"
 ) -> Numbered[str]:
-    """Yield the decoded lines of a text file, numbered from ``first`` on.
+    """Yield the decoded lines of a text file, numbered from 1.
 
     Raises:
         CorpusError: it is compressed.
     """
-    for number, raw in enumerate(raw_lines, start=first):
+    for number, raw in enumerate(raw_lines, start=1):
         if number == 1:
             raw = without_byte_order_mark(raw, name)
             if not raw:

@@ -35,12 +35,14 @@ from transformer_cli.extensions.documents.options import DocumentOptions
 from transformer_cli.extensions.documents.sentences import LineTranslator
 from transformer_cli.extensions.report.examples import mark_differences
 from transformer_cli.extensions.report.rendering import render_page
+from transformer_cli.extensions.revision.line_revisers import without_fallback
+from transformer_cli.extensions.revision.options import RevisionOptions
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.loading import load_settings
-from transformer_cli.inference.stream import NOBODY, Watcher, chunk_lines_of, search_doubtful_again
-from transformer_cli.inference.translator import TextTranslator, ignore
+from transformer_cli.inference.stream import chunk_lines_of
+from transformer_cli.inference.translation import NOBODY, Translation, Watcher, ignore
+from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.protocol import Translation
 
 
 class DocumentFormat(InputFormat):
@@ -121,15 +123,16 @@ def fill_document(
     add_total: Callable[[int], object] = ignore,
 ) -> Filled:
     """Fill a document's segments; ``add_total`` is called with the number of further sentences."""
+    fallback = options.extra(RevisionOptions).fallback
+    translator = without_fallback(translator)  # doubtful segments are left as they are
 
     def translate(lines: Sequence[str], aligned: bool) -> list[Translation]:
         add_total(len(lines))
         found = []
         size = chunk_lines_of(translator)
         for start in range(0, len(lines), size):
-            encoded = translator.encode_lines(lines[start : start + size])
-            best = translator.translate_encoded(encoded, 1, aligned, watcher.progress)
-            found += search_doubtful_again(translator, encoded, best, aligned, watcher.announce)
+            chunk = lines[start : start + size]
+            found += translator.translate_lines(chunk, with_alignments=aligned, watcher=watcher)
         return [best for best, *_ in found]
 
     def find_matches(texts: Sequence[str]) -> list[Match | None]:
@@ -146,7 +149,7 @@ def fill_document(
         translator.engine.can_align,
         aligns_all=options.extra(DocumentOptions).report is not None,
         find_matches=find_matches,
-        fills_doubtful=options.fallback is None,
+        fills_doubtful=fallback is None,
         translates_numbers=tokenizers.letterless,
     )
     filled = fill(document, how)

@@ -11,7 +11,7 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple, Self
 
-from transformer_cli.base.encodings import find_encoding
+from transformer_cli.base.compression import find_encoding
 from transformer_cli.base.errors import InputError
 from transformer_cli.text.scripts import has_letters
 from transformer_cli.text.verbatim import find_verbatim

@@ -34,7 +34,7 @@ from transformer_cli.extensions.documents.sentences import (
     LineTranslator,
     translate_texts,
 )
-from transformer_cli.inference.doubts import loses_numbers
+from transformer_cli.extensions.revision.doubts import loses_numbers
 
 _MAX_TAGS = 200  # of a segment; placing them takes time by their number, times that of words
 _MAX_ATTEMPTS = 30  # to fill a document without changing its structure

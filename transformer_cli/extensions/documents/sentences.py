@@ -11,7 +11,8 @@ from transformer_cli.config.languages import base_language
 from transformer_cli.extensions.constraints.placeholders import Protection, find_placeholders
 from transformer_cli.extensions.documents.document import Match, join_lines, without_controls
 from transformer_cli.extensions.documents.inline import Span
-from transformer_cli.text.protocol import Translation
+from transformer_cli.extensions.revision.line_revisers import doubt_of
+from transformer_cli.inference.translation import Translation
 from transformer_cli.text.verbatim import GROUPS
 
 _WRAPPED = 50  # least length of a line whose sentence may go on in the next one
@@ -157,5 +158,5 @@ def _join(
         links,
         sum(each.log_probability for each in sentences),
         sum(each.tokens for each in sentences),
-        tuple(dict.fromkeys(each.doubt for each in sentences if each.doubt)),
+        tuple(filter(None, dict.fromkeys(map(doubt_of, sentences)))),
     )

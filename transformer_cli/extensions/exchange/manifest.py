@@ -1,10 +1,10 @@
 """What this extension adds, as plain data; formats.py says what the facts of a format mean."""
 
 api = 1
-needs = ("corpora",)
+needs = ("corpora", "ctranslate2")
 provides = {
     "corpus": {"imported": {"settings": "settings:ImportedData", "load": "imported:ImportedKind"}},
-    "provenance": {"imported": {"load": "imported:record_import"}},
+    "provenance": {"imported": {"load": "imported:record_import", "file": "import.json"}},
     "run file": {"import.json": {}},
     "preview": {"export": {"load": "preview:ExportPreview"}},
     "command": {

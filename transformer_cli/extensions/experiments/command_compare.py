@@ -20,7 +20,7 @@ with lazy_imports():
     from transformer_cli.evaluation import best_checkpoint, scores
     from transformer_cli.extensions.checks import seen_pairs
     from transformer_cli.extensions.experiments import compared_runs, seed_statistics
-    from transformer_cli.inference import loading
+    from transformer_cli.inference import loading, translation
     from transformer_cli.model import device as devices
     from transformer_cli.runs import metrics_log
 
@@ -87,7 +87,7 @@ def compare(
     directories = [run.directory for run in opened]
     metrics = best_checkpoint.metrics_of_runs(opened[0].config, directories, log)
     devices.use_threads(threads)
-    torch_device = options.open_device(device)
+    torch_device = devices.choose_device(device)
     torch_precision = devices.choose_precision(precision, torch_device)
     compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
     reports = [
@@ -159,8 +159,14 @@ def _compare_on(
 def _translate(
     run: "compared_runs.ComparedRun", text: "corpus.ParallelText", compute: "loading.ComputeOptions"
 ) -> list[str]:
+    translator = loading.load_translator(run.directory, str(run.checkpoint), compute)
+    translator = translator.with_search(run.config.decoding.beam_size)
     with bar(len(text), run.name, " sentences") as sentences:
-        return run.translate(text, compute, sentences.update, partial(warn, run.name))
+        return translator.translate(
+            text.src,
+            text.tags,
+            translation.Watcher(sentences.update, on_long_line=partial(warn, run.name)),
+        )
 
 
 def _describe_group(

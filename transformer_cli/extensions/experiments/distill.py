@@ -6,18 +6,19 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
 from transformer_cli.base.compression import is_compressed, write_text
 from transformer_cli.base.errors import InputError
 from transformer_cli.base.files import sha256
-from transformer_cli.base.writing import PARTIAL, PARTIAL_JOURNALS, PARTIAL_LOCK, whole_file
+from transformer_cli.base.writing import whole_file
 from transformer_cli.config.data_schema import CopyData, FilePair
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import ParallelFiles, stream_lines
-from transformer_cli.data.sources import is_on_disk, split_names
+from transformer_cli.data.kinds import open_kind
 from transformer_cli.extensions.constraints.settings import find_terms
 from transformer_cli.extensions.corpora.prepared import open_writer
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
@@ -125,9 +126,9 @@ class DistillPlan(Plan):
     def _train_command(self, file: Path | None, run: RunDirectory) -> list[str]:
         computing = self.computing
         # A training that has begun is resumed with its precision, as ``auto`` does.
-        binding = computing.binding if run.metrics.exists() else computing.binding_training
-        options = ["--run-dir", str(run.path), *binding, *computing.thread_options]
-        return ["train", str(file), *computing.suspect_options, *options]
+        options = computing.options if run.metrics.exists() else computing.training_options
+        where = ["--run-dir", str(run.path)]
+        return ["train", str(file), *computing.suspect_options, *where, *options]
 
     def _text_job(self) -> Job:
         student = self.distillation.student
@@ -164,11 +165,9 @@ class DistillPlan(Plan):
             "--n-best": n_best,
             "--sample": self.distillation.student.seed if is_sampled else None,
         }
-        options = [
-            part for key, value in search.items() if value is not None for part in (key, str(value))
-        ]
+        given = [(key, str(value)) for key, value in search.items() if value is not None]
+        options = [*chain.from_iterable(given)]
         files = ["-i", str(text), "-o", str(output)]
-        compute = [*self.computing.binding, *self.computing.thread_options]
 
         def inputs() -> dict[str, str]:
             models = {run.path.as_posix(): describe_model(run) for run in runs}
@@ -178,12 +177,10 @@ class DistillPlan(Plan):
             f"translate {direction.name} {name}",
             inputs,
             lambda: [output],
-            command=["translate", *name_models(runs), *files, *options, *compute],
+            command=["translate", *name_models(runs), *files, *options, *self.computing.options],
             needs=self._find_needs(direction),
             prepare=partial(output.parent.mkdir, exist_ok=True),
-            discard=partial(discard_translation, output),
             text=text,
-            candidates=n_best or 1,
         )
         yield translate
         if output == written:
@@ -224,23 +221,21 @@ class DistillPlan(Plan):
             sums = {name: sha256(path) for name, path in files.items()}
             return {**describe_training(config), "references": str(keep_reference), **sums}
 
-        def compose() -> None:
-            compose_student(
-                config,
-                self.distillation.student_file,
-                self.directory.student_config,
-                self.directory.text,
-                self._synthetic(),
-                keep_reference,
-            )
-
         return Job(
             STUDENT_JOB,
             inputs,
             lambda: [self.directory.student_config, weights_record(run)],
             command=self._train_command(self.directory.student_config, run),
             needs=needs,
-            prepare=compose,
+            prepare=partial(
+                compose_student,
+                config,
+                base=self.distillation.student_file,
+                output=self.directory.student_config,
+                text_path=self.directory.text,
+                synthetic=self._synthetic(),
+                keep_reference=keep_reference,
+            ),
             discard=partial(set_aside, run),
             config=config,
             run=run,
@@ -257,8 +252,7 @@ class DistillPlan(Plan):
         needs = self._find_needs(self.distillation.directions[0])
         src, ref = (self.directory.text("val", side) for side in SIDES)
         texts = ["--src", str(src), "--ref", str(ref)]
-        computing = self.computing
-        options = [*texts, "--json", *computing.binding, *computing.thread_options]
+        options = [*texts, "--json", *self.computing.options]
 
         def inputs(runs: Sequence[RunDirectory]) -> dict[str, str]:
             sums = {"text/val.src": sha256(src), "text/val.tgt": sha256(ref)}
@@ -287,12 +281,6 @@ def name_models(runs: Sequence[RunDirectory]) -> list[str]:
     return [first, *(part for other in others for part in ("--ensemble", other))]
 
 
-def discard_translation(output: Path) -> None:
-    """Remove a translation, finished or not."""
-    for ending in ("", PARTIAL, *PARTIAL_JOURNALS, PARTIAL_LOCK):
-        output.with_name(output.name + ending).unlink(missing_ok=True)
-
-
 # --- the student's text ---------------------------------------------------------------------------
 
 
@@ -302,7 +290,7 @@ def text_splits(config: Config) -> list[str]:
     The copy task's text is in no file, and a prepared corpus only in a run, so all their splits
     are written.
     """
-    names = split_names(config.data)
+    names = open_kind(config.data).split_names()
     return names if isinstance(config.data, CopyData | CorpusData) else names[:2]
 
 
@@ -351,7 +339,8 @@ def compose_student(
     else:
         if keep_reference:
             pairs.insert(0, text_pair("train"))
-        tests = (name for name in split_names(config.data)[2:] if is_on_disk(config.data, name))
+        kind = open_kind(config.data)
+        tests = (name for name in kind.split_names()[2:] if kind.is_here(name, None))
         data = {
             "kind": "files",
             "src_lang": config.data.src_lang,

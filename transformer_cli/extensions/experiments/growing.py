@@ -18,9 +18,10 @@ import numpy as np
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.files import read_small
+from transformer_cli.cli.display import bar, line_bar, log, pair_bar
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import PairProgress, ParallelFiles
-from transformer_cli.data.sources import check_has_text, load_split
+from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.kinds import check_has_text, load_split
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metrics_of_runs
 from transformer_cli.evaluation.scores import paired_bootstrap
 from transformer_cli.extensions.constraints.settings import find_terms
@@ -30,9 +31,10 @@ from transformer_cli.extensions.corpora.prepared import open_writer
 from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.experiments.job import compose_config
 from transformer_cli.inference.loading import ComputeOptions, load_translator
+from transformer_cli.inference.translation import Watcher
 from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory, lock_run, write_mark
-from transformer_cli.text.protocol import ProgressBar, draw_places
+from transformer_cli.text.protocol import draw_places
 from transformer_cli.training.preparation import PreparedData, open_prepared_data
 
 CONFIG, RECORD, REPLAY = "growth.yaml", "growth.json", "replay"
@@ -79,7 +81,7 @@ class Growth:
     new: RunDirectory
     added: Sequence[Path]
 
-    def write(self, progress: PairProgress, lines: ProgressBar) -> Path:
+    def write(self) -> Path:
         """Write the configuration and the replayed text, unless they exist; return its path.
 
         Raises:
@@ -91,10 +93,13 @@ class Growth:
         check_has_text(config.data, self.old.config)
         find_checkpoint(self.old.checkpoints, "best")
         sources = [source_of_file(path) for path in self.added]
-        pairs = sum(_count_pairs(source, config, progress) for source in sources)
+        pairs = 0
+        for source in sources:
+            reader = open_source(source, config.data.src_lang, config.data.tgt_lang)
+            pairs += sum(1 for _ in pair_bar(reader.pairs(), source.name))
         if pairs < _TOO_FEW:
             raise UsageError(f"--add: {pairs} pairs; at least {_TOO_FEW}, to tell what is gained")
-        old = open_prepared_data(config, self.old, lines)
+        old = open_prepared_data(config, self.old, line_bar)
         replayed = _draw_replay(old, math.ceil(_EPOCHS * pairs * _SHARE / (1 - _SHARE)))
         text = self._compose(config, sources, pairs, list(replayed))
         path = self.new.path / CONFIG
@@ -147,32 +152,27 @@ class Growth:
         }
         return compose_config("train --from", self.new.path / CONFIG, settings)
 
-    def judge(
-        self,
-        compute: ComputeOptions,
-        progress: Callable[[int], object],
-        say: Callable[[str], object],
-    ) -> tuple[ScoreChange, ScoreChange]:
+    def judge(self, compute: ComputeOptions) -> tuple[ScoreChange, ScoreChange]:
         """Return the changes on the new text's held-out part, and on the old validation text."""
         runs = (self.old, self.new)
         config = self.old.load_config()
-        metric = metrics_of_runs(config, runs, say).by_name()[bleu_of(config)]
+        metric = metrics_of_runs(config, runs, log).by_name()[bleu_of(config)]
         found = []
         for owner in (self.new, self.old):
             text = load_split(owner.load_config().data, "val", owner.text_place)
-            systems = [
-                load_translator(run, "best", compute).translate(text.src, progress, tags=text.tags)
-                for run in runs
-            ]
+            with bar(None, "judging", " sentences") as shown:
+                systems = [
+                    load_translator(run, "best", compute).translate(
+                        text.src, text.tags, Watcher(shown.update)
+                    )
+                    for run in runs
+                ]
             before, after = paired_bootstrap(systems, text.tgt, metric)
-            change = ScoreChange(
-                before=before.value,
-                after=after.value,
-                half_width=after.half_width,
-                p_value=after.p_value,
-                pairs=len(text),
+            found.append(
+                ScoreChange(
+                    before.value, after.value, after.half_width, after.p_value, pairs=len(text)
+                )
             )
-            found.append(change)
         gained, lost = found
         return gained, lost
 
@@ -197,11 +197,6 @@ def next_run(old: Path) -> Path:
     name, _, number = path.name.rpartition("+")
     is_grown = name and number.isdecimal()
     return path.with_name(f"{name}+{int(number) + 1}" if is_grown else f"{path.name}+1")
-
-
-def _count_pairs(source: SourceConfig, config: Config, progress: PairProgress) -> int:
-    reader = open_source(source, config.data.src_lang, config.data.tgt_lang)
-    return sum(1 for _ in progress(reader.pairs(), source.name))
 
 
 def _draw_replay(old: PreparedData, wanted: int) -> Mapping[str | None, np.ndarray]:

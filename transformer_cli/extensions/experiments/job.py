@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from transformer_cli.base.packages import __version__
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import PairSource
-from transformer_cli.data.sources import open_split, open_training_text
+from transformer_cli.data.kinds import open_split, open_training_text
 from transformer_cli.extensions.cluster import fence
 from transformer_cli.extensions.cluster.start import HIDDEN_PREFIX
 from transformer_cli.extensions.corpora.preparing import UnpreparedSplit
@@ -51,7 +50,6 @@ class Job:
     config: Config | None = None  # of a training: its settings
     run: RunDirectory | None = None  # of a training: where it is
     text: Path | None = None  # of a translation: its input
-    candidates: int = 1  # of a translation: how many each line gets
 
 
 class JobRecord(Record):
@@ -59,7 +57,6 @@ class JobRecord(Record):
 
     state: Literal["begun", "done", "failed", "pruned"] = "begun"
     message: str = ""  # why it failed
-    seconds: float | None = None  # None: it was interrupted, or is not done
 
 
 def job_file(directory: Path, name: str, ending: str = ".json") -> Path:
@@ -82,7 +79,7 @@ class JobDirectory:
     done: set[str] = field(default_factory=set)  # names of the jobs that are known to be done
     failed: dict[str, str] = field(default_factory=dict)
     """Messages of the jobs that have failed since this object was made; another one retries."""
-    _begun: dict[str, tuple[JobRecord, float | None]] = field(default_factory=dict)
+    _begun: dict[str, JobRecord] = field(default_factory=dict)
 
     @property
     def mark(self) -> Path:
@@ -186,12 +183,12 @@ class JobDirectory:
                 news.append(f"the earlier one is now {earlier.as_posix()}")
         record = JobRecord(made_of=inputs)
         self._write(job.name, record)
-        self._begun[job.name] = record, None if is_resumed else time.monotonic()
+        self._begun[job.name] = record
         return not is_resumed, "; ".join(news)
 
     def finish(self, job: Job) -> None:
         """Record a job's outputs; raise TransformerCliError or OSError if they are missing."""
-        record, began = self._begun.pop(job.name)
+        record = self._begun.pop(job.name)
         record.files = {
             # The directory may be a link, behind which .. leads elsewhere.
             Path(os.path.relpath(path.resolve(), self.path.resolve())).as_posix(): FileRecord(
@@ -200,7 +197,6 @@ class JobDirectory:
             for path in job.outputs()
         }
         record.state = "done"
-        record.seconds = None if began is None else time.monotonic() - began
         self._write(job.name, record)
         self.done.add(job.name)
 

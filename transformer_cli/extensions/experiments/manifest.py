@@ -2,9 +2,9 @@
 
 api = 1
 needs = ("checks", "cluster", "constraints", "corpora", "report")
-provides: dict[str, dict[str, dict[str, str]]] = {
+provides: dict[str, dict[str, dict[str, object]]] = {
     "train options": {"growing": {"load": "train_options:GrowingOptions"}},
-    "run file": {"growth.yaml": {}, "growth.json": {}, "replay": {}},
+    "run file": {"growth.yaml": {"configuration": True}, "growth.json": {}, "replay": {}},
     "command": {
         "sweep": {"load": "command_sweep:sweep"},
         "distill": {"load": "command_distill:distill"},

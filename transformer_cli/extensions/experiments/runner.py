@@ -16,7 +16,6 @@ from transformer_cli.base.child import PYTHON, environment
 from transformer_cli.base.errors import TransformerCliError, UsageError
 from transformer_cli.base.ranks import SINGLE_PROCESS, count_cores
 from transformer_cli.cli.display import log
-from transformer_cli.cli.options import open_device
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.extensions.cluster import cluster as clusters, fence
@@ -69,8 +68,11 @@ class Computing:
             )
         precision = begun or precision
         training: PrecisionName = mark.get("training_precision") or precision
-        if begun is None and precision == "auto" and open_device(device).type == "cpu":
-            training = _measure_precision(threads)
+        if begun is None and precision == "auto":
+            from transformer_cli.model.device import choose_device  # imports torch
+
+            if choose_device(device).type == "cpu":
+                training = _measure_precision(threads)
         return cls(device, precision, training, threads, allow_suspect_data)
 
     @property
@@ -79,19 +81,18 @@ class Computing:
         return {"precision": self.precision, "training_precision": self.training_precision}
 
     @property
-    def binding(self) -> list[str]:
-        """Options of all commands that affect results, except of trainings."""
-        return ["--device", self.device, "--precision", self.precision]
+    def options(self) -> list[str]:
+        """Options of all commands that run a model, except of trainings."""
+        return self._compose(self.precision)
 
     @property
-    def binding_training(self) -> list[str]:
+    def training_options(self) -> list[str]:
         """The same of trainings."""
-        return ["--device", self.device, "--precision", self.training_precision]
+        return self._compose(self.training_precision)
 
-    @property
-    def thread_options(self) -> list[str]:
-        """The option for the number of threads."""
-        return [] if self.threads is None else ["--threads", str(self.threads)]
+    def _compose(self, precision: PrecisionName) -> list[str]:
+        threads = [] if self.threads is None else ["--threads", str(self.threads)]
+        return ["--device", self.device, "--precision", precision, *threads]
 
     @property
     def suspect_options(self) -> list[str]:

@@ -9,8 +9,8 @@ from transformer_cli.base.errors import RunError, UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli.declaring import option
-from transformer_cli.cli.display import bar, line_bar, log, pair_bar
-from transformer_cli.cli.train_options import TrainExtra, TrainOptions
+from transformer_cli.cli.display import log
+from transformer_cli.cli.options import TrainExtra, TrainOptions
 
 with lazy_imports():
     from transformer_cli.extensions.experiments import growing
@@ -77,11 +77,10 @@ class GrowingOptions(TrainExtra):
         new = given.run_dir or growing.next_run(self.from_)
         old, added = directory.RunDirectory(self.from_), self.add or []
         growth = growing.Growth(old, directory.RunDirectory(new), added)
-        config = growth.write(pair_bar, line_bar)
+        config = growth.write()
         log(train(replace(given, config=config, run_dir=new)))
         compute = loading.ComputeOptions("auto", given.device, given.precision, given.threads)
-        with bar(None, "judging", " sentences") as shown:
-            gained, lost = growth.judge(compute, shown.update, log)
+        gained, lost = growth.judge(compute)
         rejected = growth.settle(gained, lost, self.max_loss)
         about = f"new text {gained}; old text {lost}"
         if rejected is not None:

@@ -21,7 +21,7 @@ from transformer_cli.base.writing import claim, expect, find_version
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions
 from transformer_cli.cli.display import bar, log
 from transformer_cli.cli.options import find_executor
-from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
+from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.cli.translation import (
     InputFormat,
     RowFormat,
@@ -41,7 +41,7 @@ from transformer_cli.extensions.many_files.output_directory import (
     open_directory,
 )
 from transformer_cli.inference.engine import SearchEngine, describe_versions
-from transformer_cli.inference.stream import NOBODY, Watcher
+from transformer_cli.inference.translation import NOBODY, Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory, check_outside_runs
 
@@ -101,8 +101,9 @@ def _check(given: TranslateOptions, inputs: Sequence[Path]) -> list[InputFormat]
             advice = f"; or leave it out by a pattern, such as -i '{path.parent}/*{kind}'"
             raise UsageError(f"{error}{advice if len(inputs) > 1 else ''}") from None
         for each in file.extras:
-            if isinstance(each, InputOptions):
-                each.check_one(file)
+            # What extensions have to say of options for one of many files.
+            if check := getattr(each, "check_one", None):
+                check(file)
         forms.append(form)
     names: dict[str, Path] = {}
     for path, form in zip(inputs, forms, strict=True):
@@ -119,9 +120,8 @@ def _translate_files(
     for form in forms:
         options = form.prefer_engine(options)
     of_all: dict[str, str] = {"errors": options.errors}
-    for name in ("n_best_written", "fallback"):
-        if (value := getattr(options, name)) is not None:
-            of_all[name.removesuffix("_written")] = str(value)
+    if options.n_best_written is not None:
+        of_all["n_best"] = str(options.n_best_written)
     for each in options.extras:
         of_all |= each.fingerprint()
     opening = find_executor(options, options.output)

@@ -25,7 +25,7 @@ from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.evaluation.scores import score
 from transformer_cli.evaluation.scoring import Validator, find_measurable_pairs, mean_loss
 from transformer_cli.inference.engine import SearchOptions
-from transformer_cli.inference.translator import ignore, never
+from transformer_cli.inference.translation import ignore, never
 from transformer_cli.model.device import empty_cache
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID

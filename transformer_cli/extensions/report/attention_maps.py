@@ -66,7 +66,8 @@ def compute_attention_maps(
     longest = translator.longest_source  # so that EOS has a position too
     if translation is None:
         shorter = translator.with_search(max_length=min(longest, translator.max_length or longest))
-        (translation,) = shorter.translate_ids([[*source, EOS_ID] if source else []])
+        ((best, *_),) = shorter.translate_encoded([encoded], None)
+        translation = [number for piece in best.pieces for number in piece.ids]
     if len(translation) > longest:
         raise InputError(
             f"the translation has {len(translation):,} tokens, and at most {longest:,} "

@@ -2,8 +2,8 @@
 
 import base64
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,26 +12,31 @@ from pydantic_core import PydanticUndefined
 from torch import Tensor
 
 from transformer_cli.base.errors import CorpusError, InputError
-from transformer_cli.base.metrics import METRICS, USUAL, Metrics
+from transformer_cli.base.metrics import METRICS
+from transformer_cli.cli import options
+from transformer_cli.cli.display import line_bar, log, scoring_bar, warn
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.origins import Origins, load_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.sources import open_training_text
+from transformer_cli.data.kinds import open_training_text
 from transformer_cli.data.token_arrays import encode_text
+from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.evaluation.scoring import evaluate
-from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
 from transformer_cli.extensions.report import charts
 from transformer_cli.extensions.report.attention_maps import AttentionMaps, compute_attention_maps
+from transformer_cli.extensions.report.command_attention import check_sentence
 from transformer_cli.extensions.report.examples import SEED, choose_examples
-from transformer_cli.extensions.report.rendering import render_page
+from transformer_cli.extensions.report.rendering import plotly_script, render_page
+from transformer_cli.inference.loading import ComputeOptions
 from transformer_cli.inference.torch_engine import TorchTranslator
-from transformer_cli.inference.translator import LongLine, TextTranslator, ignore
+from transformer_cli.inference.translation import Watcher
 from transformer_cli.model.transformer import count_parameters
 from transformer_cli.runs import metrics_log
+from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.text.protocol import ProgressBar
+from transformer_cli.text.tokenizer import fingerprint
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
 
 ATTENTION_SENTENCES = 5  # sentences of the split whose attention is shown
@@ -40,117 +45,106 @@ _FITTING_TOKENS = range(4, 31)  # sentences of this length fit a screen
 _MAX_TOKENS = 200  # the size of the page grows with their square
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A trained run, and the text that it is judged by."""
-
-    name: str
-    run: RunDirectory
-    translator: TorchTranslator
-    checkpoint: str  # its name in the command, such as 'best'
-    step: int
-    split: str
-    text: ParallelText
-    searcher: TextTranslator[CTranslate2Engine] | None = None  # translates the text if it is faster
-    metrics: Metrics = USUAL
-
-
-def make_run_page(
-    subject: Subject,
-    attention: Sequence[dict[str, Any]],
-    plotly: str,
-    progress: ProgressBar,
-    translated: Callable[[int], object] = ignore,
-    on_long_line: Callable[[LongLine], object] = ignore,
+def render_run(
+    run: RunDirectory,
+    split: str | None,
+    checkpoint: str,
+    compute: ComputeOptions,
+    sentences: Sequence[str],
 ) -> str:
-    """Translate the split, score it, and return the page, with plotly.js in it.
-
-    ``attention`` has results of ``pack_sentence`` for further sentences. ``progress`` wraps passes
-    over lines, with a label, like tqdm; ``translated`` gets the number of sentences just done.
-    """
-    translator, text = subject.translator, subject.text
-    encoded = encode_text(text, translator.tokenizers, progress)
-    result = evaluate(
-        translator,
-        text,
-        translated,
-        on_long_line=on_long_line,
-        thorough=True,
-        searcher=subject.searcher,
-        metrics=subject.metrics,
-    )
-    hypotheses, lengths = result.hypotheses, encoded.src.lengths.tolist()
-    values: dict[str, Any] = {
-        "decoding": translator.decoding,
-        "scores": result.scores,
-        "perplexity": metrics_log.perplexity(result.loss),
-        "lengths": charts.score_by_length(lengths, hypotheses, text.tgt, subject.metrics),
-        "rarity": _score_by_rarity(subject, hypotheses, progress),
-        "examples": choose_examples(text, hypotheses),
-        "trained": charts.read_trained(subject.run),
-        "unknown": [  # shares of tokens
-            float((side.ids == UNK_ID).mean()) if len(side.ids) else 0.0
-            for side in (encoded.src, encoded.tgt)
-        ],
-        "attention": [*attention, *_attend(subject, lengths)],
-    }
-    return _render(subject, values, plotly)
-
-
-def _render(subject: Subject, values: dict[str, Any], plotly: str) -> str:
-    """Return the page about a run, with ``values`` from its translations."""
-    run, config = subject.run, subject.translator.config
+    """Return the page about a run that translates a split, with the attention of sentences."""
+    for sentence in sentences:
+        check_sentence(sentence, "--sentence")
+    plotly = plotly_script()  # before long work
+    advice = f"score it on yours with: transformer-cli evaluate {run.path} --src FILE --ref FILE"
+    split, text = options.load_split(run, split, advice)
+    # The same checkpoint throughout, even if a training replaces the best one meanwhile.
+    weights = find_checkpoint(run.checkpoints, checkpoint)
+    translator, searcher = options.load_models(run, str(weights), compute)
+    config, tokenizers = translator.config, translator.tokenizers
+    step = Checkpoint.open(weights, fingerprint(run.tokenizer)).load_state().step
+    metrics = metrics_of_runs(run.load_config(), [run], log)
+    with options.prefix_errors("--sentence: "):
+        attention = [pack_sentence(translator, sentence) for sentence in sentences]
+    with scoring_bar(len(text), split) as translated:
+        encoded = encode_text(text, tokenizers, line_bar)
+        result = evaluate(
+            translator,
+            text,
+            Watcher(translated, on_long_line=partial(warn, split)),
+            thorough=True,
+            searcher=searcher,
+            metrics=metrics,
+        )
+        rarity = _score_by_rarity(run, config, result.hypotheses, text.tgt)
+    source_lengths = encoded.src.lengths.tolist()
+    attention += _attend(translator, text, source_lengths)
     records = metrics_log.read_records(run.metrics)
     validated = metrics_log.validations(records)
+    trained = charts.read_trained(run)
+    lengths = charts.score_by_length(source_lengths, result.hypotheses, text.tgt, metrics)
     drawn = [
-        *charts.make_training_charts(records, subject.step),
-        *charts.make_length_chart(values["trained"], (config.data.src_lang, config.data.tgt_lang)),
-        *charts.make_breakdown_charts(values["lengths"], values["rarity"]),
+        *charts.make_training_charts(records, step),
+        *charts.make_length_chart(trained, (config.data.src_lang, config.data.tgt_lang)),
+        *charts.make_breakdown_charts(lengths, rarity),
     ]
     page_data = {
         "charts": [chart.as_json() for chart in drawn],
-        "attention": values["attention"],
-        "subwords": not subject.translator.tokenizers.tgt.is_word_level,
+        "attention": attention,
+        "subwords": not tokenizers.tgt.is_word_level,
         "marks": {SPECIALS[BOS_ID]: "start", SPECIALS[EOS_ID]: "end"},
     }
     return render_page(
         "page",
         plotly,
         page_data,
-        subject=subject,
+        run_name=run.path.absolute().name,
+        checkpoint=checkpoint,
+        step=step,
+        split=split,
+        text=text,
         data=config.data,
-        tokenizers=subject.translator.tokenizers,
+        tokenizers=tokenizers,
+        decoding=translator.decoding,
+        scores=result.scores,
+        perplexity=metrics_log.perplexity(result.loss),
+        lengths=lengths,
+        rarity=rarity,
+        examples=choose_examples(text, result.hypotheses),
+        trained=trained,
+        unknown=[  # shares of tokens
+            float((side.ids == UNK_ID).mean()) if len(side.ids) else 0.0
+            for side in (encoded.src, encoded.tgt)
+        ],
+        attention=attention,
         metrics=METRICS,
         charts={chart.name: chart for chart in drawn},
-        parameters=count_parameters(subject.translator.engine.model),
+        parameters=count_parameters(translator.engine.model),
         validations=validated,
         validated_metrics=charts.measured_metrics(validated),
         label_smoothing=config.training.label_smoothing,
         settings=chosen_settings(config, load_origins(run.origins)),
-        trained_with=metrics_log.environment_of_training(records, subject.step),
+        trained_with=metrics_log.environment_of_training(records, step),
         config=dump_config(config),
-        **values,
     )
 
 
 def _score_by_rarity(
-    subject: Subject, hypotheses: Sequence[str], progress: ProgressBar
+    run: RunDirectory, config: Config, hypotheses: Sequence[str], references: Sequence[str]
 ) -> list[charts.RarityBucket] | None:
     """Return the recall of rare words; None: the run was moved here without its text."""
-    references = subject.text.tgt
     try:
-        earlier = subject.run.text_place
-        pairs = open_training_text(subject.translator.config.data, earlier).pairs()
-        targets = progress((tgt for _, tgt in pairs), "counting words")
-        seen = charts.count_words(targets, references)
+        pairs = open_training_text(config.data, run.text_place).pairs()
+        seen = charts.count_words(line_bar((tgt for _, tgt in pairs), "counting words"), references)
     except CorpusError:
         return None
     return charts.score_by_rarity(seen, hypotheses, references)
 
 
-def _attend(subject: Subject, lengths: Sequence[int]) -> list[dict[str, Any]]:
+def _attend(
+    translator: TorchTranslator, text: ParallelText, lengths: Sequence[int]
+) -> list[dict[str, Any]]:
     """Return the attention of random sentences, if possible of those that fit a screen."""
-    translator, text = subject.translator, subject.text
     # Longer ones are translated in parts; a tag takes a token.
     most = min(_MAX_TOKENS, translator.longest_source - 1)
     whole = [number for number, length in enumerate(lengths) if 0 < length <= most]

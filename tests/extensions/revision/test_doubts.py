@@ -3,16 +3,21 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-
+from cli.conftest import Training
+from cli.process import run
 from inference.translators import ByBeam, random_translator, words_translator
+
 from transformer_cli.config.data_schema import FilesData
-from transformer_cli.inference.doubts import DoubtFinder, is_copy, loses_numbers
-from transformer_cli.inference.stream import Watcher, tell_doubts, translate_stream
-from transformer_cli.inference.translator import EncodedLine
-from transformer_cli.text.protocol import EncodedSource, Translation
+from transformer_cli.extensions.revision.doubts import DoubtFinder, is_copy, loses_numbers
+from transformer_cli.extensions.revision.line_revisers import Doubts, doubt_of, may_copy
+from transformer_cli.extensions.revision.options import RevisionOptions
+from transformer_cli.inference.stream import translate_stream
+from transformer_cli.inference.translation import Translation, Watcher
 
 FILES = {"src": "a", "tgt": "b"}
 
@@ -76,10 +81,17 @@ def test_a_short_line_is_no_copy() -> None:
     assert not is_copy(line, line)
 
 
-def translated(engine: ByBeam, **options: Any) -> list[tuple[str, str]]:
+def doubting(translator: Any, **settings: Any) -> Any:
+    """Return a translator that searches again for doubtful lines."""
+    doubts = Doubts(DoubtFinder("en", may_copy(translator)), **settings)
+    return replace(translator, revisers=(doubts,))
+
+
+def translated(engine: ByBeam, is_raw: bool = False, **options: Any) -> list[tuple[str, str]]:
     translator: Any = replace(words_translator(), engine=cast(Any, engine))
+    translator = doubting(translator, is_raw=is_raw)
     found = translate_stream(translator, [("c d e", ""), ("a a a a", "")], **options)
-    return [(each.text, each.doubt) for each in found]
+    return [(best.text, doubt_of(best)) for best, *_ in found]
 
 
 class Aligning(ByBeam):
@@ -98,9 +110,9 @@ def test_a_doubtful_line_is_searched_again_with_a_wider_beam(with_alignments: bo
 
 def test_what_a_second_search_has_found_is_told() -> None:
     engine: Any = ByBeam([4] * 5, [[4] * 4, [5], [6]])
-    translator: Any = replace(words_translator(), engine=engine)
+    translator = doubting(replace(words_translator(), engine=engine))
     found = translate_stream(translator, [("c d e", ""), ("a a a a", "")])
-    assert [each.is_second for each in found] == [True, False]
+    assert [best.remark for best, *_ in found] == ["doubtful, fixed by a second search", ""]
 
 
 def test_without_a_better_one_the_first_stays_and_is_told() -> None:
@@ -112,17 +124,20 @@ def test_without_a_better_one_the_first_stays_and_is_told() -> None:
 
 def test_the_n_best_are_as_the_model_says() -> None:
     engine = ByBeam([4] * 5, [[5]])
-    (first, doubt), _ = translated(engine, n_best=1)
-    assert doubt == "repeats itself"
-    assert "a a a a a" in first
+    first, _ = translated(engine, is_raw=True, n_best=1)
+    assert first == ("a a a a a", "repeats itself")
     assert engine.asked == [(2, 1)]
 
 
 def test_samples_are_not_searched_again() -> None:
     translator = random_translator([5]).with_sampling(1)
-    assert [each.text for each in translate_stream(translator, [("5 6", "")])] == (
-        translator.translate(["5 6"])
-    )
+    assert doubting(translator).translate(["5 6"]) == translator.translate(["5 6"])
+
+
+def test_the_line_itself_may_be_written_instead() -> None:
+    engine: Any = ByBeam([4] * 5, [[4] * 4])
+    translator = doubting(replace(words_translator(), engine=engine), falls_back=True)
+    assert translator.translate(["c d e"]) == ["c d e"]
 
 
 @pytest.mark.parametrize(
@@ -146,20 +161,40 @@ def test_a_copy_is_doubtful_only_where_none_is_to_be_expected(
     tokenizers = replace(translator.tokenizers, copied=copied)
     translator = replace(translator, config=config, tokenizers=tokenizers)
     line = "o homem anda de bicicleta"
-    encoded = EncodedLine(EncodedSource(line, []), [])
-    ((best,),) = tell_doubts(translator, [encoded], [[Translation(line, 0.0, 0.0)]])
-    assert best.doubt == doubt
+    given: Any = SimpleNamespace(n_best_written=None, extras=())
+    (doubts,) = RevisionOptions().prepare(translator, given).revisers
+    assert doubts.finder.find(line, line) == doubt
 
 
 def test_a_second_search_is_announced_with_its_lines() -> None:
-    announced: list[int] = []
+    announced: list[str] = []
 
-    def announce(lines: int) -> AbstractContextManager[object]:
-        announced.append(lines)
+    def announce(what: str) -> AbstractContextManager[object]:
+        announced.append(what)
         return nullcontext()
 
     watcher = Watcher(announce=announce)
     translated(ByBeam([4] * 5, [[5]]), watcher=watcher)
-    assert announced == [1]
     translated(ByBeam([5], [[5]]), watcher=watcher)
-    assert announced == [1]
+    assert announced == ["searching 1 doubtful lines again"]
+
+
+@pytest.mark.parametrize(
+    ("is_raw", "lost"), [(False, ["lines 2, 3"]), (True, ["lines 2, 3"])], ids=str
+)
+def test_tabs_that_are_kept_are_not_lost(is_raw: bool, lost: list[str]) -> None:
+    notes = Doubts(DoubtFinder("en"), is_raw=is_raw).notes()
+    texts = {"12\t13": "12\t13", "a\tb": "a b", "c\td": "c d c d", "\te ": "e"}
+    for number, (src, tgt) in enumerate(texts.items(), start=1):
+        list(notes.look(number, src, [Translation(tgt)]))
+    told = [message.partition("; ")[2] for message in notes.summary(4) if "tabs" in message]
+    assert told == lost
+
+
+def test_lost_tabs_and_numbers_are_reported(training: Training, tmp_path: Path) -> None:
+    source = tmp_path / "in.txt"
+    source.write_text("1 2 3 4\n1 2\t2024-01-05\n2 in 1999 3\n\t1 2\n")
+    finished = run("translate", training.run, "-i", source)
+    assert finished.out.count("\n") == 4
+    assert "2 of 4 lines: numbers of the source are missing; lines 2, 3\n" in finished.err
+    assert "1 of 4 lines: tabs are lost" in finished.err

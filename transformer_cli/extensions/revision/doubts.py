@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections import Counter
 
-from transformer_cli.text.scripts import ScriptCheck
+from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck
 from transformer_cli.text.verbatim import find_verbatim
 
 MIN_TELLING_LETTERS = 20  # fewer may be anything, as 'GNU General Public', which has 16

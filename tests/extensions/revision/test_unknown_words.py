@@ -1,0 +1,57 @@
+"""Unknown words are copied from the source."""
+
+from dataclasses import replace
+
+import pytest
+from inference.translators import random_translator
+
+from transformer_cli.base.errors import UsageError
+from transformer_cli.extensions.revision.line_revisers import with_unk_replacement
+from transformer_cli.extensions.revision.options import RevisionOptions
+from transformer_cli.inference.torch_engine import TorchTranslator
+from transformer_cli.text.protocol import Tokenizers
+from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
+from transformer_cli.text.words import SpacyWords, WordsTokenizer
+
+
+def unsure_translator(lowercase: bool = False) -> TorchTranslator:
+    """A translator of words that would write nothing but unknown ones, of random attention."""
+    translator = random_translator(favoured=(UNK_ID,), end_bias=-1e4).with_search(max_length=4)
+    words = WordsTokenizer(SpacyWords("xx", "de", lowercase), Vocabulary("abcdefghij"))
+    return replace(translator, tokenizers=Tokenizers(words, words))
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+def test_unknown_words_are_taken_from_where_the_model_looks(lowercase: bool) -> None:
+    translator = unsure_translator(lowercase)
+    assert "<unk>" not in translator.translate(["Xaver a Yvonne"])[0]
+    line = "Xaver a Yvonne Zita"
+    (best,) = with_unk_replacement(translator).translate_lines([line], with_alignments=True)[0]
+    shown = line.lower() if lowercase else line
+    assert best.text.split() == [
+        shown.split()[src] for src, _ in sorted(best.alignment, key=by_target)
+    ]
+    assert len(best.text.split()) == 4
+
+
+def by_target(link: tuple[int, int]) -> int:
+    return link[1]
+
+
+def test_unknown_words_of_a_prefix_stay_as_they_were_given() -> None:
+    translator = with_unk_replacement(unsure_translator())
+    (best,) = translator.translate_lines(["a Xaver"], ["Qu  b"])[0]
+    assert best.text.startswith("Qu  b ")
+    assert "<unk>" not in best.text
+    (kept,) = unsure_translator().translate_lines(["a Xaver"], ["Qu  b"])[0]
+    assert kept.text.startswith("Qu  b ")
+
+
+def test_replacing_is_in_the_fingerprint_and_refused_without_words() -> None:
+    assert not RevisionOptions().fingerprint()
+    assert RevisionOptions(replace_unk=True).fingerprint() == {"replace_unk": "True"}
+    with pytest.raises(
+        UsageError,
+        match=r"^needs a word-level tokenizer; .* which can spell any word$",
+    ):
+        with_unk_replacement(random_translator())

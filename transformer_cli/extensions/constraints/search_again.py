@@ -1,0 +1,122 @@
+"""Searches again for translations that lack placeholders or terms of their source."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from transformer_cli.extensions.constraints.notes import ReservedNotes
+from transformer_cli.inference.engine import Hypothesis
+from transformer_cli.inference.translation import (
+    EncodedLine,
+    Notes,
+    Reviser,
+    Translation,
+    Watcher,
+)
+
+if TYPE_CHECKING:
+    from transformer_cli.extensions.constraints.reserved import ReservedTokenizers
+
+SECOND_BEAM = 8
+"""Beam of the second search, unless the first one's is wider."""
+
+
+@dataclass(frozen=True)
+class ReservedReviser(Reviser):
+    """Keeps the placeholders and terms of sources."""
+
+    tokenizers: "ReservedTokenizers"
+
+    def revise(
+        self,
+        translator: Any,
+        lines: Sequence[EncodedLine],
+        found: list[list[Translation]],
+        n_best: int | None,
+        with_alignments: bool,
+        watcher: Watcher,
+    ) -> list[list[Translation]]:
+        """Search again, unless several translations are wanted, or samples."""
+        if (n_best or 1) > 1 or translator.sample_seed is not None:
+            return found
+        quiet = Watcher(should_stop=watcher.should_stop)
+        found = self._search_wider(translator, lines, found, with_alignments, quiet)
+        return self._put_terms_in_slots(translator, lines, found, with_alignments, quiet)
+
+    def _search_wider(
+        self,
+        translator: Any,
+        lines: Sequence[EncodedLine],
+        found: list[list[Translation]],
+        with_alignments: bool,
+        watcher: Watcher,
+    ) -> list[list[Translation]]:
+        """Search pieces that have lost something with a wider beam; take the one that lost least.
+
+        Terms count where a line is translated as one.
+        """
+
+        def count_losses(line: EncodedLine, ids: list[int], one: Hypothesis) -> tuple[int, ...]:
+            whole = line.source if len(line.pieces) == 1 else None
+            return self.tokenizers.count_losses_of_ids(ids, one.ids, whole)
+
+        losing = [
+            (place, number)
+            for place, (line, (best, *_)) in enumerate(zip(lines, found, strict=True))
+            for number, (ids, one) in enumerate(zip(line.pieces, best.pieces, strict=False))
+            if any(count_losses(line, ids, one))
+        ]
+        if not losing:
+            return found
+        wider = translator.with_search(max(SECOND_BEAM, translator.decoding.beam_size))
+        again = wider.search_ids(
+            [lines[place].pieces[number] for place, number in losing],
+            [[] if number else lines[place].prefix_ids for place, number in losing],
+            should_stop=watcher.should_stop,
+        )
+        pieces = {place: list(found[place][0].pieces) for place, _ in losing}
+        for (place, number), hypotheses in zip(losing, again, strict=True):
+            line = lines[place]
+            fewest = partial(count_losses, line, line.pieces[number])
+            pieces[place][number] = min([pieces[place][number], *hypotheses], key=fewest)
+        chosen = [(lines[place], tuple(of_line)) for place, of_line in pieces.items()]
+        written = dict(zip(pieces, translator.write(chosen, with_alignments), strict=True))
+        return [
+            [written[place]] if place in written else ranked for place, ranked in enumerate(found)
+        ]
+
+    def _put_terms_in_slots(
+        self,
+        translator: Any,
+        lines: Sequence[EncodedLine],
+        found: list[list[Translation]],
+        with_alignments: bool,
+        watcher: Watcher,
+    ) -> list[list[Translation]]:
+        """Translate lines that lost terms with these in slots; take what has lost fewer."""
+        # Sentences are the better for marks, but slots are lost less often.
+        slots = self.tokenizers.with_term_slots()
+        if slots is None:
+            return found
+
+        def count_lost(line: EncodedLine, translations: list[Translation]) -> int:
+            return len(self.tokenizers.find_lost(line.text, translations[0].text)[1])
+
+        lost = [count_lost(*each) for each in zip(lines, found, strict=True)]
+        places = [place for place, terms in enumerate(lost) if terms]
+        other = replace(translator, tokenizers=slots, revisers=())
+        own = [lines[place] for place in places]
+        encoded = [other.encode_line(line.text, line.prefix, line.tag) for line in own]
+        again = other.translate_encoded(encoded, 1, with_alignments, watcher)
+        better = {
+            place: translations
+            for place, line, translations in zip(places, own, again, strict=True)
+            if count_lost(line, translations) < lost[place]
+        }
+        return [better.get(place, ranked) for place, ranked in enumerate(found)]
+
+    def notes(self) -> Notes:
+        """Return what notes placeholders that differ, and lost terms."""
+        own = self.tokenizers
+        return ReservedNotes(own.protect, own.terms is not None, own.find_lost)

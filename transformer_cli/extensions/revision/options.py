@@ -1,0 +1,61 @@
+"""Options of `translate` about doubtful translations and unknown words."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from transformer_cli.base.errors import UsageError
+from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, flag, option
+from transformer_cli.cli.options import prefix_errors
+
+
+@dataclass(frozen=True)
+class RevisionOptions(ExtraOptions):
+    """What is done about translations that are not good enough."""
+
+    heading = "Search"
+    about = (
+        "A doubtful translation (repetitive, far too long or short) is searched again, with a "
+        "wider beam."
+    )
+    replace_unk: Annotated[bool, flag("Copy source words for unknown ones.", "--replace-unk")] = (
+        False
+    )
+    fallback: Annotated[
+        Literal["source"] | None, option(None, "What is written for a doubtful translation.")
+    ] = None
+
+    def check(self, given: Any) -> None:
+        """Raise a UsageError if scores are asked for and the line itself may be written."""
+        if self.fallback is not None and given.n_best_written is not None:
+            raise UsageError(
+                "translate: --n-best and --scores write what the model says; leave out --fallback"
+            )
+
+    def check_one(self, given: Any) -> None:
+        """Raise the same for one of many files."""
+        self.check(given)
+
+    def needs(self) -> list[str]:
+        """Return --replace-unk, for which words are aligned."""
+        return ["--replace-unk"] if self.replace_unk else []
+
+    def fingerprint(self) -> dict[str, str]:
+        """Return the options given."""
+        unknown = {"replace_unk": "True"} if self.replace_unk else {}
+        return unknown if self.fallback is None else {**unknown, "fallback": self.fallback}
+
+    def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
+        """Return a translator that revises what it finds."""
+        from transformer_cli.extensions.revision import doubts, line_revisers
+
+        if self.replace_unk:
+            with prefix_errors("--replace-unk: ", "; leave it out"):
+                translator = line_revisers.with_unk_replacement(translator)
+        of_doubts = line_revisers.Doubts(
+            doubts.DoubtFinder(translator.config.data.tgt_lang, line_revisers.may_copy(translator)),
+            is_raw=given.n_best_written is not None,
+            falls_back=self.fallback is not None,
+            # Kinds of input that know of tabs say so.
+            tab_advice="".join(getattr(each, "tab_advice", "") for each in given.extras),
+        )
+        return replace(translator, revisers=(*translator.revisers, of_doubts))

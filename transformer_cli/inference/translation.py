@@ -1,0 +1,173 @@
+"""A line to translate, its translations, and how extensions revise these."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from transformer_cli.inference.engine import Hypothesis
+from transformer_cli.text.protocol import EncodedSource
+
+Pieces = tuple[Hypothesis, ...]
+"""One translation of a line as ids: a hypothesis for each of its pieces."""
+_SHOWN_LINES = 10
+
+
+@dataclass(frozen=True)
+class EncodedLine:
+    """A line to be translated, as ids.
+
+    Attributes:
+        source: the line, with its ids and what the tokenizers remember of it.
+        pieces: its ids, cut where it is too long; none if it is blank. Each begins with the ids of
+            ``Tokenizers.start``, and ends with EOS.
+        prefix: what the translation begins with.
+        prefix_ids: its ids, which the first piece's outputs begin with.
+        tag: the source's, if it has one.
+        is_copied: whether the line is its own translation; then there are no pieces.
+    """
+
+    source: EncodedSource
+    pieces: list[list[int]]
+    prefix: str = ""
+    prefix_ids: list[int] = field(default_factory=list)
+    tag: str | None = None
+    is_copied: bool = False
+
+    @property
+    def text(self) -> str:
+        """The source text."""
+        return self.source.line
+
+    @property
+    def ids(self) -> list[int]:
+        """Ids of all pieces, without EOS."""
+        return [number for piece in self.pieces for number in piece[:-1]]
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One translation of a line.
+
+    Attributes:
+        text: on one line.
+        log_probability: the sum over the tokens of all pieces.
+        score: what translations of a line are ranked by: that, divided by the length penalty; of
+            several pieces, the sum of theirs, so that the best of each make up the best.
+        alignment: which word of the line goes with which of ``text``, counted from 0, words being
+            what white space separates; empty if nobody asked.
+        tokens: number of its tokens, the end of each piece included.
+        remark: what a reviser says of it; see ``Reviser``.
+        pieces: what was found, as ids; empty for a line that is its own translation.
+    """
+
+    text: str
+    log_probability: float = 0.0
+    score: float = 0.0
+    alignment: tuple[tuple[int, int], ...] = ()
+    tokens: int = 0
+    remark: str = ""
+    pieces: Pieces = field(default=(), repr=False, compare=False)
+
+    @property
+    def fields(self) -> list[Any]:
+        """All but the ids, which JSON holds for another process."""
+        own = self.text, self.log_probability, self.score, self.alignment, self.tokens
+        return [*own, self.remark]
+
+
+@dataclass(frozen=True)
+class LongLine:
+    """A line, numbered from 1, that is too long to be translated as one."""
+
+    line: int
+    tokens: int
+    pieces: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.tokens:,} tokens, translated in {self.pieces:,} pieces"
+
+
+def ignore(what: object) -> None:
+    """Ignore a report, of progress say."""
+
+
+def never() -> bool:
+    """Return False: do not stop."""
+    return False
+
+
+class Watcher(NamedTuple):
+    """Callbacks of whoever waits for translations."""
+
+    progress: Callable[[int], object] = ignore
+    """Called with the number of lines just finished."""
+    announce: Callable[[str], AbstractContextManager[object]] = nullcontext
+    """Entered while a reviser does what the text says."""
+    on_long_line: Callable[[LongLine], object] = ignore
+    """Called with each line that is translated in pieces."""
+    should_stop: Callable[[], bool] = never
+    """Called before each batch; once it returns True, the rest is left empty."""
+
+
+NOBODY = Watcher()
+
+
+class Notes:
+    """What there is to say about translations, line by line and in sum; here, nothing."""
+
+    def look(self, number: int, src: str, found: Sequence[Translation]) -> Iterable[str]:
+        """Look at a line and its translations, best first; return what to say of them at once."""
+        return ()
+
+    def summary(self, lines: int) -> Iterator[str]:
+        """Yield what to say about all of so many lines."""
+        yield from ()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What was counted, for a report as JSON."""
+        return {}
+
+    def rows(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the same for people: a name, a value, and what it is."""
+        yield from ()
+
+
+class Reviser:
+    """Revises what a search has found; a ``TextTranslator`` has those that extensions give it.
+
+    Tokenizers may bring some, and the options of a command (``ExtraOptions.prepare``).
+    """
+
+    def revise(
+        self,
+        translator: Any,
+        lines: Sequence[EncodedLine],
+        found: list[list[Translation]],
+        n_best: int | None,
+        with_alignments: bool,
+        watcher: Watcher,
+    ) -> list[list[Translation]]:
+        """Return the translations of each line, best first, some of them replaced.
+
+        Args:
+            translator: the ``TextTranslator`` that found them, and can search and write others.
+            lines: what is translated.
+            found: at least one translation of each line.
+            n_best: see ``TextTranslator.translate_lines``.
+            with_alignments: whether words are aligned.
+            watcher: of whom ``progress`` has counted the lines already.
+        """
+        return found
+
+    def notes(self) -> Notes:
+        """Return what takes notes of a text's translations."""
+        return Notes()
+
+
+def name_lines(numbers: Sequence[int]) -> str:
+    """Return the numbers of some lines as messages say them: the first few."""
+    shown = ", ".join(f"{number:,}" for number in numbers[:_SHOWN_LINES])
+    more = ", …" if len(numbers) > _SHOWN_LINES else ""
+    return f"line{'s' if len(numbers) > 1 else ''} {shown}{more}"

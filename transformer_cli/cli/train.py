@@ -89,7 +89,7 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
     config, origins = yaml.load_settings(given.config, given.set_ or [])
     kinds.check_has_text(config.data, given.config)
     if given.overwrite and ranks.machines > 1:
-        # torchrun does not tell how often it has started a training there.
+        # torchrun does not say how often it has started a training there.
         raise UsageError(
             "--overwrite: not on several machines, where torchrun may start it twice; remove "
             f"{run.path} yourself, or choose another --run-dir"

@@ -114,7 +114,6 @@ class CorpusReport:
 
     @property
     def warnings(self) -> int:
-        """Number of findings that are warnings."""
         return sum(finding.warning for finding in self.findings)
 
 

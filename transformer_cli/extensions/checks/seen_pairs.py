@@ -47,7 +47,6 @@ class SeenPairs:
         return numbers
 
     def report(self) -> dict[str, Any]:
-        """Return counts for a JSON object."""
         return {
             "pairs": len(self.by_src) - len(self.rest),
             "by_source": int(self.by_src.sum()),

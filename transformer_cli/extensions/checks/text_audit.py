@@ -120,7 +120,6 @@ class TextAudit:
         self.notes.append(f"{name}: cannot be evaluated on: {error}")
 
     def begin(self, source: PairSource, executor: Executor) -> "_Look":
-        """Begin with one of the texts; see ``TextCheck``."""
         texts = (*self._trained.values(), *self._scored.values())
         self._now = next(each for each in texts if each.source is source)
         if isinstance(source, ParallelFiles):
@@ -139,7 +138,6 @@ class TextAudit:
         return _Scored(tuple(files), (self._data.src_lang, self._data.tgt_lang), self._name)
 
     def merge(self, look: "_Look", stats: BlockStats) -> None:
-        """Take what was seen in a block; see ``TextCheck``."""
         self._now.full += stats.full
         self._now.copies += stats.copied
         self._found |= look.found
@@ -229,7 +227,6 @@ class _Audited:
 
     @property
     def looked_at(self) -> int:
-        """Pairs that were searched for shifts."""
         return 0 if self.shifts is None else self.shifts.result()[1]
 
 
@@ -275,7 +272,6 @@ class _Look:
         """Numbers of the pairs."""
 
     def look(self, batch: Sequence[tuple[str, str]]) -> None:
-        """Look at some pairs."""
         if not self._scored.files:
             return
         wanted = _look_for(self._scored)

@@ -35,7 +35,6 @@ class ClusterOptions(ExecutorOptions):
     cluster: Cluster = None
 
     def find_executor(self, place: Path) -> "Callable[[], AbstractContextManager[Executor]] | None":
-        """Return what connects to the cluster, or starts it."""
         if self.cluster is None:
             return None
         return partial(_open, clusters.read_cluster(self.cluster), place)
@@ -54,17 +53,9 @@ def _open(settings: "cluster_schema.ClusterSettings", place: Path) -> Iterator["
 class TrainClusterOptions(ClusterOptions):
     """A cluster that prepares the text of a training."""
 
-    cluster: Annotated[
-        str | None,
-        option(
-            "ADDRESS|FILE",
-            "Dask cluster to prepare the data on: tcp://HOST:8786, or a YAML file that names one. "
-            "The training itself runs here.",
-        ),
-    ] = None
+    about = "With --cluster, the data is prepared there; the training itself runs here."
 
     def check(self, given: Any) -> None:
-        """Refuse a cluster where nothing may be written that it could see."""
         if self.cluster is not None and given.dry_run:
             problem = "not with --dry-run, which writes only to this machine's disk"
             raise UsageError(f"--cluster: {problem}")
@@ -78,7 +69,6 @@ class TranslateClusterOptions(ClusterOptions):
     about = "Of many files, --cluster gives each worker one."
 
     def check(self, given: Any) -> None:
-        """Refuse a cluster, as options are checked like this for one file."""
         if self.cluster is not None:
             problem = "translates many files; name a directory or a pattern with -i"
             raise UsageError(f"translate: --cluster {problem}")

@@ -87,7 +87,6 @@ class Computing:
 
     @property
     def training_options(self) -> list[str]:
-        """The same of trainings."""
         return self._compose(self.training_precision)
 
     def _compose(self, precision: PrecisionName) -> list[str]:
@@ -96,7 +95,6 @@ class Computing:
 
     @property
     def suspect_options(self) -> list[str]:
-        """The option of commands that read training text."""
         return ["--allow-suspect-data"] if self.allow_suspect_data else []
 
 

@@ -49,7 +49,6 @@ class GrowingOptions(TrainExtra):
     ] = _MAX_LOSS
 
     def check(self, given: TrainOptions) -> None:
-        """Raise a UsageError unless the options go together."""
         if self.from_ is None:
             if self.add or given.config is None:
                 is_missing = "--add: is for --from RUN, which is missing"

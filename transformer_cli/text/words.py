@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.base.files import sha256
+from transformer_cli.base.messages import show_progress
 from transformer_cli.config.languages import base_language
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.text.lines import is_of_word
@@ -256,7 +257,7 @@ class Manifest(TokenizerManifest):
             ("target", _TGT, config.tgt_rules, text.tgt_lang, text.tgt),
         ):
             words = SpacyWords(rules or language, language, config.lowercase)
-            counts = words.count(text.progress(lines, f"{side} words"))
+            counts = words.count(show_progress(lines, f"{side} words"))
             vocabulary = Vocabulary.from_counts(
                 counts, config.min_freq, config.max_size, config.order
             )

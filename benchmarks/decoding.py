@@ -15,7 +15,7 @@ from benchmarks.shortlist import learn_shortlist, vocabulary_map
 from transformer_cli.base.errors import TransformerCliError
 from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.sources import load_split
+from transformer_cli.data.kinds import load_split
 from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.runs.checkpoint import find_checkpoint
 from transformer_cli.runs.directory import RunDirectory

@@ -16,7 +16,7 @@ from benchmarks.environments import ROOT, WORKSHOP, environment
 from benchmarks.machine import report_head
 from benchmarks.peers.marian_weights import LENGTH_FACTOR
 from benchmarks.rounds import THREADS, markdown_table
-from transformer_cli.data.sources import load_split
+from transformer_cli.data.kinds import load_split
 from transformer_cli.evaluation.scores import score
 from transformer_cli.runs.directory import RunDirectory
 

@@ -38,8 +38,8 @@ Pairs = Iterator[tuple[str, str]]
 
 def numbered_pairs(number: int) -> Pairs:
     """Yield as many of Multi30k's training pairs, each with a number that makes it unique."""
-    from transformer_cli.config.data_schema import Multi30kData
-    from transformer_cli.data.sources import open_split
+    from transformer_cli.data.kinds import open_split
+    from transformer_cli.extensions.stores.settings import Multi30kData
 
     train = open_split(Multi30kData(kind="multi30k", src_lang="de", tgt_lang="en"), "train")
     again = (pair for _ in count() for pair in train.pairs())

@@ -9,7 +9,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.sources import open_training_text
+from transformer_cli.data.kinds import open_training_text
 from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text
 from transformer_cli.data.training_text import StreamedText, TextStats
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers

@@ -17,7 +17,7 @@ from torch import Tensor
 from transformer_cli.base.errors import TrainingError, is_out_of_memory
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
-from transformer_cli.data.sources import load_split
+from transformer_cli.data.kinds import load_split
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.inference.torch_engine import load_torch_translator
 from transformer_cli.model.device import choose_device

@@ -10,6 +10,8 @@ from pathlib import Path
 import children
 import pytest
 
+from transformer_cli.base import registry
+
 ROOT = Path(__file__).parents[1]
 COPIED = (
     *("transformer_cli", "tests", "configs", "docs", "data/toy", "benchmarks", ".github"),
@@ -46,18 +48,18 @@ def copy_without(extensions: Sequence[str], checkout: Path) -> Path:
     return checkout
 
 
-def run(checkout: Path, directory: Path, *arguments: str, stdin: bytes = b"") -> str:
-    """Run Python with the package of a checkout; return what it prints."""
+def run(checkout: Path, directory: Path, *arguments: str, stdin: bytes = b"", code: int = 0) -> str:
+    """Run Python with the package of a checkout; return what it prints, its errors if it fails."""
     environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     process = children.start([sys.executable, *arguments], env=environment, cwd=directory, **pipes)
     out, err = process.communicate(stdin, timeout=PATIENCE)
-    assert process.returncode == 0, (out + err).decode()[-4000:]
-    return out.decode()
+    assert process.returncode == code, (out + err).decode()[-4000:]
+    return (err if code else out).decode()
 
 
-def use(checkout: Path, directory: Path) -> None:
-    """Run the core's main commands."""
+def use(checkout: Path, directory: Path, removed: Sequence[str]) -> None:
+    """Run the core's main commands, and those that are missing."""
     program = ("-m", "transformer_cli")
     where = run(
         checkout, directory, "-c", "import transformer_cli; print(transformer_cli.__file__)"
@@ -70,11 +72,16 @@ def use(checkout: Path, directory: Path) -> None:
     lines = (directory / "data" / "toy" / "test.de").read_bytes().splitlines(keepends=True)[:3]
     out = run(checkout, directory, *program, "translate", "runs/toy", stdin=b"".join(lines))
     assert out.count("\n") == 3
+    for name, entry in registry.entries("command").items():
+        if entry.extension in removed:
+            missing = run(checkout, directory, *program, name, code=2)
+            assert f"error: {name}: no such command is installed; there are init, " in missing
+            assert missing.count("\n") == 1
 
 
 def test_the_core_works_without_extensions(tmp_path: Path) -> None:
     (work := tmp_path / "work").mkdir()
-    use(copy_without(EXTENSIONS, tmp_path / "checkout"), work)
+    use(copy_without(EXTENSIONS, tmp_path / "checkout"), work, EXTENSIONS)
 
 
 @pytest.mark.long
@@ -83,6 +90,6 @@ def test_the_tests_of_the_core_pass_without(removed: str, tmp_path: Path) -> Non
     (work := tmp_path / "work").mkdir()
     names = EXTENSIONS if removed == "all" else [removed]
     checkout = copy_without(names, tmp_path / "checkout")
-    use(checkout, work)
+    use(checkout, work, names)
     ignored = [f"--ignore=tests/{name}" for name in ("extensions", Path(__file__).name)]
     run(checkout, checkout, "-m", "pytest", "-x", "-p", "no:cacheprovider", *ignored)

@@ -32,9 +32,9 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
-from transformer_cli.data.multi30k import find
-from transformer_cli.data.sources import default_split, load_split
+from transformer_cli.data.kinds import default_split, load_split
 from transformer_cli.data.token_arrays import EncodedText
+from transformer_cli.extensions.stores.multi30k import find
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.model.device import choose_device
 from transformer_cli.model.transformer import build_model, load_weights, weights_of

@@ -15,7 +15,7 @@ from cli.process import assert_refused, run
 from transformer_cli.base import registry
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.config.yaml import load_config
-from transformer_cli.data.sources import load_split
+from transformer_cli.data.kinds import load_split
 from transformer_cli.evaluation import scoring
 
 KEYS = {

@@ -20,7 +20,7 @@ def _listed(kind: str, *of_core: str) -> str:
     return f"{', '.join(others)} or {last}"
 
 
-_DATA = _listed("corpus", "multi30k", "toy", "copy", "files")
+_DATA = _listed("corpus", "toy", "copy", "files")
 _TOKENIZERS = _listed("tokenizer", "words", "sentencepiece")
 
 

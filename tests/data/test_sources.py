@@ -10,18 +10,17 @@ from transformer_cli.config.data_schema import (
     DataSection,
     FilePair,
     FilesData,
-    Multi30kData,
     ToyData,
 )
 from transformer_cli.config.shipped import shipped_directory
-from transformer_cli.data import kinds, multi30k
+from transformer_cli.data import kinds
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.kinds import CorpusKind
-from transformer_cli.data.sources import (
+from transformer_cli.data.kinds import (
+    CorpusKind,
     default_split,
     load_split,
+    open_kind,
     open_training_text,
-    split_names,
 )
 
 
@@ -54,42 +53,28 @@ def files_data() -> FilesData:
 
 
 def test_split_names() -> None:
-    assert split_names(ToyData(kind="toy")) == ["train", "val", "test"]
-    assert split_names(CopyData(kind="copy")) == ["train", "val", "test"]
-    assert split_names(files_data()) == ["train", "val", "news", "web"]
-    assert split_names(Multi30kData(kind="multi30k")) == [
-        "train",
-        "val",
-        "test_2016_flickr",
-        "test_2017_flickr",
-        "test_2017_mscoco",
-        "test_2018_flickr",
-    ]
+    assert open_kind(ToyData(kind="toy")).split_names() == ["train", "val", "test"]
+    assert open_kind(CopyData(kind="copy")).split_names() == ["train", "val", "test"]
+    assert open_kind(files_data()).split_names() == ["train", "val", "news", "web"]
 
 
 def test_the_first_test_split_is_what_to_evaluate_on() -> None:
-    assert default_split(Multi30kData(kind="multi30k")) == "test_2016_flickr"
     assert default_split(CopyData(kind="copy")) == "test"
     assert default_split(files_data()) == "news"
     assert default_split(files_data().model_copy(update={"test": {}})) == "val"
 
 
-@pytest.mark.parametrize(
-    "data", [ToyData(kind="toy"), CopyData(kind="copy"), Multi30kData(kind="multi30k")]
-)
+@pytest.mark.parametrize("data", [ToyData(kind="toy"), CopyData(kind="copy")])
 def test_an_unknown_split_lists_those_there_are(data: DataConfig) -> None:
     with pytest.raises(CorpusError) as error:
         load_split(data, "dev")
-    assert str(error.value) == (
-        f"data.kind {data.kind} has no split 'dev'; choose from {', '.join(split_names(data))}"
-    )
+    names = ", ".join(open_kind(data).split_names())
+    assert str(error.value) == f"data.kind {data.kind} has no split 'dev'; choose from {names}"
 
 
 def test_a_misspelt_split_is_guessed() -> None:
     with pytest.raises(CorpusError, match="has no split 'newz'; did you mean 'news'"):
         load_split(files_data(), "newz")
-    with pytest.raises(CorpusError, match="did you mean 'test_2016_flickr'"):
-        load_split(Multi30kData(kind="multi30k"), "test_2016_flicker")
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -100,24 +85,6 @@ def test_each_split_has_its_own_files() -> None:
     assert load_split(data, "train") == ParallelText(["un", ""], ["um", ""])
     assert load_split(data, "val") == ParallelText(["deux"], ["dois"])
     assert load_split(data, "web") == ParallelText(["quatre"], ["quatro"])
-
-
-# --- multi30k -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("src_lang", "tgt_lang"), [("de", "en"), ("en", "de")])
-def test_multi30k_goes_either_way(
-    monkeypatch: pytest.MonkeyPatch, src_lang: str, tgt_lang: str
-) -> None:
-    def fetch(split: str, src: str, tgt: str) -> tuple[Path, Path]:
-        files = pair(split, f"{split} {src}\n", f"{split} {tgt}\n")
-        return files.src, files.tgt
-
-    monkeypatch.setattr(multi30k, "fetch", fetch)
-    data = Multi30kData.model_validate(
-        {"kind": "multi30k", "src_lang": src_lang, "tgt_lang": tgt_lang}
-    )
-    assert load_split(data, "val") == ParallelText([f"val {src_lang}"], [f"val {tgt_lang}"])
 
 
 # --- toy ------------------------------------------------------------------------------------------
@@ -226,7 +193,7 @@ def test_an_extension_can_add_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_kind_that_is_not_installed_is_named() -> None:
     data = DataSection(kind="nowhere", src_lang="de", tgt_lang="en")
     with pytest.raises(ConfigError, match=r"^nowhere: no such data\.kind is installed; extensions"):
-        split_names(data)
+        open_kind(data).split_names()
 
 
 @pytest.mark.parametrize(("key", "added"), [("symbols", [("more", "mehr")]), ("missing", [])])

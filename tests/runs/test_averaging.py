@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from transformer_cli.base.errors import CheckpointError, RunError, UsageError
+from transformer_cli.cli.average import average_runs, mean_weights
 from transformer_cli.config.yaml import dump_config, load_config
 from transformer_cli.runs.checkpoint import (
     Checkpoint,
@@ -17,7 +18,6 @@ from transformer_cli.runs.checkpoint import (
     save_checkpoint,
 )
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.trained_model import average_runs, mean_weights
 from transformer_cli.text.tokenizer import fingerprint
 
 Weights = dict[str, Tensor]

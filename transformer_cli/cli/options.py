@@ -27,7 +27,7 @@ from transformer_cli.config.choices import (
 
 with lazy_imports():
     from transformer_cli.base import compression, files, locations, workers
-    from transformer_cli.data import corpus, sources
+    from transformer_cli.data import corpus, kinds
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.model import device as devices
     from transformer_cli.runs import directory
@@ -183,9 +183,9 @@ def load_split(
     ``advice`` says what to do where the run is an imported model, which has no corpus.
     """
     data = run.load_config().data
-    sources.check_has_splits(data, run.path, advice)
-    name = split or sources.default_split(data)
-    return name, sources.load_split(data, name, run.text_place)
+    kinds.check_has_splits(data, run.path, advice)
+    name = split or kinds.default_split(data)
+    return name, kinds.load_split(data, name, run.text_place)
 
 
 def load_models(

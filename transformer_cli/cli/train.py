@@ -24,7 +24,7 @@ from transformer_cli.cli.process import exit_code, stop_requests
 
 with lazy_imports():
     from transformer_cli.config import differences, yaml
-    from transformer_cli.data import sources
+    from transformer_cli.data import kinds
     from transformer_cli.evaluation import best_checkpoint, scoring as evaluations
     from transformer_cli.model import device as devices
     from transformer_cli.runs import checkpoint, directory, initialize, metrics_log, trained_model
@@ -87,9 +87,9 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
     run = directory.RunDirectory(options.run_directory(given.config, given.run_dir))
     ranks = Ranks.from_env()
     config, origins = yaml.load_settings(given.config, given.set_ or [])
-    sources.check_has_text(config.data, given.config)
+    kinds.check_has_text(config.data, given.config)
     if given.overwrite and ranks.machines > 1:
-        # torchrun does not tell how often it has started a training there.
+        # torchrun does not say how often it has started a training there.
         raise UsageError(
             "--overwrite: not on several machines, where torchrun may start it twice; remove "
             f"{run.path} yourself, or choose another --run-dir"

@@ -10,7 +10,7 @@ from transformer_cli.cli.display import align_columns, line_bar, log, pair_bar, 
 
 with lazy_imports():
     from transformer_cli.config import yaml
-    from transformer_cli.data import sources
+    from transformer_cli.data import kinds
     from transformer_cli.runs import directory
     from transformer_cli.training import preparation, summary
 
@@ -41,7 +41,7 @@ def vocab(given: VocabOptions) -> None:
     given.check_extras()
     run = directory.RunDirectory(options.run_directory(given.config, given.run_dir))
     settings, origins = yaml.load_settings(given.config, given.set_ or [])
-    sources.check_has_text(settings.data, given.config)
+    kinds.check_has_text(settings.data, given.config)
     directory.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
     directory.check_config_files(run.path, yaml.list_base_files(given.config))
     request = preparation.TrainRequest(

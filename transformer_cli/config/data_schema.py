@@ -121,12 +121,6 @@ class GermanEnglish(DataSection):
         return self
 
 
-class Multi30kData(GermanEnglish):
-    """The Multi30k captions (task 1), downloaded and verified if they are not on disk."""
-
-    kind: Literal["multi30k"]
-
-
 class ToyData(GermanEnglish):
     """The toy captions under data/toy: made by a grammar, for experiments of minutes."""
 
@@ -181,5 +175,5 @@ class FilesData(DataSection):
 
 DataConfig = Annotated[
     DataSection,
-    Kinds("corpus", Multi30kData, ToyData, CopyData, FilesData),
+    Kinds("corpus", ToyData, CopyData, FilesData),
 ]

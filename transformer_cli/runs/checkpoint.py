@@ -12,7 +12,7 @@ The directory ``average`` holds averaged weights in the same format, without
 ``optimizer.safetensors``: it can translate, but training cannot resume from it.
 
 Each directory appears by one rename, complete. A step is saved before its validation, with
-``unvalidated`` in its state, which is replaced after it. The names tell which checkpoint is the
+``unvalidated`` in its state, which is replaced after it. The names say which checkpoint is the
 last, and the last one's state which is the best: no other file has to agree with them.
 """
 
@@ -76,7 +76,7 @@ class State(BaseModel):
     window: Annotated[list[float], Field(min_length=3, max_length=3)] = [0.0, 0.0, 0.0]
     """``Trainer.window``, summed over all ranks."""
     seconds: FiniteFloat = 0.0  # time spent training, in all sessions
-    unvalidated: bool = False  # whether the step is to be validated, and is not yet
+    unvalidated: bool = False  # whether the step still has to be validated
     best_step: NonNegativeInt | None = None
     best_rank: float = -1.0
     """The best validation's ``Validation.rank``: a score, or the negative loss."""

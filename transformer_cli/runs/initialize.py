@@ -25,6 +25,7 @@ from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
 from transformer_cli.config.differences import Difference, as_yaml, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import find_owners
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.runs.checkpoint import Checkpoint, State, list_checkpoints
 from transformer_cli.runs.directory import (
@@ -53,9 +54,9 @@ def begin_run(
 ) -> Iterator[None]:
     """Lock and initialize a run while the block runs.
 
-    With ``overwrite``, a run that has checkpoints is renamed, which ``log`` is told, and the data
-    of one without is made anew. Where the block fails, or ``is_training`` is false, a run's
-    settings stay those that its checkpoints were trained with, unless it has new ones.
+    With ``overwrite``, a run that has checkpoints is renamed, which is logged, and the data of one
+    without is made again. If the block fails, or ``is_training`` is false, a run keeps the settings
+    that its checkpoints were trained with, unless it has got new checkpoints.
     """
     # Before an earlier run is renamed: a new one may be started from its config.yaml.
     origins = trace_origins(origins, run.config, load_origins(run.origins))
@@ -163,7 +164,7 @@ def initialize_run(
 
 def record_finished(run: RunDirectory, config: Config, trained: Config) -> Config:
     """Record and return a finished run's settings: as it was trained, else those of ``config``."""
-    # Or the record, and a model card, would tell of a training that never was.
+    # Or the record, and a model card, would describe a training that never was.
     as_trained = {name: getattr(trained, name) for name in ("seed", "init", "model", "training")}
     recorded = config.model_copy(update=as_trained)
     write_text(run.config, dump_config(recorded))
@@ -179,7 +180,7 @@ def _remove_outdated(run: RunDirectory, config: Config, overwrite: bool) -> None
             remove_leftovers(run.path / name, patterns, ())
     if run.config.is_file():
         check_resumable(run, config)
-        # Without a checkpoint, no setting binds: what depends on others is made anew.
+        # Without a checkpoint, no setting binds: data that depends on other ones is made again.
         if not list_checkpoints(run.checkpoints) and (overwrite or is_data_outdated(run, config)):
             run.remove_data()
 
@@ -233,7 +234,7 @@ def _is_same(old: object, new: object, paths: Collection[str]) -> bool:
         case str(), str() if old in paths and new in paths:
             return old == new or not _is_left(text_path(old))
         case dict(), dict():
-            # Users add a sum when they have been told it.
+            # A sum may be added once the first download has shown it.
             return all(
                 (key.endswith("sha256") and old.get(key) is None)
                 or _is_same(old.get(key), new.get(key), paths)
@@ -306,9 +307,14 @@ def load_newest_state(run: RunDirectory) -> State | None:
 def record_provenance(run: RunDirectory, config: Config) -> None:
     """Let extensions record where the text and the first weights of a run come from.
 
-    Each provides, as ``provenance``, a function of the run's path and its settings.
+    Each provides, as ``provenance``, a function of the run's path and its settings that writes a
+    ``file`` of the run. It is called if the text may come from elsewhere, or the file is there.
     """
     # With checkpoints, a run has the text that it began with, whatever can be found by now.
-    if not list_checkpoints(run.checkpoints):
-        for entry in registry.entries("provenance").values():
+    if list_checkpoints(run.checkpoints):
+        return
+    has_urls = "://" in config.data.model_dump_json()
+    is_from_elsewhere = config.init is not None or has_urls or bool(find_owners(config))
+    for entry in registry.entries("provenance").values():
+        if is_from_elsewhere or (run.path / entry.facts["file"]).exists():
             entry.load()(run.path, config)

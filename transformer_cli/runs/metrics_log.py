@@ -53,7 +53,7 @@ def append_to_log(path: Path, data: bytes) -> None:
             file.write(data)
     except OSError as error:
         raise RunError(
-            f"{path}: cannot be written: {error.strerror}; mend that, and the same "
+            f"{path}: cannot be written: {error.strerror}; fix that, and the same "
             "command resumes from the last checkpoint"
         ) from error
 

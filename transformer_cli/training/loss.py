@@ -146,8 +146,14 @@ class _LabelSmoothedLoss(torch.autograd.Function):
                 grad_weight += linear_no_grad(real_rows_hidden.t(), gradient.t())
             grad_bias += real_rows[None].to(dtype).mm(gradient)[0]
         grad_hidden.sub_(uniform * weight_sum).mul_(real[:, None])
-        uniform_part = (uniform, pad_id, real_hidden, passes * real.sum())
-        grad_weight = _add_uniform_part(grad_weight, grad_bias, *uniform_part)
+        # The gradients of the target's uniform part. A padding row is zeroed, not assigned, which
+        # would copy the number from the host, and so wait for a GPU.
+        uniform_row = torch.full_like(grad_bias, uniform)
+        uniform_row[pad_id].zero_()
+        grad_bias -= uniform_row * (passes * real.sum())
+        if grad_weight is not None:
+            grad_weight = grad_weight.t().contiguous()
+            grad_weight.addr_(uniform_row, real_hidden.sum(dim=(0, 1)), alpha=-1.0)
         ctx.save_for_backward(grad_hidden, grad_weight, grad_bias)
         ctx.passes = passes
         nll_loss /= passes
@@ -161,25 +167,6 @@ class _LabelSmoothedLoss(torch.autograd.Function):
         scale = grad_loss / ctx.passes
         gradients = [None if saved is None else saved * scale for saved in ctx.saved_tensors]
         return *gradients, None, None, None, None, None
-
-
-def _add_uniform_part(
-    grad_weight: Float[Tensor, "d_model tgt_size"] | None,
-    grad_bias: Float[Tensor, " tgt_size"],
-    uniform: float,
-    pad_id: int,
-    real_hidden: Float[Tensor, "pass token d_model"],
-    count: Float[Tensor, ""],
-) -> Float[Tensor, "tgt_size d_model"] | None:
-    """Add the gradients of the target's uniform part; return the weight's, not transposed."""
-    uniform_row = torch.full_like(grad_bias, uniform)
-    # Not by assignment, which would copy the number from the host, and so wait for a GPU.
-    uniform_row[pad_id].zero_()
-    grad_bias -= uniform_row * count
-    if grad_weight is None:
-        return None
-    whole = grad_weight.t().contiguous()
-    return whole.addr_(uniform_row, real_hidden.sum(dim=(0, 1)), alpha=-1.0)
 
 
 def _chunks(tokens: int, tgt_size: int, device: torch.device) -> list[slice]:

@@ -30,7 +30,7 @@ def choose_training_precision(
     """Return the compute dtype of a training that asks for ``name``; all ranks get the same.
 
     On a CPU 'auto' is what the run was trained with so far, and for a new run bfloat16 if a short
-    measurement shows that it is faster here; ``say`` is told so. Elsewhere see
+    measurement shows that it is faster here, which ``say`` gets. Elsewhere see
     ``choose_precision``.
     """
     if name != "auto" or device.type != "cpu":

@@ -26,8 +26,8 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
 from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
 from transformer_cli.data.corpus import PairProgress, ParallelText, concatenate, without_blank_pairs
-from transformer_cli.data.kinds import Preparation
-from transformer_cli.data.sources import (
+from transformer_cli.data.kinds import (
+    Preparation,
     find_mixing,
     load_split,
     open_kind,
@@ -68,7 +68,7 @@ class TrainRequest:
     config: Config
     origins: Origins
     run: RunDirectory
-    overwrite: bool  # whether to rename an earlier run, and begin anew
+    overwrite: bool  # whether to rename an earlier run, and start again
     allow_suspect_data: bool
     open_executor: Callable[[], AbstractContextManager[Executor]]  # of what reads its text
     line_progress: ProgressBar
@@ -391,7 +391,7 @@ def _can_reuse_tokenizers(config: Config, run: RunDirectory, text_sha256: str) -
 def build_augmentation(
     config: Config, tokenizers: Tokenizers, store: EncodedStore
 ) -> Augmentation | None:
-    """Return what is done to each batch, anew in each epoch; None: it stays as it is."""
+    """Return what changes each batch, differently in each epoch; None: nothing does."""
     settings = config.training
     rates = (settings.src_bpe_dropout, settings.tgt_bpe_dropout)
     # Those of extensions return None if the configuration does not ask for them.

@@ -177,7 +177,7 @@ class Session:
         )
         saving = validating or result.stop or self._is_due(self.config.training.save_every)
         if (recording or saving) and self._ranks.size > 1:
-            # The main process has the sums of all ranks, and the others begin anew.
+            # The main process has the sums of all ranks, and the others start from zero.
             sums = self._ranks.sum(self.trainer.window)
             self.trainer.window = sums if self._ranks.is_main else [0.0] * len(sums)
         if recording:

@@ -7,7 +7,7 @@ from cli.process import run
 from cli.test_evaluate import report
 
 from transformer_cli.config.yaml import load_config
-from transformer_cli.data.sources import load_split
+from transformer_cli.data.kinds import load_split
 
 
 def test_near_gives_scores_by_the_nearest_training_pair(training: Training, tmp_path: Path) -> None:

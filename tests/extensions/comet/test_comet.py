@@ -11,7 +11,7 @@ from cli.process import assert_refused, run
 from cli.test_evaluate import KEYS
 
 from transformer_cli.config.yaml import load_config
-from transformer_cli.data.sources import load_split
+from transformer_cli.data.kinds import load_split
 
 FAKE_COMET = """
 import sys

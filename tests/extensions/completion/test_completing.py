@@ -16,7 +16,7 @@ from cli.test_help import HEAVY, _set_environment
 from transformer_cli.config.setting_tree import iter_leaves
 from transformer_cli.config.shipped import find_configs
 from transformer_cli.config.yaml import dump_config, load_config
-from transformer_cli.data.sources import split_names
+from transformer_cli.data.kinds import open_kind
 from transformer_cli.extensions.completion.completing import complete as complete_value
 
 ROOT = Path(__file__).parents[3]
@@ -98,7 +98,7 @@ def test_splits_and_checkpoints_of_the_run_that_is_named(training: Training) -> 
 def test_splits_are_those_that_can_be_loaded(config: Path, tmp_path: Path) -> None:
     settings = load_config(config)
     (tmp_path / "config.yaml").write_text(dump_config(settings))
-    names = split_names(settings.data)
+    names = open_kind(settings.data).split_names()
     if settings.data.kind == "corpus":  # then those that the run has files of
         names.sort()
         (tmp_path / "corpus").mkdir()

@@ -18,7 +18,7 @@ from web import Web, serve
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.schema import Config
-from transformer_cli.data.sources import open_split
+from transformer_cli.data.kinds import open_split
 from transformer_cli.extensions.corpora import by_name, opus
 from transformer_cli.extensions.corpora.by_name import list_fetched
 from transformer_cli.extensions.corpora.opening import open_source

@@ -11,17 +11,18 @@ from transformer_cli.config.data_schema import (
     DataSection,
     FilePair,
     FilesData,
-    Multi30kData,
     ToyData,
 )
-from transformer_cli.data import kinds, multi30k
+from transformer_cli.data import kinds
 from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.data.sources import (
+from transformer_cli.data.kinds import (
     load_split,
+    open_kind,
     open_training_text,
-    split_names,
 )
 from transformer_cli.extensions.corpora.settings import SourceConfig
+from transformer_cli.extensions.stores import multi30k
+from transformer_cli.extensions.stores.settings import Multi30kData
 
 AnyData = TypeVar("AnyData", bound=DataSection)
 
@@ -63,7 +64,7 @@ def test_added_pairs_follow_the_training_text_and_are_no_part_of_its_split() -> 
         *(("cinq", "cinco"), ("", "")),
         ("six", "seis"),
     ]
-    for split in split_names(data):
+    for split in open_kind(data).split_names():
         assert load_split(data, split) == load_split(files_data(), split)
 
 

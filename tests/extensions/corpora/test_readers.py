@@ -13,9 +13,8 @@ import pytest
 from extensions.corpora.format_files import PAIRS, reader, written
 from transformer_cli.base.compression import compressor
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.config.data_schema import Multi30kData
 from transformer_cli.data.corpus import PairSource, ParallelFiles
-from transformer_cli.data.sources import open_split
+from transformer_cli.data.kinds import open_split
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.extensions.corpora.opening import SourceReader, open_source
 from transformer_cli.extensions.corpora.settings import SourceConfig
@@ -24,6 +23,7 @@ from transformer_cli.extensions.corpora.units import (
     UnitReader,
     one_line,
 )
+from transformer_cli.extensions.stores.settings import Multi30kData
 
 Pairs = list[tuple[str, str]]
 FORMATS = ["tsv", "jsonl", "po", "mo", "tmx", "parquet"]

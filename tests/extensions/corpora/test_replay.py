@@ -9,7 +9,7 @@ import pytest
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import EpochBatches
-from transformer_cli.data.sources import open_training_text
+from transformer_cli.data.kinds import open_training_text
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.extensions.checks.findings import check_corpus
 from transformer_cli.runs.directory import RunDirectory

@@ -35,7 +35,7 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.cli import app
 from transformer_cli.config.yaml import load_config
-from transformer_cli.data.sources import check_has_text
+from transformer_cli.data.kinds import check_has_text
 from transformer_cli.extensions.exchange import torch_child, weights
 from transformer_cli.extensions.exchange.form import ImportedModelError
 from transformer_cli.runs.trained_model import load_trained_model

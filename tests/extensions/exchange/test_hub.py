@@ -18,12 +18,13 @@ from safetensors.torch import load_file, save_file
 from transformer_cli import __version__
 from transformer_cli.base.errors import TransformerCliError
 from transformer_cli.base.files import sha256
-from transformer_cli.config.data_schema import FilePair, FilesData, Multi30kData
+from transformer_cli.config.data_schema import FilePair, FilesData
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.extensions.exchange.card import ValidationScore, model_card
 from transformer_cli.extensions.exchange.to_hub import _without_paths
+from transformer_cli.extensions.stores.settings import Multi30kData
 from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import load_trained_model

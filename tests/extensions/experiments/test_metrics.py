@@ -24,6 +24,7 @@ from transformer_cli.extensions.experiments.seed_statistics import compare_group
 from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
 from transformer_cli.extensions.experiments.sweep_file import load_sweep
 from transformer_cli.extensions.report.charts import score_by_length
+from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.training.session import Validation
 
 HYPOTHESES = ["ファイルを開けません。", "GIMP の設定を保存する", "印刷"]
@@ -108,7 +109,9 @@ def test_a_sweep_goes_by_what_its_base_selects(
 def group(metric: str, *scores: float, loss: float = 1.0) -> GroupResult:
     """Return a group whose runs were validated once."""
     records = [{"loss": loss, metric: score} for score in scores]
-    return GroupResult("point", [RunResult("seed", metric, [record]) for record in records])
+    return GroupResult(
+        "point", [RunResult(RunDirectory(Path("seed")), metric, [record]) for record in records]
+    )
 
 
 def test_equal_scores_are_ranked_by_loss() -> None:

@@ -1,7 +1,9 @@
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,12 @@ from browser import Page, narrow_to_phone, open_page, style
 from sacrebleu.metrics.chrf import CHRF
 
 from transformer_cli.extensions.experiments.page import describe_groups, render_groups
-from transformer_cli.extensions.experiments.results import EvaluatedSplit, RunGroup, SweepResults
+from transformer_cli.extensions.experiments.results import (
+    EvaluatedSplit,
+    GroupResult,
+    RunResult,
+    SweepResults,
+)
 from transformer_cli.extensions.experiments.seed_statistics import (
     GroupDifference,
     GroupScore,
@@ -40,14 +47,23 @@ def write_run(path: Path, scores: Sequence[float], steps: Sequence[int] | None =
     path.joinpath("metrics.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
 
 
-def make_groups(root: Path, scores: dict[str, list[list[float]]]) -> list[RunGroup]:
+States = Mapping[str, Sequence[str | None]]
+
+
+def make_groups(
+    root: Path, scores: dict[str, list[list[float]]], states: States = MappingProxyType({})
+) -> list[GroupResult]:
     """Write runs of those validation scores: by group, seed and validation."""
     groups = []
     for number, (name, runs) in enumerate(scores.items()):
         directories = [root / f"{number}" / f"seed-{seed}" for seed in range(1, len(runs) + 1)]
         for directory, run in zip(directories, runs, strict=True):
             write_run(directory, run)
-        groups.append(RunGroup(name, tuple(map(RunDirectory, directories))))
+        results = [
+            RunResult.read(RunDirectory(directory), "bleu", state)
+            for directory, state in zip_longest(directories, states.get(name, []))
+        ]
+        groups.append(GroupResult(name, results))
     return groups
 
 
@@ -70,7 +86,12 @@ SCORES: dict[str, list[list[float]]] = {
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    groups = make_groups(tmp_path_factory.mktemp("groups"), SCORES)
+    states: States = {
+        HOSTILE: [None, None, "failed"],
+        "slow": [None, None, "pruned"],
+        "not begun": ["waiting"] * 3,
+    }
+    groups = make_groups(tmp_path_factory.mktemp("groups"), SCORES, states)
     references = ["the red house", "a dog runs <b>fast</b>", "two men talk"]
     good, bad = references, ["the house", "a dog runs", "two men talk"]
     split = EvaluatedSplit(
@@ -84,13 +105,11 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             "chrf": compare("signature of chrf", [[50.0, 51.0], [53.0, 54.0], [9.0, 10.0]]),
         },
     )
-    unfinished = {groups[1].runs[2].path: "failed", groups[2].runs[2].path: "pruned"}
-    unfinished |= {run.path: "waiting" for run in groups[3].runs}
     settings: dict[str, list[object]] = {
         RATE: [1e-3, 2e-2, 5e-4, 1e-4],
         KIND: ["words", HOSTILE, "words", None],
     }
-    return describe_groups(SweepResults(HOSTILE, groups, settings, "bleu", [split], unfinished))
+    return describe_groups(SweepResults(HOSTILE, groups, settings, "bleu", [split]))
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +157,8 @@ def test_curves_are_means_in_bands_from_the_lowest_to_the_highest_seed(
 def test_validations_at_the_ends_of_epochs_are_averaged_epoch_by_epoch(tmp_path: Path) -> None:
     write_run(tmp_path / "a", [10.0, 20.0], [100, 201])
     write_run(tmp_path / "b", [12.0, 24.0], [101, 200])
-    group = RunGroup("group", (RunDirectory(tmp_path / "a"), RunDirectory(tmp_path / "b")))
+    runs = [RunResult.read(RunDirectory(tmp_path / name), "bleu") for name in "ab"]
+    group = GroupResult("group", runs)
     (series,) = describe_groups(SweepResults("", [group], {}, "bleu"))["curves"][0].series
     assert (series.x, series.y) == ([100, 200], [11.0, 22.0])
 

@@ -16,7 +16,7 @@ from transformer_cli.base.metrics import Metrics
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch, EpochBatches
-from transformer_cli.data.sources import load_split
+from transformer_cli.data.kinds import load_split
 from transformer_cli.data.token_arrays import EncodedText, EveryPair, TokenArray
 from transformer_cli.evaluation.scoring import Validator
 from transformer_cli.extensions.observers import forecast as module

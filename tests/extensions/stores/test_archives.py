@@ -15,7 +15,7 @@ from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.locations import find_files, is_local
 from transformer_cli.config.data_schema import FilePair, FilesData
 from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.data.sources import is_on_disk, open_split
+from transformer_cli.data.kinds import open_kind, open_split
 from transformer_cli.extensions.corpora.opening import open_source
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
@@ -197,9 +197,9 @@ def test_a_corpus_of_the_web_is_that_of_its_files(
         files = FilesData.model_validate(
             settings | {"kind": "files", "train": sides, "val": sides, "test": {"news": sides}}
         )
-        assert not is_on_disk(files, "news")
+        assert not open_kind(files).is_here("news", None)
         assert list(open_split(files, "train").pairs()) == PAIRS
-        assert is_on_disk(files, "news")
+        assert open_kind(files).is_here("news", None)
         corpus = settings | {"kind": "corpus", "sources": [sides], "val": sides}
         record = prepare_corpus(
             CorpusData.model_validate(corpus), tmp_path / "corpus", lambda pairs, _: pairs

@@ -10,8 +10,10 @@ import pytest
 from web import Web, serve
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.data import multi30k
 from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data.kinds import default_split, load_split, open_kind
+from transformer_cli.extensions.stores import multi30k
+from transformer_cli.extensions.stores.settings import Multi30kData
 
 FILES = {
     f"{split}.{lang}.gz": gzip.compress(f"{split} {lang}\n".encode() * 20, mtime=0)
@@ -224,3 +226,24 @@ def test_published_line_counts(monkeypatch: pytest.MonkeyPatch, split: str, line
         pytest.skip("no Multi30k files in $MULTI30K_DIR or data/multi30k")
     monkeypatch.setattr(multi30k, "SHA256", PUBLISHED_SHA256)
     assert len(ParallelFiles(*multi30k.fetch(split, "de", "en")).read()) == lines
+
+
+# --- the kind of data -----------------------------------------------------------------------------
+
+
+def test_its_splits() -> None:
+    data = Multi30kData(kind="multi30k")
+    assert open_kind(data).split_names()[:3] == ["train", "val", "test_2016_flickr"]
+    assert default_split(data) == "test_2016_flickr"
+    with pytest.raises(CorpusError, match="did you mean 'test_2016_flickr'"):
+        load_split(data, "test_2016_flicker")
+
+
+@pytest.mark.parametrize(("src_lang", "tgt_lang"), [("de", "en"), ("en", "de")])
+def test_multi30k_goes_either_way(tmp_path: Path, src_lang: str, tgt_lang: str) -> None:
+    put(DIRECTORY, "val.de.gz", "val.en.gz")
+    data = Multi30kData.model_validate(
+        {"kind": "multi30k", "src_lang": src_lang, "tgt_lang": tgt_lang}
+    )
+    found = load_split(data, "val")
+    assert (found.src[0], found.tgt[0]) == (f"val {src_lang}", f"val {tgt_lang}")

@@ -16,7 +16,7 @@ from transformer_cli.cli.display import align_columns, pair_bar, say
 
 with lazy_imports():
     from transformer_cli.config import schema, yaml
-    from transformer_cli.data import sources, token_arrays
+    from transformer_cli.data import kinds, token_arrays
     from transformer_cli.extensions.checks import checked_kind, findings
     from transformer_cli.runs import directory
     from transformer_cli.text import tokenizer
@@ -62,7 +62,7 @@ def check(
         hint = did_you_mean(unknown, findings.FINDINGS) or listed
         raise UsageError(f"--ignore {unknown}: there is no finding of that name; {hint}")
     settings = yaml.load_config(config, set_ or [])
-    sources.check_has_text(settings.data, config)
+    kinds.check_has_text(settings.data, config)
     path = _find_tokenizer(settings, directory.RunDirectory(run), run_dir is not None)
     tokenizers = None if path is None else tokenizer.load_tokenizers(path)
     report = findings.check_corpus(settings, tokenizers, pair_bar, ignore or [])

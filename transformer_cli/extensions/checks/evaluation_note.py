@@ -53,7 +53,6 @@ class SeenNote(EvaluationNote):
         return {**found, "near": near}
 
     def format(self, report: Mapping[str, Any]) -> Iterator[str]:
-        """Yield the lines that people read."""
         seen = report["seen"]
         yield from seen_pairs.describe_seen(seen, report["sentences"], "the model")
         if (rest := seen["rest"]) is not None:

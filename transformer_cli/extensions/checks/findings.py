@@ -23,12 +23,11 @@ from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import BLOCK_PAIRS, PairProgress, PairSource, ParallelFiles
-from transformer_cli.data.kinds import Preparation
-from transformer_cli.data.sources import (
+from transformer_cli.data.kinds import (
+    Preparation,
     open_kind,
     open_split,
     open_training_parts,
-    split_names,
 )
 from transformer_cli.data.token_arrays import PERCENTILES, percentiles
 from transformer_cli.data.training_text import BlockStats, TextStats, check_pairs
@@ -115,7 +114,6 @@ class CorpusReport:
 
     @property
     def warnings(self) -> int:
-        """Number of findings that are warnings."""
         return sum(finding.warning for finding in self.findings)
 
 
@@ -190,7 +188,7 @@ def _open_scored(
     data: DataConfig, place: Path, unavailable: list[str]
 ) -> Iterator[tuple[str, PairSource]]:
     """Yield each split that is not trained on; note in ``unavailable`` what cannot be opened."""
-    _, val, *tests = split_names(data)
+    _, val, *tests = open_kind(data).split_names()
     yield val, open_split(data, val, place)
     for name in tests:
         try:

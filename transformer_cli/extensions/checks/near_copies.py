@@ -151,7 +151,6 @@ class Nearness:
         return self.near > 0 and self.near >= _LARGE_SHARE * self.compared
 
     def describe(self) -> str:
-        """Return the shares in words."""
         bands = ("less", *map(str, BANDS[:-1]), f"{BANDS[-1]} or more")
         shares = [f"{band} {share:.0%}" for band, share in zip(bands, self.shares, strict=True)]
         return f"similarity to the nearest training pair: {', '.join(reversed(shares))}"

@@ -89,7 +89,6 @@ class PairFilter(_Filter):
         return [False if done else self.rejects(*pair) for pair, done in both]
 
     def find(self, known: np.ndarray, usual: object = None) -> np.ndarray:
-        """Return a mask of the pairs that are rejected, given what is known of a corpus's."""
         return known
 
 

@@ -14,7 +14,7 @@ from transformer_cli.base.errors import CorpusError, TransformerCliError
 from transformer_cli.base.files import read_json
 from transformer_cli.base.locations import open_regular
 from transformer_cli.data.corpus import PairProgress, ParallelText
-from transformer_cli.data.sources import is_on_disk, open_training_text
+from transformer_cli.data.kinds import open_kind, open_training_text
 from transformer_cli.data.store import read_stats
 from transformer_cli.data.training_text import StreamedText
 from transformer_cli.extensions.checks.digests import (
@@ -47,7 +47,6 @@ class SeenPairs:
         return numbers
 
     def report(self) -> dict[str, Any]:
-        """Return counts for a JSON object."""
         return {
             "pairs": len(self.by_src) - len(self.rest),
             "by_source": int(self.by_src.sum()),
@@ -193,7 +192,7 @@ def _read_trained_lines(run: RunDirectory, progress: PairProgress) -> Iterator[n
 def _read_trained_text(run: RunDirectory, progress: PairProgress) -> Iterator[tuple[str, str]]:
     """Return the pairs that a run was trained on; raise CorpusError if they are not here."""
     data, earlier = run.load_config().data, run.text_place
-    if not is_on_disk(data, "train", earlier):
+    if not open_kind(data).is_here("train", earlier):
         raise CorpusError(f"{run.path}: its training text is not on disk")
     text = StreamedText.of(open_training_text(data, earlier), read_stats(run.encoded))
     if text.stats.text_sha256 != load_text_sha256(run.tokenizer):

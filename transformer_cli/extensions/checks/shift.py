@@ -72,7 +72,6 @@ class ShiftCheck:
         self._marks: list[tuple[frozenset[str], frozenset[str]]] = []
 
     def add(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Add the next pairs."""
         for src, tgt in pairs:
             self.pairs += 1
             pair = hash((src, tgt))
@@ -118,7 +117,6 @@ class ShiftCheck:
         return fit - fit[:, :1]
 
     def find_shifts(self) -> list[Shift]:
-        """Return the stretches that are shifted, in order."""
         blocks = list(self._blocks)
         if len(self._lengths) > 2 * _REACH:
             blocks.append(self._in_blocks())

@@ -20,12 +20,10 @@ from transformer_cli.base.files import is_same_file
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.data_schema import DataSection
 from transformer_cli.data.corpus import PairSource, ParallelFiles, ParallelText, in_batches
-from transformer_cli.data.sources import (
+from transformer_cli.data.kinds import (
     default_split,
-    is_on_disk,
     open_kind,
     open_split,
-    split_names,
 )
 from transformer_cli.data.training_text import BlockStats, StreamedText, keep_full
 from transformer_cli.extensions.checks.checked_kind import Sources, find_checked
@@ -104,9 +102,9 @@ class TextAudit:
                 self._refuse(mistake)
 
     def _open_scored(self) -> Iterator[tuple[str, ParallelFiles | ParallelText]]:
-        _, *names = split_names(self._data)
+        _, *names = open_kind(self._data).split_names()
         for name in names:
-            if name == "val" or is_on_disk(self._data, name, self._place):
+            if name == "val" or open_kind(self._data).is_here(name, self._place):
                 source = open_split(self._data, name, self._place)
                 try:
                     next(source.pairs())
@@ -123,7 +121,6 @@ class TextAudit:
         self.notes.append(f"{name}: cannot be evaluated on: {error}")
 
     def begin(self, source: PairSource, executor: Executor) -> "_Look":
-        """Begin with one of the texts; see ``TextCheck``."""
         texts = (*self._trained.values(), *self._scored.values())
         self._now = next(each for each in texts if each.source is source)
         if isinstance(source, ParallelFiles):
@@ -142,7 +139,6 @@ class TextAudit:
         return _Scored(tuple(files), (self._data.src_lang, self._data.tgt_lang), self._name)
 
     def merge(self, look: "_Look", stats: BlockStats) -> None:
-        """Take what was seen in a block; see ``TextCheck``."""
         self._now.full += stats.full
         self._now.copies += stats.copied
         self._found |= look.found
@@ -232,7 +228,6 @@ class _Audited:
 
     @property
     def looked_at(self) -> int:
-        """Pairs that were searched for shifts."""
         return 0 if self.shifts is None else self.shifts.result()[1]
 
 
@@ -278,7 +273,6 @@ class _Look:
         """Numbers of the pairs."""
 
     def look(self, batch: Sequence[tuple[str, str]]) -> None:
-        """Look at some pairs."""
         if not self._scored.files:
             return
         wanted = _look_for(self._scored)

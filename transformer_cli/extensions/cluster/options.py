@@ -54,14 +54,7 @@ def _open(settings: "cluster_schema.ClusterSettings", place: Path) -> Iterator["
 class TrainClusterOptions(ClusterOptions):
     """A cluster that prepares the text of a training."""
 
-    cluster: Annotated[
-        str | None,
-        option(
-            "ADDRESS|FILE",
-            "Dask cluster to prepare the data on: tcp://HOST:8786, or a YAML file that names one. "
-            "The training itself runs here.",
-        ),
-    ] = None
+    about = "With --cluster, the data is prepared there; the training itself runs here."
 
     def check(self, given: Any) -> None:
         """Refuse a cluster where nothing may be written that it could see."""

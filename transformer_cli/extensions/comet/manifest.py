@@ -3,5 +3,5 @@
 api = 1
 provides = {
     "evaluate options": {"comet": {"load": "options:CometOptions"}},
-    "evaluation_note": {"comet": {"load": "scoring_model:open_comet"}},
+    "evaluation_note": {"comet": {"load": "options:open_comet"}},
 }

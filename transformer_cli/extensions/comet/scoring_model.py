@@ -10,21 +10,16 @@ from importlib import import_module
 from typing import Any
 
 from transformer_cli.base.errors import MissingExtraError
-from transformer_cli.cli.evaluate import EvaluateOptions, EvaluationNote, ScoreSome
+from transformer_cli.cli.evaluate import EvaluationNote, ScoreSome
+from transformer_cli.config.choices import DeviceName
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.extensions.comet.options import CometOptions
 from transformer_cli.model.device import choose_device
-from transformer_cli.runs.directory import RunDirectory
 
 COMET_MODEL = "Unbabel/wmt22-comet-da"
 
 
-def open_comet(
-    given: EvaluateOptions, runs: Sequence[RunDirectory], name: str, text: ParallelText
-) -> "CometNote | None":
-    """Load COMET's usual model, which its package downloads once; None: nobody asked for it."""
-    if not given.extra(CometOptions).comet:
-        return None
+def load_comet(device: DeviceName, text: ParallelText) -> "CometNote":
+    """Load COMET's usual model, which its package downloads once."""
     with redirect_stdout(sys.stderr):
         failed, advice = "the package unbabel-comet cannot be imported", "reinstall it"
         try:
@@ -40,7 +35,7 @@ def open_comet(
         except Exception as error:  # of many kinds, as several packages have a hand in it
             reason = " ".join(str(error).split()) or type(error).__name__
             raise _error(f"{failed} ({reason}); {advice}") from error
-    return CometNote(model, text, choose_device(given.device).type == "cuda")
+    return CometNote(model, text, choose_device(device).type == "cuda")
 
 
 def _error(problem: str) -> MissingExtraError:

@@ -25,7 +25,6 @@ from transformer_cli.base.packages import lazy_imports
 with lazy_imports():
     from transformer_cli.base import files
     from transformer_cli.config import setting_tree, shipped
-    from transformer_cli.data import multi30k
 
 Values = dict[str, str]  # what may stand on the command line, with its help
 Completer = Callable[[typer.Context, str], Values]
@@ -153,10 +152,8 @@ def _split_names(run: Path) -> list[str]:
     text = files.read_small(run / "config.yaml").decode()
     tree = setting_tree.parse(text, "")
     config: Any = setting_tree.values(tree)
-    # As ``split_names`` has them, which needs the whole schema.
+    # As ``CorpusKind.split_names`` returns them, which needs the whole schema.
     match config["data"]:
-        case {"kind": "multi30k"}:
-            return list(multi30k.SPLITS)
         case {"kind": "files", "test": tests}:
             return ["train", "val", *tests]
         case {"kind": "corpus"}:
@@ -164,6 +161,8 @@ def _split_names(run: Path) -> list[str]:
             return sorted({path.stem for path in (run / "corpus").glob("*.src")})
         case {"kind": "toy" | "copy"}:
             return ["train", "val", "test"]
+        case {"kind": kind} if kind in (others := registry.entries("corpus")):
+            return list(others[kind].facts.get("splits", "").split())
     return []
 
 

@@ -22,12 +22,10 @@ class CheckedCorpus(CheckedKind):
     data: CorpusData
 
     def files(self) -> tuple[Sources, Sources]:
-        """Return the aligned text files that are sources."""
         training = {f"data.sources[{n}]": source for n, source in enumerate(self.data.sources)}
         return _text_files(training), _text_files(given_sources(self.data))
 
     def advise_near(self, split: str) -> str:
-        """Return how to leave near-copies of drawn pairs out of the training text."""
         if split in given_sources(self.data):
             return ""
         if self.data.split is not None and self.data.split.near is not None:
@@ -35,7 +33,6 @@ class CheckedCorpus(CheckedKind):
         return "; to leave the copies out of training, set data.split: {near: apart}"
 
     def try_filters(self, progress: PairProgress) -> FilterReport:
-        """Return what each filter would reject, on or off."""
         effects = find_filter_effects(self.data, progress)
         return FilterReport([*map(asdict, effects)], [*_lines(effects)], _warn(effects))
 

@@ -52,11 +52,9 @@ class Part:
     """Number of pairs before these."""
 
     def path(self, name: str) -> Path:
-        """Return the path of one of the part's files."""
         return self.stem.with_name(f"{self.stem.name}.{name}")
 
     def save(self, name: str, array: np.ndarray) -> None:
-        """Write the elements of an array."""
         with new_file(self.path(name)) as file:
             array.tofile(file)
 

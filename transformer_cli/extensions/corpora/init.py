@@ -60,7 +60,6 @@ class TextOptions(ExtraOptions):
     ] = None
 
     def check(self, given: "init.InitOptions") -> None:
-        """Make sure that all options go with the configuration to start from."""
         name = (given.from_ or "").partition(":")[0]
         for field, value in asdict(self).items():
             fitting = ["own", *(each for each, fields in _OPTIONS.items() if field in fields)]
@@ -79,7 +78,6 @@ class TextOptions(ExtraOptions):
 
     @property
     def asks(self) -> bool:
-        """Whether to ask for what is missing."""
         return self.src is None and init.is_terminal()
 
     def pair(self, split: str, prefix: str = "") -> "corpus.ParallelFiles | None":

@@ -20,13 +20,11 @@ class SourcesKind(CorpusKind[CorpusData]):
     keeps_text = True
 
     def split_names(self) -> list[str]:
-        """Return the names of the splits, of which the drawn test split comes first."""
         split = self.data.split
         drawn = ["test"] if split is not None and split.test else []
         return ["train", "val", *drawn, *self.data.test]
 
     def open_split(self, split: str, place: Path | None) -> ParallelFiles:
-        """Return the files of a split; CorpusError: they are missing or damaged."""
         record = None if place is None else prepared.read_corpus_record(place)
         if place is None or record is None:
             raise CorpusError(
@@ -69,7 +67,6 @@ class SourcesKind(CorpusKind[CorpusData]):
         raise prepared.lost_text_error(damage)
 
     def prepare(self, preparation: Preparation) -> None:
-        """Read, filter and split the sources; or the splits alone that have a new source."""
         from transformer_cli.extensions.corpora.preparing import prepare_corpus
 
         directory, is_begun, clear, progress, log, executor = preparation
@@ -82,7 +79,6 @@ class SourcesKind(CorpusKind[CorpusData]):
             log(line)
 
     def find_change(self, directory: Path) -> str | None:
-        """Return a warning if the sources are here, and are not what a begun run was made of."""
         from transformer_cli.extensions.corpora.preparing import has_changed
 
         if not has_changed(self.data, directory):

@@ -45,7 +45,6 @@ class TrainingMix:
     """Of the summary of a training."""
 
     def summarize(self) -> Iterable[tuple[str, str]]:
-        """Return the rows of a summary."""
         return self.rows
 
     def scale_last(self, count: int, factor: float) -> "TrainingMix":
@@ -78,7 +77,6 @@ class TrainingMix:
         return EncodedText(TokenArray.from_lengths(flat, lengths), text.tgt)
 
     def build_sampler(self, lengths: Lengths, pairs: np.ndarray) -> Sampler:
-        """Return what draws from pairs at these places in the text."""
         if all(weight == 1.0 for weight in self.weights):
             return EveryPair(lengths)
         sources = self.sources_of(pairs)

@@ -46,16 +46,13 @@ class TableOptions(InputOptions):
     src_field: SourceField = None
 
     def matches(self, given: TranslateOptions) -> bool:
-        """Return whether the input is a table, by its name, or by the options."""
         is_named = format_of(given.input_) is not None
         return is_named or self.src_column is not None or self.src_field is not None
 
     def describe(self) -> str:
-        """Return the endings of tables."""
         return "a table (.tsv, .jsonl, .parquet)"
 
     def declares_encoding(self, given: TranslateOptions) -> bool:
-        """Return whether it is Parquet."""
         return self.find_text(given).format == "parquet"
 
     def find_text(self, given: TranslateOptions) -> "tables.TextColumn":
@@ -77,7 +74,6 @@ class TableOptions(InputOptions):
         return in_header - (self.find_output(given) == "tsv" and (in_header or not is_tsv))
 
     def check(self, given: TranslateOptions) -> None:
-        """Make sure that the output can hold what is written of the rows."""
         for problem in self._find_problems(given):
             raise UsageError(f"translate: {problem}")
 
@@ -96,7 +92,6 @@ class TableOptions(InputOptions):
             yield "--n-best and --scores write JSON, not TSV; give -o a name that ends with .jsonl"
 
     def check_one(self, given: TranslateOptions) -> None:
-        """Make sure that the file can hold what is written of its rows."""
         if given.kind is not self or given.n_best_written is None:
             return
         if self.find_output(given) == "tsv":
@@ -106,12 +101,10 @@ class TableOptions(InputOptions):
             )
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the options."""
         own = {"src_column": self.src_column, "src_field": self.src_field}
         return {name: value for name, value in own.items() if value is not None}
 
     def open(self, given: TranslateOptions) -> "InputFormat":
-        """Return what translates the rows."""
         return rows.TableFormat(
             self.find_text(given), self.find_output(given), self.find_offset(given)
         )
@@ -130,7 +123,6 @@ class ScoredTableOptions(ExtraOptions):
     )
 
     def check(self, given: Any) -> None:
-        """Make sure that the options have files, and that a table is not asked for as output."""
         if given.output is not None and format_of(given.output) is not None:
             raise UsageError(
                 f"evaluate: -o {given.output}: lines are written, not a table; give another "
@@ -142,7 +134,6 @@ class ScoredTableOptions(ExtraOptions):
                     raise UsageError(f"evaluate: --{side}-{kind} needs a file; add --{side}")
 
     def read_pairs(self, given: Any) -> "corpus.ParallelText | None":
-        """Read both sides if one of them is a table."""
         src = tables.find_text(given.src, self.src_column, self.src_field, "src")
         ref = tables.find_text(given.ref, self.ref_column, self.ref_field, "ref")
         if src is None and ref is None:

@@ -85,7 +85,6 @@ class PoReader(UnitReader):
                     yield from _pairs(texts, place, plural, is_swapped)
 
     def nothing_found(self) -> str:
-        """Return why there may be no pairs."""
         return "there are no translated entries in it"
 
     def _is_swapped(self, language: str, name: str) -> bool:
@@ -127,7 +126,6 @@ class PoEntry:
 
     @property
     def forms(self) -> list[str]:
-        """The keywords of translations."""
         return [key for key in self.texts if key.startswith("msgstr")]
 
     def add_comment(self, number: int, comment: str) -> None:

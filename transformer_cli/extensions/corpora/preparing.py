@@ -1,9 +1,9 @@
 """Prepare a corpus, or clean it: read, filter and split its sources, and write aligned text.
 
 The sources are read into parts here, while tasks for an executor look at the pairs of each part
-that is written; what becomes of each pair is decided here (``deciding.py``); and other tasks write
-each part's pairs where they belong (``sorting.py``), which is put together in order. What comes out
-depends neither on how the text is cut nor on where the tasks run.
+that is written. What becomes of each pair is decided here (``deciding.py``), and each is written
+where it belongs (``sorting.py``). What comes out depends neither on how the text is cut nor on
+where the tasks run.
 
 Cleaning writes what is left out as well, and says how much that is.
 """
@@ -50,12 +50,11 @@ from transformer_cli.extensions.corpora.sorting import (
     DROPPED,
     HELD_OUT,
     DroppedPair,
-    Sorting,
-    append_part,
+    append_dropped,
+    append_splits,
+    draw_examples,
     find_near,
-    merge_examples,
     read_pairs,
-    sort_part,
 )
 
 PART_PAIRS = 1 << 17
@@ -181,7 +180,12 @@ def write_corpus(
     for reader in _open_all(data):
         next(reader.pairs(), None)
     with _open_executor(executor, sources) as tasks, _open_work(directory) as work:
-        filtering = _describe_filters(data, sources)
+        filtering = Filtering(
+            names=tuple(sorted({name for source in sources for name in source.filters})),
+            languages=(data.src_lang, data.tgt_lang),
+            active=tuple(frozenset({"blank", *source.filters}) for source in sources),
+            with_sides=data.split is not None,
+        )
         parts = _read(filtering, sources, work, tasks, progress)
         now = text.mtime_key()
         if (now is None or now != mtime_key) and text.source_sha256() != source_sha256:
@@ -190,16 +194,12 @@ def write_corpus(
                 "writes to them"
             )
         fates = _decide(filtering, sources, parts, data.split, tasks)
-        sorting = Sorting(
-            reasons=(*(filter_.name for filter_ in filtering.filters), HELD_OUT),
-            sources=tuple(source.name for source in sources),
-            with_dropped=examples is not None,
-        )
-        counts = _write(sorting, parts, fates, tasks, directory, examples)
+        names = [*SPLITS.values(), *(filter_.name for filter_ in filtering.filters), HELD_OUT]
+        counts = _write(sources, parts, fates, names, directory, examples)
     return prepared.CorpusRecord(
         made_of={"sources": source_sha256},
         mtime_key=mtime_key,
-        sources=list(map(_record, sources, repeat(sorting.fates), counts)),
+        sources=list(map(_record, sources, repeat(names), counts)),
         given={
             name: prepared.write_given_split(name, source, data, directory)
             for name, source in prepared.given_sources(data).items()
@@ -230,15 +230,6 @@ def _open_work(directory: Path) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
     if work.exists():
         shutil.rmtree(work)
-
-
-def _describe_filters(data: CorpusData, sources: Sequence[_Source]) -> Filtering:
-    return Filtering(
-        names=tuple(sorted({name for source in sources for name in source.filters})),
-        languages=(data.src_lang, data.tgt_lang),
-        active=tuple(frozenset({"blank", *source.filters}) for source in sources),
-        with_sides=data.split is not None,
-    )
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -279,7 +270,7 @@ def _decide(
     split: SplitConfig | None,
     tasks: Executor,
 ) -> np.ndarray:
-    """Return what becomes of each pair, as its place in ``Sorting.fates``, int8."""
+    """Return what becomes of each pair, int8: a split's number, or more."""
     reasons = decide(filtering, parts)
     filters = filtering.filters
     kept = reasons < 0
@@ -330,21 +321,24 @@ def _nothing_left(rejected: np.ndarray, filters: Sequence[Filter]) -> CorpusErro
 
 
 def _write(
-    sorting: Sorting,
+    sources: Sequence[_Source],
     parts: Sequence[Part],
     fates: np.ndarray,
-    tasks: Executor,
+    names: Sequence[str],
     directory: Path,
     examples: list[DroppedPair] | None,
 ) -> np.ndarray:
     """Write each pair where it belongs; return for each source how many have which fate."""
-    counts = np.zeros((len(sorting.sources), len(sorting.fates)), np.int64)
-    results = tasks.map(partial(sort_part, sorting), parts, _cut(fates, parts))
-    for part, done in zip(parts, results, strict=True):
-        append_part(part, done.files, directory)
-        counts[part.source] += done.counts
+    counts = np.zeros((len(sources), len(names)), np.int64)
+    shown = draw_examples(fates)
+    for part, own in zip(parts, _cut(fates, parts), strict=True):
+        counts[part.source] += np.bincount(own, minlength=len(names))
+        append_splits(part, own, directory)
         if examples is not None:
-            examples[:] = merge_examples(examples, done.examples)
+            dropped = append_dropped(part, own, names, sources[part.source].name, directory)
+            examples += [pair for pair in dropped if pair.number in shown]
+        for side in SIDES:
+            part.path(f"{side}.txt").unlink()
     return counts
 
 
@@ -376,7 +370,6 @@ class Reason:
 
     @property
     def count(self) -> int:
-        """Pairs of all sources."""
         return sum(self.by_source)
 
 
@@ -390,17 +383,14 @@ class Cleaning:
 
     @property
     def pairs(self) -> int:
-        """All pairs that were read."""
         return sum(source.pairs for source in self.record.sources)
 
     @property
     def bad(self) -> int:
-        """Units that could not be read."""
         return sum(source.bad for source in self.record.sources)
 
     @property
     def kept(self) -> Counter[str]:
-        """Pairs that are left, by split."""
         return sum((Counter(source.kept) for source in self.record.sources), Counter())
 
 

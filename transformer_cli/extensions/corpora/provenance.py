@@ -4,10 +4,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from transformer_cli.base import registry
 from transformer_cli.base.artifact import read_record, write_record
 from transformer_cli.config.data_schema import DataSection
 from transformer_cli.config.schema import Config
+from transformer_cli.extensions.corpora.settings import list_sources, list_urls
 
 FETCHED = "fetched.json"
 
@@ -47,14 +47,9 @@ def record_fetched(run: Path, config: Config) -> None:
 
 
 def _list_fetched(data: DataSection) -> tuple[Fetched, ...]:
-    # Plain files need neither the settings of sources nor what fetches them.
-    if "://" not in data.model_dump_json() and not any(map(registry.owner_of, type(data).__mro__)):
-        return ()
-    from transformer_cli.extensions.corpora.settings import list_sources, list_urls
-
     if not list_urls(data) and not any(source.opus or source.hf for source in list_sources(data)):
         return ()
-    from transformer_cli.extensions.corpora.by_name import list_fetched
+    from transformer_cli.extensions.corpora.by_name import list_fetched  # which needs the stores
 
     return list_fetched(data)
 

@@ -184,14 +184,12 @@ class TableFormat(RowFormat):
     def read(
         self, given: TranslateOptions, source: BinaryIO, raw_lines: Iterable[bytes]
     ) -> Iterator[Row]:
-        """Yield the rows."""
         is_json = given.n_best_written is not None
         return read_rows(
             self._where, source, given.input_name, self._written, given.errors, is_json
         )
 
     def fingerprint(self) -> dict[str, str]:
-        """Return where the text is, and what is written."""
         return {"table": f"{self._where.format} {self._where.key!r} to {self._written}"}
 
     def output_name(self, path: Path) -> str:

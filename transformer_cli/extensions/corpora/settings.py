@@ -202,7 +202,6 @@ class SourceConfig(TextFiles):
 
     @property
     def format(self) -> SourceFormat:
-        """Format of the text; "text" for aligned files."""
         return next((key for key in SOURCE_FORMATS if getattr(self, key) is not None), "text")
 
     @property
@@ -279,7 +278,6 @@ class ReplaySettings(Section):
     )
 
     def check_with(self, config: Any) -> None:
-        """Make sure that lines which have tags are not joined."""
         super().check_with(config)
         if self.replay is not None:
             check_tags(self.replay.sources, config)
@@ -295,7 +293,6 @@ class MoreSettings(Section):
     )
 
     def check_with(self, config: Any) -> None:
-        """Make sure that lines which have tags are not joined."""
         super().check_with(config)
         check_tags(self.more, config)
 
@@ -335,7 +332,6 @@ class CorpusData(ReplaySettings, DataSection):
     )
 
     def check_with(self, config: Any) -> None:
-        """Make sure that lines which have tags are not joined."""
         super().check_with(config)
         check_tags([*self.sources, *filter(None, [self.val]), *self.test.values()], config)
 

@@ -193,7 +193,6 @@ class FieldsReader(UnitReader):
     is_parquet: bool
 
     def units(self, file: Path) -> Iterator[Unit]:
-        """Yield the pair of each record."""
         src_field, tgt_field = self.fields
         for number, record in self._records(file):
             if isinstance(record, CorpusError):
@@ -449,7 +448,6 @@ class TsvReader(UnitReader):
     columns: tuple[int | str, int | str]
 
     def units(self, file: Path) -> Iterator[Unit]:
-        """Yield the pair of each row."""
         src_what, tgt_what = (f"column {column}" for column in self.columns)
         with open_text(file, encoding=self.encoding) as raw:
             table = read_tsv(raw, str(file), self.columns)

@@ -57,13 +57,11 @@ class TmxReader(UnitReader):
     languages_met: dict[str, None] = field(default_factory=dict, compare=False, kw_only=True)
 
     def units(self, file: Path) -> Iterator[Unit]:
-        """Yield the pairs of each unit in both languages."""
         with open_text(file) as raw:
             parser = _Parser(str(file), self.languages, self.languages_met, self.form)
             yield from parser.units(raw)
 
     def nothing_found(self) -> str:
-        """Return which languages there are."""
         src, tgt = self.languages
         met = ", ".join(f"'{code}'" for code in list(self.languages_met)[:_LANGUAGES_SHOWN])
         return f"no unit is in both '{src}' and '{tgt}'; languages that were found: {met or 'none'}"

@@ -118,11 +118,9 @@ class UnitReader(PairSource):
             yield error
 
     def source_sha256(self) -> str:
-        """Return a SHA-256 of the files' decompressed bytes; raise what ``hash_files`` does."""
         return hash_files(self.files, self.encoding)
 
     def mtime_key(self) -> str | None:
-        """Return the key of all files; see ``mtime_key_of``."""
         return mtime_key_of(self.files, self.encoding)
 
 

@@ -14,9 +14,9 @@ from transformer_cli.base.metrics import METRICS, USUAL, Metrics
 from transformer_cli.base.packages import __version__
 from transformer_cli.config.data_schema import (
     CopyData,
+    DataSection,
     FilePair,
     FilesData,
-    Multi30kData,
     ToyData,
 )
 from transformer_cli.config.schema import Config
@@ -207,7 +207,7 @@ def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:
     origin = imported_from and _quote(imported_from)
     licence = "Mind the licence of the text that it was trained on."
     match data:
-        case Multi30kData():
+        case DataSection(kind="multi30k"):
             text = "Multi30k, task 1: 29,000 image captions (Elliott et al. 2016)."
             licence = (
                 "Multi30k is for non-commercial research and education, as its repository\n"

@@ -4,7 +4,7 @@ api = 1
 needs = ("corpora", "ctranslate2")
 provides = {
     "corpus": {"imported": {"settings": "settings:ImportedData", "load": "imported:ImportedKind"}},
-    "provenance": {"imported": {"load": "imported:record_import"}},
+    "provenance": {"imported": {"load": "imported:record_import", "file": "import.json"}},
     "run file": {"import.json": {}},
     "preview": {"export": {"load": "preview:ExportPreview"}},
     "command": {

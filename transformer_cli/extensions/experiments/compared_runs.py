@@ -13,7 +13,7 @@ from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.differences import as_yaml, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.sources import check_has_splits, default_split, load_split, split_names
+from transformer_cli.data.kinds import check_has_splits, default_split, load_split, open_kind
 from transformer_cli.extensions.experiments.results import (
     MARK,
     RUNS,
@@ -205,15 +205,19 @@ def load_texts(
     """
     texts = []
     for split in dict.fromkeys(splits or [_default_split(runs)]):
-        is_of_all = ":" not in split or any(split in split_names(run.config.data) for run in runs)
+        is_of_all = ":" not in split or any(split in _split_names(run) for run in runs)
         load = load_common_text if is_of_all else _load_text_of_run
         texts.append((split, load(runs, split)))
     return texts
 
 
+def _split_names(run: ComparedRun) -> list[str]:
+    return open_kind(run.config.data).split_names()
+
+
 def _default_split(runs: Sequence[ComparedRun]) -> str:
     """Return a split of all runs, or RUN:NAME if some are imported models without text."""
-    with_text = [run for run in runs if split_names(run.config.data)]
+    with_text = [run for run in runs if _split_names(run)]
     first = (with_text or runs)[0]
     check_has_splits(
         first.config.data, first.directory.path, "name text of another run with --split RUN:NAME"
@@ -241,7 +245,7 @@ def _load_text_of_run(runs: Sequence[ComparedRun], split: str) -> ParallelText:
 
 def _has_split(run: RunDirectory, name: str) -> bool:
     try:
-        return name in split_names(run.load_config().data)
+        return name in open_kind(run.load_config().data).split_names()
     except RunError:  # no run directory
         return False
 
@@ -252,7 +256,7 @@ def _languages(data: DataConfig) -> str:
 
 def load_common_text(runs: Sequence[ComparedRun], name: str) -> ParallelText:
     """Return the text of a split, which must be the same in all runs."""
-    owners = [run for run in runs if name in split_names(run.config.data)]
+    owners = [run for run in runs if name in _split_names(run)]
     lacking = [run for run in runs if run not in owners]
     if owners and lacking:
         raise CorpusError(

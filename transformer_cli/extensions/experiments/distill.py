@@ -18,7 +18,7 @@ from transformer_cli.config.data_schema import CopyData, FilePair
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import ParallelFiles, stream_lines
-from transformer_cli.data.sources import is_on_disk, split_names
+from transformer_cli.data.kinds import open_kind
 from transformer_cli.extensions.constraints.settings import find_terms
 from transformer_cli.extensions.corpora.prepared import open_writer
 from transformer_cli.extensions.corpora.preparing import prepare_corpus
@@ -290,7 +290,7 @@ def text_splits(config: Config) -> list[str]:
     The copy task's text is in no file, and a prepared corpus only in a run, so all their splits
     are written.
     """
-    names = split_names(config.data)
+    names = open_kind(config.data).split_names()
     return names if isinstance(config.data, CopyData | CorpusData) else names[:2]
 
 
@@ -339,7 +339,8 @@ def compose_student(
     else:
         if keep_reference:
             pairs.insert(0, text_pair("train"))
-        tests = (name for name in split_names(config.data)[2:] if is_on_disk(config.data, name))
+        kind = open_kind(config.data)
+        tests = (name for name in kind.split_names()[2:] if kind.is_here(name, None))
         data = {
             "kind": "files",
             "src_lang": config.data.src_lang,

@@ -17,7 +17,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import FilePath, Section
 from transformer_cli.config.setting_tree import Keys, Node, find_node, find_place, setting_error
 from transformer_cli.config.validation import validate_as
-from transformer_cli.data.sources import check_has_text
+from transformer_cli.data.kinds import check_has_text
 from transformer_cli.extensions.corpora.settings import (
     CorpusData,
     SourceConfig,

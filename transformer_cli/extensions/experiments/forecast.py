@@ -11,7 +11,7 @@ from transformer_cli.base.errors import ConfigError, RunError, UsageError
 from transformer_cli.base.files import read_small
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import stream_lines
-from transformer_cli.data.sources import is_on_disk
+from transformer_cli.data.kinds import open_kind
 from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.experiments.child import ERROR, Command, run_command
 from transformer_cli.extensions.experiments.distill import SIDES, STUDENT_JOB, TEXT_JOB, DistillPlan
@@ -92,7 +92,8 @@ class Forecaster:
         key = (_describe_data(config), *splits)
         if key not in self._pairs:
             corpus = self.find_corpus(training)
-            here = (split if is_on_disk(config.data, split) else "val" for split in splits)
+            kind = open_kind(config.data)
+            here = (split if kind.is_here(split, None) else "val" for split in splits)
             texts = (open_text(config, split, corpus) for split in here)
             self._pairs[key] = sum(1 for text in texts for _ in text.pairs())
         return self._pairs[key]

@@ -21,7 +21,7 @@ from transformer_cli.base.files import read_small
 from transformer_cli.cli.display import bar, line_bar, log, pair_bar
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.data.sources import check_has_text, load_split
+from transformer_cli.data.kinds import check_has_text, load_split
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metrics_of_runs
 from transformer_cli.evaluation.scores import paired_bootstrap
 from transformer_cli.extensions.constraints.settings import find_terms

@@ -16,7 +16,7 @@ from transformer_cli.base.packages import __version__
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import PairSource
-from transformer_cli.data.sources import open_split, open_training_text
+from transformer_cli.data.kinds import open_split, open_training_text
 from transformer_cli.extensions.cluster import fence
 from transformer_cli.extensions.cluster.start import HIDDEN_PREFIX
 from transformer_cli.extensions.corpora.preparing import UnpreparedSplit

@@ -14,8 +14,6 @@ from transformer_cli.extensions.experiments.importance import are_numbers, expla
 from transformer_cli.extensions.experiments.results import (
     EvaluatedSplit,
     GroupResult,
-    RunGroup,
-    RunResult,
     SweepResults,
     are_all_low,
     best_group,
@@ -47,8 +45,7 @@ def render_results(results: SweepResults) -> str:
 
 def describe_groups(reached: SweepResults) -> dict[str, Any]:
     """Return all that a page on groups of runs shows, by the names of its template."""
-    metric, reference = reached.metric, reached.reference
-    results = [_read_group(group, metric, reached.unfinished) for group in reached.groups]
+    metric, reference, results = reached.metric, reached.reference, reached.groups
     order = rank_groups(results, metric)
     legend = [index for index in order if index != reference]
     legend.insert(min(order.index(reference), DRAWN - 1), reference)
@@ -60,8 +57,7 @@ def describe_groups(reached: SweepResults) -> dict[str, Any]:
         if (score := column["scores"][order[0]]) and score.difference
     ]
     pairs = [_find_differing(split, results, order, reference) for split in reached.splits]
-    groups = (reached.groups[reference], *reached.groups)
-    runs = [run for group in groups for run in group.runs]
+    runs = [run.directory for group in (results[reference], *results) for run in group.runs]
     is_low = are_all_low(results, metric)
     return {
         "title": reached.title,
@@ -83,11 +79,6 @@ def describe_groups(reached: SweepResults) -> dict[str, Any]:
         # The first run that has begun, the reference group's if one of them has.
         "begun": next((run for run in runs if run.config.is_file()), None),
     }
-
-
-def _read_group(group: RunGroup, metric: str, unfinished: Mapping[Path, str]) -> GroupResult:
-    runs = [RunResult.read(run, metric, unfinished.get(run.path)) for run in group.runs]
-    return GroupResult(group.name, runs)
 
 
 def _columns(split: EvaluatedSplit, groups: Sequence[GroupResult]) -> Iterator[dict[str, Any]]:
@@ -237,7 +228,8 @@ def _dots(group: GroupResult, role: str, value: object, scale: str) -> list[Seri
         runs = [run for run in group.runs if run.score is not None and bool(run.state) is is_faint]
         if runs:
             notes = [
-                f"{group.name}\n{run.name}: {f'{run.state}, ' if run.state else ''}{run.score:.2f}"
+                f"{group.name}\n{run.directory.path.name}: "
+                f"{f'{run.state}, ' if run.state else ''}{run.score:.2f}"
                 for run in runs
             ]
             y = [run.score for run in runs]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Annotated, NamedTuple
@@ -15,7 +15,7 @@ from transformer_cli.base.files import read_small
 from transformer_cli.base.metrics import METRICS, RankName
 from transformer_cli.config.differences import differing_settings
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.sources import load_split
+from transformer_cli.data.kinds import load_split
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.extensions.experiments.job import JobRecord, job_file
 from transformer_cli.extensions.experiments.seed_statistics import (
@@ -30,7 +30,7 @@ MARK, PLAN, RUNS = "sweep.json", "plan.json", "runs"
 """In the directory of a sweep."""
 TRANSLATIONS, SCORES = "translations.txt", "scores.json"  # the files of a scored run
 _MAX_BYTES = 1 << 28  # of the translations of a split: a million lines
-_UNFINISHED = {"done": "", "failed": "failed", "pruned": "pruned"}
+_UNFINISHED = {"done": None, "failed": "failed", "pruned": "pruned"}
 """Why a run has not finished, by the state of its job."""
 
 
@@ -67,13 +67,6 @@ def read_run_state(sweep: Path, run: str) -> str | None:
     return record.state if record is not None and (sweep / run).is_dir() else None
 
 
-class RunGroup(NamedTuple):
-    """One setting, trained with several seeds."""
-
-    name: str
-    runs: tuple[RunDirectory, ...]  # at least one
-
-
 def read_sweep_plan(sweep: Path) -> SweepRecord:
     """Return a sweep's record of its points."""
     plan = read_record(sweep / PLAN, SweepRecord)
@@ -86,7 +79,7 @@ def read_sweep_plan(sweep: Path) -> SweepRecord:
 class RunResult:
     """One run's validations, whether it has finished or not."""
 
-    name: str  # its directory's
+    directory: RunDirectory
     metric: str
     validations: list[Record]
     seconds: float | None = None  # time spent training; None: there is no record
@@ -98,7 +91,7 @@ class RunResult:
         records = read_records(run.metrics)
         seconds = [spent for record in records if (spent := number(record, "seconds")) is not None]
         validated = validations(records)
-        return cls(run.path.name, metric, validated, max(seconds, default=None), state)
+        return cls(run, metric, validated, max(seconds, default=None), state)
 
     @property
     def scores(self) -> list[float]:
@@ -190,58 +183,55 @@ class SweepResults:
     """All points that have begun, in the order of the sweep's file."""
 
     title: str
-    groups: Sequence[RunGroup]
+    groups: Sequence[GroupResult]
     settings: Mapping[str, Sequence[object]]  # those that differ, by dotted key, one value a group
     metric: str  # of the best validations
     splits: Sequence[EvaluatedSplit] = ()
-    unfinished: Mapping[Path, str] = field(default_factory=dict)
-    """By a run's directory, why it has not finished: 'failed', say."""
     reference: int = 0  # index of the group that others are compared with
 
 
 def read_results(sweep: Path, say: Callable[[str], object]) -> SweepResults:
     """Read what a sweep has reached so far, and compare the translations."""
     plan = read_sweep_plan(sweep)
-    unfinished: dict[Path, str] = {}
     groups = []
     for point in plan.points:
-        runs = [RunDirectory(sweep / run_name(point, seed)) for seed in plan.seeds]
-        begun = tuple(run for run in runs if run.config.is_file())
-        if begun:
-            groups.append(RunGroup(point, begun))
-        for run in begun:
-            state = read_run_state(sweep, run.path.relative_to(sweep).as_posix()) or ""
-            if why := _UNFINISHED.get(state, "unfinished"):
-                unfinished[run.path] = why
+        runs = []
+        for name in (run_name(point, seed) for seed in plan.seeds):
+            directory = RunDirectory(sweep / name)
+            if directory.config.is_file():
+                state = _UNFINISHED.get(read_run_state(sweep, name) or "", "unfinished")
+                runs.append(RunResult.read(directory, plan.metric, state))
+        if runs:
+            groups.append(GroupResult(point, runs))
     if not groups:
         raise RunError(f"{sweep}: no run has begun; run the sweep first")
     names = [group.name for group in groups]
     reference = names.index(plan.reference) if plan.reference in names else 0
-    settings = differing_settings([group.runs[0].load_config() for group in groups])
+    settings = differing_settings([group.runs[0].directory.load_config() for group in groups])
     settings.pop("seed", None)
     splits = [*_read_splits(sweep, plan, groups, groups[reference], say)]
-    return SweepResults(sweep.name, groups, settings, plan.metric, splits, unfinished, reference)
+    return SweepResults(sweep.name, groups, settings, plan.metric, splits, reference)
 
 
 def _read_splits(
     sweep: Path,
     plan: SweepRecord,
-    groups: Sequence[RunGroup],
-    reference: RunGroup,
+    groups: Sequence[GroupResult],
+    reference: GroupResult,
     say: Callable[[str], object],
 ) -> Iterator[EvaluatedSplit]:
     """Yield the splits that have translations, with comparisons of their points."""
     if not plan.evaluate:
         return
-    runs = [run for group in groups for run in group.runs]
-    metrics = metrics_of_runs(reference.runs[0].load_config(), runs, say)
+    runs = [run.directory for group in groups for run in group.runs]
+    metrics = metrics_of_runs(reference.runs[0].directory.load_config(), runs, say)
     for split in plan.evaluate:
         by_name = {group.name: [*_read_translations(sweep, plan, split, group)] for group in groups}
         evaluated = [group for group in groups if by_name[group.name]]
         if not evaluated:
             continue
         names = [group.name for group in evaluated]
-        text, *others = (_load_text(group.runs[0], split) for group in evaluated)
+        text, *others = (_load_text(group.runs[0].directory, split) for group in evaluated)
         differs = [(other.src, other.tgt) != (text.src, text.tgt) for other in others]
         if True in differs:
             name = names[1 + differs.index(True)]
@@ -258,7 +248,7 @@ def _load_text(run: RunDirectory, split: str) -> ParallelText:
 
 
 def _read_translations(
-    sweep: Path, plan: SweepRecord, split: str, group: RunGroup
+    sweep: Path, plan: SweepRecord, split: str, group: GroupResult
 ) -> Iterator[list[str]]:
     """Yield the translations of each finished run of a point."""
     for seed in plan.seeds:

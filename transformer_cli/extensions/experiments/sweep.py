@@ -19,7 +19,7 @@ from transformer_cli.base.files import sha256
 from transformer_cli.base.writing import remove_leftovers, whole_directory
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
-from transformer_cli.data.sources import is_on_disk
+from transformer_cli.data.kinds import open_kind
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metric_for_best
 from transformer_cli.extensions.corpora.preparing import has_changed
 from transformer_cli.extensions.corpora.settings import CorpusData, added_sources
@@ -258,7 +258,8 @@ class SweepPlan(Plan):
                 with suppress(TransformerCliError, OSError):
                     # Text that is added to the training text may have to be fetched.
                     more = added_sources(data).values() if split == "train" else ()
-                    if is_on_disk(data, split) and all(source.is_local for source in more):
+                    is_here = open_kind(data).is_here(split, None)
+                    if is_here and all(source.is_local for source in more):
                         self._sums[key] |= sum_texts(config, [split])
         sums = dict(self._sums[key])
         if config.init is not None:
@@ -328,11 +329,10 @@ class SweepPlan(Plan):
         for point in self.points:
             runs = [self._run(point, seed) for seed in self.seeds]
             results = [self._read_result(run) for run in runs if self.directory.seems_done(run.job)]
-            names = [run.job.name for run in runs]
-            ended = dict.fromkeys((n for n in names if n in self.directory.failed), "failed")
+            ended = [(run, "failed") for run in runs if run.job.name in self.directory.failed]
             if self.search is not None and self.search.state(point) == "pruned":
-                ended[names[0]] = "pruned"
-            results += [RunResult(name, self.metric, [], None, why) for name, why in ended.items()]
+                ended = [(runs[0], "pruned")]
+            results += [RunResult(run.directory, self.metric, [], None, why) for run, why in ended]
             status.append(GroupResult(point.label or point.name, results))
         return status
 

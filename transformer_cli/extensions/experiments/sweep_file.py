@@ -30,7 +30,7 @@ from transformer_cli.config.setting_tree import (
     values,
 )
 from transformer_cli.config.validation import validate_as
-from transformer_cli.data.sources import check_split
+from transformer_cli.data.kinds import check_split
 from transformer_cli.text.scripts import has_case
 
 Values = Annotated[list[Any], Field(min_length=1)]

@@ -30,11 +30,9 @@ class ZipArchives(Location):
     """The files in zip archives of this machine."""
 
     def holds(self, path: Path) -> bool:
-        """Return whether a path leads into an archive, or is that of one."""
         return _find_archive(path) is not None
 
     def open(self, path: Path, once: bool = False) -> BinaryIO:
-        """Open a file in an archive; it raises CorpusError whenever it cannot be read."""
         archive, name = _split(path)
         info = _find_member(archive, name)
         with _naming_errors(path):
@@ -51,11 +49,9 @@ class ZipArchives(Location):
         return 0
 
     def versions(self, paths: Sequence[Path]) -> list[str | None]:
-        """Return what changes with the archives."""
         return LOCAL.versions([_split(path)[0] for path in paths])
 
     def find(self, path: Path) -> tuple[Path, ...]:
-        """Return the files in an archive that match; CorpusError: there are none."""
         if not any(wildcard in str(path) for wildcard in "*?"):
             return (path,)
         archive, pattern = _split(path)
@@ -72,7 +68,6 @@ class ZipArchives(Location):
         return tuple(archive / name for name in sorted(found))
 
     def exists(self, path: Path) -> bool:
-        """Return whether a file is in its archive; CorpusError: that cannot be read."""
         archive, name = _split(path)
         info = _open_archive(archive)[1].get(name)
         return info is not None and not info.is_dir()

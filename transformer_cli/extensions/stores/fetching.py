@@ -100,7 +100,6 @@ class WebFiles(Objects):
     """Files of the web, which are fetched as text for training, and else read where they are."""
 
     def fetch(self, path: Path, sha256: str | None = None) -> Path:
-        """Return the path of a file in the user's cache, and of a name in it if that is a zip."""
         url, name = _split(path)
         if "*" in url or "?" in url:
             problem = "* and ? are wildcards for files in a zip archive only; give the URL of one "
@@ -108,11 +107,9 @@ class WebFiles(Objects):
         return fetch(url, sha256) / name
 
     def fetched_from(self, path: Path) -> str:
-        """Return the URL of the file that is fetched, without a name in an archive."""
         return _split(path)[0]
 
     def is_here(self, path: Path, sha256: str | None = None) -> bool:
-        """Return whether a file is in the user's cache."""
         return find(_split(path)[0], sha256) is not None
 
 

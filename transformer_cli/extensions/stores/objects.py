@@ -44,7 +44,6 @@ class Objects(Location):
     """The objects of all stores that fsspec knows."""
 
     def open(self, path: Path, once: bool = False) -> BinaryIO:
-        """Open an object to read it; it raises CorpusError whenever it cannot be read."""
         with _naming_errors(path):
             store, name = _find_store(path)
             how = {"block_size": _BLOCK_BYTES, "cache_type": "readahead"}
@@ -55,7 +54,6 @@ class Objects(Location):
         return io.BufferedReader(_Reader(file, partial(_naming_errors, path)), _READ_BYTES)
 
     def sizes(self, paths: Sequence[Path]) -> list[int]:
-        """Return the bytes of each object; CorpusError: there is none."""
         sizes = []
         for path, info in zip(paths, _find_infos(paths), strict=True):
             with _naming_errors(path):
@@ -65,14 +63,12 @@ class Objects(Location):
         return sizes
 
     def versions(self, paths: Sequence[Path]) -> list[str | None]:
-        """Return what changes with each object, such as its size and ETag."""
         return [
             None if info is None else _find_version(info) or str(info)
             for info in _find_infos(paths)
         ]
 
     def find(self, path: Path) -> tuple[Path, ...]:
-        """Return the objects that match a URL; CorpusError: there are none."""
         if not any(wildcard in str(path) for wildcard in "*?"):
             return (path,)
         objects = self.glob(path)
@@ -266,24 +262,19 @@ class Reader(io.RawIOBase):
         self._naming_errors = naming_errors
 
     def readable(self) -> bool:
-        """Return True."""
         return True
 
     def seekable(self) -> bool:
-        """Return whether the library can seek in it."""
         return bool(self._file.seekable())
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Go to a place."""
         with self._naming_errors():
             return int(self._file.seek(offset, whence))
 
     def tell(self) -> int:
-        """Return the place."""
         return int(self._file.tell())
 
     def readinto(self, buffer: Any) -> int:
-        """Read once, into a buffer."""
         with self._naming_errors():
             data = self._read(len(buffer))
         buffer[: len(data)] = data
@@ -294,7 +285,6 @@ class Reader(io.RawIOBase):
         return data
 
     def close(self) -> None:
-        """Close the file."""
         if not self.closed:
             self._file.close()
         super().close()

@@ -1,4 +1,4 @@
-"""Multi30k, task 1 (Elliott et al. 2016): found on disk, where an extension may download it to."""
+"""Multi30k, task 1 (Elliott et al. 2016): found on disk, or downloaded."""
 
 import os
 from pathlib import Path
@@ -6,18 +6,9 @@ from pathlib import Path
 from transformer_cli.base.errors import CorpusError, MissingExtraError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import UrlPath, fetch as fetch_file, is_here
-from transformer_cli.config.data_schema import Multi30kData
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.kinds import CorpusKind
-
-SPLITS = (
-    "train",
-    "val",
-    "test_2016_flickr",
-    "test_2017_flickr",
-    "test_2017_mscoco",
-    "test_2018_flickr",
-)
+from transformer_cli.extensions.stores.settings import Multi30kData
 
 # The SHA-256 of every packed file, as it stands at the commit below.
 SHA256 = {
@@ -34,6 +25,8 @@ SHA256 = {
     "test_2018_flickr.de.gz": "ddd0130c7d97482dc5197a02141dae8dd79f20f03586c480d675c09a32daf608",
     "test_2018_flickr.en.gz": "ef4f4844037d4c5dea75c9a8ed5fd78905967a26f67c255e230cc9780032654d",
 }
+
+SPLITS = tuple(dict.fromkeys(name.partition(".")[0] for name in SHA256))
 
 DIRECTORY = Path("data/multi30k")  # below the current directory
 
@@ -59,7 +52,7 @@ class Multi30kKind(CorpusKind[Multi30kData]):
 
 
 def fetch(split: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path]:
-    """Find a split's two files on disk, or let an extension download them.
+    """Find a split's two files on disk, or download them.
 
     A file is looked for in ``./data/multi30k``, in the directory that ``$MULTI30K_DIR`` names, and
     among downloaded ones. Both are packed, and of the published SHA-256.

@@ -334,7 +334,7 @@ def write_rows(
         write([row.source for row in rows], lines)
         if alignments is not None:
             shown = [" ".join(f"{src}-{tgt}" for src, tgt in best.alignment) for best, *_ in chunk]
-            alignments.write("".join(f"{line}\n" for line in shown))
+            alignments.write("\n".join([*shown, ""]))
     written = number - done
     return written, [message for note in notes for message in note.summary(written)]
 

@@ -137,8 +137,8 @@ class Output:
 
     def write(self, sources: Sequence[str], lines: Sequence[str]) -> None:
         """Bring a chunk of lines safely to disk."""
-        self._input.update("".join(f"{source}\n" for source in sources).encode())
-        self.commit("".join(f"{line}\n" for line in lines).encode())
+        self._input.update("\n".join([*sources, ""]).encode())
+        self.commit("\n".join([*lines, ""]).encode())
         if self._keep:
             self.kept += len(lines)
             self._write_journal()

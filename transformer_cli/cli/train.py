@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from transformer_cli.base.errors import ConfigError, UsageError, duration
+from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.registry import entries
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import declared_by
-from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
+from transformer_cli.cli.display import align_columns, say
 from transformer_cli.cli.options import TrainExtra, TrainOptions
 from transformer_cli.cli.process import exit_code, stop_requests
 
@@ -119,10 +120,6 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
         overwrite=begins_anew,
         allow_suspect_data=given.allow_suspect_data,
         open_executor=options.choose_executor(given, run.path),
-        line_progress=line_bar,
-        pair_progress=pair_bar,
-        warn=warn,
-        log=log,
         is_dry=given.dry_run,
     )
 

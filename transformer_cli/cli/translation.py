@@ -27,9 +27,10 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url, open_regular
+from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.base.writing import claim, whole_file
-from transformer_cli.cli.display import bar, describe, log, warn
+from transformer_cli.cli.display import describe
 from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate_options import TranslateOptions

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import date
 from itertools import chain, count
@@ -21,6 +21,7 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.base.files import read_small
 from transformer_cli.base.locations import exists, fetched_from, find_files, text_path
+from transformer_cli.base.messages import log
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
 from transformer_cli.config.differences import Difference, as_yaml, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
@@ -49,7 +50,6 @@ def begin_run(
     config: Config,
     overwrite: bool,
     origins: Origins,
-    log: Callable[[str], object],
     is_training: bool = True,
 ) -> Iterator[None]:
     """Lock and initialize a run while the block runs.

@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 import torch
 
-from transformer_cli.cli.display import bar
+from transformer_cli.base.messages import bar
 from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.config.shipped import shipped_directory
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig

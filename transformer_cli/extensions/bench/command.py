@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
-from transformer_cli.cli.display import align_columns, log, say
+from transformer_cli.cli.display import align_columns, say
 
 with lazy_imports():
     from transformer_cli.extensions.bench import bench as benches, machine

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.locations import is_url
+from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import option
-from transformer_cli.cli.display import log
 from transformer_cli.cli.options import ExecutorOptions
 
 with lazy_imports():

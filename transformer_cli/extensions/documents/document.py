@@ -82,6 +82,12 @@ class Segment:
         """Return a translation's text and tags by turns, beginning and ending with text."""
         return self._pattern.split(text) if self._pattern else [text]
 
+    def change(self, text: str, change: Callable[[str], str]) -> list[str]:
+        """Return what ``split`` does, with the text between tags changed."""
+        parts = self.split(text)
+        parts[::2] = map(change, parts[::2])
+        return parts
+
     @property
     def plain(self) -> str:
         """The text without its tags."""

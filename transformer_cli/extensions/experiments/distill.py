@@ -295,7 +295,7 @@ def write_texts(config: Config, paths: Mapping[tuple[str, str], Path]) -> None:
     with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
         corpus = Path(directory) / "corpus"
         if isinstance(config.data, CorpusData):
-            prepare_corpus(config.data, corpus, lambda pairs, _: pairs)
+            prepare_corpus(config.data, corpus)
         for split in dict.fromkeys(split for split, _ in paths):
             src, tgt = (paths[split, side] for side in SIDES)
             src.parent.mkdir(exist_ok=True)

@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple
 
 from transformer_cli.base.child import PYTHON, environment
 from transformer_cli.base.errors import TransformerCliError, UsageError
+from transformer_cli.base.messages import log
 from transformer_cli.base.ranks import SINGLE_PROCESS, count_cores
-from transformer_cli.cli.display import log
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.extensions.cluster import cluster as clusters, fence

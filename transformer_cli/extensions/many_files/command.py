@@ -16,10 +16,10 @@ from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.errors import CorpusError, InputError, UsageError, WorkerError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url
+from transformer_cli.base.messages import bar, log
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.base.writing import claim, expect, find_version
 from transformer_cli.cli.declaring import CommandOptions, ExtraOptions
-from transformer_cli.cli.display import bar, log
 from transformer_cli.cli.options import find_executor
 from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.cli.translation import (

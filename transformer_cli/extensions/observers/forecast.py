@@ -228,7 +228,7 @@ def time_pair(validator: Validator, beam_size: int = 1, thorough: bool = False) 
     places = [number * len(pairs) // count for number in range(count)]
     src, tgt = ([side[place] for place in places] for side in (pairs.src, pairs.tgt))
     translator = validator.translator.with_search(beam_size=beam_size)
-    encoded = encode_text(ParallelText(src, tgt), translator.tokenizers, lambda lines, _: lines)
+    encoded = encode_text(ParallelText(src, tgt), translator.tokenizers)
     try:
         short = find_measurable_pairs(translator, encoded)
     except CorpusError:  # by chance, as other pairs are short enough

@@ -39,11 +39,11 @@ class WordsTokenizer(Tokenizer):
 
     def __init__(self, words: "SpacyWords", vocabulary: Vocabulary) -> None:
         self._words = words
-        self._vocabulary = vocabulary
+        self._vocabulary, self._ids = vocabulary, vocabulary.ids
         self.size = len(vocabulary)
 
     def encode(self, line: str) -> list[int]:
-        return [self._vocabulary.id(word) for word in self._words.split(line)]
+        return [self._ids.get(word, UNK_ID) for word in self._words.split(line)]
 
     def decode(self, ids: Sequence[int]) -> str:
         shown = (number for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID))

@@ -41,7 +41,7 @@ class Vocabulary:
         ordinary = tuple(tokens)
         self.tokens = SPECIALS + ordinary
         # Without the special tokens: text that spells '<PAD>' must not become padding.
-        self._ids = {token: number for number, token in enumerate(ordinary, len(SPECIALS))}
+        self.ids = {token: number for number, token in enumerate(ordinary, len(SPECIALS))}
 
     @classmethod
     def from_counts(
@@ -69,7 +69,7 @@ class Vocabulary:
 
     def id(self, token: str) -> int:
         """Return the id of a token of text; 0 if it is unknown or spelled like a special token."""
-        return self._ids.get(token, UNK_ID)
+        return self.ids.get(token, UNK_ID)
 
     def save(self, path: Path) -> None:
         r"""Write one token per line, line n (from 0) being id n; UTF-8, ended by '\n' alone."""
@@ -98,11 +98,11 @@ class WordsTokenizer(Tokenizer):
 
     def __init__(self, words: "SpacyWords", vocabulary: Vocabulary) -> None:
         self._words = words
-        self._vocabulary = vocabulary
+        self._vocabulary, self._ids = vocabulary, vocabulary.ids
         self.size = len(vocabulary)
 
     def encode(self, line: str) -> list[int]:
-        return [self._vocabulary.id(word) for word in self._words.split(line)]
+        return [self._ids.get(word, UNK_ID) for word in self._words.split(line)]
 
     def decode(self, ids: Sequence[int]) -> str:
         shown = (number for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID))

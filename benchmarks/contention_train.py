@@ -59,7 +59,7 @@ def prepare_model(name: str) -> PreparedData:
     run = RunDirectory(WORKSHOP / "contention" / name)
     texts = read_texts(config, read_stats(run.encoded))
     initialize_run(run, config)
-    return prepare_data(config, texts, run, lambda lines, _: lines)
+    return prepare_data(config, texts, run)
 
 
 def _config(name: str) -> Config:

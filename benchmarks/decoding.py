@@ -89,7 +89,7 @@ def _learn_shortlist(run: RunDirectory) -> str:
     """Return CTranslate2's vocabulary map, learned from the run's training text."""
     tokenizers = load_tokenizers(run.tokenizer)
     train = load_split(run.load_config().data, "train")
-    text = encode_text(train, tokenizers, lambda lines, label: lines)
+    text = encode_text(train, tokenizers)
     size = tokenizers.src.size
     return vocabulary_map(learn_shortlist(text, size), [token(number) for number in range(size)])
 

@@ -169,7 +169,7 @@ def _start(directory: Path) -> "tuple[Trainer, Start]":
     run = RunDirectory(directory / "run")
     texts = read_texts(config, read_stats(run.encoded))
     initialize_run(run, config)
-    prepared = prepare_data(config, texts, run, lambda lines, _: lines)
+    prepared = prepare_data(config, texts, run)
     sizes = (prepared.tokenizers.src.size, prepared.tokenizers.tgt.size)
     model = build_model(config.model, *sizes, PAD_ID, config.seed)
     trainer = Trainer(model, prepared.pairs, config, torch.float32)

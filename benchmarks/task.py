@@ -1,6 +1,6 @@
 """What all contestants train: one model, on one set of token ids of Multi30k, German to English."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.environments import ROOT, WORKSHOP
@@ -68,21 +68,17 @@ def prepare_data() -> None:
         languages = (config.data.src_lang, config.data.tgt_lang)
         tokenizers = learn_tokenizers(
             config.tokenizer,
-            TrainingText(*languages, train.src, train.tgt, text_sha256, _quietly),
+            TrainingText(*languages, train.src, train.tgt, text_sha256),
             directory,
         )
         for split, text in (("train", train), ("val", texts.val)):
-            encoded = encode_text(text, tokenizers, _quietly)
+            encoded = encode_text(text, tokenizers)
             for language, side in zip(languages, (encoded.src, encoded.tgt), strict=True):
                 lines = (" ".join(map(str, side[index])) + "\n" for index in range(len(side)))
                 (directory / f"{split}.{language}").write_text("".join(lines), encoding="utf-8")
         names = ["<unk>", "<pad>", "<s>", "</s>", *range(len(SPECIALS), tokenizers.src.size)]
         vocabulary = "".join(f"{name}\n" for name in names)
         (directory / "vocabulary.txt").write_text(vocabulary, encoding="utf-8")
-
-
-def _quietly(lines: Iterable[str], label: str) -> Iterable[str]:
-    return lines
 
 
 def read_ids(split: str) -> EncodedText:

@@ -1,6 +1,5 @@
 """Text made ready for training, with pairs that are few enough to work out ids by hand."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ from transformer_cli.data.store import read_stats
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
-from transformer_cli.text.protocol import ProgressBar
 from transformer_cli.training.preparation import PreparedData, Texts, prepare_data
 
 WORDS = {"kind": "words", "min_freq": 2}
@@ -21,11 +19,6 @@ Pairs = list[tuple[str, str]]
 # Pairs 3 and 4 have a blank side, and so has the second of val.
 TRAIN = [("a b c", "x y"), ("a b", "x"), ("", "z"), ("e", " \t "), ("a d", "x y z w v")]
 VAL = [("a e", "x q r"), ("b", ""), ("b", "y")]
-
-
-def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
-    """Show no progress."""
-    return lines
 
 
 def write(directory: Path, name: str, pairs: Pairs) -> dict[str, str]:
@@ -41,7 +34,6 @@ def prepared(
     train: Pairs = TRAIN,
     val: Pairs = VAL,
     tokenizer: dict[str, Any] = WORDS,
-    progress: ProgressBar = quiet,
     init: RunDirectory | None = None,
     **added: Any,
 ) -> tuple[Texts, PreparedData]:
@@ -54,7 +46,7 @@ def prepared(
     )
     texts = read_texts(config.data, read_stats(run.encoded))
     initialize_run(run, config)
-    return texts, prepare_data(config, texts, run, progress)
+    return texts, prepare_data(config, texts, run)
 
 
 def stored(result: PreparedData) -> EncodedText:

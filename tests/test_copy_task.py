@@ -45,7 +45,7 @@ def train(config: Config, run: RunDirectory) -> None:
         return Validation(0.0, {"bleu": 0.0})
 
     initialize_run(run, config)
-    prepared = prepare_data(config, read_texts(config.data), run, lambda lines, _: lines)
+    prepared = prepare_data(config, read_texts(config.data), run)
     src_size, tgt_size = prepared.tokenizers.src.size, prepared.tokenizers.tgt.size
     model = build_model(config.model, src_size, tgt_size, PAD_ID, config.seed)
     trainer = Trainer(model, prepared.pairs, config, torch.float32)
@@ -71,5 +71,5 @@ def test_unseen_lines_are_copied_exactly(translator: TorchTranslator, beam_size:
 
 def test_unseen_lines_are_expected(translator: TorchTranslator) -> None:
     unseen = load_split(translator.config.data, "test")
-    encoded = encode_text(unseen, translator.tokenizers, lambda lines, _: lines)
+    encoded = encode_text(unseen, translator.tokenizers)
     assert mean_loss(translator.engine.model, encoded, 1024, torch.float32) < 0.05

@@ -175,7 +175,7 @@ def run(device: torch.device, tmp_path_factory: pytest.TempPathFactory) -> RunDi
     settings = load_config(Path(__file__).parents[1] / "configs" / "toy.yaml", TOY)
     run = RunDirectory(tmp_path_factory.mktemp("gpu") / "run")
     initialize_run(run, settings)
-    prepared = prepare_data(settings, read_texts(settings.data), run, lambda lines, _: lines)
+    prepared = prepare_data(settings, read_texts(settings.data), run)
     model = build_model(settings.model, *prepared.vocab_sizes, PAD_ID, settings.seed).to(device)
     trainer = Trainer(model, prepared.pairs, settings, torch.bfloat16)
     found = losses(trainer)

@@ -111,7 +111,7 @@ def open_corpus(setting: Setting) -> Corpus:
     sets = [word for change in setting.changes for word in ("--set", change)]
     words = ("vocab", f"configs/{SMALL_MODEL}.yaml", "--run-dir", str(run.path), *sets)
     subprocess.run((*_PROGRAM, *words), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    data = open_prepared_data(config, run, lambda lines, _: lines)
+    data = open_prepared_data(config, run)
     return Corpus(setting, data.pairs.shard(0), data.tokenizers.tgt.size)
 
 

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 import transformer_cli
 from cli import process
 from transformer_cli import __version__
+from transformer_cli.base import messages
 from transformer_cli.cli import display, list_commands, load_command
 
 COMMANDS = tuple(list_commands())
@@ -375,8 +376,8 @@ def _texts(tree: ast.AST) -> Iterator[str]:
 
 def test_only_errors_name_options_and_quotes_stay(capsys: pytest.CaptureFixture[str]) -> None:
     display.print_error("use `device` cpu, or CUDA's files; 'a `device` b' is no name")
-    display.log("line 1: `device`")
-    display.warn("`device`", "`beam_size`")
+    messages.log("line 1: `device`")
+    messages.warn("`device`", "`beam_size`")
     assert capsys.readouterr().err.splitlines() == [
         "transformer-cli: error: use --device cpu, or CUDA's files; 'a `device` b' is no name",
         "line 1: `device`",

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -49,9 +48,7 @@ if __name__ == "__main__":
 @pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("tokenizer")
-    learn_tokenizers(
-        SUBWORDS, TrainingText("de", "en", SRC, TGT, "sum", lambda lines, _: lines), directory
-    )
+    learn_tokenizers(SUBWORDS, TrainingText("de", "en", SRC, TGT, "sum"), directory)
     return directory
 
 
@@ -74,10 +71,7 @@ def bytes_of(store: Path) -> list[bytes]:
 def encode(
     directory: Path, text: StreamedText, load: Load, executor: Executor | None = None
 ) -> list[bytes]:
-    def progress(lines: Iterable[str], label: str) -> Iterable[str]:
-        return lines
-
-    write_store(directory, text, load, "print", progress, executor, page_pairs=7)
+    write_store(directory, text, load, "print", executor, page_pairs=7)
     return bytes_of(directory)
 
 

@@ -2,7 +2,7 @@
 
 import gc
 import tracemalloc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -51,10 +51,6 @@ class Numbers(PairSource):
         return str(self.count)
 
 
-def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
-    return lines
-
-
 def peak_of_an_epoch(directory: Path, pairs: int) -> int:
     """Most bytes held from the first look at the text to the end of an epoch."""
     tokenizer = Digits()
@@ -64,7 +60,7 @@ def peak_of_an_epoch(directory: Path, pairs: int) -> int:
     try:
         text = StreamedText.of(Numbers(pairs))
         tokenizers = Tokenizers(tokenizer, tokenizer)
-        write_store(directory, text, lambda: tokenizers, "print", quiet, page_pairs=64)
+        write_store(directory, text, lambda: tokenizers, "print", page_pairs=64)
         store = open_store(directory, text.stats.text_sha256, "print")
         assert store is not None
         percentiles(store.count_lengths()[0], PERCENTILES)

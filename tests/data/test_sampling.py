@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,9 @@ WORDS = ["Straßenbahn", "Bahnhof", "Hofhund", "Hundehütte", "hutlos", "Männer
 LINES = [f"Der {a} und die {b} {c}." for a in WORDS for b in WORDS for c in WORDS]
 
 
-def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
-    return lines
-
-
 SETTINGS = SentencePieceConfig(kind="sentencepiece", vocab_size=310, lowercase=True)
 BPE = SentencePieceTokenizer(
-    learn_model(SETTINGS, LINES, "training text", quiet), SETTINGS.lowercase, Path("joint.model")
+    learn_model(SETTINGS, LINES, "training text"), SETTINGS.lowercase, Path("joint.model")
 )
 
 
@@ -82,7 +78,7 @@ def test_a_sentence_that_would_be_too_long_stays_as_it_is() -> None:
 
 def test_a_sentence_with_an_unknown_character_stays_as_it_is() -> None:
     settings = SETTINGS.model_copy(update={"byte_fallback": False, "vocab_size": 60})
-    model = learn_model(settings, LINES, "training text", quiet)
+    model = learn_model(settings, LINES, "training text")
     tokenizer = SentencePieceTokenizer(model, settings.lowercase, Path("joint.model"))
     store = TokenArray.from_sentences(map(tokenizer.encode, ["Die Männer Ω", "Die Männer"]))
     sampled = BpeDropout(tokenizer, tokenizer, 0.5, 0.0, max_length=100)
@@ -155,7 +151,7 @@ print(tokenizer.sample([tokenizer.encode("Straßenbahnhofhund hutlos")] * 20, 0.
 @pytest.mark.long
 def test_a_seed_decides_the_cuts_in_every_process(tmp_path: Path) -> None:
     model = tmp_path / "joint.model"
-    model.write_bytes(learn_model(SETTINGS, LINES, "training text", quiet))
+    model.write_bytes(learn_model(SETTINGS, LINES, "training text"))
     drawn = [
         subprocess.run([sys.executable, "-c", DRAW, str(model)], capture_output=True, check=True)
         for _ in range(2)

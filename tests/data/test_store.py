@@ -31,10 +31,6 @@ TEXT_SUM = StreamedText.of(TEXT).stats.text_sha256
 NAMES = {"ids", "pages", "store.json", *registry.entries("stored")}
 
 
-def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
-    return lines
-
-
 def contents(pages: Iterable[EncodedText]) -> list[tuple[list[int], list[int]]]:
     return [
         (page.src[index].tolist(), page.tgt[index].tolist())
@@ -44,7 +40,7 @@ def contents(pages: Iterable[EncodedText]) -> list[tuple[list[int], list[int]]]:
 
 
 def encode(directory: Path, text: StreamedText, page_pairs: int = 3) -> EncodedStore:
-    return write_store(directory, text, lambda: TOKENIZERS, "print", quiet, page_pairs=page_pairs)
+    return write_store(directory, text, lambda: TOKENIZERS, "print", page_pairs=page_pairs)
 
 
 def stored(directory: Path, text: ParallelText = TEXT, page_pairs: int = 3) -> EncodedStore:
@@ -86,7 +82,7 @@ def test_what_is_read_is_what_was_encoded(
         for number in numbers
         for index in range(number * page_pairs, min(len(pairs), (number + 1) * page_pairs))
     ]
-    expected = encode_text(text, TOKENIZERS, quiet)
+    expected = encode_text(text, TOKENIZERS)
     found = list(store.read_pages(numbers))
     assert contents(found) == contents([expected.take(np.array(indices, int))])
     for lengths, page in zip(store.read_lengths(numbers), found, strict=True):

@@ -226,7 +226,7 @@ def tokenizer(kind: str) -> Tokenizer:
             "byte_fallback": "bytes" in kind,
         }
     )
-    model = learn_model(settings_of_kind, TEXT, kind, lambda lines, _: lines)
+    model = learn_model(settings_of_kind, TEXT, kind)
     return SentencePieceTokenizer(model, lowercase="lower" in kind, source=Path(kind))
 
 

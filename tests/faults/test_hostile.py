@@ -450,7 +450,7 @@ def learned(model_type: str) -> bytes:
     settings = SentencePieceConfig.model_validate(
         {"kind": "sentencepiece", "model_type": model_type, "vocab_size": 288}
     )
-    return learn_model(settings, LINES, "text", lambda seen, _: seen)
+    return learn_model(settings, LINES, "text")
 
 
 def mutated(data: bytes, draws: random.Random) -> bytes:

@@ -7,7 +7,8 @@ from cli.conftest import Training
 from cli.process import assert_refused, run
 
 from transformer_cli.base.errors import make_visible, shorten_middle
-from transformer_cli.cli.display import log, print_error, say, warn
+from transformer_cli.base.messages import log, warn
+from transformer_cli.cli.display import print_error, say
 
 STEERING = "a\x1b]0;owned\x07\x9b2J\u202etxt.exe\u2066\u200f\u061cb"
 

@@ -265,7 +265,7 @@ def subwords(model_type: str) -> SentencePieceTokenizer:
         {"kind": "sentencepiece", "model_type": model_type, "vocab_size": 288}
     )
     lines = ["ein kleines Haus (alt)", "a 1 2 3 4 aa aaaa", "über den Fluss"] * 20
-    model = learn_model(settings, lines, "text", lambda seen, _: seen)
+    model = learn_model(settings, lines, "text")
     return SentencePieceTokenizer(model, lowercase=False, source=Path("joint.model"))
 
 

@@ -275,7 +275,7 @@ RUN_CONFIG = Config(
 def prepared_run(path: Path) -> RunDirectory:
     run = RunDirectory(path)
     initialize_run(run, RUN_CONFIG)
-    prepare_data(RUN_CONFIG, read_texts(RUN_CONFIG.data), run, lambda lines, _: lines)
+    prepare_data(RUN_CONFIG, read_texts(RUN_CONFIG.data), run)
     return run
 
 

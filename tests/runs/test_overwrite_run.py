@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import redirect_stderr, suppress
 from datetime import date
+from io import StringIO
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -37,10 +38,9 @@ def write(run: RunDirectory, step: int | None, text: str) -> None:
 
 def begin(run: RunDirectory, seed: int = 2, overwrite: bool = True) -> list[str]:
     """Begin a run, and return what is said."""
-    said: list[str] = []
-    with begin_run(run, settings(seed=seed), overwrite, {}, said.append):
+    with redirect_stderr(StringIO()) as said, begin_run(run, settings(seed=seed), overwrite, {}):
         assert run.load_config() == settings(seed=seed)
-    return said
+    return said.getvalue().splitlines()
 
 
 @pytest.fixture
@@ -182,7 +182,7 @@ def test_what_cannot_be_renamed_is_named(
 def test_settings_that_nothing_was_trained_with_are_not_kept(run: RunDirectory) -> None:
     def begin_with_a_beam(is_training: bool, fail: bool = False) -> None:
         changed = settings(decoding={"beam_size": 4})
-        with begin_run(run, changed, False, {}, lambda _: None, is_training):
+        with begin_run(run, changed, False, {}, is_training):
             assert run.load_config() == changed
             if fail:
                 raise KeyboardInterrupt
@@ -204,7 +204,7 @@ def test_of_a_run_that_cannot_begin_nothing_is_left_but_what_is_a_users(
     tmp_path: Path, name: str | None
 ) -> None:
     run = RunDirectory(tmp_path / "run")
-    with suppress(TokenizerError), begin_run(run, settings(), False, {}, lambda _: None):
+    with suppress(TokenizerError), begin_run(run, settings(), False, {}):
         (run.path / "tokenizer").mkdir()
         (run.path / "tokenizer/tokenizer.json").write_text("half")
         if name is not None:

@@ -1,12 +1,7 @@
 import pytest
 
-from transformer_cli.text.scripts import (
-    has_case,
-    has_letters,
-    has_spaces,
-    is_blank,
-    scripts_of,
-)
+from transformer_cli.text.scripts import has_case, has_spaces, scripts_of
+from transformer_cli.text.verbatim import has_letters, is_blank
 from transformer_cli.text.words import SpacyWords
 
 

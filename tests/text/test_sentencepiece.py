@@ -1,6 +1,6 @@
 import io
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,12 @@ VERBS = ["sees", "holds", "follows", "paints", "wants", "sieht", "hält", "läuf
 LINES = [f"A {a} {verb} the {b}, isn't it?" for a in NOUNS for verb in VERBS for b in NOUNS]
 
 
-def quiet(lines: Iterable[str], label: str) -> Iterable[str]:
-    return lines
-
-
 def settings(**changes: Any) -> SentencePieceConfig:
     return SentencePieceConfig(**{"kind": "sentencepiece", "vocab_size": 304, **changes})
 
 
 def learn(config: SentencePieceConfig, lines: Sequence[str] = LINES) -> SentencePieceTokenizer:
-    model = learn_model(config, lines, "training text", quiet)
+    model = learn_model(config, lines, "training text")
     return SentencePieceTokenizer(model, config.lowercase, Path("joint.model"))
 
 
@@ -40,7 +36,7 @@ BOTH = [BPE, UNIGRAM]
 
 
 def test_specials_are_the_first_pieces() -> None:
-    model = learn_model(settings(), LINES, "training text", quiet)
+    model = learn_model(settings(), LINES, "training text")
     processor: Any = sentencepiece.SentencePieceProcessor(model_proto=model)
     assert tuple(processor.id_to_piece(list(range(4)))) == SPECIALS
     assert processor.unk_id() == UNK_ID
@@ -51,9 +47,7 @@ def test_specials_are_the_first_pieces() -> None:
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
 def test_learning_twice_gives_the_same_bytes(model_type: str) -> None:
     config = settings(model_type=model_type)
-    assert learn_model(config, LINES, "text", quiet) == learn_model(
-        config, list(LINES), "text", quiet
-    )
+    assert learn_model(config, LINES, "text") == learn_model(config, list(LINES), "text")
 
 
 @pytest.mark.parametrize("tokenizer", BOTH)
@@ -168,7 +162,7 @@ def test_unknown_characters_are_written_as_such_without_bytes() -> None:
 
 
 def test_lowercase_is_for_encoding_and_so_for_decoding() -> None:
-    model = learn_model(settings(), [line.lower() for line in LINES], "training text", quiet)
+    model = learn_model(settings(), [line.lower() for line in LINES], "training text")
     tokenizer = SentencePieceTokenizer(model, lowercase=True, source=Path("joint.model"))
     assert tokenizer.encode("A DOG sees") == tokenizer.encode("a dog sees")
     assert tokenizer.decode(tokenizer.encode("A Bär SIEHT")) == "a bär sieht"
@@ -177,7 +171,7 @@ def test_lowercase_is_for_encoding_and_so_for_decoding() -> None:
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
 def test_a_vocabulary_too_big_says_what_is_possible(model_type: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        learn_model(settings(model_type=model_type, vocab_size=90000), LINES, "source text", quiet)
+        learn_model(settings(model_type=model_type, vocab_size=90000), LINES, "source text")
     message = str(caught.value)
     assert message.startswith("tokenizer.vocab_size: ")
     assert "90000" in message
@@ -190,7 +184,7 @@ def test_a_vocabulary_too_big_says_what_is_possible(model_type: str) -> None:
 @pytest.mark.parametrize("model_type", ["bpe", "unigram"])
 def test_a_vocabulary_too_small_says_what_is_possible(model_type: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        learn_model(settings(model_type=model_type, vocab_size=100), LINES, "source text", quiet)
+        learn_model(settings(model_type=model_type, vocab_size=100), LINES, "source text")
     message = str(caught.value)
     assert message.startswith("tokenizer.vocab_size: 100 ")
     assert "\n" not in message
@@ -200,7 +194,7 @@ def test_a_vocabulary_too_small_says_what_is_possible(model_type: str) -> None:
 
 def test_text_without_characters_is_an_error() -> None:
     with pytest.raises(ConfigError, match="target text") as caught:
-        learn_model(settings(), ["   ", ""], "target text", quiet)
+        learn_model(settings(), ["   ", ""], "target text")
     assert "\n" not in str(caught.value)
 
 
@@ -221,14 +215,14 @@ class Unreadable:
 @pytest.mark.parametrize("failure", [CorpusError("text.de:6: not UTF-8"), KeyboardInterrupt()])
 def test_what_ends_the_reading_is_what_is_raised(failure: BaseException) -> None:
     with pytest.raises(type(failure)) as caught:
-        learn_model(settings(), Unreadable(failure), "training text", quiet)
+        learn_model(settings(), Unreadable(failure), "training text")
     assert caught.value is failure
 
 
 def test_of_very_many_lines_some_are_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
     def models(most: int) -> set[bytes]:
         monkeypatch.setattr("transformer_cli.text.protocol.MOST_LINES", most)
-        return {learn_model(settings(), LINES, "training text", quiet) for _ in range(2)}
+        return {learn_model(settings(), LINES, "training text") for _ in range(2)}
 
     everything, enough, half = models(10**6), models(len(LINES)), models(len(LINES) // 2)
     assert enough == everything

@@ -11,6 +11,7 @@ from transformer_cli.config.tokenizer_schema import (
     TokenizerConfig,
     WordsConfig,
 )
+from transformer_cli.text import words
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import (
     TrainingText,
@@ -39,13 +40,8 @@ KINDS: list[TokenizerConfig] = [WORDS, JOINT, SEPARATE]
 
 
 def learn(config: TokenizerConfig, directory: Path) -> Tokenizers:
-    def progress(lines: Iterable[str], label: str) -> Iterable[str]:
-        assert label
-        return lines
-
-    return learn_tokenizers(
-        config, TrainingText("de", "en", GERMAN, ENGLISH, "a sum", progress), directory
-    )
+    text = TrainingText("de", "en", GERMAN, ENGLISH, "a sum")
+    return learn_tokenizers(config, text, directory)
 
 
 @pytest.mark.long_cases
@@ -253,7 +249,7 @@ def test_a_language_without_rules_is_refused(tmp_path: Path) -> None:
         learn(WordsConfig(kind="words", tgt_rules="ja"), tmp_path)
 
 
-def test_progress_sees_every_line(tmp_path: Path) -> None:
+def test_progress_sees_every_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[tuple[str, list[str]]] = []
 
     def progress(lines: Iterable[str], label: str) -> Iterable[str]:
@@ -261,5 +257,6 @@ def test_progress_sees_every_line(tmp_path: Path) -> None:
         passes.append((label, seen))
         return seen
 
-    learn_tokenizers(WORDS, TrainingText("de", "en", GERMAN, ENGLISH, "a sum", progress), tmp_path)
+    monkeypatch.setattr(words, "show_progress", progress)
+    learn_tokenizers(WORDS, TrainingText("de", "en", GERMAN, ENGLISH, "a sum"), tmp_path)
     assert passes == [("source words", GERMAN), ("target words", ENGLISH)]

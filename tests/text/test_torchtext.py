@@ -36,7 +36,7 @@ def test_torchtext_reads_the_same_ids(kind: str, tmp_path: Path) -> None:
     tokenizer = WordsConfig(kind="words", min_freq=1)
     learn_tokenizers(
         tokenizer,
-        TrainingText("de", "en", text.src, text.tgt, "sum", lambda lines, _: lines),
+        TrainingText("de", "en", text.src, text.tgt, "sum"),
         tmp_path,
     )
     for side in ("src", "tgt"):

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 import torch
-from prepared_text import TRAIN, WORDS, Pairs, ids, prepared, quiet, stored
+from prepared_text import TRAIN, WORDS, Pairs, ids, prepared, stored
 
 from transformer_cli.base import artifact, locations
 from transformer_cli.base.errors import ConfigError, CorpusError, RunError
 from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.config.schema import Config
-from transformer_cli.data import training_text
+from transformer_cli.data import store, training_text
 from transformer_cli.data.store import ShardedStore, read_stats
 from transformer_cli.data.training_text import BlockStats, StreamedText
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text import words
 from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers
 from transformer_cli.training import preparation
 from transformer_cli.training.preparation import (
@@ -141,19 +142,21 @@ def encoding(run: RunDirectory) -> list[str]:
         labels.append(f"{label} of {len(list(lines))}")
         return lines
 
-    prepared(run, progress=watch)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (store, words):
+            patch.setattr(module, "show_progress", watch)
+        prepared(run)
     return labels
 
 
-ENCODING_VAL = ["encoding of 2"]
-ENCODING = ["encoding of 3", *ENCODING_VAL]
+ENCODING = ["encoding of 3"]
 LEARNING = ["source words of 3", "target words of 3"]
 
 
 def test_the_training_text_is_encoded_once(run: RunDirectory) -> None:
     assert encoding(run) == [*LEARNING, *ENCODING]
     files = files_of(run.encoded)
-    assert encoding(run) == ENCODING_VAL
+    assert encoding(run) == []
     assert files_of(run.encoded) == files
     texts, result = prepared(run)
     assert (texts.train.stats.blank, len(texts.train)) == (2, 3)
@@ -248,7 +251,7 @@ def test_new_times_are_noted_once_all_was_checked(run: RunDirectory, passes: lis
     for path in (run.encoded / "pages", run.path.parent / "train.src"):
         os.utime(path, ns=(1, 1))
     passes.clear()
-    assert encoding(run) == ENCODING_VAL
+    assert encoding(run) == []
     assert passes
     passes.clear()
     known = read_stats(run.encoded)
@@ -269,7 +272,7 @@ def test_other_processes_get_the_same_by_reading_alone(run: RunDirectory) -> Non
     os.utime(run.encoded / "pages", ns=(1, 1))  # nor at times that another machine may see
     directories = (run.path, run.encoded, run.tokenizer)
     before = [files_of(directory) for directory in directories]
-    theirs = open_prepared_data(run.load_config(), run, quiet)
+    theirs = open_prepared_data(run.load_config(), run)
     assert [files_of(directory) for directory in directories] == before
     assert ids(stored(theirs).src) == ids(stored(made).src)
     assert ids(theirs.val.tgt) == ids(made.val.tgt)
@@ -286,7 +289,7 @@ def test_what_is_not_ready_is_refused(run: RunDirectory) -> None:
     def refused() -> None:
         expected = f"^{run.encoded}: missing, or does not belong[^\n]*vocab CONFIG$"
         with pytest.raises(RunError, match=expected):
-            open_prepared_data(settings, run, quiet)
+            open_prepared_data(settings, run)
         shutil.rmtree(run.path)
         shutil.copytree(whole, run.path)
 

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from transformer_cli.base.errors import CheckpointError, RunError, UsageError
+from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import argument, option
-from transformer_cli.cli.display import log, say
+from transformer_cli.cli.display import say
 
 with lazy_imports():
     from transformer_cli.runs import (

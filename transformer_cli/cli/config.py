@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transformer_cli.base.errors import ConfigError
+from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument
-from transformer_cli.cli.display import log, print_error, say
+from transformer_cli.cli.display import print_error, say
 
 with lazy_imports():
     from transformer_cli.config import differences, json_schema, origins, setting_tree, yaml

@@ -1,6 +1,5 @@
-"""Messages and progress bars on stderr; bars only on a terminal."""
+"""What commands print: results, errors, tables, and bars with a label that changes."""
 
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -8,15 +7,12 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from transformer_cli.base.errors import make_visible, shorten_middle
-from transformer_cli.base.locations import hide_credentials
-from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.errors import make_visible
+from transformer_cli.base.messages import bar, printable
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-# Characters of a line on stderr: a message may quote what it was given, of any length.
-_MAX_LINE = 1000
 # Errors from below cli/ name a parameter as Python does, `beam_size` say; on the command line it
 # is an option. Text that a message quotes stays as it is.
 _PARAMETER = re.compile(r"(?<!\w)'[^']*'(?!\w)|`([a-z_]+)`")
@@ -29,30 +25,12 @@ def say(text: str) -> None:
     typer.echo(make_visible(text))
 
 
-def log(message: str) -> None:
-    """Write one line to stderr, above any bar, on the main rank."""
-    if Ranks.from_env().is_main:
-        _write(message)
-
-
 def print_error(message: str, others: Sequence[str] = ()) -> None:
     """Write an error to stderr: this line, and one for each of ``others``."""
     with suppress(OSError):  # nobody reads it: the exit code tells
         for line in (message, *others):
-            shown = _printable(_name_options(" ".join(line.split())))
+            shown = printable(_name_options(" ".join(line.split())))
             print(f"transformer-cli: error: {shown}", file=sys.stderr)
-
-
-def warn(where: str, what: object) -> None:
-    """Write a warning about a file or a run to stderr, on any rank."""
-    _write(f"warning: {' '.join(f'{where}: {what}'.split())}")
-
-
-def _write(message: str) -> None:
-    from tqdm import tqdm
-
-    with suppress(OSError):  # nobody reads it any more, or the disk of the log is full
-        tqdm.write("\n".join(map(_printable, message.split("\n"))), file=sys.stderr)
 
 
 def _name_options(message: str) -> str:
@@ -62,38 +40,6 @@ def _name_options(message: str) -> str:
         return f"--{found[1].replace('_', '-')}" if found[1] else found[0]
 
     return _PARAMETER.sub(name, message)
-
-
-def _printable(line: str) -> str:
-    return shorten_middle(hide_credentials(make_visible(line)), _MAX_LINE)
-
-
-def bar(
-    total: int | None,
-    label: str,
-    unit: str,
-    initial: int = 0,
-    hidden: bool = False,
-    items: Iterable[Any] | None = None,
-) -> "tqdm[Any]":
-    """Return a progress bar, over ``items`` if given; silent where stderr is no terminal."""
-    from tqdm import tqdm
-
-    # A notebook's commands have a terminal too, but it cannot move its cursor up from a nested
-    # bar. jupyter_client sets this for kernels.
-    is_notebook = "JPY_PARENT_PID" in os.environ
-    is_shown = Ranks.from_env().is_main and not is_notebook and not hidden
-    return tqdm(
-        items,
-        make_visible(label),
-        total,
-        unit=unit,
-        initial=initial,
-        leave=False,
-        dynamic_ncols=True,
-        disable=None if is_shown else True,  # None asks for a terminal
-        file=sys.stderr,
-    )
 
 
 @contextmanager
@@ -131,16 +77,6 @@ def scoring_bar(total: int, label: str) -> Iterator[Callable[[int], object]]:
             stopping.set()
             if clock.is_alive():
                 clock.join()  # else it might draw the bar again once it is closed
-
-
-def line_bar(lines: Iterable[str], label: str) -> Iterable[str]:
-    """Iterate over ``lines`` with a bar."""
-    return bar(None, label, " lines", items=lines)
-
-
-def pair_bar(pairs: Iterable[tuple[str, str]], label: str) -> Iterable[tuple[str, str]]:
-    """Iterate over ``pairs`` of lines with a bar."""
-    return bar(None, label, " pairs", items=pairs)
 
 
 def plus_minus(value: float | None) -> str:

@@ -9,18 +9,12 @@ from typing import Annotated, Any
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
+from transformer_cli.base.messages import log, warn
 from transformer_cli.base.metrics import METRICS, Metrics
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import CommandOptions, declared_by, option
-from transformer_cli.cli.display import (
-    align_columns,
-    log,
-    plus_minus,
-    say,
-    scoring_bar,
-    warn,
-)
+from transformer_cli.cli.display import align_columns, plus_minus, say, scoring_bar
 
 with lazy_imports():
     from transformer_cli.base import compression, writing

@@ -10,9 +10,10 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError, did_you_mean
+from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import CommandOptions, argument, declared_by, option
-from transformer_cli.cli.display import align_columns, log, say
+from transformer_cli.cli.display import align_columns, say
 
 with lazy_imports():
     from transformer_cli.config import data_schema, shipped, yaml

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from transformer_cli.base.errors import ConfigError, UsageError, duration
+from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.registry import entries
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import declared_by
-from transformer_cli.cli.display import align_columns, bar, line_bar, log, pair_bar, say, warn
+from transformer_cli.cli.display import align_columns, say
 from transformer_cli.cli.options import TrainExtra, TrainOptions
 from transformer_cli.cli.process import exit_code, stop_requests
 
@@ -30,9 +31,8 @@ with lazy_imports():
     from transformer_cli.runs import checkpoint, directory, initialize, metrics_log, trained_model
     from transformer_cli.text import tokenizer
     from transformer_cli.training import (
-        memory,
-        precision as precisions,
         preparation,
+        resources,
         session as sessions,
         summary,
         trainer as trainers,
@@ -119,10 +119,6 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
         overwrite=begins_anew,
         allow_suspect_data=given.allow_suspect_data,
         open_executor=options.choose_executor(given, run.path),
-        line_progress=line_bar,
-        pair_progress=pair_bar,
-        warn=warn,
-        log=log,
         is_dry=given.dry_run,
     )
 
@@ -138,7 +134,7 @@ def _open_training(
     ranks = Ranks.from_env()
     device = devices.choose_device(given.device, ranks)
     # Both before any text is read, which may take hours.
-    memory.check_memory(config, memory.SMALLEST, device, ranks)
+    resources.check_memory(config, resources.SMALLEST, device, ranks)
     devices.choose_precision(given.precision, device)
     begun = None if request.overwrite else run
     notes: list[str] = []
@@ -148,7 +144,7 @@ def _open_training(
     with ranks.init(device) as ranks, preparation.open_data(request, ranks) as data:
         earlier = metrics_log.read_records(run.metrics) if begun else ()
         # To measure what 'auto' is takes a second, so that is left until the data is ready.
-        dtype = precisions.choose_training_precision(given.precision, device, ranks, earlier, log)
+        dtype = resources.choose_training_precision(given.precision, device, ranks, earlier, log)
         trainer = preparation.build_trainer(config, data, run, device, dtype, ranks)
         validator = evaluations.build_validator(config, data, trainer, metrics, select)
         for note in notes:  # on scores, once the training is sure to begin

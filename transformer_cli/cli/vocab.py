@@ -6,7 +6,7 @@ from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import CommandOptions, declared_by
-from transformer_cli.cli.display import align_columns, line_bar, log, pair_bar, say, warn
+from transformer_cli.cli.display import align_columns, say
 
 with lazy_imports():
     from transformer_cli.config import yaml
@@ -51,10 +51,6 @@ def vocab(given: VocabOptions) -> None:
         overwrite=given.overwrite,
         allow_suspect_data=given.allow_suspect_data,
         open_executor=options.choose_executor(given, run.path),
-        line_progress=line_bar,
-        pair_progress=pair_bar,
-        warn=warn,
-        log=log,
         is_training=False,
     )
     with preparation.open_data(request, SINGLE_PROCESS) as data:

@@ -3,7 +3,7 @@
 import codecs
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
@@ -16,7 +16,7 @@ from transformer_cli.base.artifact import combine_hashes, hash_files, mtime_key_
 from transformer_cli.base.compression import compressed_ending, is_plain, open_text
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.choices import DecodingErrors
-from transformer_cli.text.scripts import is_blank
+from transformer_cli.text.verbatim import is_blank
 
 MAX_LINE_BYTES = 1 << 22
 """Longest line that is read: what has no line ends is no text, and might not fit into memory."""
@@ -30,9 +30,6 @@ _HEAD_BYTES = 512  # what tells a mark, compression or an archive
 _BATCH_CHARACTERS = 1 << 22
 _ENCODING_KEYS = " (`encoding` NAME; in a configuration, encoding: NAME)"
 _TAR_MAGICS = b"ustar\x0000", b"ustar  \x00"  # POSIX' and GNU's
-
-PairProgress = Callable[[Iterable[tuple[str, str]], str], Iterable[tuple[str, str]]]
-"""Wraps a pass over pairs, given a label, in a progress bar, as tqdm does."""
 
 
 class PairSource(ABC):

@@ -18,7 +18,6 @@ from transformer_cli.base.locations import find_files, is_here
 from transformer_cli.config.data_schema import CopyData, DataSection, FilePair, FilesData, ToyData
 from transformer_cli.config.shipped import TOY, shipped_directory
 from transformer_cli.data.corpus import (
-    PairProgress,
     PairSource,
     ParallelFiles,
     ParallelText,
@@ -41,7 +40,6 @@ class Preparation(NamedTuple):
     """Whether the run has checkpoints, which were trained on the text that it has."""
     clear: Callable[[], object]
     """Removes the directory."""
-    progress: PairProgress
     log: Callable[[str], object]
     executor: Executor | None = None
 

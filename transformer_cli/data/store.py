@@ -28,6 +28,7 @@ from transformer_cli.base import registry
 from transformer_cli.base.artifact import Artifact, Record
 from transformer_cli.base.errors import CorpusError, RunError, TokenizerError, TransformerCliError
 from transformer_cli.base.locations import open_regular
+from transformer_cli.base.messages import show_progress
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.data.corpus import in_batches
 from transformer_cli.data.token_arrays import (
@@ -49,7 +50,7 @@ from transformer_cli.data.training_text import (
     keep_full,
     map_blocks,
 )
-from transformer_cli.text.protocol import ProgressBar, StreamedLines, Tokenizers
+from transformer_cli.text.protocol import StreamedLines, Tokenizers
 from transformer_cli.text.tokenizer import load_tokenizers
 
 PAGE_PAIRS = 256
@@ -224,7 +225,6 @@ def write_store(
     text: StreamedText,
     load: Load,
     tokenizer: str,
-    progress: ProgressBar,
     executor: Executor | None = None,
     page_pairs: int = PAGE_PAIRS,
 ) -> EncodedStore:
@@ -246,7 +246,7 @@ def write_store(
     def write(made: Path) -> StoreRecord:
         blocks = map_blocks(executor or SerialExecutor(), _encode_block, text.source.blocks(), load)
         written = _write_files(made, blocks, record)
-        deque(progress(StreamedLines(lambda: written, len(text)), "encoding"), maxlen=0)
+        deque(show_progress(StreamedLines(lambda: written, len(text)), "encoding"), maxlen=0)
         return record
 
     return EncodedStore(directory, store_artifact(directory).make(write))

@@ -12,7 +12,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.text.protocol import ProgressBar, Tokenizers
+from transformer_cli.text.protocol import Tokenizers
 
 T = TypeVar("T")
 
@@ -173,9 +173,9 @@ def encode_pairs(
     return EncodedText(TokenArray.from_sentences(src_rows), TokenArray.from_sentences(tgt_rows))
 
 
-def encode_text(text: ParallelText, tokenizers: Tokenizers, progress: ProgressBar) -> EncodedText:
+def encode_text(text: ParallelText, tokenizers: Tokenizers) -> EncodedText:
     """Return both sides of ``text`` as token ids, a source's tag before it."""
-    pairs = zip(progress(text.src, "encoding"), text.tgt, strict=False)
+    pairs = zip(text.src, text.tgt, strict=False)
     return encode_pairs(pairs, tokenizers, text.tags)
 
 

@@ -68,7 +68,7 @@ def evaluate(
     asked before each batch. A ``searcher`` translates instead of the translator, with an engine
     that gives no loss.
     """
-    encoded = encode_text(text, translator.tokenizers, lambda lines, _: lines)
+    encoded = encode_text(text, translator.tokenizers)
     short = find_measurable_pairs(translator, encoded)
     for long_line in translator.find_long_lines(encoded.src.lengths):
         watcher.on_long_line(long_line)

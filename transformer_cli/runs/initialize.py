@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import date
 from itertools import chain, count
@@ -21,13 +21,14 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.base.files import read_small
 from transformer_cli.base.locations import exists, fetched_from, find_files, text_path
+from transformer_cli.base.messages import log
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
 from transformer_cli.config.differences import Difference, as_yaml, differences
 from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.runs.checkpoint import Checkpoint, State, list_checkpoints
+from transformer_cli.runs.checkpoint import Checkpoint, TrainingState, list_checkpoints
 from transformer_cli.runs.directory import (
     CONFIG,
     LOCK,
@@ -49,7 +50,6 @@ def begin_run(
     config: Config,
     overwrite: bool,
     origins: Origins,
-    log: Callable[[str], object],
     is_training: bool = True,
 ) -> Iterator[None]:
     """Lock and initialize a run while the block runs.
@@ -266,7 +266,7 @@ def _is_left(path: Path) -> bool:
 class Extension(NamedTuple):
     """How other settings would train a complete run further."""
 
-    state: State
+    state: TrainingState
     trained: Config
     changed: list[Difference]
 
@@ -295,7 +295,7 @@ def find_extension(run: RunDirectory, config: Config) -> Extension | None:
     return Extension(state, trained, changed)
 
 
-def load_newest_state(run: RunDirectory) -> State | None:
+def load_newest_state(run: RunDirectory) -> TrainingState | None:
     """Return the state of a run's newest checkpoint; None: it has none, or that is damaged."""
     checkpoints = list_checkpoints(run.checkpoints)
     try:

@@ -209,10 +209,6 @@ MOST_LINES = 1_000_000
 _DRAWS_AT_ONCE = 1 << 16
 
 
-ProgressBar = Callable[[Iterable[str], str], Iterable[str]]
-"""Wraps an iterable of lines, given a label, in a progress bar, as tqdm does."""
-
-
 @dataclass(frozen=True)
 class StreamedLines:
     """Lines that each iteration reads from the start."""

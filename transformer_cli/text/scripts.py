@@ -1,4 +1,4 @@
-"""The scripts of languages, their letters, and invisible characters; closely related languages."""
+"""The scripts of languages, and the marks that belong to letters."""
 
 import re
 import unicodedata
@@ -59,13 +59,6 @@ SPACELESS = (
 )
 """Thai, Tibetan, Burmese, Khmer, kana and ideographs, as a range of characters: without spaces
 between words, each character counts as one, in reports with its marks."""
-# Hangul fillers are letters to Unicode, but nobody sees them.
-_LETTER_OR_NUMERAL = re.compile("[^\\W\\d_\u115f\u1160\u3164\uffa0]")
-_VISIBLE = re.compile(
-    "[^\\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
-    "\U000e0000-\U000e0fff]"
-)
 # Where Unicode has marks of languages that are written today.
 _MARKED = range(0x300, 0x1D00), range(0x302A, 0x309B), range(0xA66F, 0xAC00), range(0xFE20, 0xFE30)
 _JOINERS = "\u200c\u200d"
@@ -81,21 +74,6 @@ def scripts_of(language: str) -> frozenset[str] | None:
     """Return a language's scripts ('de', 'sr-Latn'), as Unicode names them; None: unknown."""
     script = _BY_CODE.get(script_code(language) or "")
     return _SCRIPTS.get(base_language(language)) if script is None else frozenset({script})
-
-
-def is_blank(line: str) -> bool:
-    """Return whether a line has nothing to see: only white space and invisible characters."""
-    return _VISIBLE.search(line) is None
-
-
-def has_letters(text: str) -> bool:
-    """Return whether a text has a letter that can be seen; digits and other numerals are none."""
-    place = 0
-    while match := _LETTER_OR_NUMERAL.search(text, place):
-        if match[0].isalpha():
-            return True
-        place = match.end()
-    return False
 
 
 def has_spaces(language: str) -> bool:

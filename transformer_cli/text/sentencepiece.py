@@ -11,10 +11,11 @@ from threading import Lock
 from typing import Any, Literal, Self
 
 from transformer_cli.base.errors import ConfigError, TokenizerError
+from transformer_cli.base.messages import show_progress
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.text.model_check import SENTENCEPIECE, check_model, mark_checked
 from transformer_cli.text.normalization import nfc_rules
-from transformer_cli.text.protocol import Lines, ProgressBar, Tokenizer, TrainerInput
+from transformer_cli.text.protocol import Lines, Tokenizer, TrainerInput
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
 from transformer_cli.text.vocabulary import (
     BOS_ID,
@@ -163,9 +164,7 @@ def _find_specials(model: bytes, path: Path) -> SpecialIds:
     return SpecialIds(**ids)
 
 
-def learn_model(
-    config: SentencePieceConfig, lines: Lines, label: str, progress: ProgressBar
-) -> bytes:
+def learn_model(config: SentencePieceConfig, lines: Lines, label: str) -> bytes:
     """Learn a model; the same lines and settings always give the same bytes.
 
     ``label`` is the text's name in messages, as in 'source text'. Raises ConfigError if
@@ -174,7 +173,7 @@ def learn_model(
     import sentencepiece
 
     model = io.BytesIO()
-    text = TrainerInput(progress(lines, label), len(lines), config.lowercase)
+    text = TrainerInput(show_progress(lines, label), len(lines), config.lowercase)
     with _normalization(config.normalization) as normalization:
         try:
             sentencepiece.SentencePieceTrainer.train(

@@ -20,6 +20,7 @@ from transformer_cli.base import registry
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.base.files import read_small, sha256
+from transformer_cli.base.messages import warn
 from transformer_cli.base.writing import whole_file
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
@@ -27,7 +28,6 @@ from transformer_cli.config.tokenizer_schema import TokenizerConfig, TokenizerSe
 from transformer_cli.text.protocol import (
     CodecKind,
     Lines,
-    ProgressBar,
     StreamedLines,
     Tokenizer,
     Tokenizers,
@@ -182,11 +182,11 @@ class SideFilesManifest(TokenizerManifest):
         config: TokenizerSection,
         text: "TrainingText",
         directory: Path,
-        learn_model: Callable[[Any, Lines, str, ProgressBar], bytes],
+        learn_model: Callable[[Any, Lines, str], bytes],
     ) -> Self:
         """Learn a model of each side, or a joint one, and write it into ``directory``."""
         models = (
-            (side, learn_model(config, lines, label, text.progress))
+            (side, learn_model(config, lines, label))
             for side, lines, label in text.sides(config.one_vocabulary)
         )
         return cls.write(models, directory, config.lowercase, text.sha256)
@@ -228,9 +228,6 @@ class TrainingText:
     src: Lines
     tgt: Lines
     sha256: str
-    progress: ProgressBar
-    warn: Callable[[str, str], None] | None = None
-    """Shows a warning about a setting; None: nobody asks what is odd about the tokenizers."""
     traits: Mapping[str, bool] = field(default_factory=dict)
 
     def sides(self, joint: bool) -> list[tuple[Side, Lines, str]]:
@@ -256,12 +253,12 @@ def learn_tokenizers(
         text = replace(text, src=src, tgt=tgt)
     manifest: TokenizerManifest = find_kind(config.kind).learn(config, text, directory)
     manifest.model_copy(update={"codecs": dict(codecs), **text.traits}).save(directory)
-    if text.warn is not None and config.kind != "words":
+    if config.kind != "words":
         made = manifest.load(directory)
         sides = [(made.src, text.src), (made.tgt, text.tgt)]
         for check in registry.entries("tokenizer check").values():
             if found := check.load()(config, sides):
-                text.warn("tokenizer", found)
+                warn("tokenizer", found)
     return load_tokenizers(directory)
 
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from transformer_cli.text.scripts import has_letters
-
 if TYPE_CHECKING:
     import regex
 
@@ -50,6 +48,14 @@ _INLINE_ELEMENT = re.compile(
     r"a|b|big|br|center|code|em|font|h[1-6]|hr|i|img|kbd|li|ol|p|pre|q|s|small|span|strong"
     r"|su[bp]|tt|ul?",
     re.IGNORECASE,
+)
+
+# Hangul fillers are letters to Unicode, but nobody sees them.
+_LETTER_OR_NUMERAL = re.compile("[^\\W\\d_\u115f\u1160\u3164\uffa0]")
+_VISIBLE = re.compile(
+    "[^\\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
+    "\U000e0000-\U000e0fff]"
 )
 
 Search = Callable[[str, int], "re.Match[str] | regex.Match[str] | None"]
@@ -93,6 +99,21 @@ def find_verbatim(
             parts.append(VerbatimPart(match[0], *match.span()))
         place = match.end() + (not match[0])  # another's pattern may match nothing but look ahead
     return parts
+
+
+def is_blank(line: str) -> bool:
+    """Return whether a line has nothing to see: only white space and invisible characters."""
+    return _VISIBLE.search(line) is None
+
+
+def has_letters(text: str) -> bool:
+    """Return whether a text has a letter that can be seen; digits and other numerals are none."""
+    place = 0
+    while match := _LETTER_OR_NUMERAL.search(text, place):
+        if match[0].isalpha():
+            return True
+        place = match.end()
+    return False
 
 
 def has_words(line: str, others: Sequence[Search] = ()) -> bool:

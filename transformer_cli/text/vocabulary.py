@@ -21,7 +21,7 @@ class Vocabulary:
         ordinary = tuple(tokens)
         self.tokens = SPECIALS + ordinary
         # Without the special tokens: text that spells '<PAD>' must not become padding.
-        self._ids = {token: number for number, token in enumerate(ordinary, len(SPECIALS))}
+        self.ids = {token: number for number, token in enumerate(ordinary, len(SPECIALS))}
 
     @classmethod
     def from_counts(
@@ -49,7 +49,7 @@ class Vocabulary:
 
     def id(self, token: str) -> int:
         """Return the id of a token of text; 0 if it is unknown or spelled like a special token."""
-        return self._ids.get(token, UNK_ID)
+        return self.ids.get(token, UNK_ID)
 
     def save(self, path: Path) -> None:
         r"""Write one token per line, line n (from 0) being id n; UTF-8, ended by '\n' alone."""

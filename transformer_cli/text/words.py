@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.base.files import sha256
+from transformer_cli.base.messages import show_progress
 from transformer_cli.config.languages import base_language
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
@@ -38,11 +39,11 @@ class WordsTokenizer(Tokenizer):
 
     def __init__(self, words: "SpacyWords", vocabulary: Vocabulary) -> None:
         self._words = words
-        self._vocabulary = vocabulary
+        self._vocabulary, self._ids = vocabulary, vocabulary.ids
         self.size = len(vocabulary)
 
     def encode(self, line: str) -> list[int]:
-        return [self._vocabulary.id(word) for word in self._words.split(line)]
+        return [self._ids.get(word, UNK_ID) for word in self._words.split(line)]
 
     def decode(self, ids: Sequence[int]) -> str:
         shown = (number for number in ids if number not in (BOS_ID, EOS_ID, PAD_ID))
@@ -197,7 +198,7 @@ class Manifest(TokenizerManifest):
             ("target", _TGT, config.tgt_rules, text.tgt_lang, text.tgt),
         ):
             words = SpacyWords(rules or language, language, config.lowercase)
-            counts = words.count(text.progress(lines, f"{side} words"))
+            counts = words.count(show_progress(lines, f"{side} words"))
             vocabulary = Vocabulary.from_counts(
                 counts, config.min_freq, config.max_size, config.order
             )

@@ -17,6 +17,7 @@ import torch
 
 from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, CorpusError, RunError
+from transformer_cli.base.messages import log, warn
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.base.writing import whole_directory
@@ -25,7 +26,7 @@ from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
 from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
-from transformer_cli.data.corpus import PairProgress, ParallelText, concatenate, without_blank_pairs
+from transformer_cli.data.corpus import ParallelText, concatenate, without_blank_pairs
 from transformer_cli.data.kinds import (
     Preparation,
     find_mixing,
@@ -52,18 +53,15 @@ from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import check_init, open_checkpoint
 from transformer_cli.text import tokenizer
-from transformer_cli.text.protocol import MOST_LINES, ProgressBar, Tokenizers
+from transformer_cli.text.protocol import MOST_LINES, Tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.memory import check_memory
+from transformer_cli.training.resources import check_memory
 from transformer_cli.training.trainer import Trainer
-
-Warn = Callable[[str, str], None]
-"""Shows a warning, given what it is about and the finding."""
 
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """What to train and where, and how to show what happens while its data is prepared."""
+    """What to train and where."""
 
     config: Config
     origins: Origins
@@ -71,10 +69,6 @@ class TrainRequest:
     overwrite: bool  # whether to rename an earlier run, and start again
     allow_suspect_data: bool
     open_executor: Callable[[], AbstractContextManager[Executor]]  # of what reads its text
-    line_progress: ProgressBar
-    pair_progress: PairProgress
-    warn: Warn
-    log: Callable[[str], object]
     is_training: bool = True  # or else its data is prepared only
     is_dry: bool = False  # whether nothing is written to the run
 
@@ -116,7 +110,7 @@ def open_data(request: TrainRequest, ranks: Ranks) -> Iterator[PreparedData]:
             run, data = (_prepare_dry if request.is_dry else _prepare)(request, stack)
         ranks.barrier()  # preparing may take hours, and a broadcast times out after minutes
         run = RunDirectory(Path(ranks.broadcast(str(run.path))))
-        yield data or open_prepared_data(request.config, run, request.line_progress)
+        yield data or open_prepared_data(request.config, run)
         ranks.barrier()  # before a temporary directory is removed
 
 
@@ -128,7 +122,7 @@ def _prepare(request: TrainRequest, stack: ExitStack) -> tuple[RunDirectory, Pre
         is_kept = open_kind(config.data).keeps_text
         texts = None if is_kept else check_texts(request, run, executor)
         beginning = initialize.begin_run(
-            run, config, request.overwrite, request.origins, request.log, request.is_training
+            run, config, request.overwrite, request.origins, request.is_training
         )
         stack.enter_context(beginning)
         data = _fill(request, run, executor, texts)
@@ -167,26 +161,20 @@ def _fill(
 ) -> PreparedData:
     """Prepare the data that a run lacks, its text first if it is to keep that (``texts``: None)."""
     if texts is None:
-        prepare_text(request.config.data, run, request.pair_progress, request.log, executor)
+        prepare_text(request.config.data, run, executor)
         texts = check_texts(request, run, executor)
-    return prepare_data(request.config, texts, run, request.line_progress, executor, request.warn)
+    return prepare_data(request.config, texts, run, executor)
 
 
 # --- text -----------------------------------------------------------------------------------------
 
 
-def prepare_text(
-    data: DataConfig,
-    run: RunDirectory,
-    progress: PairProgress,
-    log: Callable[[str], object],
-    executor: Executor | None = None,
-) -> None:
+def prepare_text(data: DataConfig, run: RunDirectory, executor: Executor | None = None) -> None:
     """Write the text that the locked run keeps of its own, if the data's kind needs that."""
     is_begun = bool(list_checkpoints(run.checkpoints))
     clear = partial(run.remove_data, run.corpus)
     try:
-        open_kind(data).prepare(Preparation(run.corpus, is_begun, clear, progress, log, executor))
+        open_kind(data).prepare(Preparation(run.corpus, is_begun, clear, log, executor))
     except OSError as error:
         raise RunError(f"{run.corpus}: cannot be written: {error.strerror or error}") from error
 
@@ -236,9 +224,9 @@ def check_texts(request: TrainRequest, run: RunDirectory, executor: Executor) ->
     finally:
         for note in filter(None, [*notes, *(note for check in checks for note in check.notes)]):
             where, _, finding = note.partition(": ")
-            request.warn(where, finding)
+            warn(where, finding)
         for detail in (detail for check in checks for detail in check.details):
-            request.log(detail)
+            log(detail)
 
 
 def read_val(data: DataConfig, train: StreamedText, place: Path | None = None) -> Texts:
@@ -257,13 +245,11 @@ def prepare_data(
     config: Config,
     texts: Texts,
     run: RunDirectory,
-    progress: ProgressBar,
     executor: Executor | None = None,
-    warn: Warn | None = None,
 ) -> PreparedData:
     """Learn or copy tokenizers and encode the training text unless the run has them; encode val."""
     executor = executor or SerialExecutor()
-    tokenizers = _prepare_tokenizers(config, run, texts.train, progress, warn)
+    tokenizers = _prepare_tokenizers(config, run, texts.train)
     _check_can_sample(config, tokenizers)
     expected = (texts.train.stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
     try:
@@ -276,15 +262,15 @@ def prepare_data(
             load: Load = partial(load_once, run.tokenizer.absolute(), expected[1])
             if len(texts.train) < MIN_PAIRS_FOR_WORKERS:
                 executor, load = SerialExecutor(), lambda: tokenizers
-            store = write_store(run.encoded, texts.train, load, expected[1], progress, executor)
-        data = _complete(config, run, texts, tokenizers, store, progress)
+            store = write_store(run.encoded, texts.train, load, expected[1], executor)
+        data = _complete(config, run, texts, tokenizers, store)
     except OSError as error:
         reason = error.strerror or error
         raise RunError(f"{run.encoded}: cannot be written: {reason}") from error
     return data
 
 
-def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar) -> PreparedData:
+def open_prepared_data(config: Config, run: RunDirectory) -> PreparedData:
     """Open prepared data, without a lock, without writing, and without reading it all again."""
     stats = read_stats(run.encoded)
     if stats is not None and run.tokenizer.is_dir():
@@ -297,7 +283,7 @@ def open_prepared_data(config: Config, run: RunDirectory, progress: ProgressBar)
         expected = (stats.text_sha256, tokenizer.fingerprint(run.tokenizer))
         store = open_store(run.encoded, *expected, is_verified=True)
         if store is not None and tokenizer.load_text_sha256(run.tokenizer) == stats.text_sha256:
-            return _complete(config, run, texts, tokenizers, store, progress)
+            return _complete(config, run, texts, tokenizers, store)
     raise RunError(
         f"{run.encoded}: missing, or does not belong to {run.tokenizer}; make both with: "
         "transformer-cli vocab CONFIG"
@@ -321,7 +307,6 @@ def _complete(
     texts: Texts,
     tokenizers: Tokenizers,
     store: EncodedStore,
-    progress: ProgressBar,
 ) -> PreparedData:
     """Encode the validation split, and choose what to train on and how its parts are mixed."""
     place, stats = run.text_place, texts.train.stats
@@ -329,7 +314,7 @@ def _complete(
     mixes = (find(config, place, stats, tokenizers, store) for find in found)
     mix = next((mix for mix in mixes if mix is not None), None)
     pairs = ShardedStore(store, config.training.max_length, mix=mix)
-    val = encode_text(texts.val, tokenizers, progress)
+    val = encode_text(texts.val, tokenizers)
     return PreparedData(texts, tokenizers, store, pairs, val, mix)
 
 
@@ -337,8 +322,6 @@ def _prepare_tokenizers(
     config: Config,
     run: RunDirectory,
     text: StreamedText,
-    progress: ProgressBar,
-    warn: Warn | None,
 ) -> Tokenizers:
     stats = text.stats
     text_sha256 = stats.text_sha256
@@ -355,9 +338,7 @@ def _prepare_tokenizers(
         is_sampled = len(text) > MOST_LINES and tokenizer.learns_from_sample(config.tokenizer)
         lines = text.sample(MOST_LINES) if is_sampled else text
         languages = config.data.src_lang, config.data.tgt_lang
-        learned_from = tokenizer.TrainingText(
-            *languages, lines.src, lines.tgt, text_sha256, progress, warn, traits
-        )
+        learned_from = tokenizer.TrainingText(*languages, lines.src, lines.tgt, text_sha256, traits)
         return tokenizer.learn_tokenizers(config.tokenizer, learned_from, directory, codecs)
 
 

@@ -78,7 +78,7 @@ class Corpus:
         )
 
     def check(self, **sections: object) -> CorpusReport:
-        return check_corpus(self.config(**sections), None, lambda pairs, _: pairs)
+        return check_corpus(self.config(**sections), None)
 
     def only(self, **sections: object) -> Finding:
         (finding,) = self.check(**sections).findings
@@ -338,7 +338,7 @@ def test_a_tokenizer_says_how_long_lines_are_and_which_characters_it_lacks(corpu
     corpus.pairs["train"][0] = ("ein Hund läuft im Gras", "a dog runs in the grass ﬁ Z")
     corpus.pairs["val"] = [("die Straße", "the street")]
     corpus.pairs["news"] = [("ein Hund", "a dog")]
-    report = check_corpus(corpus.config(), Tokenizers(tokenizer, tokenizer), lambda pairs, _: pairs)
+    report = check_corpus(corpus.config(), Tokenizers(tokenizer, tokenizer))
     assert report.unit == "tokens"
     assert report.splits[1].src_lengths == [4, 4, 4, 4]
     train, val = report.findings
@@ -355,7 +355,7 @@ def test_sides_of_other_lengths_are_refused(corpus: Corpus) -> None:
     with (corpus.directory / "news.tgt").open("a") as file:
         file.write("one more\n")
     with pytest.raises(CorpusError, match=r"news.src has 50 lines but .*news.tgt has 51"):
-        check_corpus(config, None, lambda pairs, _: pairs)
+        check_corpus(config, None)
 
 
 def test_a_split_without_any_text_is_refused(corpus: Corpus) -> None:

@@ -1,6 +1,5 @@
 """Characters of the training text that a tokenizer changes or loses."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +54,7 @@ def test_vocab_warns_of_characters_that_do_not_survive(tmp_path: Path) -> None:
     ids=str,
 )
 def test_lost_characters_are_reported(
-    settings: dict[str, Any], lost: list[str], tmp_path: Path
+    settings: dict[str, Any], lost: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warnings: list[str] = []
     config: TokenizerConfig = TypeAdapter(TokenizerConfig).validate_python(
@@ -63,8 +62,9 @@ def test_lost_characters_are_reported(
     )
     persian = ["Straße ½", "نمی‌دانم"] * 2
     german = [*GERMAN, *["Ärger\u00a0e\u0301\tÇa"] * 2]
-    text = TrainingText("de", "fa", german, persian, "a sum", lambda lines, _: lines)
-    text = replace(text, warn=lambda what, found: warnings.append(f"{what}: {found}"))
+    text = TrainingText("de", "fa", german, persian, "a sum")
+    warn = "transformer_cli.text.tokenizer.warn"
+    monkeypatch.setattr(warn, lambda what, found: warnings.append(f"{what}: {found}"))
     learn_tokenizers(config, text, tmp_path)
     assert len(warnings) == bool(lost)
     assert all(each in warnings[0] for each in lost)

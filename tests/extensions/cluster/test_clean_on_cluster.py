@@ -33,10 +33,10 @@ def files(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*.*")}
 
 
-def losing(events: dict[int, Callable[[], object]]) -> Callable[[Pairs, str], Pairs]:
+def losing(events: dict[int, Callable[[], object]]) -> Callable[[Pairs, str, str], Pairs]:
     """A progress bar that has something happen when so many pairs are read."""
 
-    def progress(pairs: Pairs, _: str) -> Iterator[tuple[str, str]]:
+    def progress(pairs: Pairs, label: str, unit: str) -> Iterator[tuple[str, str]]:
         for number, pair in enumerate(pairs):
             events.get(number, lambda: None)()
             yield pair
@@ -47,23 +47,26 @@ def losing(events: dict[int, Callable[[], object]]) -> Callable[[Pairs, str], Pa
 @pytest.mark.long
 def test_a_killed_and_a_stopped_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = corpus(tmp_path, 1000)
-    clean_corpus(data, tmp_path / "alone", lambda pairs, _: pairs, SerialExecutor())
+    clean_corpus(data, tmp_path / "alone", SerialExecutor())
     monkeypatch.setattr(preparing, "MIN_BYTES_FOR_WORKERS", 0)
     monkeypatch.setattr(preparing, "PART_PAIRS", 50)
     with DaskCluster(tmp_path) as dask:
         killed, stopped, _ = (dask.start_worker() for _ in range(3))
         progress = losing({100: killed.kill, 200: stopped.stop})
+        monkeypatch.setattr(preparing, "show_progress", progress)
         with open_cluster(read_cluster(dask.address), print) as cluster:
-            clean_corpus(data, tmp_path / "out", progress, cluster)
+            clean_corpus(data, tmp_path / "out", cluster)
             stopped.go_on()  # and what it writes now is nowhere
         assert files(tmp_path / "out") == files(tmp_path / "alone")
     assert not [*tmp_path.glob("*.partial-*")]
 
 
 @pytest.mark.long
-def test_a_million_pairs_with_all_that_may_be_lost(tmp_path: Path) -> None:
+def test_a_million_pairs_with_all_that_may_be_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = corpus(tmp_path, 1_000_000)
-    clean_corpus(data, tmp_path / "alone", lambda pairs, _: pairs, SerialExecutor())
+    clean_corpus(data, tmp_path / "alone", SerialExecutor())
     with DaskCluster(tmp_path) as dask:
         killed, stopped = dask.start_worker(), dask.start_worker()
         cut = dask.start_worker(apart=CAN_CUT)
@@ -82,8 +85,9 @@ def test_a_million_pairs_with_all_that_may_be_lost(tmp_path: Path) -> None:
                 700_000: lose_scheduler,
             }
         )
+        monkeypatch.setattr(preparing, "show_progress", progress)
         with open_cluster(read_cluster(dask.address), print) as cluster:
-            clean_corpus(data, tmp_path / "out", progress, cluster)
+            clean_corpus(data, tmp_path / "out", cluster)
             stopped.go_on()
             if CAN_CUT:
                 cut.mend()

@@ -33,14 +33,14 @@ def test_a_lost_worker_changes_no_byte(tmp_path: Path, monkeypatch: pytest.Monke
     (tmp_path / "tokenizer").mkdir()
     learn_tokenizers(
         SUBWORDS,
-        TrainingText("de", "de", LINES, LINES, "sum", lambda lines, _: lines),
+        TrainingText("de", "de", LINES, LINES, "sum"),
         Path("tokenizer"),
     )
     files = ParallelFiles(Path("src"), Path("tgt"))
     alone = StreamedText.of(files)
 
     def encode(name: str, load: Load, executor: Any) -> list[bytes]:
-        write_store(Path(name), alone, load, "print", lambda lines, _: lines, executor, 7)
+        write_store(Path(name), alone, load, "print", executor, 7)
         return [Path(name, file).read_bytes() for file in ("ids", "pages", "lines")]
 
     load = partial(load_or_die, tmp_path / "tokenizer", tmp_path / "died")

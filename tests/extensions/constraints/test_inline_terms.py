@@ -18,7 +18,7 @@ from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_mod
 
 TOY = load_split(ToyData(kind="toy"), "train")
 SETTINGS = SentencePieceConfig(kind="sentencepiece", vocab_size=500, byte_fallback=False)
-MODEL = learn_model(SETTINGS, [*TOY.src[:500], *TOY.tgt[:500]], "text", lambda lines, _: lines)
+MODEL = learn_model(SETTINGS, [*TOY.src[:500], *TOY.tgt[:500]], "text")
 BASE = SentencePieceTokenizer(MODEL, False, Path("joint.model"))
 BOTH = ReservedTokenizers.of(Tokenizers(BASE, BASE), ["printf"], ["news"], has_terms=True)
 MARKS = BEFORE, BEHIND = tuple(BOTH.src.term_marks)
@@ -27,7 +27,7 @@ MARKS = BEFORE, BEHIND = tuple(BOTH.src.term_marks)
 @pytest.fixture(scope="module")
 def text() -> EncodedText:
     some = ParallelText(TOY.src[:1500], TOY.tgt[:1500])
-    encoded = encode_text(some, BOTH, lambda lines, _: lines)
+    encoded = encode_text(some, BOTH)
     return encoded.take(np.flatnonzero(np.minimum(*encoded.lengths) > 0))
 
 

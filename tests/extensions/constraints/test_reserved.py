@@ -164,7 +164,7 @@ def learned(
     directory.mkdir()
     return learn_tokenizers(
         config,
-        TrainingText("de", "en", GERMAN, ENGLISH, "sum", lambda lines, _: lines),
+        TrainingText("de", "en", GERMAN, ENGLISH, "sum"),
         directory,
         {"reserved": record} if (record := make_record(protect, tags)) else {},
     )

@@ -54,7 +54,7 @@ def write(path: Path, kind: str, found: list[tuple[str, str]], damage: bool) -> 
 def clean(data: CorpusData, directory: Path, executor: Executor) -> dict[str, Any]:
     """What is written, and what is shown of it; or the error."""
     try:
-        result = clean_corpus(data, directory, lambda each, _: each, executor)
+        result = clean_corpus(data, directory, executor)
     except CorpusError as error:
         return {"error": str(error)}
     files = {path.name: path.read_bytes() for path in directory.iterdir() if path.is_file()}

@@ -38,7 +38,7 @@ def test_each_filter_is_tried_alone_whether_it_is_on_or_not(
         }
     )
     monkeypatch.setitem(sys.modules, "ftfy", None)
-    effects = find_filter_effects(data, lambda pairs, _: pairs)
+    effects = find_filter_effects(data)
     assert [each.name for each in effects] == list(FILTER_NAMES)
     found = {each.name: (each.count, each.first) for each in effects if each.count}
     assert found == {

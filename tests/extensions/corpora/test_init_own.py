@@ -69,7 +69,7 @@ def test_no_side_of_what_is_held_out_is_trained_on(tmp_path: Path) -> None:
     assert isinstance(data, CorpusData)
     source = data.sources[0].model_copy(update={"src": tmp_path / "a.de", "tgt": tmp_path / "a.en"})
     corpus = tmp_path / "corpus"
-    prepare_corpus(data.model_copy(update={"sources": [source]}), corpus, lambda each, _: each)
+    prepare_corpus(data.model_copy(update={"sources": [source]}), corpus)
     train, val, test = (
         [set(side) for side in zip(*split_path(corpus, split).pairs(), strict=True)]
         for split in ("train", "val", "test")

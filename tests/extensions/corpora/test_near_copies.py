@@ -120,7 +120,7 @@ def prepare(directory: Path, near: str | None, workers: int) -> dict[str, Pairs]
     data = drawn(directory, near, pairs)
     made = directory / f"{near}-{workers}"
     with open_pool(workers) as executor:
-        record = prepare_corpus(data, made, lambda found, _: found, executor)
+        record = prepare_corpus(data, made, executor)
     splits = {name: list(split_path(made, name).pairs()) for name in ("train", "val", "test")}
     (source,) = record.sources
     assert source.removed.get("held_out", 0) == len(pairs) - sum(map(len, splits.values()))
@@ -155,7 +155,7 @@ def test_what_is_kept_apart_is_told_so(tmp_path: Path) -> None:
     )
     assert "they are in data.replay" in CheckedCorpus(apart).advise_near("val")
     summaries = [
-        clean_corpus(data, tmp_path / f"{n}", lambda found, _: found).reasons[-1].summary
+        clean_corpus(data, tmp_path / f"{n}").reasons[-1].summary
         for n, data in enumerate((usual, apart))
     ]
     assert ["near-copy" in summary for summary in summaries] == [False, True]

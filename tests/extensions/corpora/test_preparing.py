@@ -47,11 +47,11 @@ def corpus(sources: list[dict[str, Any]], **settings: Any) -> CorpusData:
 
 
 def prepare(data: CorpusData, directory: Path) -> tuple[dict[str, Pairs], list[DroppedPair]]:
-    prepare_corpus(data, directory, lambda pairs, _: pairs)
+    prepare_corpus(data, directory)
     names = sorted(path.stem for path in directory.glob("*.src"))
     splits = {name: [*read_split(directory, name, data).pairs()] for name in names}
     with tempfile.TemporaryDirectory() as cleaned:
-        clean_corpus(data, Path(cleaned) / "c", lambda pairs, _: pairs)
+        clean_corpus(data, Path(cleaned) / "c")
         _, *rows = (Path(cleaned) / "c" / DROPPED).read_text(encoding="utf-8").split("\n")[:-1]
     dropped = (row.split("\t") for row in rows)
     return splits, [DroppedPair(int(number), *cells) for number, *cells in dropped]
@@ -98,9 +98,7 @@ def test_the_first_unit_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.tsv"
     path.write_text("\n".join(lines))
     table = {"tsv": str(path), "src_column": 1, "tgt_column": 2}
-    record = prepare_corpus(
-        corpus([table], test={"t": table}), tmp_path / "c", lambda each, _: each
-    )
+    record = prepare_corpus(corpus([table], test={"t": table}), tmp_path / "c")
     why = f"1 that cannot be read ({path}:8: 1 column; there is no column 2)"
     assert [line.partition("left out: ")[2] for line in describe_record(record)] == [why, why]
 
@@ -210,7 +208,7 @@ def test_nothing_is_left_of_a_failure(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_name_is_found_before_the_text_is_read(
-    tmp_path: Path, wrong: str, told: str
+    tmp_path: Path, wrong: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"de": "a", "en": "b"}\n' * 200)
@@ -223,11 +221,12 @@ def test_a_wrong_name_is_found_before_the_text_is_read(
         test={"t": lost if wrong == "test" else good},
     )
 
-    def progress(pairs: Iterable[tuple[str, str]], name: str) -> Iterable[tuple[str, str]]:
+    def progress(pairs: Iterable[tuple[str, str]], name: str, unit: str) -> None:
         raise AssertionError(name)
 
+    monkeypatch.setattr(preparing, "show_progress", progress)
     with pytest.raises(CorpusError, match=re.escape(told)):
-        prepare_corpus(data, tmp_path / "corpus", progress)
+        prepare_corpus(data, tmp_path / "corpus")
 
 
 def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
@@ -309,7 +308,7 @@ def test_the_record_counts_the_pairs_that_training_sees(pairs: Pairs) -> None:
         (directory / "a.jsonl").write_text("\n".join(lines))
         source = {"jsonl": str(directory / "a.jsonl"), "src_field": "de", "tgt_field": "en"}
         data = corpus([source], val=source, filters=[])
-        record = prepare_corpus(data, directory / "corpus", lambda found, _: found)
+        record = prepare_corpus(data, directory / "corpus")
         text = StreamedText.of(split_path(directory / "corpus", "train"))
         assert record.sources[0].kept["train"] == len(text)
         assert text.stats.blank == 0

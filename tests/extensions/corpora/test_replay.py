@@ -55,10 +55,10 @@ def config(directory: Path, kind: str, share: float | None, **settings: Any) -> 
 def prepare(directory: Path, config: Config) -> PreparedData:
     run = RunDirectory(directory / "run")
     initialize_run(run, config)
-    prepare_text(config.data, run, lambda pairs, _: pairs, print)
+    prepare_text(config.data, run)
     train = StreamedText.of(open_training_text(config.data, run.text_place))
     texts = read_val(config.data, train, run.text_place)
-    return prepare_data(config, texts, run, lambda lines, _: lines)
+    return prepare_data(config, texts, run)
 
 
 def draw(directory: Path, config: Config, epochs: int) -> list[Counter[str]]:
@@ -143,7 +143,7 @@ def test_the_summary_says_what_is_replayed(tmp_path: Path) -> None:
 
 
 def test_validation_pairs_that_are_replayed_are_found(tmp_path: Path) -> None:
-    report = check_corpus(config(tmp_path, "files", 0.5), None, lambda pairs, _: pairs)
+    report = check_corpus(config(tmp_path, "files", 0.5), None)
     (found,) = [each for each in report.findings if each.what == "in_training"]
     assert found.count == 2
     assert found.places[1] == f"{tmp_path}/val.src:2 (as line 1 of data.replay.sources[0])"

@@ -26,7 +26,7 @@ def test_where_ctranslate2_searches_torch_scores(tmp_path: Path) -> None:
     for wrong in refused:
         with pytest.raises(UsageError, match=f"{next(iter(wrong))}: need torch"):
             alone.translate_n_best(TEXT, **wrong)
-    with pytest.raises(UsageError, match="translate: prefixes: need torch"):
+    with pytest.raises(UsageError, match="translate: prefixes: need torch, which has no int8"):
         alone.translate(TEXT, prefixes=TEXT)
 
 

@@ -351,7 +351,7 @@ def subword_run(path: Path, joint: bool) -> RunDirectory:
         directory.mkdir(parents=True)
     tokenizers = learn_tokenizers(
         settings,
-        TrainingText("de", "en", TEXT, TEXT[::-1], "0" * 64, lambda lines, _: lines),
+        TrainingText("de", "en", TEXT, TEXT[::-1], "0" * 64),
         run.tokenizer,
     )
     config = Config(

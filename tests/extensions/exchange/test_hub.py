@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from transformer_cli import __version__
 from transformer_cli.base.errors import TransformerCliError
 from transformer_cli.base.files import sha256
-from transformer_cli.config.data_schema import FilePair, FilesData
+from transformer_cli.config.data_schema import DataSection, FilePair, FilesData
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.config.yaml import load_config
@@ -367,6 +367,34 @@ def test_multi30ks_licence_is_told() -> None:
     assert front["datasets"] == ["multi30k"]
     assert "non-commercial research and education" in card
     assert "BLEU 37.12 (`" in card
+
+
+def test_a_kind_of_data_of_another_package_has_a_card() -> None:
+    data = DataSection.model_construct(kind="riddles", src_lang="de", tgt_lang="en")
+    config = Config.model_construct(data=data, tokenizer=WordsConfig(kind="words"))
+    card = model_card("mine", config, 7, (8, 9), None, "transformer-cli", "")
+    assert "Text of the kind `riddles`: say here what it is." in card
+
+
+def test_settings_that_differ_from_the_defaults_are_listed() -> None:
+    values = {
+        "data": {"kind": "copy"},
+        "tokenizer": {"kind": "words", "min_freq": 1},
+        "training": {
+            "clip_norm": None,
+            "schedule": {"kind": "constant", "peak": 0.5, "warmup": 7},
+        },
+    }
+    config = Config.model_validate(values)
+    card = model_card("mine", config, 7, (8, 9), None, "transformer-cli", "")
+    table = card.partition("|---|---|\n")[2].partition("\n\n")[0]
+    assert table.splitlines() == [
+        "| `tokenizer.min_freq` | `1` |",
+        '| `training.schedule.kind` | `"constant"` |',
+        "| `training.schedule.peak` | `0.5` |",
+        "| `training.schedule.warmup` | `7` |",
+        "| `training.clip_norm` | `null` |",
+    ]
 
 
 def test_where_files_lay_is_nobodys_business(tmp_path: Path, training: Training) -> None:

@@ -98,7 +98,7 @@ def test_it_is_not_learned(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="name it with init"):
         learn_tokenizers(
             config,
-            TrainingText("de", "en", lines, lines, "0" * 64, lambda lines, label: lines),
+            TrainingText("de", "en", lines, lines, "0" * 64),
             tmp_path,
         )
 

@@ -93,9 +93,7 @@ def random_run(directory: Path, model: str) -> RunDirectory:
     settings = load_config(directory / "given.yaml")
     found = RunDirectory(directory / "run")
     initialize_run(found, settings)
-    tokenizers = prepare_data(
-        settings, read_texts(settings.data), found, lambda lines, _: lines
-    ).tokenizers
+    tokenizers = prepare_data(settings, read_texts(settings.data), found).tokenizers
     built = build_model(settings.model, tokenizers.src.size, tokenizers.tgt.size, PAD_ID, 1)
     weights = weights_of(built)
     save_checkpoint(found.checkpoints, weights, {}, {"step": 0}, fingerprint(found.tokenizer))

@@ -104,9 +104,7 @@ def spm(**settings: Any) -> bytes:
 
 def learn(config: SentencePieceConfig, directory: Path) -> Tokenizers:
     directory.mkdir()
-    return learn_tokenizers(
-        config, TrainingText("de", "en", GERMAN, ENGLISH, "sum", lambda lines, _: lines), directory
-    )
+    return learn_tokenizers(config, TrainingText("de", "en", GERMAN, ENGLISH, "sum"), directory)
 
 
 @pytest.fixture(scope="module")

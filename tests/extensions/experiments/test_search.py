@@ -186,7 +186,7 @@ def test_sources_and_added_text_that_have_changed_are_refused(
     (run.directory.checkpoints / "step-00000001").mkdir(parents=True)
     run.directory.config.write_text(dump_config(run.config))
     if isinstance(run.config.data, CorpusData):
-        prepare_corpus(run.config.data, run.directory.corpus, lambda pairs, _: pairs)
+        prepare_corpus(run.config.data, run.directory.corpus)
     plan.check_trained_alike()
     with (directory / changed).open("a") as file:
         file.write("new\tnew\n")

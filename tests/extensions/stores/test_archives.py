@@ -201,9 +201,7 @@ def test_a_corpus_of_the_web_is_that_of_its_files(
         assert list(open_split(files, "train").pairs()) == PAIRS
         assert open_kind(files).is_here("news", None)
         corpus = settings | {"kind": "corpus", "sources": [sides], "val": sides}
-        record = prepare_corpus(
-            CorpusData.model_validate(corpus), tmp_path / "corpus", lambda pairs, _: pairs
-        )
+        record = prepare_corpus(CorpusData.model_validate(corpus), tmp_path / "corpus")
         assert web.requests == ["x.zip"]
     assert record.sources[0].pairs == len(PAIRS)
     assert (tmp_path / "corpus" / "train.src").read_text().splitlines()[0] == PAIRS[0][0]

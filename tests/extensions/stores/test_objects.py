@@ -219,7 +219,7 @@ def test_a_changed_object_is_known_without_reading_it(
         for side in (0, 1):
             lines = "".join(f"{pair[side]} {part}\n" for pair in PAIRS)
             put(store, f"memory://bucket/{part}.{('de', 'en')[side]}.gz", lines.encode())
-    prepare_corpus(corpus(), tmp_path / "corpus", lambda pairs, _: pairs)
+    prepare_corpus(corpus(), tmp_path / "corpus")
     with monkeypatch.context() as unread:
         unread.setattr(type(store), "open", None)
         assert is_prepared(corpus(), tmp_path / "corpus")

@@ -261,7 +261,7 @@ def test_a_corpus_of_objects_is_prepared_as_one_of_files(
             path.write_bytes(compressor(path)(text.encode()))
             s3.put_file(str(path), f"bucket/{path.name}")
     for name, where in (("files", str(tmp_path)), ("objects", "s3://bucket")):
-        prepare_corpus(corpus(where), tmp_path / name, lambda pairs, _: pairs)
+        prepare_corpus(corpus(where), tmp_path / name)
     for file in ("train.src", "train.tgt", "val.src", "val.tgt"):
         assert (tmp_path / "objects" / file).read_bytes() == (
             tmp_path / "files" / file

@@ -118,7 +118,7 @@ def learn(config: TokenizerConfig, directory: Path) -> Tokenizers:
     directory.mkdir(exist_ok=True)
     return learn_tokenizers(
         config,
-        TrainingText("de", "en", GERMAN, ENGLISH, "a sum", lambda lines, _: lines),
+        TrainingText("de", "en", GERMAN, ENGLISH, "a sum"),
         directory,
     )
 
@@ -379,7 +379,7 @@ def test_known_characters_in_any_order_come_back(parts: list[str]) -> None:
 def _known() -> Tokenizer:
     from transformer_cli.extensions.tokenizers.huggingface import HuggingFaceTokenizer
 
-    data = learn_wordpiece(wordpiece(), LINES, "text", lambda lines, _: lines)
+    data = learn_wordpiece(wordpiece(), LINES, "text")
     return HuggingFaceTokenizer(
         data, False, Path("joint.json"), SpecialIds(unk=0, bos=1, eos=2, pad=3)
     )
@@ -403,7 +403,7 @@ def test_strange_lines_go_through_wordpiece(pieces: Tokenizer, line: str) -> Non
 
 def test_wordpiece_keeps_what_scripts_need(tmp_path: Path) -> None:
     written = ["10⁶ m² ½ ™ …", "نمی‌دانم", "ශ්‍රී", "ខ្ញុំ​ទៅ", "你好，世界！", "é"] * 2
-    text = TrainingText("fa", "fa", written, written, "a sum", lambda lines, _: lines)
+    text = TrainingText("fa", "fa", written, written, "a sum")
     src = learn_tokenizers(wordpiece(vocab_size=300), text, tmp_path).src
     assert [src.decode(src.encode(line)) for line in written] == written
     assert src.decode(src.encode("\ufeff10⁶\u00a0\tm²\x07 e\u0301")) == "10⁶ m² é"
@@ -448,7 +448,7 @@ class Unreadable:
 @pytest.mark.parametrize("failure", [CorpusError("text.de:6: not UTF-8"), KeyboardInterrupt()])
 def test_what_ends_the_reading_is_what_is_raised(failure: BaseException) -> None:
     with pytest.raises(type(failure)) as caught:
-        learn_wordpiece(wordpiece(), Unreadable(failure), "text", lambda lines, _: lines)
+        learn_wordpiece(wordpiece(), Unreadable(failure), "text")
     assert caught.value is failure
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import psutil
 import torch
 
+from transformer_cli.base.messages import bar
 from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.config.shipped import shipped_directory
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
@@ -33,7 +34,7 @@ from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
-from transformer_cli.training.precision import has_bfloat16
+from transformer_cli.training.resources import has_bfloat16
 from transformer_cli.training.trainer import Trainer
 
 MODEL = "multi30k_de_en_fast"
@@ -68,14 +69,12 @@ class Bench:
 
     @classmethod
     def of_shipped_model(cls, device: torch.device) -> "Bench":
-        """Return the measurements of ``MODEL``'s shape."""
         config = load_config(shipped_directory() / "configs" / f"{MODEL}.yaml")
         sizes = (1024, 2048) if device.type == "cpu" else (4096, 8192)
         return cls(config, device, sizes)
 
     @property
     def vocab(self) -> int:
-        """Entries of the one vocabulary."""
         assert isinstance(self.config.tokenizer, SentencePieceConfig)
         return self.config.tokenizer.vocab_size
 
@@ -98,22 +97,26 @@ class Bench:
         ]
 
     def measure(self) -> Iterator[Speed]:
-        """Yield a speed for each entry of the plan."""
-        all_threads, peaks = torch.get_num_threads(), {}
-        try:
-            for what, precision, threads in self.plan():
-                torch.set_num_threads(threads)
-                engine, tokens, flops = "torch", None, None
-                if what == "translation":
-                    engine, tokens = self._translate(precision, threads)
-                elif what == "training":
-                    tokens, flops = self._train(getattr(torch, precision))
-                else:
-                    flops = peaks[precision, threads] = self._multiply(getattr(torch, precision))
-                share = flops / peaks[precision, threads] if flops else None
-                yield Speed(what, precision, threads, engine, tokens, flops, share)
-        finally:
-            torch.set_num_threads(all_threads)
+        """Yield a speed for each entry of the plan; a bar on stderr says what is measured."""
+        all_threads, peaks, plan = torch.get_num_threads(), {}, self.plan()
+        with bar(len(plan), "", " measurements") as shown:
+            try:
+                for what, precision, threads in plan:
+                    shown.set_description(f"{what}, {precision}, threads {threads}")
+                    torch.set_num_threads(threads)
+                    engine, tokens, flops = "torch", None, None
+                    if what == "translation":
+                        engine, tokens = self._translate(precision, threads)
+                    elif what == "training":
+                        tokens, flops = self._train(getattr(torch, precision))
+                    else:
+                        flops = self._multiply(getattr(torch, precision))
+                        peaks[precision, threads] = flops
+                    share = flops / peaks[precision, threads] if flops else None
+                    yield Speed(what, precision, threads, engine, tokens, flops, share)
+                    shown.update()
+            finally:
+                torch.set_num_threads(all_threads)
 
     def _multiply(self, dtype: torch.dtype) -> float:
         """Return the FLOP/s of the fastest product of two square matrices, as layers multiply."""

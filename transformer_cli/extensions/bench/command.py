@@ -5,16 +5,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
-from transformer_cli.cli.display import align_columns, bar, log, say
+from transformer_cli.cli.display import align_columns, say
 
 with lazy_imports():
     from transformer_cli.extensions.bench import bench as benches, machine
     from transformer_cli.model import device as devices
 
 if TYPE_CHECKING:
-    from transformer_cli.extensions.bench.bench import Bench, Speed
+    from transformer_cli.extensions.bench.bench import Speed
 
 _BUSY = 0.1
 _HEAD = ("", "by", "precision", "threads", "tokens/s", "GFLOP/s", "of the peak")
@@ -41,7 +42,7 @@ def bench(json: options.Json = False, device: options.Device = "auto") -> None:
     facts = machine.describe_machine(device)
     if (load := benches.measure_load()) > _BUSY:
         log(f"other programs keep {load:.0%} of the processor busy: measure again without them")
-    speeds = list(_watch(measured))
+    speeds = list(measured.measure())
     if json:
         found = {"machine": facts, "load": load, "model": benches.MODEL}
         say(json_format.dumps({**found, "speeds": list(map(asdict, speeds))}))
@@ -53,17 +54,6 @@ def bench(json: options.Json = False, device: options.Device = "auto") -> None:
     say("")
     for line in align_columns(_rows(speeds), left=3):
         say(line)
-
-
-def _watch(measured: "Bench") -> "Iterator[Speed]":
-    """Yield the speeds; a bar on stderr says what is being measured."""
-    plan = measured.plan()
-    with bar(len(plan), "", " measurements") as shown:
-        speeds = measured.measure()
-        for what, precision, threads in plan:
-            shown.set_description(f"{what}, {precision}, threads {threads}")
-            yield next(speeds)
-            shown.update()
 
 
 def _rows(speeds: "Iterable[Speed]") -> Iterator[tuple[str, ...]]:

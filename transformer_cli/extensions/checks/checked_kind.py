@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from transformer_cli.base import registry
 from transformer_cli.config.data_schema import DataSection
-from transformer_cli.data.corpus import PairProgress, PairSource
+from transformer_cli.data.corpus import PairSource
 
 Sources = Mapping[str, PairSource]
 
@@ -39,7 +39,7 @@ class CheckedKind:
         """Return what to do about near-copies of a split's pairs; it begins with '; '."""
         return ""
 
-    def try_filters(self, progress: PairProgress) -> FilterReport | None:
+    def try_filters(self) -> FilterReport | None:
         """Return what filters would do to the text; None: the kind has none."""
         return None
 

@@ -12,7 +12,7 @@ from transformer_cli.base.errors import MissingRunError, UsageError, did_you_mea
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import flag, option
-from transformer_cli.cli.display import align_columns, pair_bar, say
+from transformer_cli.cli.display import align_columns, say
 
 with lazy_imports():
     from transformer_cli.config import schema, yaml
@@ -65,8 +65,8 @@ def check(
     kinds.check_has_text(settings.data, config)
     path = _find_tokenizer(settings, directory.RunDirectory(run), run_dir is not None)
     tokenizers = None if path is None else tokenizer.load_tokenizers(path)
-    report = findings.check_corpus(settings, tokenizers, pair_bar, ignore or [])
-    tried = checked_kind.find_checked(settings.data).try_filters(pair_bar)
+    report = findings.check_corpus(settings, tokenizers, ignore or [])
+    tried = checked_kind.find_checked(settings.data).try_filters()
     warning = tried and tried.warning
     warnings = report.warnings + (warning is not None)
     if json:

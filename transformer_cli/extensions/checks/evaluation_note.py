@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from transformer_cli.base.messages import warn
 from transformer_cli.base.metrics import METRICS
-from transformer_cli.cli.display import align_columns, pair_bar, warn
+from transformer_cli.cli.display import align_columns
 from transformer_cli.cli.evaluate import (
     EvaluateOptions,
     EvaluationNote,
@@ -26,9 +27,9 @@ class SeenNote(EvaluationNote):
         self, given: EvaluateOptions, runs: Sequence[RunDirectory], name: str, text: ParallelText
     ) -> None:
         self._name = name
-        self._seen = seen_pairs.find_seen(runs, text, pair_bar)
+        self._seen = seen_pairs.find_seen(runs, text)
         has_near = given.extra(NearOptions).near
-        self._nearest = seen_pairs.find_nearest(runs, text, pair_bar) if has_near else None
+        self._nearest = seen_pairs.find_nearest(runs, text) if has_near else None
 
     def report(self, hypotheses: Sequence[str], score_some: ScoreSome) -> dict[str, Any]:
         """Return how many pairs were seen, and the scores of the others and by nearness."""

@@ -18,11 +18,12 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from transformer_cli.base.errors import CorpusError, shorten_middle
+from transformer_cli.base.messages import show_progress
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import BLOCK_PAIRS, PairProgress, PairSource, ParallelFiles
+from transformer_cli.data.corpus import BLOCK_PAIRS, PairSource, ParallelFiles
 from transformer_cli.data.kinds import (
     Preparation,
     open_kind,
@@ -120,7 +121,6 @@ class CorpusReport:
 def check_corpus(
     config: Config,
     tokenizers: Tokenizers | None,
-    progress: PairProgress,
     ignored: Collection[str] = (),
 ) -> CorpusReport:
     """Check all splits of a configured corpus, and return the report.
@@ -146,7 +146,7 @@ def check_corpus(
     with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
         place = Path(directory) / "corpus"
         if kind.keeps_text:
-            kind.prepare(Preparation(place, False, lambda: None, progress, lambda _: None))
+            kind.prepare(Preparation(place, False, lambda: None, lambda _: None))
         training = open_training_parts(data, place)
         scored = dict(_open_scored(data, place, report.unavailable))
         audit = TextAudit(
@@ -157,19 +157,19 @@ def check_corpus(
         blocks: list[list[BlockStats]] = []
         for name, source in training.items():
             split = SplitCheck(name, source, config, tokenizers, unit)
-            blocks.append(split.read(audit, progress))
+            blocks.append(split.read(audit))
             checks.append(split)
         text_sha256 = TextStats.of(blocks, None).text_sha256
         for name, source in scored.items():
             split = SplitCheck(name, source, config, tokenizers, unit, checks[: len(training)])
-            own = TextStats.of([split.read(audit, progress)], None)
+            own = TextStats.of([split.read(audit)], None)
             audit.conclude_scored(name, own.text_sha256)
             checks.append(split)
         audit.conclude(text_sha256, is_known=False)
         for split in checks:
             faults = _look_for(split, config, unit, audit.find_shifts(split.name))
             # The files of a prepared corpus are gone afterwards, so its lines are shown.
-            report.findings.extend(_find(split, faults, ignored, progress, kind.keeps_text))
+            report.findings.extend(_find(split, faults, ignored, kind.keeps_text))
             lengths = [percentiles(side.length_counts(), PERCENTILES) for side in split.sides]
             report.splits.append(SplitSummary(split.name, split.pairs, *lengths))
     report.near.extend(audit.near)
@@ -272,14 +272,14 @@ class SplitCheck:
         seen = [split.sides[side].characters for split in self.training]
         return lambda character: not any(character in characters for characters in seen)
 
-    def read(self, audit: TextAudit, progress: PairProgress) -> list[BlockStats]:
+    def read(self, audit: TextAudit) -> list[BlockStats]:
         """Read and check the split, and have it audited; return the statistics of its blocks.
 
         Raises:
             CorpusError: it cannot be read, or every pair has a blank side.
         """
         look = audit.begin(self.source, SerialExecutor())
-        pairs = iter(progress(self.source.pairs(), self.name))
+        pairs = iter(show_progress(self.source.pairs(), self.name, " pairs"))
         blocks = []
         while block := list(islice(pairs, BLOCK_PAIRS)):
             blocks.append(check_pairs(block, [look, self]))
@@ -436,14 +436,13 @@ def _find(
     split: SplitCheck,
     faults: "Iterable[Fault]",
     ignored: Collection[str],
-    progress: PairProgress,
     shows_lines: bool,
 ) -> Iterator[Finding]:
     """Yield what is found in a split, with lines of files, or the lines themselves."""
     found = [fault for fault in faults if fault.where.count]
     shows_lines = shows_lines or not isinstance(split.source, ParallelFiles)
     indices = {index for fault in found for index, _ in fault.where.first}
-    shown = _read_shown(split, indices, progress) if shows_lines and indices else {}
+    shown = _read_shown(split, indices) if shows_lines and indices else {}
     for fault in found:
         share = fault.where.count / split.pairs
         is_warning = share >= fault.warning_share and fault.what not in ignored
@@ -499,12 +498,11 @@ def _look_for(
         yield Fault(what, text, TOLERANT_SHARE, side.lacking, number)
 
 
-def _read_shown(
-    split: SplitCheck, indices: set[int], progress: PairProgress
-) -> dict[int, tuple[str, str]]:
+def _read_shown(split: SplitCheck, indices: set[int]) -> dict[int, tuple[str, str]]:
     """Return the pairs at these indices."""
     # A second pass, to the last of them: what several lines have in common is known after one.
-    pairs = progress(islice(split.source.pairs(), max(indices) + 1), f"{split.name}, to show")
+    first = islice(split.source.pairs(), max(indices) + 1)
+    pairs = show_progress(first, f"{split.name}, to show", " pairs")
     return {index: pair for index, pair in enumerate(pairs) if index in indices}
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from transformer_cli.base.errors import CorpusError, TransformerCliError
 from transformer_cli.base.files import read_json
 from transformer_cli.base.locations import open_regular
-from transformer_cli.data.corpus import PairProgress, ParallelText
+from transformer_cli.base.messages import show_progress
+from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.kinds import open_kind, open_training_text
 from transformer_cli.data.store import read_stats
 from transformer_cli.data.training_text import StreamedText
@@ -72,9 +73,7 @@ def describe_seen(report: Mapping[str, Any], sentences: int, who: str) -> list[s
     return lines
 
 
-def find_seen(
-    runs: Sequence[RunDirectory], text: ParallelText, progress: PairProgress
-) -> SeenPairs:
+def find_seen(runs: Sequence[RunDirectory], text: ParallelText) -> SeenPairs:
     """Find the pairs of which a side is a line of the text that models were trained on.
 
     Lines are compared as splits are drawn: without format characters and extra white space. What a
@@ -91,7 +90,7 @@ def find_seen(
     for run in _find_origins(runs):
         try:
             trained_languages = _languages(run)
-            for page in _read_trained_lines(run, progress):
+            for page in _read_trained_lines(run):
                 # The run that one starts from may have been trained the other way round.
                 for trained_language, trained in zip(trained_languages, page.T, strict=True):
                     for language, digests, mask in sides:
@@ -105,9 +104,7 @@ def find_seen(
     return seen
 
 
-def find_nearest(
-    runs: Sequence[RunDirectory], text: ParallelText, progress: PairProgress
-) -> tuple[list[int], list[Path]]:
+def find_nearest(runs: Sequence[RunDirectory], text: ParallelText) -> tuple[list[int], list[Path]]:
     """Return which of ``BANDS`` each pair is in by the nearest that models were trained on.
 
     What a run was trained on is said of ``find_seen``. Its text is read for that; the runs whose
@@ -123,7 +120,7 @@ def find_nearest(
             if trained_languages not in (languages, languages[::-1]):
                 continue
             for some in cut_held_out(pairs, languages):
-                trained = _read_trained_text(run, progress)
+                trained = _read_trained_text(run)
                 if trained_languages != languages:
                     trained = ((tgt, src) for src, tgt in trained)
                 found = HeldOutPairs(pairs[some], languages).find_nearest(trained)
@@ -174,7 +171,7 @@ def _find_teachers(run: RunDirectory) -> list[RunDirectory]:
     return []
 
 
-def _read_trained_lines(run: RunDirectory, progress: PairProgress) -> Iterator[np.ndarray]:
+def _read_trained_lines(run: RunDirectory) -> Iterator[np.ndarray]:
     """Yield digests of the lines that a run was trained on, two a pair; raise if it has none."""
     stats, path = read_stats(run.encoded), run.encoded / "lines"
     is_known = stats is not None and stats.text_sha256 == load_text_sha256(run.tokenizer)
@@ -184,12 +181,12 @@ def _read_trained_lines(run: RunDirectory, progress: PairProgress) -> Iterator[n
             while chunk := file.read(_DIGEST_BYTES << 17):
                 yield np.frombuffer(chunk, "<u8").reshape(-1, 2)
         return
-    pairs = _read_trained_text(run, progress)
+    pairs = _read_trained_text(run)
     while page := list(islice(pairs, _PAGE_PAIRS)):
         yield np.frombuffer(digest_pairs(page), "<u8").reshape(-1, 2)
 
 
-def _read_trained_text(run: RunDirectory, progress: PairProgress) -> Iterator[tuple[str, str]]:
+def _read_trained_text(run: RunDirectory) -> Iterator[tuple[str, str]]:
     """Return the pairs that a run was trained on; raise CorpusError if they are not here."""
     data, earlier = run.load_config().data, run.text_place
     if not open_kind(data).is_here("train", earlier):
@@ -197,4 +194,4 @@ def _read_trained_text(run: RunDirectory, progress: PairProgress) -> Iterator[tu
     text = StreamedText.of(open_training_text(data, earlier), read_stats(run.encoded))
     if text.stats.text_sha256 != load_text_sha256(run.tokenizer):
         raise CorpusError(f"{run.path}: its training text has changed")
-    return iter(progress(text.pairs(), f"{run.path.name}'s training text"))
+    return iter(show_progress(text.pairs(), f"{run.path.name}'s training text", " pairs"))

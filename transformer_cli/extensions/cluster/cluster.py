@@ -79,7 +79,6 @@ class ClusterExecutor(Executor):
 
     @property
     def num_workers(self) -> int:
-        """Number of workers now."""
         return len(self._client.scheduler_info(n_workers=-1)["workers"])
 
     def run_everywhere(
@@ -192,7 +191,6 @@ class ClusterExecutor(Executor):
         return "" if self.num_workers else "no worker is left; waiting for one"
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Accept no more calls; what nobody waits for is not started."""
         self._closed.set()
 
 

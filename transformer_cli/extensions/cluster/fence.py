@@ -90,7 +90,6 @@ class Fence:
     """In which a replaced process ends, if it runs and sees the file."""
 
     def job(self) -> str:
-        """Return the path of the file of this process' job."""
         return os.environ[VARIABLE].partition(" ")[2]
 
     def check(self) -> None:
@@ -101,7 +100,6 @@ class Fence:
             os._exit(EXIT_CODE)
 
     def watch(self) -> None:
-        """Call ``check`` for ever."""
         while True:
             with suppress(OSError):  # what cannot be read now is asked again before all writing
                 self.check()

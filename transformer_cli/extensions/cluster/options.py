@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.locations import is_url
+from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import option
-from transformer_cli.cli.display import log
 from transformer_cli.cli.options import ExecutorOptions
 
 with lazy_imports():
@@ -35,7 +35,6 @@ class ClusterOptions(ExecutorOptions):
     cluster: Cluster = None
 
     def find_executor(self, place: Path) -> "Callable[[], AbstractContextManager[Executor]] | None":
-        """Return what connects to the cluster, or starts it."""
         if self.cluster is None:
             return None
         return partial(_open, clusters.read_cluster(self.cluster), place)
@@ -57,7 +56,6 @@ class TrainClusterOptions(ClusterOptions):
     about = "With --cluster, the data is prepared there; the training itself runs here."
 
     def check(self, given: Any) -> None:
-        """Refuse a cluster where nothing may be written that it could see."""
         if self.cluster is not None and given.dry_run:
             problem = "not with --dry-run, which writes only to this machine's disk"
             raise UsageError(f"--cluster: {problem}")
@@ -71,7 +69,6 @@ class TranslateClusterOptions(ClusterOptions):
     about = "Of many files, --cluster gives each worker one."
 
     def check(self, given: Any) -> None:
-        """Refuse a cluster, as options are checked like this for one file."""
         if self.cluster is not None:
             problem = "translates many files; name a directory or a pattern with -i"
             raise UsageError(f"translate: --cluster {problem}")

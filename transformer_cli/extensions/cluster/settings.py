@@ -90,7 +90,6 @@ class ClusterSettings(Section):
 
     @property
     def kind(self) -> str:
-        """The key of the cluster."""
         return next(key for key in self._kinds() if getattr(self, key) is not None)
 
     @model_validator(mode="after")

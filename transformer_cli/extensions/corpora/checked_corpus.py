@@ -6,8 +6,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from transformer_cli.base.errors import MissingExtraError
+from transformer_cli.base.messages import show_progress
 from transformer_cli.cli.display import align_columns
-from transformer_cli.data.corpus import PairProgress, ParallelFiles, in_batches
+from transformer_cli.data.corpus import ParallelFiles, in_batches
 from transformer_cli.extensions.checks.checked_kind import CheckedKind, FilterReport, Sources
 from transformer_cli.extensions.checks.rules import FILTER_NAMES, Filter, FilterPass, build_filters
 from transformer_cli.extensions.corpora.prepared import given_sources, open_configured
@@ -32,8 +33,8 @@ class CheckedCorpus(CheckedKind):
             return "; they are in data.replay, which data.split.near leaves as it is"
         return "; to leave the copies out of training, set data.split: {near: apart}"
 
-    def try_filters(self, progress: PairProgress) -> FilterReport:
-        effects = find_filter_effects(self.data, progress)
+    def try_filters(self) -> FilterReport:
+        effects = find_filter_effects(self.data)
         return FilterReport([*map(asdict, effects)], [*_lines(effects)], _warn(effects))
 
 
@@ -57,7 +58,7 @@ class FilterEffect:
     missing: str | None = None  # message about a package that is not installed
 
 
-def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[FilterEffect]:
+def find_filter_effects(data: CorpusData) -> list[FilterEffect]:
     """Read the sources once and return what each filter would reject, on or off.
 
     Raises:
@@ -75,7 +76,9 @@ def find_filter_effects(data: CorpusData, progress: PairProgress) -> list[Filter
     on = {"blank"}
     for source in data.sources:
         on.update(data.filters if source.filters is None else source.filters)
-        for batch in in_batches(progress(open_configured(source, data).pairs(), source.name)):
+        for batch in in_batches(
+            show_progress(open_configured(source, data).pairs(), source.name, " pairs")
+        ):
             tried.add(batch)
     effects = [FilterEffect(name, name in on, missing=why) for name, why in missing.items()]
     for filter_, mask in zip(filters, tried.rejected(), strict=True):

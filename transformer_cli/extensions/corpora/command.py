@@ -11,7 +11,7 @@ from transformer_cli.base.errors import ConfigError, UsageError
 from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import CommandOptions, declared_by, option
-from transformer_cli.cli.display import align_columns, pair_bar, say
+from transformer_cli.cli.display import align_columns, say
 
 with lazy_imports():
     from transformer_cli.base import compression, writing
@@ -71,7 +71,7 @@ def clean(given: CleanOptions) -> None:
     has_own_place = report is not None and report.resolve().parent != directory.resolve()
     with writing.claim(directory, report if has_own_place else None):
         with options.choose_executor(given, directory)() as executor:
-            result = preparing.clean_corpus(data, directory.resolve(), pair_bar, executor)
+            result = preparing.clean_corpus(data, directory.resolve(), executor)
         say("\n".join(_lines(result)))
         if report is not None:
             page = rendering.render_page(

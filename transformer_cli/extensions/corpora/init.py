@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 from transformer_cli.base.errors import UsageError, size
+from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import ExtraOptions, option
-from transformer_cli.cli.display import align_columns, log, say
+from transformer_cli.cli.display import align_columns, say
 
 with lazy_imports():
     from transformer_cli.cli import init

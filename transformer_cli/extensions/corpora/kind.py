@@ -69,13 +69,13 @@ class SourcesKind(CorpusKind[CorpusData]):
     def prepare(self, preparation: Preparation) -> None:
         from transformer_cli.extensions.corpora.preparing import prepare_corpus
 
-        directory, is_begun, clear, progress, log, executor = preparation
+        directory, is_begun, clear, log, executor = preparation
         if self.has_prepared(directory, is_begun):
             for split in prepared.update_given_splits(self.data, directory, is_begun):
                 log(_describe_split(split))
             return
         clear()
-        for line in describe_record(prepare_corpus(self.data, directory, progress, executor)):
+        for line in describe_record(prepare_corpus(self.data, directory, executor)):
             log(line)
 
     def find_change(self, directory: Path) -> str | None:

@@ -22,10 +22,11 @@ import numpy as np
 
 from transformer_cli.base.artifact import sum_json
 from transformer_cli.base.errors import CorpusError, TransformerCliError
+from transformer_cli.base.messages import show_progress
 from transformer_cli.base.ranks import count_cores
 from transformer_cli.base.workers import SerialExecutor, open_pool
 from transformer_cli.base.writing import remove_leftovers
-from transformer_cli.data.corpus import ConcatenatedSources, PairProgress
+from transformer_cli.data.corpus import ConcatenatedSources
 from transformer_cli.extensions.checks.rules import Filter, build_filters
 from transformer_cli.extensions.corpora import prepared
 from transformer_cli.extensions.corpora.deciding import (
@@ -68,7 +69,7 @@ _MOST_COMPARED_BYTES = 1 << 28  # packed or not: a run that goes on waits for se
 
 
 def prepare_corpus(
-    data: CorpusData, directory: Path, progress: PairProgress, executor: Executor | None = None
+    data: CorpusData, directory: Path, executor: Executor | None = None
 ) -> prepared.CorpusRecord:
     """Write a corpus into ``directory``, which must not exist, or be empty.
 
@@ -83,7 +84,7 @@ def prepare_corpus(
         OSError: the files cannot be written.
     """
     artifact = prepared.corpus_artifact(directory)
-    return artifact.make(lambda made: write_corpus(data, made, progress, executor))
+    return artifact.make(lambda made: write_corpus(data, made, executor))
 
 
 def is_prepared(data: CorpusData, directory: Path) -> bool:
@@ -164,7 +165,6 @@ def _open_all(data: CorpusData) -> list[SourceReader]:
 def write_corpus(
     data: CorpusData,
     directory: Path,
-    progress: PairProgress,
     executor: Executor | None = None,
     examples: list[DroppedPair] | None = None,
 ) -> prepared.CorpusRecord:
@@ -186,7 +186,7 @@ def write_corpus(
             active=tuple(frozenset({"blank", *source.filters}) for source in sources),
             with_sides=data.split is not None,
         )
-        parts = _read(filtering, sources, work, tasks, progress)
+        parts = _read(filtering, sources, work, tasks)
         now = text.mtime_key()
         if (now is None or now != mtime_key) and text.source_sha256() != source_sha256:
             raise CorpusError(
@@ -240,14 +240,13 @@ def _read(
     sources: Sequence[_Source],
     work: Path,
     tasks: Executor,
-    progress: PairProgress,
 ) -> list[Part]:
     """Write all pairs into parts, and have them judged."""
     parts: list[Part] = []
     judged: deque[Future[None]] = deque()
     first = 0
     for number, source in enumerate(sources):
-        pairs = prepared.readable_pairs(progress(source.reader.pairs(), source.name))
+        pairs = prepared.readable_pairs(show_progress(source.reader.pairs(), source.name, " pairs"))
         for pair in pairs:
             some = chain([pair], islice(pairs, PART_PAIRS - 1))
             parts.append(write_part(work / str(len(parts)), number, first, some))
@@ -394,9 +393,7 @@ class Cleaning:
         return sum((Counter(source.kept) for source in self.record.sources), Counter())
 
 
-def clean_corpus(
-    data: CorpusData, directory: Path, progress: PairProgress, executor: Executor | None = None
-) -> Cleaning:
+def clean_corpus(data: CorpusData, directory: Path, executor: Executor | None = None) -> Cleaning:
     """Write the pairs that are kept and those that are not into the new directory ``directory``.
 
     See ``prepare_corpus``.
@@ -407,7 +404,7 @@ def clean_corpus(
     def write(made: Path) -> prepared.CorpusRecord:
         head = f"pair\tsource\tfilter\t{data.src_lang}\t{data.tgt_lang}\n"
         (made / DROPPED).write_text(head, encoding="utf-8", newline="")
-        record = write_corpus(data, made, progress, executor, examples)
+        record = write_corpus(data, made, executor, examples)
         # The same text gives the same bytes, whenever it was written.
         return record.model_copy(update={"mtime_key": None})
 

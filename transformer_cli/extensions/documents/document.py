@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple, Self
 
 from transformer_cli.base.compression import find_encoding
 from transformer_cli.base.errors import InputError
-from transformer_cli.text.scripts import has_letters
-from transformer_cli.text.verbatim import find_verbatim
+from transformer_cli.text.verbatim import find_verbatim, has_letters
 
 MAX_BYTES = 1 << 26  # of a document, which is held in memory as a whole
 
@@ -81,6 +80,12 @@ class Segment:
     def split(self, text: str) -> list[str]:
         """Return a translation's text and tags by turns, beginning and ending with text."""
         return self._pattern.split(text) if self._pattern else [text]
+
+    def change(self, text: str, change: Callable[[str], str]) -> list[str]:
+        """Return what ``split`` does, with the text between tags changed."""
+        parts = self.split(text)
+        parts[::2] = map(change, parts[::2])
+        return parts
 
     @property
     def plain(self) -> str:

@@ -22,12 +22,6 @@ def format_of(path: Path) -> Entry | None:
     return next((each for each in formats if ending in each.facts["endings"]), None)
 
 
-def describe_formats() -> str:
-    """Return the endings of documents, the usual one of each format."""
-    endings = [each.facts["endings"][:1] for each in entries("document").values()]
-    return f"a document ({', '.join(ending for of_one in endings for ending in of_one)})"
-
-
 def read_document(
     path: Path,
     languages: tuple[str, str],

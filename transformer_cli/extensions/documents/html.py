@@ -105,8 +105,7 @@ class HtmlDocument(Document):
         self._read()
 
     def written(self, segment: Segment, text: str) -> str:
-        parts = segment.split(text)
-        parts[::2] = [html.escape(part, quote=False) for part in parts[::2]]
+        parts = segment.change(text, lambda part: html.escape(part, quote=False))
         # Spaces at the ends were references, as a run ends at other ones.
         parts[0] = _SPACES_BEFORE.sub(_write_reference, parts[0])
         parts[-1] = _SPACES_BEHIND.sub(_write_reference, parts[-1])

@@ -78,13 +78,9 @@ def are_tags_kept(segment: Segment, text: str) -> bool:
     found, expected = segment.split(text)[1::2], segment.tag_texts
     if Counter(found) != Counter(expected):
         return False
-    partners = find_partners(segment.tags)
-    if partners is None:
+    if find_partners(segment.tags) is None:
         return found == expected
-    closes: dict[str, set[str]] = {}  # of links, [ is closed by one address or another
-    for one, other in partners.items():
-        if one < other:
-            closes.setdefault(expected[one], set()).add(expected[other])
+    closes = find_closing(segment)
     is_closing = {expected[place] for place, tag in enumerate(segment.tags) if tag.kind == "close"}
     waiting: list[set[str]] = []
     for tag in found:
@@ -95,6 +91,15 @@ def are_tags_kept(segment: Segment, text: str) -> bool:
         elif tag in is_closing:
             return False
     return not waiting
+
+
+def find_closing(segment: Segment) -> dict[str, set[str]]:
+    """Return what may close each opening tag: [ is closed by one address of a link or another."""
+    texts, closes = segment.tag_texts, dict[str, set[str]]()
+    for one, other in (find_partners(segment.tags) or {}).items():
+        if one < other:
+            closes.setdefault(texts[one], set()).add(texts[other])
+    return closes
 
 
 def find_partners(tags: Sequence[Tag]) -> dict[int, int] | None:
@@ -218,15 +223,10 @@ def _build_items(plain: PlainText, pieces: Sequence[Span]) -> list[_Item]:
             item = stack[-1][-1]
             item.closing, item.pieces = text, range(item.pieces.start, begun)
             if not item.pieces:  # with all that is in it
-                inside = "".join(_text_of(one) for one in item.inner)
-                whole = f"{item.opening}{inside}{text}"
-                place = range(begun, begun)
-                stack[-1][-1] = _Item(
-                    whole,
-                    place,
-                    spaces=(item.spaces[0], spaces[1]),
-                    words=(item.words[0], words[1]),
-                )
+                item.opening, item.closing, item.inner = _text_of(item), None, []
+                item.pieces = range(begun, begun)
+                item.spaces = item.spaces[0], spaces[1]
+                item.words = item.words[0], words[1]
     return stack[0]
 
 

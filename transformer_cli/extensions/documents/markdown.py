@@ -18,8 +18,9 @@ from transformer_cli.extensions.documents.document import (
     make_segment,
     read_references,
 )
-from transformer_cli.extensions.documents.inline import MATH, find_partners
-from transformer_cli.text.scripts import has_letters, is_of_word
+from transformer_cli.extensions.documents.inline import MATH, find_closing
+from transformer_cli.text.scripts import is_of_word
+from transformer_cli.text.verbatim import has_letters
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -202,8 +203,7 @@ class MarkdownDocument(Document):
 
     def written(self, segment: Segment, text: str) -> str:
         """Return a translation in which only the tags read as markup, if that can be written."""
-        parts = segment.split(text)
-        parts[::2] = [_SPACES.sub(" ", part) for part in parts[::2]]
+        parts = segment.change(text, lambda part: _SPACES.sub(" ", part))
         expected = _without_escapes(parts[1::2])
         for spelling in self._spellings(segment, parts):
             joined = "".join(spelling)
@@ -251,10 +251,7 @@ def _without_escapes(tags: Iterable[str]) -> list[str]:
 
 def _with_spaces(parts: Sequence[str], segment: Segment) -> list[str]:
     """Return text and tags with a space where a tag touches a word or another tag outside it."""
-    closes: dict[str, set[str]] = {}
-    for one, other in (find_partners(segment.tags) or {}).items():
-        if one < other:
-            closes.setdefault(segment.tag_texts[one], set()).add(segment.tag_texts[other])
+    closes = find_closing(segment)
     spaced, waiting = [parts[0]], list[set[str]]()
     may_follow = True  # whether a space may stand before the next tag
     for tag, text in zip(parts[1::2], parts[2::2], strict=True):

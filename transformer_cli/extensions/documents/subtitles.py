@@ -72,8 +72,7 @@ class SrtDocument(Document):
 
     def written(self, segment: Segment, text: str) -> str:
         """Return a cue's text; what is longer than a line is broken into lines of like lengths."""
-        parts = segment.split(text.replace("-->", "→"))
-        parts[::2] = [join_lines(part) for part in parts[::2]]
+        parts = segment.change(text.replace("-->", "→"), join_lines)
         # Words may change places, but not times.
         times = filter(_TIME.match, segment.tag_texts)
         parts[1::2] = [next(times) if _TIME.match(tag) else tag for tag in parts[1::2]]

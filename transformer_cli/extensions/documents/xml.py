@@ -233,9 +233,7 @@ def _join_tags(tags: Sequence[Tag], places: Container[int]) -> list[Tag]:
 
 def write_text(segment: Segment, text: str) -> str:
     """Return a translation as it stands in XML, with the segment's tags."""
-    parts = segment.split(text)
-    parts[::2] = [escape(part).replace("\r", "&#13;") for part in parts[::2]]
-    return "".join(parts)
+    return "".join(segment.change(text, lambda part: escape(part).replace("\r", "&#13;")))
 
 
 def _read_text(raw: str) -> Iterator[tuple[str, What]]:

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 from transformer_cli.base.errors import UsageError
+from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import argument, option
-from transformer_cli.cli.display import log, say
+from transformer_cli.cli.display import say
 from transformer_cli.extensions.corpora.command import check_new
 
 with lazy_imports():

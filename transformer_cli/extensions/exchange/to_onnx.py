@@ -203,10 +203,8 @@ def _fix_positions(embedding: Embedding, length: int) -> None:
 def _description(trained: TrainedModel, model: Transformer) -> dict[str, Any]:
     """Return what a program needs beside graphs and tokenizers; for onnx.json."""
     decoding, data, tokenizers = trained.config.decoding, trained.config.data, trained.tokenizers
-    reserved = {}
-    if tokenizers.reserved:
-        sides = {"src": tokenizers.src, "tgt": tokenizers.tgt}
-        reserved = {"reserved": {name: side.reserved_ids for name, side in sides.items()}}
+    sides = {"src": tokenizers.src, "tgt": tokenizers.tgt}
+    reserved = {name: side.reserved_ids for name, side in sides.items()}
     embeddings = {"src": model.src_embedding, "tgt": model.tgt_embedding}
     return {
         "format": 1,
@@ -215,7 +213,7 @@ def _description(trained: TrainedModel, model: Transformer) -> dict[str, Any]:
         "tgt_lang": data.tgt_lang,
         "lowercase": trained.config.tokenizer.lowercase,
         "ids": {"unk": UNK_ID, "bos": BOS_ID, "eos": EOS_ID, "pad": PAD_ID},
-        **reserved,
+        **({"reserved": reserved} if tokenizers.reserved else {}),
         "search": {
             "starts_with": BOS_ID,
             "ends_with": EOS_ID,

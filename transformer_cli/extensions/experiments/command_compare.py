@@ -8,11 +8,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.base.metrics import METRICS, Metrics
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, option
-from transformer_cli.cli.display import align_columns, bar, log, pair_bar, plus_minus, say, warn
+from transformer_cli.cli.display import align_columns, plus_minus, say
 
 with lazy_imports():
     from transformer_cli.config import differences
@@ -117,10 +118,7 @@ def _compare_on(
 
     Pairs that none of them has seen in training are scored by themselves too.
     """
-    seen = [
-        seen_pairs.find_seen([run.directory for run in group.runs], text, pair_bar)
-        for group in compared
-    ]
+    seen = [seen_pairs.find_seen([run.directory for run in group.runs], text) for group in compared]
     translations = [[_translate(run, text, compute) for run in group.runs] for group in compared]
 
     def score(numbers: Sequence[int]) -> list[dict[str, Any]]:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transformer_cli.base.errors import MissingExtraError
+from transformer_cli.base.messages import bar, log
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import count_cores
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, flag, option
-from transformer_cli.cli.display import align_columns, bar, log, say
+from transformer_cli.cli.display import align_columns, say
 from transformer_cli.extensions.cluster.options import Cluster
 
 with lazy_imports():

@@ -64,7 +64,6 @@ class DistillDirectory(JobDirectory):
 
     @property
     def student(self) -> RunDirectory:
-        """The student's run."""
         return RunDirectory(self.path / "student")
 
     def text(self, split: str, side: str) -> Path:
@@ -72,11 +71,9 @@ class DistillDirectory(JobDirectory):
         return self.path / "text" / f"{split}.{side}"
 
     def translation(self, direction: Direction, text: str) -> Path:
-        """Return the path of a text's translation."""
         return self.path / direction.name / f"{text}.{direction.written}"
 
     def scores(self, model: str) -> Path:
-        """Return the path of a model's scores on the validation text."""
         return self.path / "scores" / f"{model}.json"
 
 
@@ -89,7 +86,6 @@ class DistillPlan(Plan):
     computing: Computing
 
     def jobs(self) -> Iterator[Job]:
-        """Yield all jobs; each reads outputs of earlier ones."""
         teachers = [each for each in self.distillation.teachers if each.file is not None]
         yield from map(self._teacher_job, {each.run.path: each for each in teachers}.values())
         yield self._text_job()
@@ -299,7 +295,7 @@ def write_texts(config: Config, paths: Mapping[tuple[str, str], Path]) -> None:
     with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
         corpus = Path(directory) / "corpus"
         if isinstance(config.data, CorpusData):
-            prepare_corpus(config.data, corpus, lambda pairs, _: pairs)
+            prepare_corpus(config.data, corpus)
         for split in dict.fromkeys(split for split, _ in paths):
             src, tgt = (paths[split, side] for side in SIDES)
             src.parent.mkdir(exist_ok=True)

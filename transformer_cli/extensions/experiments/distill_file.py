@@ -123,7 +123,6 @@ class Teacher:
 
     @cached_property
     def config(self) -> Config:
-        """The settings of the run."""
         return self.run.load_config() if self.file is None else yaml.load_config(self.file)
 
 
@@ -157,7 +156,6 @@ class Distillation:
 
     @property
     def teachers(self) -> list[Teacher]:
-        """The teachers of all directions."""
         return [teacher for direction in self.directions for teacher in direction.teachers]
 
 

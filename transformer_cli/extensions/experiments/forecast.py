@@ -36,7 +36,6 @@ class JobForecast(NamedTuple):
     pair_seconds: float = 0.0  # to evaluate a pair with the trained model
 
     def time_scoring(self, pairs: int) -> float:
-        """Return the seconds that scoring a trained model on so many pairs takes."""
         return self.start + self.pair_seconds * pairs if pairs else 0.0
 
 

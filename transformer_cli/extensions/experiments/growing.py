@@ -18,7 +18,7 @@ import numpy as np
 from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.files import read_small
-from transformer_cli.cli.display import bar, line_bar, log, pair_bar
+from transformer_cli.base.messages import bar, log, show_progress
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.kinds import check_has_text, load_split
@@ -96,10 +96,10 @@ class Growth:
         pairs = 0
         for source in sources:
             reader = open_source(source, config.data.src_lang, config.data.tgt_lang)
-            pairs += sum(1 for _ in pair_bar(reader.pairs(), source.name))
+            pairs += sum(1 for _ in show_progress(reader.pairs(), source.name, " pairs"))
         if pairs < _TOO_FEW:
             raise UsageError(f"--add: {pairs} pairs; at least {_TOO_FEW}, to tell what is gained")
-        old = open_prepared_data(config, self.old, line_bar)
+        old = open_prepared_data(config, self.old)
         replayed = _draw_replay(old, math.ceil(_EPOCHS * pairs * _SHARE / (1 - _SHARE)))
         text = self._compose(config, sources, pairs, list(replayed))
         path = self.new.path / CONFIG

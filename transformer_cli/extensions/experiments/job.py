@@ -83,7 +83,6 @@ class JobDirectory:
 
     @property
     def mark(self) -> Path:
-        """Path of the file that marks the directory."""
         return self.path / f"{self.kind}.json"
 
     def read_mark(self) -> dict[str, Any] | None:
@@ -128,7 +127,6 @@ class JobDirectory:
         return UsageError(f"{self.path}: {problem} choose another directory with {self.option}")
 
     def remove_leftovers(self) -> None:
-        """Remove unfinished files of killed processes."""
         for directory, _, _ in os.walk(self.path):
             with suppress(FileNotFoundError):  # a job on a cluster has just removed it
                 writing.remove_leftovers(Path(directory))
@@ -142,7 +140,6 @@ class JobDirectory:
         return Artifact(self.path, JobRecord, path.as_posix())
 
     def read(self, job: str) -> JobRecord | None:
-        """Return a job's record; None: the job never began."""
         return self._record_of(job).read()
 
     def is_done(self, job: Job) -> bool:

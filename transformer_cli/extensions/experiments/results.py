@@ -100,12 +100,10 @@ class RunResult:
 
     @property
     def score(self) -> float | None:
-        """The metric at the best validation; None: it was not validated yet."""
         return max(self.scores, key=METRICS[self.metric].rank, default=None)
 
     @property
     def loss(self) -> float | None:
-        """The lowest validation loss; None: there is none yet."""
         losses = (record["loss"] for record in self.validations)
         return min((loss for loss in losses if loss is not None), default=None)
 
@@ -129,7 +127,6 @@ class GroupResult:
         self.seconds = _mean([run.seconds for run in scored if run.seconds is not None])
 
     def count_runs(self) -> str:
-        """Return the number of finished runs, and what has become of others."""
         others = (f"{number} {state}" for state, number in self.unfinished.items())
         return ", ".join((str(len(self.finished)), *others))
 

@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple
 
 from transformer_cli.base.child import PYTHON, environment
 from transformer_cli.base.errors import TransformerCliError, UsageError
+from transformer_cli.base.messages import log
 from transformer_cli.base.ranks import SINGLE_PROCESS, count_cores
-from transformer_cli.cli.display import log
 from transformer_cli.cli.process import exit_code, stop_requests
 from transformer_cli.config.choices import DeviceName, PrecisionName
 from transformer_cli.extensions.cluster import cluster as clusters, fence
@@ -87,7 +87,6 @@ class Computing:
 
     @property
     def training_options(self) -> list[str]:
-        """The same of trainings."""
         return self._compose(self.training_precision)
 
     def _compose(self, precision: PrecisionName) -> list[str]:
@@ -96,13 +95,12 @@ class Computing:
 
     @property
     def suspect_options(self) -> list[str]:
-        """The option of commands that read training text."""
         return ["--allow-suspect-data"] if self.allow_suspect_data else []
 
 
 def _measure_precision(threads: int | None) -> PrecisionName:
     from transformer_cli.model.device import choose_device, use_threads
-    from transformer_cli.training.precision import choose_training_precision
+    from transformer_cli.training.resources import choose_training_precision
 
     use_threads(threads)
     chosen = choose_training_precision("auto", choose_device("cpu"), SINGLE_PROCESS, say=log)

@@ -277,7 +277,6 @@ class Search:
         return self.study.trials[point.number].state
 
     def extend(self) -> bool:
-        """Begin another trial; return whether there was one to begin."""
         limit = self._sweep.settings.trials
         if self._failures >= _MAX_FAILURES and len(self.study.trials) < limit:
             raise RunError(

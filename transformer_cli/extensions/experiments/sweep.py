@@ -63,15 +63,12 @@ class SweepDirectory(JobDirectory):
 
     @property
     def report(self) -> Path:
-        """Path of the page about all runs."""
         return self.path / "report.html"
 
     def run(self, point: str, seed: int) -> RunDirectory:
-        """Return the directory of a run."""
         return RunDirectory(self.path / run_name(point, seed))
 
     def count_ended(self) -> int:
-        """Return the number of runs that have ended, however that was."""
         runs = (run.relative_to(self.path) for run in self.path.glob(run_name("*", "*")))
         states = [read_run_state(self.path, run.as_posix()) for run in runs]
         return sum(state not in (None, "begun") for state in states)
@@ -110,7 +107,6 @@ class SweepPlan(Plan):
 
     @property
     def points(self) -> list[Point]:
-        """All points so far."""
         return self.sweep.points if self.search is None else self.search.points
 
     @property
@@ -120,7 +116,6 @@ class SweepPlan(Plan):
 
     @property
     def seeds(self) -> range:
-        """The seeds with which each point is trained."""
         return range(1, self.sweep.settings.num_seeds + 1)
 
     @property
@@ -281,7 +276,6 @@ class SweepPlan(Plan):
         return True
 
     def give_up(self, job: Job) -> Literal["pruned", "stopped"] | None:
-        """Return why a running training should be stopped; None: it should go on."""
         run = self._runs.get(job.name)
         search = self.search
         if run is None or search is None:

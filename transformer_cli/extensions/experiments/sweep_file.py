@@ -80,12 +80,10 @@ class SweepSettings(Section):
 
     @property
     def num_seeds(self) -> int:
-        """The number of seeds."""
         return self.seeds or (1 if self.search else 3)
 
     @property
     def budget_seconds(self) -> float | None:
-        """The budget in seconds."""
         match = _BUDGET.fullmatch(self.budget or "")
         return float(match[1]) * _SECONDS[match[2]] if match else None
 
@@ -250,13 +248,11 @@ class Dimension:
         return min(max(float(f"{drawn:.{_DIGITS}g}"), low), high)
 
     def decode(self, recorded: object) -> object:
-        """Return the value that a study has recorded."""
         if self.kind == _CHOICES:
             return self.limits[self.labels.index(str(recorded))]
         return recorded
 
     def distribution(self, optuna_distributions: Any) -> Any:
-        """Return this as one of the distributions in Optuna's module."""
         if self.kind == _CHOICES:
             return optuna_distributions.CategoricalDistribution(self.labels)
         is_integer, is_log = _RANGES[self.kind]

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 from transformer_cli.base.errors import RunError, UsageError
+from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli.declaring import option
-from transformer_cli.cli.display import log
 from transformer_cli.cli.options import TrainExtra, TrainOptions
 
 with lazy_imports():
@@ -49,7 +49,6 @@ class GrowingOptions(TrainExtra):
     ] = _MAX_LOSS
 
     def check(self, given: TrainOptions) -> None:
-        """Raise a UsageError unless the options go together."""
         if self.from_ is None:
             if self.add or given.config is None:
                 is_missing = "--add: is for --from RUN, which is missing"

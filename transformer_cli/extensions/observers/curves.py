@@ -28,11 +28,9 @@ class CurvesObserver(Observer):
     writes = "curves.png"
 
     def on_begin(self, run: RunDirectory, step: int, start_time: float) -> None:
-        """Remember the run."""
         self._run = run
 
     def on_end(self) -> None:
-        """Draw what is recorded."""
         draw_curves(self._run.metrics, self._run.path / self.writes, str(self._run.path))
 
 

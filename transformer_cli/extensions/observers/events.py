@@ -30,11 +30,9 @@ class TensorBoardObserver(Observer):
     writes = "tensorboard"
 
     def on_begin(self, run: RunDirectory, step: int, start_time: float) -> None:
-        """Begin a file, with all records so far."""
         self._log = EventLog.open(run.path / self.writes, run.metrics, start_time)
 
     def on_record(self, record: Record) -> None:
-        """Append a record."""
         self._log.append(record)
 
 
@@ -68,7 +66,6 @@ class EventLog:
         return log
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write one record; see ``append_to_log``."""
         self._write([self._to_event(record)])
 
     def _write(self, events: "Iterable[Event | None]") -> None:

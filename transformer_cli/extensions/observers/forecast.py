@@ -30,8 +30,8 @@ from transformer_cli.model.device import empty_cache
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.loss import GradientAccumulator
-from transformer_cli.training.memory import FLOAT, count_numbers, memory_of, processes_sharing
 from transformer_cli.training.optimizer import Optimizer, learning_rate
+from transformer_cli.training.resources import FLOAT, count_numbers, memory_of, processes_sharing
 from transformer_cli.training.trainer import Trainer
 
 PROBED = 5  # maximum number of trial batches
@@ -228,7 +228,7 @@ def time_pair(validator: Validator, beam_size: int = 1, thorough: bool = False) 
     places = [number * len(pairs) // count for number in range(count)]
     src, tgt = ([side[place] for place in places] for side in (pairs.src, pairs.tgt))
     translator = validator.translator.with_search(beam_size=beam_size)
-    encoded = encode_text(ParallelText(src, tgt), translator.tokenizers, lambda lines, _: lines)
+    encoded = encode_text(ParallelText(src, tgt), translator.tokenizers)
     try:
         short = find_measurable_pairs(translator, encoded)
     except CorpusError:  # by chance, as other pairs are short enough

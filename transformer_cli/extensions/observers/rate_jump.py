@@ -11,7 +11,6 @@ class RateJumpPreview(Preview):
     """Warns in the summary before a training."""
 
     def rows(self, planned: PlannedTraining) -> Iterator[Row]:
-        """Yield the warning, if there is something to warn of."""
         trainer, config = planned.trainer, planned.config
         if planned.previous is None:
             return

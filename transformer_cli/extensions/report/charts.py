@@ -173,7 +173,6 @@ class Chart(NamedTuple):
     categories: list[str] | None = None  # in the order of the x axis
 
     def as_json(self) -> dict[str, Any]:
-        """Return the chart as JSON values."""
         return {**self._asdict(), "series": [line._asdict() for line in self.series]}
 
 

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Annotated
 
 from transformer_cli.base import registry
+from transformer_cli.base.messages import log
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import option
-from transformer_cli.cli.display import log, say
+from transformer_cli.cli.display import say
 
 with lazy_imports():
     from transformer_cli.base import compression, files, writing

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 import typer
 
 from transformer_cli.base.errors import UsageError
+from transformer_cli.base.messages import warn
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, option
-from transformer_cli.cli.display import warn
 
 with lazy_imports():
     from transformer_cli.base import writing

@@ -12,9 +12,10 @@ from pydantic_core import PydanticUndefined
 from torch import Tensor
 
 from transformer_cli.base.errors import CorpusError, InputError
+from transformer_cli.base.messages import log, show_progress, warn
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.cli import options
-from transformer_cli.cli.display import line_bar, log, scoring_bar, warn
+from transformer_cli.cli.display import scoring_bar
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.origins import Origins, load_origins
 from transformer_cli.config.schema import Config
@@ -67,7 +68,7 @@ def render_run(
     with options.prefix_errors("--sentence: "):
         attention = [pack_sentence(translator, sentence) for sentence in sentences]
     with scoring_bar(len(text), split) as translated:
-        encoded = encode_text(text, tokenizers, line_bar)
+        encoded = encode_text(text, tokenizers)
         result = evaluate(
             translator,
             text,
@@ -135,7 +136,9 @@ def _score_by_rarity(
     """Return the recall of rare words; None: the run was moved here without its text."""
     try:
         pairs = open_training_text(config.data, run.text_place).pairs()
-        seen = charts.count_words(line_bar((tgt for _, tgt in pairs), "counting words"), references)
+        seen = charts.count_words(
+            show_progress((tgt for _, tgt in pairs), "counting words"), references
+        )
     except CorpusError:
         return None
     return charts.score_by_rarity(seen, hypotheses, references)

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from transformer_cli.base.errors import ConfigError, TokenizerError
+from transformer_cli.base.messages import show_progress
 from transformer_cli.extensions.tokenizers.huggingface import (
     HuggingFaceTokenizer,
     import_tokenizers,
 )
 from transformer_cli.extensions.tokenizers.settings import WordPieceConfig
 from transformer_cli.text.model_check import mark_checked
-from transformer_cli.text.protocol import Lines, ProgressBar, TrainerInput
+from transformer_cli.text.protocol import Lines, TrainerInput
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, SpecialIds
 
@@ -43,16 +44,14 @@ class Manifest(SideFilesManifest):
         return cls.learn_sides(config, text, directory, learn_wordpiece)
 
 
-def learn_wordpiece(
-    config: WordPieceConfig, lines: Lines, label: str, progress: ProgressBar
-) -> bytes:
+def learn_wordpiece(config: WordPieceConfig, lines: Lines, label: str) -> bytes:
     """Return a tokenizer.json whose ids are the run's, the same for the same lines and settings.
 
     ``label`` is the text's name in messages, as in 'source text'. There are two passes over it.
     """
     library = import_tokenizers()
     normalizer = _normalizer(library, config)
-    characters = _characters(config, normalizer, lines, label, progress)
+    characters = _characters(config, normalizer, lines, label)
     tokenizer = _tokenizer(library, normalizer, {SPECIALS[UNK_ID]: UNK_ID}, characters)
     # The library numbers symbols in the order in which it meets them, which differs from run to
     # run, and breaks ties between pairs by number. So the initial symbols are passed as special
@@ -67,7 +66,7 @@ def learn_wordpiece(
         continuing_subword_prefix=_CONTINUATION,
         show_progress=False,
     )
-    text = TrainerInput(progress(lines, label), len(lines), lowercase=False)
+    text = TrainerInput(show_progress(lines, label), len(lines), lowercase=False)
     try:
         tokenizer.train_from_iterator(iter(text), trainer)
     except Exception as error:
@@ -82,12 +81,10 @@ def learn_wordpiece(
     return data
 
 
-def _characters(
-    config: WordPieceConfig, normalizer: Any, lines: Lines, label: str, progress: ProgressBar
-) -> list[str]:
+def _characters(config: WordPieceConfig, normalizer: Any, lines: Lines, label: str) -> list[str]:
     """Return the initial alphabet: each character, at the start of a word and within one."""
     seen: Counter[str] = Counter()
-    text = TrainerInput(progress(lines, f"{label}, characters"), len(lines), lowercase=False)
+    text = TrainerInput(show_progress(lines, f"{label}, characters"), len(lines), lowercase=False)
     for line in text:
         seen.update(normalizer.normalize_str(line).replace(" ", _SPACE))
     kept = {character for character, count in seen.items() if count >= config.min_frequency}

@@ -1,0 +1,75 @@
+"""Messages and progress bars on stderr; bars only on a terminal, on the main rank."""
+
+import os
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from transformer_cli.base.errors import make_visible, shorten_middle
+from transformer_cli.base.locations import hide_credentials
+from transformer_cli.base.ranks import Ranks
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
+
+Item = TypeVar("Item")
+
+# Characters of a line on stderr: a message may quote what it was given, of any length.
+_MAX_LINE = 1000
+
+
+def log(message: str) -> None:
+    """Write one line to stderr, above any bar, on the main rank."""
+    if Ranks.from_env().is_main:
+        _write(message)
+
+
+def warn(where: str, what: object) -> None:
+    """Write a warning about a file or a run to stderr, on any rank."""
+    _write(f"warning: {' '.join(f'{where}: {what}'.split())}")
+
+
+def _write(message: str) -> None:
+    from tqdm import tqdm
+
+    with suppress(OSError):  # nobody reads it any more, or the disk of the log is full
+        tqdm.write("\n".join(map(printable, message.split("\n"))), file=sys.stderr)
+
+
+def printable(line: str) -> str:
+    """Return a line as it may be shown: without controls and secrets, and not too long."""
+    return shorten_middle(hide_credentials(make_visible(line)), _MAX_LINE)
+
+
+def bar(
+    total: int | None,
+    label: str,
+    unit: str,
+    initial: int = 0,
+    hidden: bool = False,
+    items: Iterable[Any] | None = None,
+) -> "tqdm[Any]":
+    """Return a progress bar, over ``items`` if given; silent where stderr is no terminal."""
+    from tqdm import tqdm
+
+    # A notebook's commands have a terminal too, but it cannot move its cursor up from a nested
+    # bar. jupyter_client sets this for kernels.
+    is_notebook = "JPY_PARENT_PID" in os.environ
+    is_shown = Ranks.from_env().is_main and not is_notebook and not hidden
+    return tqdm(
+        items,
+        make_visible(label),
+        total,
+        unit=unit,
+        initial=initial,
+        leave=False,
+        dynamic_ncols=True,
+        disable=None if is_shown else True,  # None asks for a terminal
+        file=sys.stderr,
+    )
+
+
+def show_progress(items: Iterable[Item], label: str, unit: str = " lines") -> Iterable[Item]:
+    """Iterate over items with a bar."""
+    return bar(None, label, unit, items=items)

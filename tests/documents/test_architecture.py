@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -28,8 +29,11 @@ def test_each_extension_has_a_page_that_the_readme_links_to() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for manifest in PACKAGE.glob("extensions/*/manifest.py"):
         page = f"docs/extensions/{manifest.parent.name}.md"
-        assert (ROOT / page).is_file()
         assert f"]({page})" in readme
+        about = (ROOT / page).read_text(encoding="utf-8").split("\n\n")[1]
+        module = import_module(f"transformer_cli.extensions.{manifest.parent.name}.manifest")
+        needs = getattr(module, "needs", ())
+        assert set(re.findall(r"\]\((\w+)\.md\)", about)) >= set(needs)
 
 
 def test_files_that_are_named_exist() -> None:

@@ -10,6 +10,7 @@ from transformer_cli import __version__
 from transformer_cli.base.errors import ConfigError, RunError, UsageError
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
+from transformer_cli.runs import directory
 from transformer_cli.runs.directory import (
     RunDirectory,
     check_config_files,
@@ -108,6 +109,17 @@ def test_nothing_else_that_settings_are_read_from_is_written_over(tmp_path: Path
     for file in (run.config, run.tokenizer / "my.yaml"):
         with pytest.raises(ConfigError, match=f"^{file}: settings are read from it"):
             check_config_files(run.path, [mine, file])
+
+
+def test_of_what_an_extension_writes_only_its_configuration_may_be_trained_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    added = {"plan.yaml": {"configuration": True}, "page.yaml": {}}
+    monkeypatch.setattr(directory, "_ADDED", added)
+    monkeypatch.setattr(directory, "LOCKED", (*directory.LOCKED, *added))
+    check_config_files(tmp_path, [tmp_path / "plan.yaml"])
+    with pytest.raises(ConfigError, match=r"page\.yaml: settings are read from it"):
+        check_config_files(tmp_path, [tmp_path / "page.yaml"])
 
 
 @pytest.mark.posix

@@ -2,6 +2,6 @@
 
 api = 1
 provides = {
-    "program": {"shells": {"load": "completing:prepare"}},
+    "program": {"shells": {"load": "shells:prepare"}},
     "completion": {"shells": {"load": "completing:complete"}},
 }

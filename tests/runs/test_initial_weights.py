@@ -132,7 +132,7 @@ def over(source: RunDirectory, text: str) -> tuple[Config, str | None]:
 def test_a_run_is_adapted_to_another_kind_of_data_in_two_keys(
     tmp_path: Path, new: RunDirectory, data: str
 ) -> None:
-    old = {"kind": "multi30k", "src_lang": "de", "tgt_lang": "en"}
+    old = {"kind": "copy", "src_lang": "de", "tgt_lang": "en"}
     source = a_run(tmp_path / "source", 10, data=old, model={"d_ff": 512}, init="an/older/run")
     config, hint = over(source, f"init: {source.path}\ndata: {data}\ntraining: {{epochs: 3}}\n")
     assert hint is None

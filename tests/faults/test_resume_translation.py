@@ -467,9 +467,9 @@ def test_the_second_is_refused_until_the_first_has_cleaned_up(
         remove_journal(part)
 
     def write() -> None:
-        with output.output_file(path, {}, CHUNK, keep=True) as file:
+        with output.output_file(path, {}, keep=True) as file:
             file.resume(iter(()))
-            file.write("1", "2")
+            file.write(["1"], ["2"])
             if is_edited:
                 path.write_text("someone's\n")
 

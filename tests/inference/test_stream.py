@@ -8,22 +8,17 @@ from typing import Any
 
 import pytest
 
-from inference.translators import LINES, numbers, random_translator
+from inference.translators import LINES, numbers, random_translator, translate_stream
 from transformer_cli.base.errors import InputError
 from transformer_cli.inference import stream
-from transformer_cli.inference.stream import (
-    CHUNK_LINES,
-    chunk_lines_of,
-    translate_stream,
-    with_prefixes,
-)
+from transformer_cli.inference.stream import CHUNK_LINES, chunk_lines_of
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translation import EncodedLine, LongLine, Translation, Watcher
 from transformer_cli.inference.translator import TextTranslator
 
 
 def unforced(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    return with_prefixes(lines, None, "")
+    return ((line, "") for line in lines)
 
 
 # --- streams --------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """A translator with random weights, whose lines are ids: each source has another output."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import torch
@@ -11,13 +12,14 @@ from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
+from transformer_cli.inference.stream import translate_chunks
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
-from transformer_cli.inference.translation import ignore
+from transformer_cli.inference.translation import Translation, ignore
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import DecoderState, Transformer
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.vocabulary import EOS_ID, PAD_ID, Vocabulary
-from transformer_cli.text.words import SpacyWords, WordsTokenizer
+from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
+from transformer_cli.text.words import SpacyWords, Vocabulary, WordsTokenizer
 
 SIZE = 14
 MAX_POSITIONS = 12
@@ -137,3 +139,14 @@ def translate_ids(
     """Return the best translation of each source, empty for an empty one."""
     found = translator.search_ids(sources, progress=progress)
     return [hypotheses[0].ids if hypotheses else [] for hypotheses in found]
+
+
+def translate_stream(
+    translator: Any, lines: Iterable[tuple[str, str]], chunk_lines: int = 1024, **options: Any
+) -> Iterator[list[Translation]]:
+    """Yield the translations of each line, given with its prefix."""
+    rest = iter(lines)
+    chunks = iter(lambda: [*islice(rest, chunk_lines)], [])
+    pairs = ([*zip(*chunk, strict=True)] for chunk in chunks)
+    for found in translate_chunks(translator, ((src, start) for src, start in pairs), **options):
+        yield from found

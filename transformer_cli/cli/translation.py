@@ -5,9 +5,9 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from itertools import islice, tee
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO
 
@@ -59,6 +59,10 @@ class Row(NamedTuple):
     """Returns the line that is written, given the translation."""
 
 
+Write = Callable[[list[str], list[str]], object]
+"""Takes the rows of a chunk as they were read, and the lines that are written of them."""
+
+
 class Translating(NamedTuple):
     """Text to translate, and its translator."""
 
@@ -82,38 +86,6 @@ class InputFormat:
     def translate(self, given: TranslateOptions) -> None:
         """Check the options, load the model, translate the input and write the output."""
         raise NotImplementedError
-
-    def prefer_engine(self, given: TranslateOptions) -> TranslateOptions:
-        """Return the options with the engine that serves such inputs best."""
-        return given
-
-    # --- one file of many ---
-
-    def output_name(self, path: Path) -> str:
-        """Return the name of a file's translation in a directory of them."""
-        return path.name
-
-    def translate_one(
-        self,
-        given: TranslateOptions,
-        translator: TextTranslator[SearchEngine],
-        watcher: Watcher,
-        check_unchanged: Callable[[], None],
-        is_shared: bool,
-    ) -> "TranslatedFile":
-        """Translate a file of many; call ``check_unchanged`` before the translation appears.
-
-        ``is_shared`` says whether another process may be writing it at the same time.
-        """
-        raise NotImplementedError
-
-
-class TranslatedFile(NamedTuple):
-    """What was written of one of many files."""
-
-    sha256: str
-    lines: int
-    messages: tuple[str, ...]
 
 
 class RowFormat(InputFormat):
@@ -162,26 +134,6 @@ class RowFormat(InputFormat):
             asked = _prompt_for_lines if interactive else _bounded(given.input_name)
             yield self.read(given, source, asked(source)), interactive
 
-    def translate_one(
-        self,
-        given: TranslateOptions,
-        translator: TextTranslator[SearchEngine],
-        watcher: Watcher,
-        check_unchanged: Callable[[], None],
-        is_shared: bool,
-    ) -> TranslatedFile:
-        """Translate a file of many; see ``InputFormat.translate_one``."""
-        with self.open_rows(given) as (rows, _):
-            job, long_lines = Translating(given, translator, rows, self), _LongLines(self)
-            watcher = watcher._replace(on_long_line=long_lines)
-            with open_output(job, is_shared) as file:
-                watcher.progress(file.kept)
-                lines, messages = write_rows(job, file.write, watcher, file.kept)
-                check_unchanged()
-        messages = [*long_lines.summary(), *messages]
-        warnings = tuple(f"warning: {given.input_}: {message}" for message in messages)
-        return TranslatedFile(file.sha256, lines, warnings)
-
 
 class LineFormat(RowFormat):
     """Lines of text."""
@@ -204,24 +156,6 @@ def open_format(given: TranslateOptions) -> InputFormat:
 
 def _bounded(name: str) -> Callable[[BinaryIO], Iterator[bytes]]:
     return lambda source: bounded_lines(source, name)
-
-
-@dataclass
-class _LongLines:
-    """Counts the lines of a file that are too long to be translated as one."""
-
-    form: RowFormat
-    count: int = 0
-    first: str = ""
-
-    def __call__(self, long: LongLine) -> None:
-        self.count += 1
-        self.first = self.first or str(replace(long, line=long.line + self.form.line_offset))
-
-    def summary(self) -> list[str]:
-        """Return a line about them if there are any."""
-        others = f"; {self.count - 1:,} more lines are too long" if self.count > 1 else ""
-        return [self.first + others] if self.count else []
 
 
 def load_translator(
@@ -265,7 +199,7 @@ def _run(job: Translating) -> None:
         (kept,) = ranks.sum([0])
         done = sum(1 for _ in islice(job.rows, int(kept)))
         watcher = Watcher(on_long_line=partial(_warn_of_long_line, job))
-        deque(_translate(job, done, watcher), maxlen=0)
+        write_rows(job, lambda *_: None, watcher, done)
         return
     if options.writes_stream:
         with (
@@ -273,9 +207,9 @@ def _run(job: Translating) -> None:
             # Innermost, so that a closed stdout leaves no incomplete alignments file.
             _open_alignments(options.alignments) as alignments,
         ):
-            print_line = partial(print, file=stdout, flush=job.interactive)
+            show = partial(print, sep="\n", file=stdout, flush=job.interactive)
             # A bar and translations on one terminal would get in each other's way.
-            _write(job, lambda _, text: print_line(text), alignments, hidden=stdout.isatty())
+            _write(job, lambda _, lines: show(*lines), alignments, hidden=stdout.isatty())
         return
     with _open_alignments(options.alignments) as alignments, open_output(job) as file:
         try:
@@ -292,20 +226,16 @@ def _run(job: Translating) -> None:
 
 
 @contextmanager
-def open_output(job: Translating, is_shared: bool = False) -> Iterator[output.Output]:
-    """Open the file of translations; take from ``job`` the rows that are translated already.
-
-    ``is_shared`` says whether another process may be writing it at the same time.
-    """
-    options, chunk_lines = job.options, job.chunk_lines * job.ranks.size
-    if is_shared or is_url(options.output):
-        guard = nullcontext() if is_shared else claim(options.output)
-        with guard, output.shared_file(options.output, chunk_lines) as file:
+def open_output(job: Translating) -> Iterator[output.Output]:
+    """Open the file of translations; take from ``job`` the rows that are translated already."""
+    options = job.options
+    if is_url(options.output):
+        with claim(options.output), output.shared_file(options.output) as file:
             yield file
         return
     # Alignments are not kept, so neither are the translations that they belong to.
     keep = options.are_files and options.alignments is None
-    with output.output_file(options.output, fingerprint(job), chunk_lines, keep) as file:
+    with output.output_file(options.output, fingerprint(job), keep) as file:
         if keep:
             with job.form.open_rows(options) as (rows, _):
                 change = file.resume(row.source for row in rows)
@@ -319,7 +249,7 @@ def open_output(job: Translating, is_shared: bool = False) -> Iterator[output.Ou
 
 def _write(
     job: Translating,
-    write: Callable[[str, str], object],
+    write: Write,
     alignments: TextIO | None,
     done: int = 0,
     hidden: bool = False,
@@ -364,28 +294,78 @@ def _warn_of_long_line(job: Translating, long: LongLine) -> None:
 
 def write_rows(
     job: Translating,
-    write: Callable[[str, str], object],
+    write: Write,
     watcher: Watcher,
     done: int = 0,
     alignments: TextIO | None = None,
 ) -> tuple[int, list[str]]:
-    """Call ``write(source, line)`` for each remaining row, after the first ``done``.
+    """Translate and write each remaining row, after the first ``done``.
 
-    Return the number of rows, and what the user should know of them.
+    The caller has already taken these from ``job.rows``, but no prefixes. Return the number of
+    rows, and what the user should know of them.
     """
+    options, as_json = job.options, job.options.n_best_written is not None
     notes = [reviser.notes() for reviser in job.translator.all_revisers]
-    lines = 0
-    for number, (row, found) in enumerate(_translate(job, done, watcher), start=done + 1):
-        best, as_json = found[0], job.options.n_best_written is not None
-        write(row.source, row.to_line(_to_json(number, found) if as_json else best.text))
+    read: deque[list[Row]] = deque()
+
+    def read_chunks() -> Iterator[stream.Chunk]:
+        for rows, prefixes in _cut_chunks(job, done):
+            read.append(rows)
+            yield [row.text for row in rows], prefixes
+
+    number = done
+    for chunk in stream.translate_chunks(
+        job.translator,
+        read_chunks(),
+        n_best=options.n_best_written,
+        with_alignments=options.alignments is not None,
+        first_line=done + 1,
+        ranks=job.ranks,
+        reads_ahead=options.reads_file,
+        watcher=watcher,
+    ):
+        rows, lines = read.popleft(), []
+        for row, found in zip(rows, chunk, strict=True):
+            number += 1
+            lines.append(row.to_line(_to_json(number, found) if as_json else found[0].text))
+            place = number + job.form.line_offset
+            for remark in (one for note in notes for one in note.look(place, row.text, found)):
+                if job.interactive:
+                    warn(f"line {place:,}", remark)
+        write([row.source for row in rows], lines)
         if alignments is not None:
-            alignments.write(" ".join(f"{src}-{tgt}" for src, tgt in best.alignment) + "\n")
-        lines += 1
-        place = number + job.form.line_offset
-        for remark in (one for note in notes for one in note.look(place, row.text, found)):
-            if job.interactive:
-                warn(f"line {place:,}", remark)
-    return lines, [message for note in notes for message in note.summary(lines)]
+            shown = [" ".join(f"{src}-{tgt}" for src, tgt in best.alignment) for best, *_ in chunk]
+            alignments.write("\n".join([*shown, ""]))
+    written = number - done
+    return written, [message for note in notes for message in note.summary(written)]
+
+
+def _cut_chunks(job: Translating, done: int) -> Iterator[tuple[list[Row], list[str]]]:
+    """Yield as many rows as are translated together, each with its prefix, empty without any.
+
+    Raises:
+        InputError: there are fewer or more prefixes than rows.
+    """
+    prefixes = job.prefixes and islice(job.prefixes, done, None)
+    while True:
+        size = job.chunk_lines * job.ranks.size
+        rows = list(islice(job.rows, size))
+        starts = [""] * len(rows)
+        if prefixes is not None:  # after the last row, there should be none
+            starts = list(islice(prefixes, len(rows) + (len(rows) < size)))
+        if len(starts) != len(rows):
+            is_longer = len(starts) > len(rows)
+            where = "goes on with" if is_longer else "ends before"
+            has = "does not have" if is_longer else "has"
+            line = done + min(len(starts), len(rows)) + 1
+            raise InputError(
+                f"{job.options.prefix_file}: {where} line {line:,}, which the input {has}; give a "
+                "line, empty or not, for each of the input's"
+            )
+        if not rows:
+            return
+        yield rows, starts
+        done += len(rows)
 
 
 def _to_json(line: int, translations: Sequence[Translation]) -> str:
@@ -395,32 +375,6 @@ def _to_json(line: int, translations: Sequence[Translation]) -> str:
         for one in translations
     ]
     return json.dumps({"line": line, "translations": shown}, ensure_ascii=False)
-
-
-def _translate(
-    job: Translating, done: int, watcher: Watcher
-) -> Iterator[tuple[Row, list[Translation]]]:
-    """Yield each remaining row with its translations, best first.
-
-    The caller has already taken ``done`` rows from ``job.rows``, but no prefixes.
-    """
-    options = job.options
-    prefixes = job.prefixes and islice(job.prefixes, done, None)
-    rows, remembered = tee(job.rows)
-    lines = (row.text for row in rows)
-    translated = stream.translate_stream(
-        job.translator,
-        stream.with_prefixes(lines, prefixes, str(options.prefix_file), done + 1),
-        n_best=options.n_best_written,
-        with_alignments=options.alignments is not None,
-        chunk_lines=job.chunk_lines,
-        first_line=done + 1,
-        ranks=job.ranks,
-        reads_ahead=options.reads_file,
-        watcher=watcher,
-    )
-    # The translations first, so that they are asked for until the prefixes' end is checked.
-    return ((row, found) for found, row in zip(translated, remembered, strict=False))
 
 
 def fingerprint(job: Translating) -> dict[str, str]:

@@ -11,7 +11,7 @@ done.
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import FileIO
 from itertools import islice
@@ -70,7 +70,6 @@ class Output:
         file: FileIO,
         partial: Path,
         terms: Mapping[str, str],
-        chunk_lines: int,
         keep: bool,
         compress: Callable[[bytes], bytes],
     ) -> None:
@@ -78,11 +77,9 @@ class Output:
         self.kept = 0
         self._file, self._partial = file, partial
         self._terms = dict(terms)
-        self._chunk_lines, self._keep = chunk_lines, keep
-        self._compress = compress
+        self._keep, self._compress = keep, compress
         self._input, self._output = hashlib.sha256(), hashlib.sha256()
         self._bytes = 0
-        self._waiting: list[bytes] = []
 
     @property
     def sha256(self) -> str:
@@ -138,21 +135,22 @@ class Output:
         self.kept = done
         self.begun = True
 
-    def write(self, source: str, translation: str) -> None:
-        """Add a line; a chunk of them goes to disk at a time."""
-        self._input.update(source.encode() + b"\n")
-        self._waiting.append(translation.encode() + b"\n")
-        if len(self._waiting) == self._chunk_lines:
-            self.commit()
-            if self._keep:
-                self.kept += self._chunk_lines
-                self._write_journal()
+    def write(self, sources: Sequence[str], lines: Sequence[str]) -> None:
+        """Bring a chunk of lines safely to disk."""
+        self._input.update("\n".join([*sources, ""]).encode())
+        self.commit("\n".join([*lines, ""]).encode())
+        if self._keep:
+            self.kept += len(lines)
+            self._write_journal()
 
-    def commit(self) -> None:
-        """Bring all translations safely to disk: of a compressed file, as a member of it."""
-        data = b"".join(self._waiting)
-        if data or not self._bytes:  # a compressed file of nothing has a member too
-            data = self._compress(data)
+    def finish(self) -> None:
+        """Bring all that a file of nothing has to disk: a compressed one has a member too."""
+        if not self._bytes:
+            self.commit(b"")
+
+    def commit(self, data: bytes) -> None:
+        """Bring bytes safely to disk: of a compressed file, as a member of it."""
+        data = self._compress(data)
         with naming_output_errors(self._partial):
             check_guard()
             written = 0
@@ -161,7 +159,6 @@ class Output:
             os.fsync(self._file.fileno())
         self._output.update(data)
         self._bytes += len(data)
-        self._waiting = []
 
     def _write_journal(self) -> None:
         journal = _Journal(
@@ -193,9 +190,7 @@ class Output:
 
 
 @contextmanager
-def output_file(
-    path: Path, terms: Mapping[str, str], chunk_lines: int, keep: bool
-) -> Iterator[Output]:
+def output_file(path: Path, terms: Mapping[str, str], keep: bool) -> Iterator[Output]:
     """Write ``path``, which appears when the block ends well; call ``resume``.
 
     If the block raises, an older ``path`` is as it was; see ``replace_file``.
@@ -203,7 +198,6 @@ def output_file(
     Args:
         path: a file, or nothing yet; its directory must exist. What a link points to is replaced.
         terms: what the translations depend on beside the input, each by its name.
-        chunk_lines: lines that are brought to disk together.
         keep: whether a later process may resume after finished chunks: not if the input is a pipe.
 
     Raises:
@@ -217,10 +211,10 @@ def output_file(
             raise OutputError(
                 f"{partial}: in the way, and not by transformer-cli; move it, or write elsewhere"
             )
-        output = Output(file, partial, terms, chunk_lines, keep, compress)
+        output = Output(file, partial, terms, keep, compress)
         try:
             yield output
-            output.commit()
+            output.finish()
             with naming_output_errors(path):
                 check_guard()
                 replace_file(file, partial, path)
@@ -236,7 +230,7 @@ def output_file(
 
 
 @contextmanager
-def shared_file(path: Path, chunk_lines: int) -> Iterator[Output]:
+def shared_file(path: Path) -> Iterator[Output]:
     """Write ``path``, which others may be writing at the same time, with the same bytes.
 
     A worker that was held for lost may go on, on another machine: so each writes a file of its own,
@@ -247,9 +241,9 @@ def shared_file(path: Path, chunk_lines: int) -> Iterator[Output]:
         with naming_output_errors(path):
             file = FileIO(partial, "w+")
         with file:
-            output = Output(file, partial, {}, chunk_lines, keep=False, compress=compressor(path))
+            output = Output(file, partial, {}, keep=False, compress=compressor(path))
             yield output
-            output.commit()
+            output.finish()
 
 
 def _open_partial(partial: Path) -> FileIO:

@@ -1,15 +1,14 @@
-"""Lines of a stream, translated chunk by chunk."""
+"""Chunks of a stream's lines: translated one after another, or two at a time."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import islice, takewhile, zip_longest
+from itertools import takewhile
 from threading import Event, Lock
 from typing import Any, TypeVar
 
-from transformer_cli.base.errors import InputError
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.translation import (
@@ -24,30 +23,10 @@ from transformer_cli.inference.translator import TextTranslator
 CHUNK_LINES = 1024
 """Lines read, sorted by length and translated together on a CPU."""
 _GPU_CHUNKS = 4  # times as many on a GPU, whose batches would otherwise be small
-_Numbered = tuple[int, tuple[str, str]]  # a line and its prefix
+Chunk = tuple[Sequence[str], Sequence[str]]
+"""Lines without line ends, and what the translation of each begins with."""
+_Numbered = tuple[int, str, str]  # a line with its number and prefix
 _Result = TypeVar("_Result")
-
-
-def with_prefixes(
-    lines: Iterable[str], prefixes: Iterable[str] | None, name: str, first_line: int = 1
-) -> Iterator[tuple[str, str]]:
-    """Yield each line with its prefix, of file ``name``; without any, with an empty one.
-
-    Raises:
-        InputError: there are fewer or more prefixes than lines.
-    """
-    if prefixes is None:
-        yield from ((line, "") for line in lines)
-        return
-    for number, (line, prefix) in enumerate(zip_longest(lines, prefixes), start=first_line):
-        if line is None or prefix is None:
-            where = "goes on with" if line is None else "ends before"
-            has = "does not have" if line is None else "has"
-            raise InputError(
-                f"{name}: {where} line {number:,}, which the input {has}; give a line, empty or "
-                "not, for each of the input's"
-            )
-        yield line, prefix
 
 
 def chunk_lines_of(translator: TextTranslator[SearchEngine]) -> int:
@@ -55,27 +34,25 @@ def chunk_lines_of(translator: TextTranslator[SearchEngine]) -> int:
     return CHUNK_LINES * (_GPU_CHUNKS if translator.engine.is_on_gpu else 1)
 
 
-def translate_stream(
+def translate_chunks(
     translator: TextTranslator[SearchEngine],
-    lines: Iterable[tuple[str, str]],
+    chunks: Iterable[Chunk],
     n_best: int | None = None,
     with_alignments: bool = False,
-    chunk_lines: int = CHUNK_LINES,
     first_line: int = 1,
     ranks: Ranks = SINGLE_PROCESS,
     reads_ahead: bool = False,
     watcher: Watcher = NOBODY,
-) -> Iterator[list[Translation]]:
-    """Yield the translations of each line, in order, holding ``chunk_lines`` lines at a time.
+) -> Iterator[list[list[Translation]]]:
+    """Yield the translations of each chunk's lines, chunk by chunk.
 
     Args:
         translator: what translates.
-        lines: text without line ends, and what its translations begin with.
+        chunks: as many lines as are to be translated together, on each rank: ``chunk_lines_of``.
         n_best: see ``TextTranslator.translate_lines``.
         with_alignments: likewise.
-        chunk_lines: see ``chunk_lines_of``; on each rank.
         first_line: its number.
-        ranks: who shares the work; all of them get all translations.
+        ranks: who shares each chunk; all of them get all translations.
         reads_ahead: whether two chunks are held, if the engine can search both: not of a pipe,
             whose writer may wait for translations.
         watcher: its callbacks are called on each rank, and its ``progress`` from any thread.
@@ -90,44 +67,41 @@ def translate_stream(
 
     def encode(share: Sequence[_Numbered]) -> list[EncodedLine]:
         def tell(long: LongLine) -> None:
-            watcher.on_long_line(replace(long, line=share[long.line - 1][0]))
+            watcher.on_long_line(replace(long, line=numbers[long.line - 1]))
 
-        of_lines, prefixes = zip(*(line for _, line in share), strict=True)
-        return translator.encode_lines(of_lines, prefixes, on_long_line=tell)
+        numbers, lines, prefixes = zip(*share, strict=True) if share else ((), (), ())
+        return translator.encode_lines(lines, prefixes, on_long_line=tell)
 
     def translate(encoded: Sequence[EncodedLine]) -> list[list[Translation]]:
         return translator.translate_encoded(encoded, n_best, with_alignments, watching)
 
     def translate_share(share: Sequence[_Numbered]) -> list[list[Any]]:
-        found = translate(encode(share)) if share else []
-        return [[one.fields for one in of_line] for of_line in found]
+        return [[one.fields for one in of_line] for of_line in translate(encode(share))]
 
     def translate_together(chunk: Sequence[_Numbered]) -> list[list[Translation]]:
         """Translate a chunk with the other ranks, to which JSON goes."""
         found = ranks.map(translate_share, chunk)
         return [[Translation(*fields) for fields in of_line] for of_line in found]
 
-    def prepare(chunk: Sequence[_Numbered]) -> Callable[[], list[list[Translation]]]:
-        """Check and encode a chunk; return what translates it."""
-        for number, (line, prefix) in chunk:
-            translator.check_prefix(line, prefix, number)  # on all ranks alike
-        if ranks.size > 1:
-            return partial(translate_together, chunk)
-        return partial(translate, encode(chunk))
+    def prepare() -> Iterator[Callable[[], list[list[Translation]]]]:
+        """Check and encode each chunk; yield what translates it."""
+        start = first_line
+        for lines, prefixes in chunks:
+            chunk = [*zip(range(start, start + len(lines)), lines, prefixes, strict=True)]
+            start += len(lines)
+            if any(prefixes):
+                for number, line, prefix in chunk:
+                    translator.check_prefix(line, prefix, number)  # on all ranks alike
+            if ranks.size > 1:
+                yield partial(translate_together, chunk)
+            else:
+                yield partial(translate, encode(chunk))
 
-    jobs = map(prepare, _chunks(lines, chunk_lines * ranks.size, first_line))
-    is_ahead = reads_ahead and ranks.size == 1 and translator.engine.searches_at_once
-    results = _run_ahead(jobs, stopped.set) if is_ahead else (job() for job in jobs)
-    for found in results:
-        yield from found
-
-
-def _chunks(
-    lines: Iterable[tuple[str, str]], size: int, first_line: int
-) -> Iterator[list[_Numbered]]:
-    numbered = enumerate(lines, start=first_line)
-    while chunk := list(islice(numbered, size)):
-        yield chunk
+    if reads_ahead and ranks.size == 1 and translator.engine.searches_at_once:
+        yield from _run_ahead(prepare(), stopped.set)
+    else:
+        for job in prepare():
+            yield job()
 
 
 def _run_ahead(

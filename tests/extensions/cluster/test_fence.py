@@ -149,12 +149,11 @@ def test_a_replaced_process_loses_its_lock_and_others_keep_theirs(
 
 TRANSLATING = f"""\
 from transformer_cli.inference.output import output_file
-with output_file(Path('out'), {TERMS}, 2, True) as output:
+with output_file(Path('out'), {TERMS}, True) as output:
     output.resume(iter(()))
-    for line in 'abc':
-        output.write(line, line)
+    output.write('ab', 'ab')
     wait()
-    output.write('d', 'of the replaced')
+    output.write('cd', ['c', 'of the replaced'])
 """
 
 
@@ -169,13 +168,13 @@ def test_a_replaced_process_adds_nothing_to_translations(
         output.resume(lines)
         assert output.kept == 2
         assert go_on(stopped) == fence.EXIT_CODE
-        for line in lines:
-            output.write(line, line)
+        rest = [*lines]
+        output.write(rest, rest)
     assert (owner.parent / "out").read_text() == "a\nb\nc\nd\n"
 
 
 def translating(path: Path) -> AbstractContextManager[Output]:
-    return output_file(path, TERMS, 2, keep=True)
+    return output_file(path, TERMS, keep=True)
 
 
 # --- who starts jobs ------------------------------------------------------------------------------

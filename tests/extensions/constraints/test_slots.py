@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any, cast
 
 import pytest
-from inference.translators import MAX_POSITIONS, ByBeam, random_translator
+from inference.translators import MAX_POSITIONS, ByBeam, random_translator, translate_stream
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.extensions.constraints.reserved import (
@@ -21,12 +21,11 @@ from transformer_cli.extensions.report.attention_maps import compute_attention_m
 from transformer_cli.extensions.revision.doubts import DoubtFinder
 from transformer_cli.extensions.revision.line_revisers import Doubts, with_unk_replacement
 from transformer_cli.inference.engine import Hypothesis
-from transformer_cli.inference.stream import translate_stream
 from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.inference.translation import Watcher
 from transformer_cli.text.protocol import Tokenizers
-from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
-from transformer_cli.text.words import SpacyWords, WordsTokenizer
+from transformer_cli.text.vocabulary import UNK_ID
+from transformer_cli.text.words import SpacyWords, Vocabulary, WordsTokenizer
 
 _WORDS = WordsTokenizer(SpacyWords("xx", "de", lowercase=False), Vocabulary("abcdefghij"))
 JOINER = _WORDS.size

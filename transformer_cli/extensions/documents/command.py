@@ -15,7 +15,6 @@ from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.cli.translation import (
     InputFormat,
-    TranslatedFile,
     load_translator,
     watch,
 )
@@ -81,15 +80,14 @@ class DocumentFormat(InputFormat):
         translator: TextTranslator[SearchEngine],
         watcher: Watcher,
         check_unchanged: Callable[[], None],
-        is_shared: bool,
-    ) -> TranslatedFile:
+    ) -> tuple[str, int, tuple[str, ...]]:
         document = open_document(given)
         memory = read_memory(given.extra(DocumentOptions), document)
         filled = fill_document(given, document, translator, memory, watcher)
         check_unchanged()
         write_document(given, filled)
         told = tuple(f"{given.input_}: {message}" for message in filled.summary())
-        return TranslatedFile(sha256(given.output), len(filled.fillings), told)
+        return sha256(given.output), len(filled.fillings), told
 
 
 def open_document(options: TranslateOptions) -> Document:

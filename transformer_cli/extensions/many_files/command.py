@@ -4,13 +4,13 @@ A worker keeps the model that it has loaded, and gives back what is to be record
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from transformer_cli.base.artifact import mtime_key_of
 from transformer_cli.base.errors import CorpusError, InputError, UsageError, WorkerError
@@ -25,11 +25,13 @@ from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.cli.translation import (
     InputFormat,
     RowFormat,
-    TranslatedFile,
+    Translating,
     count_lines,
     load_translator,
     open_format,
+    open_output,
     watch,
+    write_rows,
 )
 from transformer_cli.extensions.many_files.options import ManyFilesOptions
 from transformer_cli.extensions.many_files.output_directory import (
@@ -41,7 +43,8 @@ from transformer_cli.extensions.many_files.output_directory import (
     open_directory,
 )
 from transformer_cli.inference.engine import SearchEngine, describe_versions
-from transformer_cli.inference.translation import NOBODY, Watcher
+from transformer_cli.inference.output import shared_file
+from transformer_cli.inference.translation import NOBODY, LongLine, Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory, check_outside_runs
 
@@ -58,6 +61,28 @@ class Task:
     is_shared: bool  # whether another process may have this task at the same time
     expected: str | None = None
     """The version of the output that may be replaced if ``is_shared``; None: there is none."""
+
+
+@runtime_checkable
+class WholeFormat(Protocol):
+    """A kind of input that translates a file of many itself, as it is not made of rows."""
+
+    def translate_one(
+        self,
+        given: TranslateOptions,
+        translator: TextTranslator[SearchEngine],
+        watcher: Watcher,
+        check_unchanged: Callable[[], None],
+    ) -> tuple[str, int, tuple[str, ...]]:
+        """Call ``check_unchanged`` before the translation appears; return a ``TranslatedFile``."""
+
+
+class TranslatedFile(NamedTuple):
+    """What was written of a file."""
+
+    sha256: str
+    lines: int
+    messages: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -107,9 +132,15 @@ def _check(given: TranslateOptions, inputs: Sequence[Path]) -> list[InputFormat]
         forms.append(form)
     names: dict[str, Path] = {}
     for path, form in zip(inputs, forms, strict=True):
-        if (other := names.setdefault(name := form.output_name(path), path)) != path:
+        if (other := names.setdefault(name := _output_name(form, path), path)) != path:
             raise UsageError(f"{other} and {path}: both would become {name}; rename one of them")
     return forms
+
+
+def _output_name(form: InputFormat, path: Path) -> str:
+    """Return the name of a file's translation in the directory."""
+    named = getattr(form, "output_name", None)
+    return str(named(path)) if named else path.name
 
 
 def _translate_files(
@@ -118,7 +149,8 @@ def _translate_files(
     options = _with_absolute_paths(options)
     is_open = options.engine == "auto"
     for form in forms:
-        options = form.prefer_engine(options)
+        prefer = getattr(form, "prefer_engine", None)
+        options = prefer(options) if prefer else options
     of_all: dict[str, str] = {"errors": options.errors}
     if options.n_best_written is not None:
         of_all["n_best"] = str(options.n_best_written)
@@ -140,7 +172,9 @@ def _translate_files(
             of_all.pop("engine", None)
         directory = stack.enter_context(open_directory(options.output, of_all))
         of_files = [
-            replace(options, input_=path.absolute(), output=options.output / form.output_name(path))
+            replace(
+                options, input_=path.absolute(), output=options.output / _output_name(form, path)
+            )
             for path, form in zip(inputs, forms, strict=True)
         ]
         whole = directory.find_whole([(each.input_, each.output) for each in of_files])
@@ -331,9 +365,7 @@ def _translate(task: Task, translator: TextTranslator[SearchEngine], watcher: Wa
         if known and not is_new:
             translated = TranslatedFile(known.output_sha256, 0, ())
         else:
-            translated = open_format(options).translate_one(
-                options, translator, watcher, check_unchanged, task.is_shared
-            )
+            translated = _translate_one(task, translator, watcher, check_unchanged)
         state = FileState(
             input_key=input_key,
             input_sha256=input_sha256,
@@ -341,6 +373,49 @@ def _translate(task: Task, translator: TextTranslator[SearchEngine], watcher: Wa
             output_sha256=translated.sha256,
         )
         return Result(options.output, state, translated.lines, translated.messages, is_new)
+
+
+@dataclass
+class _LongLines:
+    """Counts the lines of a file that are too long to be translated as one."""
+
+    form: RowFormat
+    count: int = 0
+    first: str = ""
+
+    def __call__(self, long: LongLine) -> None:
+        self.count += 1
+        self.first = self.first or str(replace(long, line=long.line + self.form.line_offset))
+
+    def summary(self) -> list[str]:
+        """Return a line about them if there are any."""
+        others = f"; {self.count - 1:,} more lines are too long" if self.count > 1 else ""
+        return [self.first + others] if self.count else []
+
+
+def _translate_one(
+    task: Task,
+    translator: TextTranslator[SearchEngine],
+    watcher: Watcher,
+    check_unchanged: Callable[[], None],
+) -> TranslatedFile:
+    """Write the translation of a file; call ``check_unchanged`` before it appears."""
+    options = task.options
+    form = open_format(options)
+    if isinstance(form, WholeFormat):
+        return TranslatedFile(*form.translate_one(options, translator, watcher, check_unchanged))
+    assert isinstance(form, RowFormat)
+    long_lines = _LongLines(form)
+    with form.open_rows(options) as (rows, _):
+        job = Translating(options, translator, rows, form)
+        with shared_file(options.output) if task.is_shared else open_output(job) as file:
+            watcher.progress(file.kept)
+            watching = watcher._replace(on_long_line=long_lines)
+            lines, messages = write_rows(job, file.write, watching, file.kept)
+            check_unchanged()
+    told = [*long_lines.summary(), *messages]
+    warnings = tuple(f"warning: {options.input_}: {message}" for message in told)
+    return TranslatedFile(file.sha256, lines, warnings)
 
 
 def _guard(task: Task) -> AbstractContextManager[None]:

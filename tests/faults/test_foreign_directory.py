@@ -293,7 +293,7 @@ READ_OTHERWISE = {
     "base/locations.py",  # a pipe that the user has named
     "base/registry.py",  # its own modules
     "config/shipped.py",
-    "training/memory.py",
+    "training/resources.py",
     "base/writing.py",
 }
 

@@ -21,7 +21,7 @@ from transformer_cli.runs.checkpoint import (
     FORMAT,
     Checkpoint,
     CheckpointManifest,
-    State,
+    TrainingState,
     checkpoint_path,
     find_checkpoint,
     list_checkpoints,
@@ -61,7 +61,7 @@ def save(directory: Path, step: int, best_step: int | None = None) -> Path:
     return save_checkpoint(directory, WEIGHTS, MOMENTS, state_of(step, best_step), TOKENIZER)
 
 
-def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Tensor], State]:
+def load(path: Path) -> tuple[dict[str, Tensor], dict[str, Tensor], TrainingState]:
     checkpoint = Checkpoint.open(path, TOKENIZER)
     return checkpoint.load_weights(), checkpoint.load_optimizer(), checkpoint.load_state()
 
@@ -92,7 +92,7 @@ def test_what_is_saved_comes_back_bit_for_bit(tmp_path: Path) -> None:
     weights, moments, state = load(path)
     assert bits(weights) == bits(WEIGHTS)
     assert bits(moments) == bits(MOMENTS)
-    assert state == State(**state_of(12, best_step=7))
+    assert state == TrainingState(**state_of(12, best_step=7))
     assert names(tmp_path) == [path.name]
 
 
@@ -194,12 +194,12 @@ def test_a_state_is_replaced_without_writing_tensors_again(
     replace_state(tmp_path, state_of(3, 3))
     weights, moments, state = load(path)
     assert (bits(weights), bits(moments)) == (bits(WEIGHTS), bits(MOMENTS))
-    assert state == State(**state_of(3, 3))
+    assert state == TrainingState(**state_of(3, 3))
     assert inodes(path) == files
     assert names(tmp_path) == [path.name]
     # And once more, as by a session that takes up a validation.
     replace_state(tmp_path, state_of(3, 2))
-    assert load(path)[2] == State(**state_of(3, 2))
+    assert load(path)[2] == TrainingState(**state_of(3, 2))
 
 
 def test_a_state_that_is_replaced_halfway_is_the_old_one(
@@ -215,9 +215,9 @@ def test_a_state_that_is_replaced_halfway_is_the_old_one(
         replace_state(tmp_path, state_of(3, 3))
     monkeypatch.undo()
     (path / "state.json.partial-99999999").touch()  # of a process that was killed
-    assert load(path)[2] == State(**state_of(3))
+    assert load(path)[2] == TrainingState(**state_of(3))
     replace_state(tmp_path, state_of(3, 3))
-    assert load(path)[2] == State(**state_of(3, 3))
+    assert load(path)[2] == TrainingState(**state_of(3, 3))
     assert names(path) == sorted([MODEL, OPTIMIZER, STATE, MANIFEST])
 
 
@@ -302,7 +302,7 @@ def test_a_flipped_bit_in_the_manifest_is_found_or_only_white_space(tmp_path: Pa
         else:
             assert chr(byte).isspace()
             assert (bits(weights), bits(moments)) == (bits(WEIGHTS), bits(MOMENTS))
-            assert state == State(**state_of(1))
+            assert state == TrainingState(**state_of(1))
         flip(path / MANIFEST, place, place % 7)
     assert len(said) > 0.8 * len(data)
     assert all(str(path) in message and "\n" not in message for message in said)
@@ -446,7 +446,7 @@ def test_the_best_is_not_looked_up_in_a_damaged_state(tmp_path: Path, best_step:
 
 def test_a_time_that_is_no_number_is_refused(tmp_path: Path) -> None:
     path = save(tmp_path, 5)
-    write_record(path / STATE, State.model_construct(step=5, seconds=float("inf")))
+    write_record(path / STATE, TrainingState.model_construct(step=5, seconds=float("inf")))
     with pytest.raises(CheckpointError, match=f"^{path / STATE}: damaged"):
         Checkpoint.open(path, TOKENIZER).load_state()
 

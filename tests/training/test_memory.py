@@ -13,8 +13,8 @@ from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.model.transformer import build_model, build_shapes, count_parameters
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training import memory
-from transformer_cli.training.memory import (
+from transformer_cli.training import resources
+from transformer_cli.training.resources import (
     Numbers,
     cgroup_limits,
     check_memory,
@@ -81,9 +81,9 @@ def test_what_there_is_no_memory_for_is_refused(
     settings = config({"d_model": 512, "d_ff": 2048}, **training)
     weights = count_parameters(build_model(settings.model, 12, 12, PAD_ID, 1))
     needed = bytes_each * weights
-    monkeypatch.setattr(memory, "memory_of", lambda device: needed)
+    monkeypatch.setattr(resources, "memory_of", lambda device: needed)
     check_memory(settings, (12, 12), CPU, ranks)
-    monkeypatch.setattr(memory, "memory_of", lambda device: needed - 1)
+    monkeypatch.setattr(resources, "memory_of", lambda device: needed - 1)
     with pytest.raises(ConfigError, match=r"^model: its [\d,]+ weights take at least .*; lower "):
         check_memory(settings, (12, 12), CPU, ranks)
 
@@ -119,7 +119,7 @@ def test_no_groups_no_limits(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_limits_has_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "cgroup_limits", lambda: iter(()))
-    assert memory.memory_of(CPU) == psutil.virtual_memory().total
-    monkeypatch.setattr(memory, "cgroup_limits", lambda: iter((7_000,)))
-    assert memory.memory_of(CPU) == 7_000
+    monkeypatch.setattr(resources, "cgroup_limits", lambda: iter(()))
+    assert resources.memory_of(CPU) == psutil.virtual_memory().total
+    monkeypatch.setattr(resources, "cgroup_limits", lambda: iter((7_000,)))
+    assert resources.memory_of(CPU) == 7_000

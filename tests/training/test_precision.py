@@ -5,8 +5,8 @@ import torch
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.ranks import SINGLE_PROCESS
-from transformer_cli.training import precision as precisions
-from transformer_cli.training.precision import choose_training_precision
+from transformer_cli.training import resources as precisions
+from transformer_cli.training.resources import choose_training_precision
 
 CPU, APPLE = torch.device("cpu"), torch.device("mps")
 

@@ -17,7 +17,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import EpochBatches, ShardedText, collate
 from transformer_cli.data.token_arrays import EncodedText, EveryPair, TokenArray, plan_epoch
 from transformer_cli.model.transformer import Transformer, build_model, load_weights, weights_of
-from transformer_cli.runs.checkpoint import Checkpoint, State, save_checkpoint
+from transformer_cli.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.loss import Losses
 from transformer_cli.training.optimizer import learning_rate
@@ -377,7 +377,7 @@ def test_the_initial_weights_survive_resuming() -> None:
     take(straight, 3)
     load_weights(resumed.eval_model, weights_of(straight.eval_model))
     moments = {name: each.clone() for name, each in straight.optimizer.state().items()}
-    resumed.restore(State(**straight.state()), moments)
+    resumed.restore(TrainingState(**straight.state()), moments)
     assert [numbers(each) for each in resumed.steps()] == [
         numbers(each) for each in straight.steps()
     ]
@@ -413,7 +413,7 @@ def test_tied_weights_stay_tied_in_the_average_and_apart_from_the_model() -> Non
     state, moments = trainer.state(), trainer.optimizer.state()
     resumed = trainer_of(config(**AVERAGED), weights=2)
     load_weights(resumed.eval_model, weights_of(trainer.eval_model))
-    resumed.restore(State(**state), moments)
+    resumed.restore(TrainingState(**state), moments)
     take(resumed, 1)
     for each in (trainer, resumed):
         assert each.eval_model.output.weight is each.eval_model.tgt_embedding.tokens.weight
@@ -495,7 +495,7 @@ def test_a_step_left_out_does_not_count_for_adam_after_resuming_either(
     resumed = trainer_of(settings, weights=2)
     load_weights(resumed.model, weights(straight))
     moments = {name: moment.clone() for name, moment in straight.optimizer.state().items()}
-    resumed.restore(State(**straight.state()), moments)
+    resumed.restore(TrainingState(**straight.state()), moments)
     expected = [numbers(each) for each in straight.steps()]
     assert [numbers(each) for each in resumed.steps()] == expected
     assert_same(straight, resumed)
@@ -507,7 +507,7 @@ def test_fewer_steps_than_were_left_out_cannot_be_allowed_later(
     trainer = trainer_of(config(skip_nonfinite=1))
     spoil(trainer, monkeypatch, 3)
     take(trainer, 5)
-    state, moments = State(**trainer.state()), trainer.optimizer.state()
+    state, moments = TrainingState(**trainer.state()), trainer.optimizer.state()
     with pytest.raises(ConfigError, match=r"skip_nonfinite: 0, but .*: 1; resume with at least 1$"):
         trainer_of(config()).restore(state, moments)
     finished = state.model_copy(update={"step": trainer.total_steps})
@@ -551,7 +551,7 @@ def test_micro_batches_are_part_of_the_state() -> None:
     resumed = trainer_of(settings)
     load_weights(resumed.model, weights(straight))
     moments = {name: moment.clone() for name, moment in straight.optimizer.state().items()}
-    resumed.restore(State(**straight.state()), moments)
+    resumed.restore(TrainingState(**straight.state()), moments)
     expected = [numbers(each) for each in straight.steps()]
     assert [numbers(each) for each in resumed.steps()] == expected
 
@@ -593,7 +593,9 @@ def test_a_run_refuses_another_number_of_batches_a_step() -> None:
     begun = trainer_of(config(accumulate=4))
     take(begun, 1)
     with pytest.raises(ConfigError, match=r"trained with 4; set training.accumulate=4$"):
-        trainer_of(config(accumulate=3)).restore(State(**begun.state()), begun.optimizer.state())
+        trainer_of(config(accumulate=3)).restore(
+            TrainingState(**begun.state()), begun.optimizer.state()
+        )
 
 
 # --- rates and counts -----------------------------------------------------------------------------
@@ -748,6 +750,6 @@ def test_training_goes_on_from_within_any_shard(stop: int) -> None:
     take(first, stop)
     second = trainer_of(settings, SHARDS, weights=2)
     load_weights(second.model, weights(first))
-    second.restore(State(**first.state()), first.optimizer.state())
+    second.restore(TrainingState(**first.state()), first.optimizer.state())
     assert [numbers(progress) for progress in second.steps()] == expected[stop:]
     assert_same(second, straight)

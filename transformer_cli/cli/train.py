@@ -31,9 +31,8 @@ with lazy_imports():
     from transformer_cli.runs import checkpoint, directory, initialize, metrics_log, trained_model
     from transformer_cli.text import tokenizer
     from transformer_cli.training import (
-        memory,
-        precision as precisions,
         preparation,
+        resources,
         session as sessions,
         summary,
         trainer as trainers,
@@ -135,7 +134,7 @@ def _open_training(
     ranks = Ranks.from_env()
     device = devices.choose_device(given.device, ranks)
     # Both before any text is read, which may take hours.
-    memory.check_memory(config, memory.SMALLEST, device, ranks)
+    resources.check_memory(config, resources.SMALLEST, device, ranks)
     devices.choose_precision(given.precision, device)
     begun = None if request.overwrite else run
     notes: list[str] = []
@@ -145,7 +144,7 @@ def _open_training(
     with ranks.init(device) as ranks, preparation.open_data(request, ranks) as data:
         earlier = metrics_log.read_records(run.metrics) if begun else ()
         # To measure what 'auto' is takes a second, so that is left until the data is ready.
-        dtype = precisions.choose_training_precision(given.precision, device, ranks, earlier, log)
+        dtype = resources.choose_training_precision(given.precision, device, ranks, earlier, log)
         trainer = preparation.build_trainer(config, data, run, device, dtype, ranks)
         validator = evaluations.build_validator(config, data, trainer, metrics, select)
         for note in notes:  # on scores, once the training is sure to begin

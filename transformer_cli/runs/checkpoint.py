@@ -6,7 +6,7 @@ A checkpoint is a directory ``step-00001200`` that holds
 - ``optimizer.safetensors``: the optimizer's state by weight; with a moving average, also the
   weights,
 - ``manifest.json``: the format, the tokenizer's fingerprint, and the SHA-256 of these files,
-- ``state.json``: ``State``, where training was and what its validations were.
+- ``state.json``: ``TrainingState``, where training was and what its validations were.
 
 The directory ``average`` holds averaged weights in the same format, without
 ``optimizer.safetensors``: it can translate, but training cannot resume from it.
@@ -62,7 +62,7 @@ class CheckpointManifest(BaseModel):
     files: dict[str, str]
 
 
-class State(BaseModel):
+class TrainingState(BaseModel):
     """Schema of state.json: all that a training resumes from, besides tensors."""
 
     model_config = ConfigDict(strict=True)
@@ -164,10 +164,10 @@ class Checkpoint:
         """Return the optimizer state by name, on the CPU; see ``Optimizer.state``."""
         return self._load_tensors(OPTIMIZER)
 
-    def load_state(self) -> State:
+    def load_state(self) -> TrainingState:
         """Return the content of state.json."""
         path = self.path / STATE
-        state = read_record(path, State)
+        state = read_record(path, TrainingState)
         if state is None:
             problem = "damaged, its checksum does not match" if path.is_file() else "missing"
             raise DamagedCheckpointError(f"{path}: {problem}; {self.advice}")
@@ -241,7 +241,7 @@ def replace_state(directory: Path, state: Mapping[str, Any]) -> None:
     path = checkpoint_path(directory, state["step"])
     try:
         remove_leftovers(path, ours=(STATE,), others=())
-        write_record(path / STATE, State(**state))
+        write_record(path / STATE, TrainingState(**state))
     except OSError as error:
         raise _write_error(path, error) from error
 
@@ -265,7 +265,7 @@ def _save(
                 # shared.
                 (temporary / name).chmod(temporary.stat().st_mode & 0o666)
                 files[name] = sha256(temporary / name)
-            write_record(temporary / STATE, State(**state))
+            write_record(temporary / STATE, TrainingState(**state))
             manifest = CheckpointManifest(format=FORMAT, tokenizer=tokenizer, files=files)
             write_record(temporary / MANIFEST, manifest)
             # Of a step there is none; an average can be made again if the process dies here.

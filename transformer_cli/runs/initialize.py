@@ -28,7 +28,7 @@ from transformer_cli.config.origins import Origins, dump_origins, load_origins, 
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.runs.checkpoint import Checkpoint, State, list_checkpoints
+from transformer_cli.runs.checkpoint import Checkpoint, TrainingState, list_checkpoints
 from transformer_cli.runs.directory import (
     CONFIG,
     LOCK,
@@ -266,7 +266,7 @@ def _is_left(path: Path) -> bool:
 class Extension(NamedTuple):
     """How other settings would train a complete run further."""
 
-    state: State
+    state: TrainingState
     trained: Config
     changed: list[Difference]
 
@@ -295,7 +295,7 @@ def find_extension(run: RunDirectory, config: Config) -> Extension | None:
     return Extension(state, trained, changed)
 
 
-def load_newest_state(run: RunDirectory) -> State | None:
+def load_newest_state(run: RunDirectory) -> TrainingState | None:
     """Return the state of a run's newest checkpoint; None: it has none, or that is damaged."""
     checkpoints = list_checkpoints(run.checkpoints)
     try:

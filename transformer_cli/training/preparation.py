@@ -55,7 +55,7 @@ from transformer_cli.runs.trained_model import check_init, open_checkpoint
 from transformer_cli.text import tokenizer
 from transformer_cli.text.protocol import MOST_LINES, Tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
-from transformer_cli.training.memory import check_memory
+from transformer_cli.training.resources import check_memory
 from transformer_cli.training.trainer import Trainer
 
 

@@ -13,7 +13,7 @@ from transformer_cli.model.transformer import load_weights, weights_of
 from transformer_cli.runs import metrics_log
 from transformer_cli.runs.checkpoint import (
     Checkpoint,
-    State,
+    TrainingState,
     checkpoint_path,
     open_newest_intact,
     prune_checkpoints,
@@ -104,7 +104,7 @@ class Session:
         self.validate = validate
         self._observers = list(observers) if trainer.ranks.is_main else []
         self._warn = warn
-        self.state = State(step=0)
+        self.state = TrainingState(step=0)
         self.damaged_checkpoints: list[str] = []  # a message for each that was passed over
         self.stopped = False  # whether the session ended because a rank was asked to stop
         self._tokenizer = tokenizer_fingerprint

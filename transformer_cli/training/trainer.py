@@ -27,7 +27,7 @@ from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Augmentation, Batch, EpochBatches, ShardedText, prefetch
 from transformer_cli.model.transformer import Transformer
-from transformer_cli.runs.checkpoint import State
+from transformer_cli.runs.checkpoint import TrainingState
 from transformer_cli.training.loss import GradientAccumulator
 from transformer_cli.training.optimizer import Optimizer, Update, last_step, learning_rate
 
@@ -186,7 +186,7 @@ class Trainer:
             "window": self.window,
         }
 
-    def restore(self, state: State, optimizer_state: dict[str, Tensor]) -> None:
+    def restore(self, state: TrainingState, optimizer_state: dict[str, Tensor]) -> None:
         """Restore ``state`` and the optimizer's; the caller loads ``eval_model``.
 
         Three numbers say where the training is: step, epoch and batch. They mean the same only if
@@ -203,7 +203,7 @@ class Trainer:
         self._gradients.micro_batches = state.micro_batches
         self._batches = self._iter_batches()
 
-    def _check_fits(self, state: State) -> None:
+    def _check_fits(self, state: TrainingState) -> None:
         """Raise ``ConfigError`` if a step has another number of batches, or too many failed."""
         recorded, ranks = state.batches_per_step, self.ranks.size
         if recorded != self.batches_per_step:

@@ -7,7 +7,7 @@ from cli import process
 
 from transformer_cli.base import packages
 from transformer_cli.extensions.bench import machine
-from transformer_cli.training import precision as precisions
+from transformer_cli.training import resources as precisions
 
 
 @pytest.fixture(autouse=True)

@@ -122,7 +122,7 @@ def test_test_text_is_looked_at_before_training(
 
 
 def _is_never_measured() -> None:
-    from transformer_cli.training import precision as precisions
+    from transformer_cli.training import resources as precisions
 
     precisions.measure_gain = lambda: pytest.fail("measured")
 

@@ -75,7 +75,7 @@ def test_the_precision_is_measured_once(directory: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(directory)
     measured = iter([torch.bfloat16])
     monkeypatch.setattr(
-        "transformer_cli.training.precision.choose_training_precision",
+        "transformer_cli.training.resources.choose_training_precision",
         lambda *_, **__: next(measured),
     )
     for _ in range(2):

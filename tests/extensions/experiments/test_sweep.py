@@ -320,7 +320,7 @@ def test_a_forecast_has_validations_and_scoring(
 
 def _count_measurements() -> None:
     """Append a character to a file each time that this process or a fork measures precisions."""
-    from transformer_cli.training import precision as precisions
+    from transformer_cli.training import resources as precisions
 
     def measure() -> float:
         with Path("count").open("a") as file:

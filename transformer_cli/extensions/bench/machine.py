@@ -13,8 +13,7 @@ from transformer_cli.base.packages import __version__, requirements
 from transformer_cli.base.ranks import count_cores
 from transformer_cli.config.choices import DeviceName
 from transformer_cli.model.device import choose_device, choose_precision
-from transformer_cli.training import precision as precisions
-from transformer_cli.training.memory import memory_of
+from transformer_cli.training import resources
 
 _PACKAGES = ("torch", "ctranslate2", "sentencepiece", "sacrebleu", "safetensors", "numpy")
 # These decide how fast matrices are multiplied; the last line is for ARM.
@@ -35,7 +34,7 @@ def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
         "processor": model,
         "instructions": instructions,
         "cores": f"{count_cores()} usable of {os.cpu_count()}",
-        "memory": size(memory_of(torch.device("cpu"))),
+        "memory": size(resources.memory_of(torch.device("cpu"))),
         **{name: _version_of(name) or "not installed" for name in _PACKAGES},
         "extras": ", ".join(_installed_extras()) or "none",
         "device": _describe_device(device),
@@ -84,7 +83,7 @@ def _is_installed(requirement: str) -> bool:
 def _describe_device(device: torch.device) -> str:
     if device.type != "cuda":
         return device.type
-    name, memory = torch.cuda.get_device_name(device), size(memory_of(device))
+    name, memory = torch.cuda.get_device_name(device), size(resources.memory_of(device))
     return f"{name}, {memory}, CUDA {torch.version.cuda}"
 
 
@@ -92,8 +91,8 @@ def _describe_precision(device: torch.device) -> str:
     """Return what ``train --precision auto`` would choose, and the speed that decides it."""
     if device.type != "cpu":
         return str(choose_precision("auto", device)).removeprefix("torch.")
-    if not (gain := precisions.measure_gain()):
+    if not (gain := resources.measure_gain()):
         return "float32, as the processor has no bfloat16"
-    is_worthwhile = gain >= precisions.WORTHWHILE
+    is_worthwhile = gain >= resources.WORTHWHILE
     choice = "bfloat16, as it is" if is_worthwhile else "float32, as bfloat16 is only"
     return f"{choice} {gain:.2f} times as fast"

@@ -1,6 +1,4 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides = {
-    "completion": {"shells": {"load": "completing:prepare", "values": "completing:complete"}}
-}
+provides = {"completion": {"shells": {"load": "shells:prepare", "values": "completing:complete"}}}

@@ -100,7 +100,7 @@ class Computing:
 
 def _measure_precision(threads: int | None) -> PrecisionName:
     from transformer_cli.model.device import choose_device, use_threads
-    from transformer_cli.training.precision import choose_training_precision
+    from transformer_cli.training.resources import choose_training_precision
 
     use_threads(threads)
     chosen = choose_training_precision("auto", choose_device("cpu"), SINGLE_PROCESS, say=log)

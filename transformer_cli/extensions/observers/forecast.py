@@ -30,8 +30,8 @@ from transformer_cli.model.device import empty_cache
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.loss import GradientAccumulator
-from transformer_cli.training.memory import FLOAT, count_numbers, memory_of, processes_sharing
 from transformer_cli.training.optimizer import Optimizer, learning_rate
+from transformer_cli.training.resources import FLOAT, count_numbers, memory_of, processes_sharing
 from transformer_cli.training.trainer import Trainer
 
 PROBED = 5  # maximum number of trial batches

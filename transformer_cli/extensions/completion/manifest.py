@@ -1,4 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides = {"completion": {"shells": {"load": "shells:prepare", "values": "completing:complete"}}}
+provides = {
+    "program": {"shells": {"load": "shells:prepare"}},
+    "completion": {"shells": {"load": "completing:complete"}},
+}

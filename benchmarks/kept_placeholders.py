@@ -15,7 +15,7 @@ from transformer_cli.extensions.constraints.placeholders import (
     compare_placeholders,
     find_placeholders,
 )
-from transformer_cli.text.verbatim import GROUPS, Group
+from transformer_cli.text.lines import GROUPS, Group
 
 
 def count_lines(

@@ -198,6 +198,6 @@ def test_the_references_example_is_one(tmp_path: Path) -> None:
     example = tmp_path / "mine.yaml"
     example.write_text("\n".join(line.removeprefix("    ") for line in lines))
     training = load_config(example).training
-    assert (training.epochs, training.batch_tokens) == (20, 2560)
+    assert (training.epochs, training.batch_tokens) == (20, 2048)
     assert isinstance(training.schedule, NoamSchedule)
     assert training.schedule.factor == 2.0

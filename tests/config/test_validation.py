@@ -164,9 +164,8 @@ def test_paths_of_inheritance_start_here() -> None:
     ("text", "message"),
     [
         (
-            "data: {kind: multi30}\ntokenizer: {kind: words}\n",
-            f"x.yaml:1: data.kind: expected {_DATA}, found the text 'multi30'; "
-            "did you mean 'multi30k'?",
+            "data: {kind: file}\ntokenizer: {kind: words}\n",
+            f"x.yaml:1: data.kind: expected {_DATA}, found the text 'file'; did you mean 'files'?",
         ),
         (
             "data: {kind: copy}\ntokenizer:\n  kind: [1]\n",

@@ -16,7 +16,7 @@ from transformer_cli.evaluation.best_checkpoint import (
     metrics_of_runs,
     metrics_of_training,
 )
-from transformer_cli.evaluation.scores import describe_signatures, score
+from transformer_cli.evaluation.scores import score
 from transformer_cli.runs.directory import RunDirectory
 
 TEXTS = {each: {"src": "a", "tgt": "b"} for each in ("train", "val")}
@@ -159,8 +159,3 @@ def test_ter_counts_characters_where_there_are_no_spaces() -> None:
     ter = score(hypotheses, references, True, chinese)["ter"]
     assert ter.value == 25.0
     assert "|asian:yes|" in ter.signature
-
-
-def test_a_signature_needs_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
-    assert "|tok:ja-mecab|" in describe_signatures(Metrics("ja-mecab"))["bleu"]

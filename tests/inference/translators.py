@@ -18,8 +18,8 @@ from transformer_cli.inference.translation import Translation, ignore
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import DecoderState, Transformer
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.vocabulary import EOS_ID, PAD_ID, Vocabulary
-from transformer_cli.text.words import SpacyWords, WordsTokenizer
+from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
+from transformer_cli.text.words import SpacyWords, Vocabulary, WordsTokenizer
 
 SIZE = 14
 MAX_POSITIONS = 12

@@ -13,8 +13,8 @@ from transformer_cli.text.vocabulary import (
     UNK_ID,
     IdMap,
     SpecialIds,
-    Vocabulary,
 )
+from transformer_cli.text.words import Vocabulary
 
 COUNTS = {"der": 3, "Hund": 1, "ein": 5, "Ball": 3, "und": 1}
 

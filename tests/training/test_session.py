@@ -478,18 +478,18 @@ class Noting(Observer):
         self.seen.append("end")
 
 
-def test_observers_see_a_session_and_cannot_harm_it(run: RunDirectory) -> None:
+def test_observers_see_a_session_and_cannot_harm_it(
+    run: RunDirectory, capsys: pytest.CaptureFixture[str]
+) -> None:
     noting, failing = Noting(), Noting(fails_at="validation")
-    warnings: list[tuple[str, str]] = []
     session = open_session(run, SETTINGS)
     session._observers = [noting, failing]
-    session._warn = lambda where, what: warnings.append((where, what))
     events(session, never)
     assert session.is_finished
     kinds = [record["kind"] for record in metrics(run)]
     assert noting.seen == [(run, 0, True), "session", *kinds, "end"]
     assert failing.seen == [(run, 0, True), "session", *kinds[: kinds.index("validation")]]
-    assert warnings == [(str(run.path / "notes.txt"), "not written: no space")]
+    assert capsys.readouterr().err == f"warning: {run.path / 'notes.txt'}: not written: no space\n"
 
 
 def test_more_epochs_go_on_from_the_end(run: RunDirectory) -> None:

@@ -2,7 +2,6 @@
 
 import gc
 import os
-import platform
 import signal
 import sys
 from contextlib import ExitStack
@@ -25,7 +24,7 @@ from transformer_cli.base.errors import (
 from transformer_cli.base.packages import __version__, lazy_imports, no_collection
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli.declaring import GroupedCommand
-from transformer_cli.cli.display import align_columns, print_error
+from transformer_cli.cli.display import print_error
 from transformer_cli.cli.process import (
     exit_code,
     find_shortage,
@@ -114,24 +113,10 @@ _app = typer.Typer(
 )
 
 
-def _print_version(context: typer.Context, is_requested: bool) -> None:
-    if not is_requested:
-        return
-    if context.params.get("verbose"):
-        extensions = ", ".join(registry.installed()) or "none"
-        facts = {
-            "transformer-cli": __version__,
-            "Python": f"{platform.python_implementation()} {platform.python_version()}",
-            "system": platform.platform(),
-            "extensions": extensions,
-        }
-        for entry in registry.entries("machine").values():
-            facts |= entry.load()()
-        for line in align_columns(facts.items(), left=2):
-            print(line)
-    else:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         print(f"transformer-cli {__version__}")
-    raise typer.Exit()
+        raise typer.Exit()
 
 
 @_app.callback()
@@ -145,14 +130,6 @@ def _transformer_cli(
             expose_value=False,
         ),
     ] = False,
-    verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose",
-            help="With --version: details for bug reports.",
-            is_eager=True,  # so that it is read before --version, wherever it stands
-        ),
-    ] = False,
 ) -> None:
     """Train a Transformer to translate, from two text files to a scored model.
 
@@ -162,8 +139,6 @@ def _transformer_cli(
       transformer-cli train configs/toy.yaml
       echo 'Ein Hund schläft.' | transformer-cli translate runs/toy
     """
-    if verbose:
-        raise UsageError("--verbose: is for --version, which is missing; add it, or leave it out")
 
 
 def load_command(name: str) -> Any:
@@ -184,12 +159,15 @@ def _load(entry: registry.Entry) -> Any:
 
 
 def app(arguments: list[str], standalone_mode: bool = True) -> Any:
-    """Run a command line."""
+    """Run a command line, to which extensions may add by the interface ``program``.
+
+    The ``load`` of an entry is a context manager, given the group of commands and the arguments.
+    """
     group = typer.main.get_command(_app)
     assert isinstance(group, TyperGroup)
     group.commands = {name: _LazyCommand(entry) for name, entry in list_commands().items()}
     with ExitStack() as stack:
-        for entry in registry.entries("completion").values():
+        for entry in registry.entries("program").values():
             stack.enter_context(entry.load()(group, arguments))
         return group(arguments, standalone_mode=standalone_mode)
 

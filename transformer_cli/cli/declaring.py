@@ -52,7 +52,7 @@ def option(metavar: str | None, about: str, *names: str, completes: str = "", **
 def _completer(kind: str) -> Any:
     def complete(context: typer.Context, incomplete: str) -> list[Any]:
         added = registry.entries("completion").values()
-        return [each for one in added for each in one.load("values")(kind, context, incomplete)]
+        return [each for one in added for each in one.load()(kind, context, incomplete)]
 
     return complete if kind else None
 

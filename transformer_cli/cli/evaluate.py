@@ -246,9 +246,3 @@ def _format(
 def format_search(beam_size: int) -> str:
     """Return how people name the search."""
     return "greedy" if beam_size == 1 else f"beam {beam_size}"
-
-
-def format_score(score: Mapping[str, Any]) -> str:
-    """Return a score, as JSON has it, with half of its interval if that is known."""
-    half = score["half_width"]
-    return f"{score['value']:.2f}" + ("" if half is None else f" ± {half:.2f}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from transformer_cli.base.errors import ConfigError, UsageError, duration
-from transformer_cli.base.messages import bar, log, warn
+from transformer_cli.base.messages import bar, log
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
@@ -175,7 +175,6 @@ def _run(planned: "summary.PlannedTraining") -> "tuple[sessions.Session, int | N
         tokenizer.fingerprint(run.tokenizer),
         planned.validator,
         observers=[entry.load()() for entry in entries("observer").values()],
-        warn=warn,
     )
     planned = replace(planned, is_complete=session.is_finished)
     for line in align_columns(summary.summarize_training(planned), left=2):

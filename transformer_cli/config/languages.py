@@ -16,6 +16,14 @@ _SHORT_CODES = {
 }
 _SCRIPT_MODIFIERS = {"latin": "Latn", "cyrillic": "Cyrl", "devanagari": "Deva", "arabic": "Arab"}
 _SCRIPT_MODIFIERS |= {"latn": "Latn", "ijekavianlatin": "Latn"}
+# Languages and scripts (ISO 15924) without spaces between words, and without capital letters.
+# Unicode has capitals of the Georgian script, with which no text begins a sentence.
+_SPACELESS = "bo dz ja km lo my th yue zh Khmr Laoo Mymr Thai Tibt"
+_CASELESS = (
+    f"{_SPACELESS} am ar as bn ckb fa gu he hi ka kn ko ml mr ne or pa ps sa sd si ta te ti ug ur "
+    "yi Arab Beng Deva Ethi Geor Gujr Guru Hebr Knda Mlym Orya Sinh Taml Telu"
+)
+_CASED = ("Armn", "Cyrl", "Grek", "Latn")
 
 
 def normalize_language(name: str) -> str | None:
@@ -55,3 +63,20 @@ def script_code(name: str) -> str | None:
     """
     _, *parts = (normalize_language(name) or "").split("-")
     return next((part for part in parts if len(part) == 4 and part.isalpha()), None)
+
+
+def has_spaces(name: str) -> bool:
+    """Return whether a language has spaces between words; true of an unknown one."""
+    return _script_or_language(name) not in _SPACELESS.split()
+
+
+def has_case(name: str) -> bool:
+    """Return whether a language has capital letters; true of an unknown one."""
+    return _script_or_language(name) not in _CASELESS.split()
+
+
+def _script_or_language(name: str) -> str:
+    script = script_code(name)
+    if script is None or script not in (*_CASED, *_CASELESS.split()):
+        return base_language(name)
+    return script

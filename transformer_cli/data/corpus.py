@@ -16,7 +16,7 @@ from transformer_cli.base.artifact import combine_hashes, hash_files, mtime_key_
 from transformer_cli.base.compression import compressed_ending, is_plain, open_text
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.choices import DecodingErrors
-from transformer_cli.text.verbatim import is_blank
+from transformer_cli.text.lines import is_blank
 
 MAX_LINE_BYTES = 1 << 22
 """Longest line that is read: what has no line ends is no text, and might not fit into memory."""

@@ -20,8 +20,8 @@ from transformer_cli.data.corpus import (
     ParallelText,
     in_batches,
 )
+from transformer_cli.text.lines import has_letters, is_blank
 from transformer_cli.text.protocol import StreamedLines, sample_lines
-from transformer_cli.text.verbatim import has_letters, is_blank
 
 T = TypeVar("T")
 Block = PairRange | ParallelText

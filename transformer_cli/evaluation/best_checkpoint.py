@@ -12,11 +12,10 @@ from transformer_cli.base.metrics import (
     TokenizerName,
 )
 from transformer_cli.base.packages import import_extra
-from transformer_cli.config.languages import base_language
+from transformer_cli.config.languages import base_language, has_case, has_spaces
 from transformer_cli.config.schema import Config
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import read_records
-from transformer_cli.text.scripts import has_case, has_spaces
 
 _TOKENIZERS = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
 _PACKAGES = {  # a tokenizer's, and the extra that brings them

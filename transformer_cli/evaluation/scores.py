@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 
 from sacrebleu.metrics.base import Metric as SacreMetric
 from sacrebleu.significance import PairedTest, Result
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.base.metrics import DEFAULT_TOKENIZER, METRICS, USUAL, Metrics, Score, Scores
+from transformer_cli.base.metrics import USUAL, Metrics, Score, Scores
 
 SAMPLES = 1000  # test sets drawn, with replacement, from the sentences of the one there is
 SEED = 12345  # of these draws; sacreBLEU's own
@@ -37,19 +36,6 @@ def score(
         name: measure(metric, hypotheses, references, thorough)
         for name, metric in metrics.by_name(thorough=thorough).items()
     }
-
-
-def score_systems(
-    systems: Sequence[Sequence[str]], references: Sequence[str], metrics: Metrics = USUAL
-) -> list[Scores]:
-    """Return each system's scores, those that stand first with a test against the first system."""
-    columns = {
-        name: paired_bootstrap(systems, references, metric)
-        if METRICS[name].is_first
-        else [measure(metric, system, references, resample=False) for system in systems]
-        for name, metric in metrics.by_name().items()
-    }
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def measure(
@@ -105,19 +91,3 @@ def paired_bootstrap(
 def _number(value: float | None) -> float:
     assert value is not None
     return float(value)
-
-
-def describe_signatures(metrics: Metrics) -> dict[str, str]:
-    """Return the signatures of metrics, also of a tokenizer that is not installed."""
-    try:
-        by_name, shown = metrics.by_name(), metrics.tokenize
-    except RuntimeError:  # sacreBLEU's, of a missing package
-        shown = DEFAULT_TOKENIZER
-        by_name = replace(metrics, tokenize=shown).by_name()
-    # Before it has scored anything, a metric has no signature.
-    return {
-        name: measure(metric, ["."], ["."], resample=False).signature.replace(
-            f"|tok:{shown}|", f"|tok:{metrics.tokenize}|"
-        )
-        for name, metric in by_name.items()
-    }

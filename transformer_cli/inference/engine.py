@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, Protocol
+from typing import Protocol
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,6 @@ class SearchOptions:
         bos_id: what every output starts from; not part of it.
         eos_id: what ends an output; not part of it.
         banned_ids: tokens that are never written.
-        constraints: what else says which tokens may be written; see ``search.Constraint``.
         beam_size: hypotheses kept a sentence; 1 is greedy search.
         sample_seed: draw each token from the model's distribution, with a beam of 1; None: search.
         with_scores: whether log-probabilities are wanted; those of a greedy search may be 0 else.
@@ -27,7 +26,6 @@ class SearchOptions:
     beam_size: int = 1
     sample_seed: int | None = None
     with_scores: bool = True
-    constraints: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,7 @@
 """Translators of trained runs and of exported models."""
 
-import ctypes
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from transformer_cli.base.errors import UsageError
@@ -136,21 +133,3 @@ def choose_engine(
     if options.precision == "int8":
         raise UsageError(f"`precision` {describe_missing('engine', 'int8')}")
     return "torch"
-
-
-def device_name(device: DeviceName) -> str:
-    """Return what ``device`` stands for, without torch where no GPU can be there."""
-    if device != "auto":
-        return device
-    may_have_gpu = sys.platform not in ("linux", "darwin")
-    if sys.platform == "linux":  # is there a driver of a GPU that torch might use?
-        try:
-            ctypes.CDLL("libcuda.so.1")
-            may_have_gpu = True
-        except OSError:
-            may_have_gpu = Path("/dev/kfd").exists()  # AMD's
-    if not may_have_gpu:
-        return "cpu"
-    from transformer_cli.model.device import choose_device
-
-    return choose_device(device).type

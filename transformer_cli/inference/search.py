@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, islice
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -61,63 +61,39 @@ _GROUP = 64  # columns per group in top_k
 _LIVE_SHARE = 0.8
 
 
-@runtime_checkable
-class Constraint(Protocol):
-    """What may be written next depends on it, for each hypothesis by itself; plain data.
-
-    Forced prefixes go before it, as they go before banned tokens.
-    """
-
-    def apply(
-        self,
-        log_probabilities: Float[Tensor, "row token"],
-        written: Int[Tensor, "row length"],
-        src: Int[Tensor, "row src"],
-    ) -> None:
-        """Set the log-probabilities of what may not be written to -inf, in place.
-
-        Each row is a hypothesis: what it has ``written`` begins with BOS, and goes from step to
-        step wherever the search moves it; ``src`` is its source, padded.
-        """
-
-
 @dataclass(frozen=True)
 class AllowedTokens:
-    """Leaves the tokens that may be written: forced ones, or else what nothing forbids."""
+    """Leaves the tokens that may be written: forced ones, or else what is not banned."""
 
-    src: Int[Tensor, "batch src"]
     banned: Int[Tensor, " token"]
-    constraints: Sequence[Constraint] = ()
     prefixes: Int[Tensor, "batch prefix"] | None = None
 
     @classmethod
     def of(
         cls,
-        src: Int[Tensor, "batch src"],
         options: SearchOptions,
         prefixes: Int[Tensor, "batch prefix"] | None,
+        device: torch.device,
     ) -> "AllowedTokens":
         """Return those of a batch of sources."""
-        banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=src.device)
-        return cls(src, banned, options.constraints, prefixes)
+        banned = torch.tensor(options.banned_ids, dtype=torch.int64, device=device)
+        return cls(banned, prefixes)
 
     def leave(
         self,
         log_probabilities: Float[Tensor, "row token"],
         sentences: Int[Tensor, " row"],
-        written: Int[Tensor, "row length"],
+        place: int,
     ) -> None:
         """Set the log-probabilities of all other tokens to -inf, in place.
 
-        Each row is a hypothesis of one of the ``sentences``, which has ``written`` BOS and more.
+        Each row is a hypothesis of one of the ``sentences``, whose token at ``place`` is next.
         """
-        place, forced, of_forced = written.size(1) - 1, None, None
+        forced, of_forced = None, None
         if self.prefixes is not None and place < self.prefixes.size(1):
             forced = self.prefixes[sentences, place, None]
             of_forced = log_probabilities.gather(1, forced.clamp(min=0))
         log_probabilities.index_fill_(1, self.banned, float("-inf"))
-        for constraint in self.constraints:
-            constraint.apply(log_probabilities, written, self.src[sentences])
         if forced is not None and of_forced is not None:
             is_forced, tokens = forced != NOT_FORCED, forced.clamp(min=0)
             log_probabilities.masked_fill_(is_forced, float("-inf"))
@@ -127,23 +103,26 @@ class AllowedTokens:
 
 def find_continuations(
     model: SearchableModel,
-    written: Int[Tensor, "batch hypothesis length"],
+    tokens: Int[Tensor, "batch hypothesis"],
+    place: int,
     state: Any,
     allowed: AllowedTokens,
     rank: Rank,
     sentences: Int[Tensor, " batch"],
 ) -> tuple[Float[Tensor, "batch hypothesis count"], Int[Tensor, "batch hypothesis count"]]:
-    """Return log-probabilities and ids of each hypothesis' next tokens that ``rank`` finds."""
-    tokens = written[:, :, -1]
+    """Return log-probabilities and ids of each hypothesis' next tokens that ``rank`` finds.
+
+    ``tokens`` are the last ones, and ``place`` is that of the next.
+    """
     hidden_states = model.step(tokens, state).flatten(0, 1)
     rows = max(1, _LOGITS_AT_A_TIME[hidden_states.device.type] // model.tgt_size)
-    of_rows, written = sentences.repeat_interleave(tokens.size(1)), written.flatten(0, 1)
+    of_rows = sentences.repeat_interleave(tokens.size(1))
     best = []
     for start in range(0, len(hidden_states), rows):
         part = slice(start, start + rows)
         logits = model.logits(hidden_states[part])
         log_probabilities = logits.log_softmax(dim=1, dtype=torch.float32)
-        allowed.leave(log_probabilities, of_rows[part], written[part])
+        allowed.leave(log_probabilities, of_rows[part], place)
         best.append(rank(log_probabilities))
     values, ids = (torch.cat(parts).view(*tokens.shape, -1) for parts in zip(*best, strict=True))
     return values, ids
@@ -184,15 +163,15 @@ def _greedy(
     if options.sample_seed is not None:
         sources = [truncate_at_eos(ids, options.eos_id) for ids in src.tolist()]
         rank = Sampler(sources, options.sample_seed)
-    allowed = AllowedTokens.of(src, options, prefixes)
+    allowed = AllowedTokens.of(options, prefixes, src.device)
     rows = torch.arange(len(src), device=src.device)  # which sentence each row is
     live = torch.ones_like(rows, dtype=torch.bool)
     written = torch.full((len(src), 1 + int(max_lengths.max())), options.eos_id, device=src.device)
     written[:, 0] = options.bos_id
     totals = torch.zeros(len(src), device=src.device)
     for length in range(1, written.size(1)):
-        so_far = written[rows, None, :length]
-        best, ids = find_continuations(model, so_far, state, allowed, rank, rows)
+        last = written[rows, length - 1, None]
+        best, ids = find_continuations(model, last, length - 1, state, allowed, rank, rows)
         tokens = ids[:, 0, 0].where(live, options.eos_id)
         written[rows, length] = tokens
         totals[rows] += best[:, 0, 0].where(live, 0.0)
@@ -238,7 +217,7 @@ def _beam(
         return len(ended[sentence]) >= size or length >= limits[sentence]
 
     state = model.init_state(src, size)
-    allowed = AllowedTokens.of(src, options, prefixes)
+    allowed = AllowedTokens.of(options, prefixes, src.device)
     sentences = list(range(len(limits)))  # which sentence each row of the batch is
     rows_of = torch.arange(len(limits), device=src.device)  # the same
     # Start with one hypothesis per sentence: copies of BOS would fill the beam with duplicates.
@@ -248,7 +227,8 @@ def _beam(
     count = min(2 * size, model.tgt_size)
     rank = partial(top_k, count=count)
     for length in range(1, max(limits) + 1):
-        best, ids = find_continuations(model, written, state, allowed, rank, rows_of)
+        last = written[:, :, -1]
+        best, ids = find_continuations(model, last, length - 1, state, allowed, rank, rows_of)
         candidates = (totals[:, :, None] + best).flatten(1)
         totals, flat = candidates.topk(min(2 * size, candidates.size(1)), dim=1)
         tokens, parents = ids.flatten(1).gather(1, flat), flat // count

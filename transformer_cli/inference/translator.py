@@ -23,8 +23,8 @@ from transformer_cli.inference.translation import (
     ignore,
     never,
 )
+from transformer_cli.text.lines import is_blank
 from transformer_cli.text.protocol import EncodedSource, Tokenizer, Tokenizers
-from transformer_cli.text.verbatim import is_blank
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 EngineT = TypeVar("EngineT", bound=SearchEngine, covariant=True)

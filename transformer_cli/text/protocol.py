@@ -9,7 +9,7 @@ import numpy as np
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.config.schema import Config
-from transformer_cli.text.verbatim import has_words
+from transformer_cli.text.lines import has_words
 
 T = TypeVar("T")
 

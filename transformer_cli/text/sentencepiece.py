@@ -2,19 +2,21 @@
 
 import io
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import permutations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any, Literal, Self
+from unicodedata import ucd_3_2_0 as unicode_3_2
 
 from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.base.messages import show_progress
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.text.model_check import SENTENCEPIECE, check_model, mark_checked
-from transformer_cli.text.normalization import nfc_rules
 from transformer_cli.text.protocol import Lines, Tokenizer, TrainerInput
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
 from transformer_cli.text.vocabulary import (
@@ -33,6 +35,7 @@ _NUM_THREADS = 4
 # In bytes; longer lines are skipped. SentencePiece's own limit, 4192, is a long paragraph.
 _MAX_LINE_LENGTH = 1 << 16
 _ERRORS_ONLY = 2
+_LAST_COMPOSED = 0x2FA1D  # the last character that NFC changes
 _TOO_MANY = re.compile(r"Vocabulary size too high \(\d+\)\. [^<]*<= (\d+)")
 _TOO_FEW = re.compile(r"Vocabulary size is smaller than required_chars\. \d+ vs (\d+)")
 _seed_lock = Lock()
@@ -218,6 +221,45 @@ def _normalization(name: str) -> Iterator[dict[str, str]]:
         rules = Path(directory, "rules.tsv")
         rules.write_text(nfc_rules(), encoding="ascii", newline="")
         yield {"normalization_rule_tsv": str(rules)}
+
+
+def nfc_rules() -> str:
+    """Return the rules of ``tokenizer.normalization: nfc`` as SentencePiece reads them.
+
+    Equal characters are spelled alike, white space is a space, and control characters are removed.
+    Nothing else changes. The rules come from Unicode 3.2, which all versions of Python have, so
+    that models do not depend on Python's version; later versions added characters to NFC only for
+    a few ancient scripts.
+    """
+    rules = dict(_compositions())
+    for character in map(chr, range(1, 0x3001)):
+        if character.isspace() or character == "▁":  # SentencePiece's own sign for a space
+            rules[character] = " "
+        elif unicodedata.category(character) == "Cc":
+            rules[character] = ""
+    rules["\ufeff"] = ""  # a byte order mark, from files that were joined
+    return "".join(f"{_hex(found)}\t{_hex(norm)}\n" for found, norm in sorted(rules.items()))
+
+
+def _compositions() -> Iterator[tuple[str, str]]:
+    """Yield each spelling that NFC changes, with what it becomes."""
+    for character in map(chr, range(_LAST_COMPOSED + 1)):
+        decomposed = unicode_3_2.normalize("NFD", character)
+        if decomposed == character:
+            continue
+        norm = unicode_3_2.normalize("NFC", character)
+        # Some of the marks may be composed already, and their order may be another.
+        for marks in permutations(decomposed[1:]):
+            spelled = decomposed[0] + "".join(marks)
+            if unicode_3_2.normalize("NFC", spelled) == norm:
+                for end in range(len(spelled) + 1):
+                    found = unicode_3_2.normalize("NFC", spelled[:end]) + spelled[end:]
+                    if found != norm:
+                        yield found, norm
+
+
+def _hex(text: str) -> str:
+    return " ".join(f"{ord(character):X}" for character in text)
 
 
 def _without_path(model: bytes, path: str) -> bytes:

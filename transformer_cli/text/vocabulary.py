@@ -1,74 +1,11 @@
-"""A vocabulary of tokens and their ids, kept as a plain text file."""
+"""The ids of special tokens, in a run and in models made elsewhere."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Literal, Self
+from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from transformer_cli.base.compression import write_text
-from transformer_cli.base.errors import TokenizerError
-
 UNK_ID, BOS_ID, EOS_ID, PAD_ID = 0, 1, 2, 3
 SPECIALS = ("<unk>", "<BOS>", "<EOS>", "<PAD>")
-_MAX_BYTES = 1 << 26  # several million words; a token takes 200 bytes of memory
-
-
-class Vocabulary:
-    """Tokens numbered from 0: the four special tokens first, then those given, all different."""
-
-    def __init__(self, tokens: Iterable[str]) -> None:
-        ordinary = tuple(tokens)
-        self.tokens = SPECIALS + ordinary
-        # Without the special tokens: text that spells '<PAD>' must not become padding.
-        self.ids = {token: number for number, token in enumerate(ordinary, len(SPECIALS))}
-
-    @classmethod
-    def from_counts(
-        cls,
-        counts: Mapping[str, int],
-        min_freq: int = 1,
-        max_size: int | None = None,
-        order: Literal["frequency", "appearance"] = "frequency",
-    ) -> Self:
-        """Build a vocabulary from the frequencies of tokens, in order of first appearance.
-
-        ``max_size`` counts the four special tokens; the most frequent others are kept. Ties of
-        ``order`` by falling frequency are broken by the token.
-        """
-        seen = [t for t, count in counts.items() if count >= min_freq and t not in SPECIALS]
-        by_frequency = sorted(seen, key=lambda token: (-counts[token], token))
-        kept = by_frequency[: None if max_size is None else max(0, max_size - len(SPECIALS))]
-        if order == "appearance":
-            staying = set(kept)
-            kept = [token for token in seen if token in staying]
-        return cls(kept)
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def id(self, token: str) -> int:
-        """Return the id of a token of text; 0 if it is unknown or spelled like a special token."""
-        return self.ids.get(token, UNK_ID)
-
-    def save(self, path: Path) -> None:
-        r"""Write one token per line, line n (from 0) being id n; UTF-8, ended by '\n' alone."""
-        write_text(path, "".join(f"{token}\n" for token in self.tokens))
-
-    @classmethod
-    def parse(cls, data: bytes, path: Path) -> Self:
-        """Return what ``save`` wrote into ``path``; raise TokenizerError if it did not write it."""
-        text = data[:_MAX_BYTES].decode(errors="replace")
-        # Not splitlines(), which also splits at U+2028, U+0085 and others that tokens may contain.
-        *tokens, rest = text.split("\n")
-        is_whole = text.encode() == data and not rest and all(tokens)
-        if not is_whole or tokens[: len(SPECIALS)] != [*SPECIALS] or len(set(tokens)) < len(tokens):
-            raise TokenizerError(
-                f"{path}: no vocabulary of {_MAX_BYTES >> 20} MiB at most: {', '.join(SPECIALS)}, "
-                "then other tokens, all different, one a line, in UTF-8; restore the file, or "
-                "learn the tokenizer again"
-            )
-        return cls(tokens[len(SPECIALS) :])
 
 
 class SpecialIds(BaseModel):

@@ -3,26 +3,28 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from transformer_cli.base.errors import ConfigError
+from transformer_cli.base.compression import write_text
+from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.messages import show_progress
 from transformer_cli.config.languages import base_language
 from transformer_cli.config.tokenizer_schema import WordsConfig
+from transformer_cli.text.lines import is_of_word
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.scripts import is_of_word
 from transformer_cli.text.tokenizer import TokenizerManifest, TrainingText
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID, Vocabulary
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 if TYPE_CHECKING:
     from spacy.language import Language
 
+_MAX_BYTES = 1 << 26  # of a vocabulary: several million words, each 200 bytes of memory
 _SRC, _TGT = "src.vocab.txt", "tgt.vocab.txt"
 # About 300 bytes each; Multi30k's training text has 20,000 different ones a side.
 _MAX_STRINGS = 200_000
@@ -30,6 +32,63 @@ _MAX_STRINGS = 200_000
 # million brackets in a row would take it weeks.
 _MAX_WORD_LENGTH = 256
 _TOO_LONG = re.compile(rf"\S{{{_MAX_WORD_LENGTH}}}(?=\S)")
+
+
+class Vocabulary:
+    """Tokens numbered from 0: the four special tokens first, then those given, all different."""
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        ordinary = tuple(tokens)
+        self.tokens = SPECIALS + ordinary
+        # Without the special tokens: text that spells '<PAD>' must not become padding.
+        self.ids = {token: number for number, token in enumerate(ordinary, len(SPECIALS))}
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: Mapping[str, int],
+        min_freq: int = 1,
+        max_size: int | None = None,
+        order: Literal["frequency", "appearance"] = "frequency",
+    ) -> Self:
+        """Build a vocabulary from the frequencies of tokens, in order of first appearance.
+
+        ``max_size`` counts the four special tokens; the most frequent others are kept. Ties of
+        ``order`` by falling frequency are broken by the token.
+        """
+        seen = [t for t, count in counts.items() if count >= min_freq and t not in SPECIALS]
+        by_frequency = sorted(seen, key=lambda token: (-counts[token], token))
+        kept = by_frequency[: None if max_size is None else max(0, max_size - len(SPECIALS))]
+        if order == "appearance":
+            staying = set(kept)
+            kept = [token for token in seen if token in staying]
+        return cls(kept)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def id(self, token: str) -> int:
+        """Return the id of a token of text; 0 if it is unknown or spelled like a special token."""
+        return self.ids.get(token, UNK_ID)
+
+    def save(self, path: Path) -> None:
+        r"""Write one token per line, line n (from 0) being id n; UTF-8, ended by '\n' alone."""
+        write_text(path, "".join(f"{token}\n" for token in self.tokens))
+
+    @classmethod
+    def parse(cls, data: bytes, path: Path) -> Self:
+        """Return what ``save`` wrote into ``path``; raise TokenizerError if it did not write it."""
+        text = data[:_MAX_BYTES].decode(errors="replace")
+        # Not splitlines(), which also splits at U+2028, U+0085 and others that tokens may contain.
+        *tokens, rest = text.split("\n")
+        is_whole = text.encode() == data and not rest and all(tokens)
+        if not is_whole or tokens[: len(SPECIALS)] != [*SPECIALS] or len(set(tokens)) < len(tokens):
+            raise TokenizerError(
+                f"{path}: no vocabulary of {_MAX_BYTES >> 20} MiB at most: {', '.join(SPECIALS)}, "
+                "then other tokens, all different, one a line, in UTF-8; restore the file, or "
+                "learn the tokenizer again"
+            )
+        return cls(tokens[len(SPECIALS) :])
 
 
 class WordsTokenizer(Tokenizer):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from transformer_cli.base.errors import CheckpointError, TrainingError, is_out_of_memory
+from transformer_cli.base.messages import warn
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.writing import remove_directory, sync
 from transformer_cli.config.schema import Config
@@ -84,8 +85,7 @@ class Observer:
 class Session:
     """One run's training, from its newest intact checkpoint to its end.
 
-    All ranks run the same session; only the main process writes, and has ``observers``. ``warn``
-    shows a warning, given what it is about and the finding.
+    All ranks run the same session; only the main process writes, and has ``observers``.
     """
 
     def __init__(
@@ -96,14 +96,12 @@ class Session:
         tokenizer_fingerprint: str,
         validate: Callable[[ShouldStop], Validation | None],
         observers: Iterable[Observer] = (),
-        warn: Callable[[str, str], object] = lambda where, what: None,
     ) -> None:
         self.config = config
         self.run = run
         self.trainer = trainer
         self.validate = validate
         self._observers = list(observers) if trainer.ranks.is_main else []
-        self._warn = warn
         self.state = TrainingState(step=0)
         self.damaged_checkpoints: list[str] = []  # a message for each that was passed over
         self.stopped = False  # whether the session ended because a rank was asked to stop
@@ -152,7 +150,7 @@ class Session:
             except Exception as error:  # whatever a library raises
                 self._observers.remove(observer)
                 reason = " ".join(str(error).split()) or type(error).__name__
-                self._warn(str(self.run.path / observer.writes), f"not written: {reason}")
+                warn(str(self.run.path / observer.writes), f"not written: {reason}")
 
     def _train(self, should_stop: ShouldStop, show_step: Callable[[StepResult], object]) -> None:
         computing = (self.trainer.device, self.trainer.precision, self._ranks.size)

@@ -16,7 +16,7 @@ from transformer_cli.extensions.constraints.placeholders import (
     compare_placeholders,
     find_placeholders,
 )
-from transformer_cli.text.verbatim import GROUPS, Group
+from transformer_cli.text.lines import GROUPS, Group
 
 
 def found(line: str, groups: tuple[Group, ...] = GROUPS) -> list[str]:

@@ -24,8 +24,8 @@ from transformer_cli.inference.engine import Hypothesis
 from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.inference.translation import Watcher
 from transformer_cli.text.protocol import Tokenizers
-from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
-from transformer_cli.text.words import SpacyWords, WordsTokenizer
+from transformer_cli.text.vocabulary import UNK_ID
+from transformer_cli.text.words import SpacyWords, Vocabulary, WordsTokenizer
 
 _WORDS = WordsTokenizer(SpacyWords("xx", "de", lowercase=False), Vocabulary("abcdefghij"))
 JOINER = _WORDS.size

@@ -11,7 +11,7 @@ from transformer_cli.base.errors import CorpusError, RunError, TransformerCliErr
 from transformer_cli.config.data_schema import FilesData
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.evaluation.scores import paired_bootstrap, score, score_systems
+from transformer_cli.evaluation.scores import paired_bootstrap, score
 from transformer_cli.extensions.experiments.compared_runs import (
     ComparedRun,
     distinct_names,
@@ -19,6 +19,7 @@ from transformer_cli.extensions.experiments.compared_runs import (
     load_texts,
     open_runs,
 )
+from transformer_cli.extensions.experiments.seed_statistics import score_systems
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 

@@ -6,7 +6,8 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from transformer_cli.base.metrics import METRICS, Metric, Metrics
-from transformer_cli.evaluation.scores import describe_signatures, score, score_systems
+from transformer_cli.evaluation.scores import score
+from transformer_cli.extensions.exchange.card import describe_signatures
 from transformer_cli.extensions.experiments.command_compare import (
     format_reports,
     group_notes,
@@ -20,7 +21,11 @@ from transformer_cli.extensions.experiments.results import (
     rank_groups,
 )
 from transformer_cli.extensions.experiments.runner import Computing
-from transformer_cli.extensions.experiments.seed_statistics import compare_groups, summarize
+from transformer_cli.extensions.experiments.seed_statistics import (
+    compare_groups,
+    score_systems,
+    summarize,
+)
 from transformer_cli.extensions.experiments.sweep import SweepDirectory, SweepPlan
 from transformer_cli.extensions.experiments.sweep_file import load_sweep
 from transformer_cli.extensions.report.charts import score_by_length
@@ -175,3 +180,8 @@ def test_a_table_of_groups_has_no_row_without_case() -> None:
     table = format_reports([{**about, "groups": found}], "groups")
     assert "lowercased" not in table
     assert " to 100.00" in table
+
+
+def test_a_signature_needs_no_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
+    assert "|tok:ja-mecab|" in describe_signatures(Metrics("ja-mecab"))["bleu"]

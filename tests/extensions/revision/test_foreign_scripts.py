@@ -1,7 +1,11 @@
 import pytest
 
-from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck, are_close, script_of
-from transformer_cli.text.scripts import scripts_of
+from transformer_cli.extensions.revision.foreign_scripts import (
+    ScriptCheck,
+    are_close,
+    script_of,
+    scripts_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -67,3 +71,22 @@ def test_a_line_is_foreign_by_most_of_its_letters(
     line: str, language: str, script: str | None
 ) -> None:
     assert ScriptCheck(language).foreign_script(line) == script
+
+
+def test_languages_of_other_scripts_share_none() -> None:
+    for one, other in (("de", "ru"), ("zh", "ko-KP"), ("hi", "bn"), ("ar", "he")):
+        first, second = scripts_of(one), scripts_of(other)
+        assert first
+        assert second
+        assert (first & second) == ({"CJK"} if one == "zh" else set())
+
+
+def test_a_language_that_is_not_known_has_no_scripts() -> None:
+    assert scripts_of("tlh") is None
+    assert scripts_of("pt_BR") == scripts_of("pt") == frozenset({"LATIN"})
+
+
+def test_a_script_in_a_name_counts() -> None:
+    assert scripts_of("sr") == frozenset({"CYRILLIC", "LATIN"})
+    assert scripts_of("sr@latin") == scripts_of("sr-Latn-RS") == frozenset({"LATIN"})
+    assert scripts_of("zh-Hant-TW") == scripts_of("zh")

@@ -10,8 +10,8 @@ from transformer_cli.extensions.revision.line_revisers import with_unk_replaceme
 from transformer_cli.extensions.revision.options import RevisionOptions
 from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.text.protocol import Tokenizers
-from transformer_cli.text.vocabulary import UNK_ID, Vocabulary
-from transformer_cli.text.words import SpacyWords, WordsTokenizer
+from transformer_cli.text.vocabulary import UNK_ID
+from transformer_cli.text.words import SpacyWords, Vocabulary, WordsTokenizer
 
 
 def unsure_translator(lowercase: bool = False) -> TorchTranslator:

@@ -19,7 +19,7 @@ import torch
 
 from transformer_cli.base.messages import bar
 from transformer_cli.config.schema import Config, ModelConfig
-from transformer_cli.config.shipped import shipped_directory
+from transformer_cli.config.shipped import find_configs
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
@@ -69,7 +69,7 @@ class Bench:
 
     @classmethod
     def of_shipped_model(cls, device: torch.device) -> "Bench":
-        config = load_config(shipped_directory() / "configs" / f"{MODEL}.yaml")
+        config = load_config(find_configs()[MODEL])
         sizes = (1024, 2048) if device.type == "cpu" else (4096, 8192)
         return cls(config, device, sizes)
 

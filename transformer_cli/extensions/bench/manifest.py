@@ -4,5 +4,5 @@ api = 1
 needs = ("ctranslate2",)
 provides = {
     "command": {"bench": {"load": "command:bench"}},
-    "machine": {"bench": {"load": "machine:describe_machine"}},  # in --version --verbose
+    "program": {"machine": {"load": "verbose_version:add_verbose"}},
 }

@@ -11,7 +11,6 @@ from transformer_cli.cli.evaluate import (
     EvaluateOptions,
     EvaluationNote,
     ScoreSome,
-    format_score,
 )
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.extensions.checks import seen_pairs
@@ -74,3 +73,9 @@ def _format_scores(some: Mapping[str, Any]) -> str:
         f"{METRICS[name].short or METRICS[name].label} {format_score(score)}"
         for name, score in some["scores"].items()
     )
+
+
+def format_score(score: Mapping[str, Any]) -> str:
+    """Return a score, as JSON has it, with half of its interval if that is known."""
+    half = score["half_width"]
+    return f"{score['value']:.2f}" + ("" if half is None else f" ± {half:.2f}")

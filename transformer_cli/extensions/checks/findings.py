@@ -22,6 +22,7 @@ from transformer_cli.base.messages import show_progress
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import DataConfig
+from transformer_cli.config.languages import has_spaces
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import BLOCK_PAIRS, PairSource, ParallelFiles
 from transformer_cli.data.kinds import (
@@ -44,9 +45,8 @@ from transformer_cli.extensions.checks.rules import (
 )
 from transformer_cli.extensions.checks.shift import Shift
 from transformer_cli.extensions.checks.text_audit import TextAudit
-from transformer_cli.extensions.revision.foreign_scripts import are_close
+from transformer_cli.extensions.revision.foreign_scripts import are_close, scripts_of
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
-from transformer_cli.text.scripts import has_spaces, scripts_of
 from transformer_cli.text.vocabulary import SPECIALS, UNK_ID
 
 _OF_SIDES = ("odd_characters", "unknown_characters")

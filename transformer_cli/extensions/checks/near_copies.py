@@ -14,9 +14,10 @@ from itertools import chain, count, pairwise, zip_longest
 
 import numpy as np
 
+from transformer_cli.config.languages import has_spaces
 from transformer_cli.data.corpus import in_batches
+from transformer_cli.text.lines import MARKS
 from transformer_cli.text.protocol import draw_places
-from transformer_cli.text.scripts import MARKS, has_spaces
 
 Pairs = Sequence[tuple[str, str]]
 

@@ -36,7 +36,7 @@ from transformer_cli.extensions.revision.doubts import (
     without_verbatim,
 )
 from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck
-from transformer_cli.text.verbatim import find_verbatim, is_blank
+from transformer_cli.text.lines import find_verbatim, is_blank
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier

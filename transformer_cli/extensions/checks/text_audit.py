@@ -29,8 +29,7 @@ from transformer_cli.data.training_text import BlockStats, StreamedText, keep_fu
 from transformer_cli.extensions.checks.checked_kind import Sources, find_checked
 from transformer_cli.extensions.checks.near_copies import LOOKED_FOR, Nearness, Samples
 from transformer_cli.extensions.checks.shift import Shift, ShiftCheck
-from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck
-from transformer_cli.text.scripts import scripts_of
+from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck, scripts_of
 
 _MOSTLY = 0.5  # share of a text from which it is shifted as a whole
 _LARGE_OVERLAP = 0.01  # share of a split that is trained on, from which it is worth a line

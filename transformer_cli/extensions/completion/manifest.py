@@ -2,5 +2,6 @@
 
 api = 1
 provides = {
-    "completion": {"shells": {"load": "completing:prepare", "values": "completing:complete"}}
+    "program": {"shells": {"load": "shells:prepare"}},
+    "completion": {"shells": {"load": "completing:complete"}},
 }

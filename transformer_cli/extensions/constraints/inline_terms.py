@@ -16,7 +16,7 @@ import numpy as np
 from transformer_cli.data.store import EncodedStore
 from transformer_cli.data.token_arrays import EncodedText, TokenArray
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizer
-from transformer_cli.text.scripts import SPACELESS
+from transformer_cli.text.lines import SPACELESS
 
 MOST_WORDS = 3  # of a term; its translation may have one more
 _MOST_TERMS = 3  # of a line

@@ -13,8 +13,8 @@ from transformer_cli.extensions.constraints.placeholders import (
     Protection,
 )
 from transformer_cli.extensions.constraints.settings import find_protect, find_terms
+from transformer_cli.text.lines import GROUPS
 from transformer_cli.text.protocol import Lines, Tokenizers
-from transformer_cli.text.verbatim import GROUPS
 
 if TYPE_CHECKING:
     from transformer_cli.data.batches import Augmentation

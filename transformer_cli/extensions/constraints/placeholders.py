@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from transformer_cli.base.errors import TokenizerError, did_you_mean, shorten_middle
 from transformer_cli.config.sections import Section
 from transformer_cli.config.setting_tree import describe_value
-from transformer_cli.text.verbatim import GROUPS, Group, Search, VerbatimPart, find_verbatim
+from transformer_cli.text.lines import GROUPS, Group, Search, VerbatimPart, find_verbatim
 
 if TYPE_CHECKING:
     import regex

@@ -24,6 +24,7 @@ from transformer_cli.extensions.constraints.placeholders import (
 )
 from transformer_cli.extensions.constraints.search_again import ReservedReviser
 from transformer_cli.extensions.constraints.terms import Term, TermList
+from transformer_cli.text.lines import VerbatimPart, has_words
 from transformer_cli.text.protocol import (
     NO_TAGS,
     EncodedSource,
@@ -32,7 +33,6 @@ from transformer_cli.text.protocol import (
     Tokenizer,
     Tokenizers,
 )
-from transformer_cli.text.verbatim import VerbatimPart, has_words
 
 SLOTS = 16  # different placeholders of a line that are protected; further ones stay text
 

@@ -17,8 +17,7 @@ from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.extensions.corpora.opening import MAX_BAD_UNITS
 from transformer_cli.extensions.corpora.tables import TsvReader
 from transformer_cli.extensions.corpora.template import fill_template, quote_path
-from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck
-from transformer_cli.text.scripts import scripts_of
+from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck, scripts_of
 
 if TYPE_CHECKING:  # it needs the extension that fetches
     from transformer_cli.extensions.corpora.opus import Release

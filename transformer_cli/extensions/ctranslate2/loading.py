@@ -1,23 +1,25 @@
 """When CTranslate2 searches, and how its translators are loaded."""
 
+import ctypes
 import os
 import re
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 from transformer_cli.base.errors import CheckpointError, RunError, UsageError
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks, count_cores
-from transformer_cli.config.choices import MOST_THREADS
+from transformer_cli.config.choices import MOST_THREADS, DeviceName
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
 from transformer_cli.extensions.ctranslate2 import converted
 from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
-from transformer_cli.inference.loading import ComputeOptions, device_name
+from transformer_cli.inference.loading import ComputeOptions
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.checkpoint import MODEL
 from transformer_cli.runs.directory import RunDirectory
@@ -25,6 +27,24 @@ from transformer_cli.runs.trained_model import open_trained_model
 from transformer_cli.text.tokenizer import load_tokenizers, searches_again
 
 Translator = TextTranslator[CTranslate2Engine]
+
+
+def _device_name(device: DeviceName) -> str:
+    """Return what ``device`` stands for, without torch where no GPU can be there."""
+    if device != "auto":
+        return device
+    may_have_gpu = sys.platform not in ("linux", "darwin")
+    if sys.platform == "linux":  # is there a driver of a GPU that torch might use?
+        try:
+            ctypes.CDLL("libcuda.so.1")
+            may_have_gpu = True
+        except OSError:
+            may_have_gpu = Path("/dev/kfd").exists()  # AMD's
+    if not may_have_gpu:
+        return "cpu"
+    from transformer_cli.model.device import choose_device
+
+    return choose_device(device).type
 
 
 class CTranslate2:
@@ -54,7 +74,7 @@ class CTranslate2:
         """
         is_asked = options.engine == "ctranslate2"
         if options.precision == "int8":
-            if device_name(options.device) != "cpu":
+            if _device_name(options.device) != "cpu":
                 raise UsageError(
                     "`precision` int8: is for CPUs; use `device` cpu, or leave out `precision`"
                 )
@@ -140,7 +160,7 @@ def _is_as_good(run: RunDirectory, options: ComputeOptions) -> bool:
     if not _writes_same_text(run.load_config(), options.beam_size):
         return False
     # Its wheels compute on a GPU by CUDA 12's libraries, and torch may bring CUDA 13's.
-    if device_name(options.device) != "cpu":
+    if _device_name(options.device) != "cpu":
         return False
     try:
         import ctranslate2  # noqa: F401
@@ -170,7 +190,7 @@ def _writes_same_text(config: Config, beam_size: int | None) -> bool:
 def _choose_precision(options: ComputeOptions) -> Literal["float32", "bfloat16", "int8"]:
     if options.precision != "auto":
         return options.precision
-    if device_name(options.device) == "cpu":
+    if _device_name(options.device) == "cpu":
         return "float32"
     import torch
 
@@ -183,7 +203,7 @@ def _choose_precision(options: ComputeOptions) -> Literal["float32", "bfloat16",
 def _choose_device(options: ComputeOptions, ranks: Ranks) -> tuple[tuple[str, int], int]:
     """Return the device with the number of the GPU, and the threads: given, or what torch takes."""
     device = ("cpu", 0)
-    if device_name(options.device) != "cpu":
+    if _device_name(options.device) != "cpu":
         from transformer_cli.model.device import choose_device
 
         chosen = choose_device(options.device, ranks)

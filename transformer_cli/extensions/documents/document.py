@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Self
 
 from transformer_cli.base.compression import find_encoding
 from transformer_cli.base.errors import InputError
-from transformer_cli.text.verbatim import find_verbatim, has_letters
+from transformer_cli.text.lines import find_verbatim, has_letters
 
 MAX_BYTES = 1 << 26  # of a document, which is held in memory as a whole
 

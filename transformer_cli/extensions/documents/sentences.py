@@ -13,7 +13,7 @@ from transformer_cli.extensions.documents.document import Match, join_lines, wit
 from transformer_cli.extensions.documents.inline import Span
 from transformer_cli.extensions.revision.line_revisers import doubt_of
 from transformer_cli.inference.translation import Translation
-from transformer_cli.text.verbatim import GROUPS
+from transformer_cli.text.lines import GROUPS
 
 _WRAPPED = 50  # least length of a line whose sentence may go on in the next one
 _MOST_CHARACTERS = 4000  # length of the text that sentencex gets at a time

@@ -3,14 +3,14 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 
 from transformer_cli.base.compression import write_text
-from transformer_cli.base.metrics import METRICS, USUAL, Metrics
+from transformer_cli.base.metrics import DEFAULT_TOKENIZER, METRICS, USUAL, Metrics
 from transformer_cli.base.packages import __version__
 from transformer_cli.config.data_schema import (
     CopyData,
@@ -21,7 +21,7 @@ from transformer_cli.config.data_schema import (
 )
 from transformer_cli.config.schema import Config
 from transformer_cli.evaluation.best_checkpoint import read_validated_by
-from transformer_cli.evaluation.scores import describe_signatures
+from transformer_cli.evaluation.scores import measure
 from transformer_cli.extensions.corpora.provenance import Fetched, read_fetched
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig, added_sources
 from transformer_cli.extensions.exchange.hub_model import CARD
@@ -300,3 +300,19 @@ def _cell(value: object) -> str:
     if isinstance(value, str) and Path(value).is_absolute():
         value = Path(value).name  # absolute paths are private
     return _code(json.dumps(value, ensure_ascii=False)).replace("|", r"\|")
+
+
+def describe_signatures(metrics: Metrics) -> dict[str, str]:
+    """Return the signatures of metrics, also of a tokenizer that is not installed."""
+    try:
+        by_name, shown = metrics.by_name(), metrics.tokenize
+    except RuntimeError:  # sacreBLEU's, of a missing package
+        shown = DEFAULT_TOKENIZER
+        by_name = replace(metrics, tokenize=shown).by_name()
+    # Before it has scored anything, a metric has no signature.
+    return {
+        name: measure(metric, ["."], ["."], resample=False).signature.replace(
+            f"|tok:{shown}|", f"|tok:{metrics.tokenize}|"
+        )
+        for name, metric in by_name.items()
+    }

@@ -15,7 +15,8 @@ from transformer_cli.base.files import sha256
 from transformer_cli.extensions.exchange.settings import MarianConfig
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SpecialIds, Vocabulary
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SpecialIds
+from transformer_cli.text.words import Vocabulary
 
 _CODE = re.compile(r">>\S+?<<")
 _UNUSED = SpecialIds(unk=None, bos=None, eos=None, pad=None)

@@ -132,7 +132,7 @@ def _compare_on(
             return [
                 _describe_group(group, number, by_metric) for number, group in enumerate(compared)
             ]
-        of_runs = scores.score_systems([lines for (lines,) in chosen], references, metrics)
+        of_runs = seed_statistics.score_systems([lines for (lines,) in chosen], references, metrics)
         return [
             _describe_run(group.runs[0], {name: score._asdict() for name, score in own.items()})
             for group, own in zip(compared, of_runs, strict=True)

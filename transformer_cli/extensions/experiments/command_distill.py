@@ -14,11 +14,12 @@ from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, flag, option
 from transformer_cli.cli.display import align_columns, print_error, say
-from transformer_cli.cli.evaluate import format_score, format_search
+from transformer_cli.cli.evaluate import format_search
 from transformer_cli.extensions.cluster.options import Cluster
 
 with lazy_imports():
     from transformer_cli.base import errors, files
+    from transformer_cli.extensions.checks import evaluation_note
     from transformer_cli.extensions.cluster import cluster as clusters
     from transformer_cli.extensions.experiments import (
         distill as plans,
@@ -111,7 +112,9 @@ def format_scores(plan: "plans.DistillPlan") -> list[str]:
     for name, runs in plan.models().items():
         scores = found[name]["scores"]
         model = "ensemble" if len(runs) > 1 else runs[0].path.as_posix()
-        shown = (format_score(scores[key]) if key in scores else "-" for key in metrics)
+        shown = (
+            evaluation_note.format_score(scores[key]) if key in scores else "-" for key in metrics
+        )
         rows.append([model, format_search(found[name]["beam_size"]), *shown])
     return [f"val: {found['student']['sentences']:,} sentences", "", *align_columns(rows)]
 

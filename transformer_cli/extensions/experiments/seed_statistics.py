@@ -14,8 +14,9 @@ import numpy as np
 from jaxtyping import Float
 from sacrebleu.metrics.base import Metric as SacreMetric
 
-from transformer_cli.base.metrics import METRICS, USUAL, Metrics
+from transformer_cli.base.metrics import METRICS, USUAL, Metrics, Scores
 from transformer_cli.base.packages import import_extra
+from transformer_cli.evaluation.scores import measure, paired_bootstrap
 
 LEVEL = 0.05  # of the two-sided tests; intervals cover the rest
 POWER = 0.8
@@ -257,3 +258,16 @@ TRAIN_LONGER = (
 def says_nothing(metric: str, scores: Iterable[float]) -> bool:
     """Return whether scores are all about 0, so that none is better than another."""
     return METRICS[metric].higher_is_better and max(scores, default=100.0) < _ABOUT_ZERO
+
+
+def score_systems(
+    systems: Sequence[Sequence[str]], references: Sequence[str], metrics: Metrics = USUAL
+) -> list[Scores]:
+    """Return each system's scores, those that stand first with a test against the first system."""
+    columns = {
+        name: paired_bootstrap(systems, references, metric)
+        if METRICS[name].is_first
+        else [measure(metric, system, references, resample=False) for system in systems]
+        for name, metric in metrics.by_name().items()
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

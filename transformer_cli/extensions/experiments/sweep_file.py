@@ -17,6 +17,7 @@ from transformer_cli.base.errors import CorpusError, did_you_mean
 from transformer_cli.base.metrics import RankName
 from transformer_cli.config import yaml
 from transformer_cli.config.differences import as_yaml
+from transformer_cli.config.languages import has_case
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Count, Section
 from transformer_cli.config.setting_tree import (
@@ -31,7 +32,6 @@ from transformer_cli.config.setting_tree import (
 )
 from transformer_cli.config.validation import validate_as
 from transformer_cli.data.kinds import check_split
-from transformer_cli.text.scripts import has_case
 
 Values = Annotated[list[Any], Field(min_length=1)]
 Seeds = Annotated[int, Field(gt=0, le=1000)]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.text.scripts import MARKS, SPACELESS
+from transformer_cli.text.lines import MARKS, SPACELESS
 
 SHOWN = 8  # translations of each kind
 SHOWN_EACH = 6  # sentences that one of two groups translates better

@@ -5,7 +5,7 @@ import unicodedata
 from collections import Counter
 
 from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck
-from transformer_cli.text.verbatim import find_verbatim
+from transformer_cli.text.lines import find_verbatim
 
 MIN_TELLING_LETTERS = 20  # fewer may be anything, as 'GNU General Public', which has 16
 MAX_NUMBER_IN_WORDS = 12  # a number that one side may spell out, as it may round ones

@@ -1,16 +1,65 @@
-"""Parts of a line that stay as they are in its translation, such as '%s', '{name}', '<b>' or a URL.
+"""What a line consists of: letters, marks, and parts that stay as they are in its translation.
 
-Each pattern takes time linear in the line's length, whatever the line: repetitions are possessive,
-or end at a character that only starts such a part.
+Such verbatim parts are '%s', '{name}', '<b>' or a URL. Each pattern takes time linear in the line's
+length, whatever the line: repetitions are possessive, or end at a character that only starts such a
+part.
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 if TYPE_CHECKING:
     import regex
+
+SPACELESS = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    "\U00020000-\U0003ffff"
+)
+"""Thai, Tibetan, Burmese, Khmer, kana and ideographs, as a range of characters: without spaces
+between words, each character counts as one, in reports with its marks."""
+# Hangul fillers are letters to Unicode, but nobody sees them.
+_LETTER_OR_NUMERAL = re.compile("[^\\W\\d_\u115f\u1160\u3164\uffa0]")
+_VISIBLE = re.compile(
+    "[^\\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
+    "\U000e0000-\U000e0fff]"
+)
+# Where Unicode has marks of languages that are written today.
+_MARKED = range(0x300, 0x1D00), range(0x302A, 0x309B), range(0xA66F, 0xAC00), range(0xFE20, 0xFE30)
+_JOINERS = "\u200c\u200d"
+MARKS = _JOINERS + "".join(
+    character
+    for character in map(chr, chain(*_MARKED))
+    if unicodedata.category(character)[0] == "M"
+)
+"""Accents, signs of vowels, joiners of words: Python's ``\\w`` and ``isalnum`` leave them out."""
+
+
+def is_blank(line: str) -> bool:
+    """Return whether a line has nothing to see: only white space and invisible characters."""
+    return _VISIBLE.search(line) is None
+
+
+def has_letters(text: str) -> bool:
+    """Return whether a text has a letter that can be seen; digits and other numerals are none."""
+    place = 0
+    while match := _LETTER_OR_NUMERAL.search(text, place):
+        if match[0].isalpha():
+            return True
+        place = match.end()
+    return False
+
+
+def is_of_word(character: str) -> bool:
+    """Return whether a character is a letter, a digit or a mark; false of none."""
+    return character.isalnum() or (character != "" and character in MARKS)
+
+
+# --- verbatim parts -------------------------------------------------------------------------------
 
 Group = Literal["printf", "braces", "tags", "urls"]
 GROUPS: tuple[Group, ...] = get_args(Group)
@@ -48,14 +97,6 @@ _INLINE_ELEMENT = re.compile(
     r"a|b|big|br|center|code|em|font|h[1-6]|hr|i|img|kbd|li|ol|p|pre|q|s|small|span|strong"
     r"|su[bp]|tt|ul?",
     re.IGNORECASE,
-)
-
-# Hangul fillers are letters to Unicode, but nobody sees them.
-_LETTER_OR_NUMERAL = re.compile("[^\\W\\d_\u115f\u1160\u3164\uffa0]")
-_VISIBLE = re.compile(
-    "[^\\s\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
-    "\u202a-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
-    "\U000e0000-\U000e0fff]"
 )
 
 Search = Callable[[str, int], "re.Match[str] | regex.Match[str] | None"]
@@ -99,21 +140,6 @@ def find_verbatim(
             parts.append(VerbatimPart(match[0], *match.span()))
         place = match.end() + (not match[0])  # another's pattern may match nothing but look ahead
     return parts
-
-
-def is_blank(line: str) -> bool:
-    """Return whether a line has nothing to see: only white space and invisible characters."""
-    return _VISIBLE.search(line) is None
-
-
-def has_letters(text: str) -> bool:
-    """Return whether a text has a letter that can be seen; digits and other numerals are none."""
-    place = 0
-    while match := _LETTER_OR_NUMERAL.search(text, place):
-        if match[0].isalpha():
-            return True
-        place = match.end()
-    return False
 
 
 def has_words(line: str, others: Sequence[Search] = ()) -> bool:

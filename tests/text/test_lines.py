@@ -1,21 +1,8 @@
 import pytest
 
-from transformer_cli.text.scripts import has_case, has_spaces, scripts_of
-from transformer_cli.text.verbatim import has_letters, is_blank
+from transformer_cli.config.languages import has_case, has_spaces
+from transformer_cli.text.lines import has_letters, is_blank
 from transformer_cli.text.words import SpacyWords
-
-
-def test_languages_of_other_scripts_share_none() -> None:
-    for one, other in (("de", "ru"), ("zh", "ko-KP"), ("hi", "bn"), ("ar", "he")):
-        first, second = scripts_of(one), scripts_of(other)
-        assert first
-        assert second
-        assert (first & second) == ({"CJK"} if one == "zh" else set())
-
-
-def test_a_language_that_is_not_known_has_no_scripts() -> None:
-    assert scripts_of("tlh") is None
-    assert scripts_of("pt_BR") == scripts_of("pt") == frozenset({"LATIN"})
 
 
 def test_which_languages_have_spaces_and_case() -> None:
@@ -28,9 +15,7 @@ def test_which_languages_have_spaces_and_case() -> None:
 
 
 def test_a_script_in_a_name_counts() -> None:
-    assert scripts_of("sr") == frozenset({"CYRILLIC", "LATIN"})
-    assert scripts_of("sr@latin") == scripts_of("sr-Latn-RS") == frozenset({"LATIN"})
-    assert scripts_of("zh-Hant-TW") == scripts_of("zh")
+    assert has_case("sr-Latn")
     assert not has_case("kk-Arab")
 
 

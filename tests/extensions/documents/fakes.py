@@ -16,7 +16,7 @@ class Line:
     alignment: tuple[tuple[int, int], ...] = ()
     log_probability: float = 0.0
     tokens: int = 1
-    doubt: str = ""
+    remark: str = ""
 
 
 def shout(text: str) -> Line:

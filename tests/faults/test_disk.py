@@ -91,7 +91,7 @@ MOMENTS = {
         "transformer_cli.runs.initialize", "write_text", 2, "origins.json"
     ),
     "the tokenizer": Moment("transformer_cli.text.tokenizer", "learn_tokenizers", 1, "tokenizer"),
-    "the encoded text": Moment("transformer_cli.data.store", "_join_parts", 1, "encoded"),
+    "the encoded text": Moment("transformer_cli.data.store", "pack_page", 1, "encoded"),
     "a record": Moment(METRICS, "append", 1, "metrics.jsonl"),
     "how a step was judged": Moment(
         CHECKPOINT, "write_record", 5, "checkpoints/step-00000020", (10, 20)
@@ -170,7 +170,7 @@ LIMITS = {
         5000,
     ),
     "the encoded text": (
-        Moment("transformer_cli.data.store", "_join_parts", 1, "encoded"),
+        Moment("transformer_cli.data.store", "pack_page", 1, "encoded"),
         500,
     ),
     "the tokenizer": (

@@ -14,6 +14,4 @@ def _config(**sections: Any) -> Config:
 def test_added_pairs_are_one_setting() -> None:
     pair = {"src": "/a", "tgt": "/b"}
     new = _config(data={"kind": "toy", "more": [pair]})
-    assert differences(_config(data={"kind": "toy"}), new) == [
-        Difference("data.more", None, [pair])
-    ]
+    assert differences(_config(data={"kind": "toy"}), new) == [Difference("data.more", [], [pair])]

@@ -92,7 +92,7 @@ def test_an_interrupted_table_goes_on(training: Training, here: Path, expected: 
     assert "lines are not what they were" in go_on(*options, before=killed_at_the_last_line).err
     (here / "in.tsv").write_text(TSV, encoding="utf-8")
     other = go_on(*options[:3], "1", *options[4:], before=killed_at_the_last_line)
-    assert "table was tsv 'text'" in other.err
+    assert "src_column was text, now 1" in other.err
     assert go_on(*options, before=killed_at_the_last_line).code == -9
     finished = go_on(*options)
     assert (finished.code, finished.err) == (0, "")

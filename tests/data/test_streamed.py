@@ -149,11 +149,32 @@ def test_a_text_is_the_same_however_it_is_read(
     assert [pair for block in blocks for pair in keep_full(block.pairs())] == full
 
 
+def test_blocks_of_long_lines_have_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "_BLOCK_CHARACTERS", 1000)
+    text = ParallelText(["a" * 400] * 10, ["b"] * 10)
+    blocks = list(text.blocks())
+    assert [len(block) for block in blocks] == [3, 3, 3, 1]
+    assert [pair for block in blocks for pair in block.pairs()] == list(text.pairs())
+
+
+def test_blocks_that_nobody_needs_any_more_are_not_read() -> None:
+    begun: list[str] = []
+
+    def fail(block: ParallelText) -> None:
+        begun.extend(block.src)
+        raise CorpusError("damaged")
+
+    blocks = (ParallelText([str(number)], ["x"]) for number in range(30))
+    with ThreadPoolExecutor(1) as executor, pytest.raises(CorpusError):
+        list(training_text.map_blocks(executor, fail, blocks))
+    assert len(begun) < 30
+
+
 @pytest.mark.parametrize("workers", [0, 3])
 def test_blocks_are_mapped_in_order_and_few_are_read_ahead(
     workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_text, "_AHEAD", 5)
+    monkeypatch.setattr(training_text, "_TEXTS_AHEAD", 5)
     read: list[int] = []
 
     def blocks() -> Iterator[ParallelText]:

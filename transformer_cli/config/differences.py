@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from pydantic_core import to_jsonable_python
+
 from transformer_cli.base import registry
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
@@ -55,7 +57,7 @@ def _differing(configs: Sequence[Config]) -> Iterator[tuple[Keys, list[object]]]
         place, _, key = name.rpartition(".")
         sections = [record[place] for record in records]
         if any(key in section for section in sections):
-            default = entry.load().model_fields[key].get_default()
+            default = to_jsonable_python(entry.load().model_fields[key].get_default())
             for section in sections:
                 section.setdefault(key, default)
     return _below((), records)

@@ -28,6 +28,7 @@ BATCH_PAIRS = 512
 _BLOCK_BYTES = 1 << 20
 _HEAD_BYTES = 512  # what tells a mark, compression or an archive
 _BATCH_CHARACTERS = 1 << 22
+_BLOCK_CHARACTERS = 1 << 24  # so that blocks of very long lines fit into memory
 _ENCODING_KEYS = " (`encoding` NAME; in a configuration, encoding: NAME)"
 _TAR_MAGICS = b"ustar\x0000", b"ustar  \x00"  # POSIX' and GNU's
 
@@ -49,8 +50,7 @@ class PairSource(ABC):
 
     def blocks(self) -> Iterator["PairRange | ParallelText"]:
         """Cut the text into blocks of neighbouring pairs, small enough to be sent to a task."""
-        pairs = self.pairs()
-        while block := list(islice(pairs, BLOCK_PAIRS)):
+        for block in in_batches(self.pairs(), BLOCK_PAIRS, _BLOCK_CHARACTERS):
             yield ParallelText([src for src, _ in block], [tgt for _, tgt in block])
 
 
@@ -359,14 +359,18 @@ def without_blank_pairs(text: ParallelText) -> tuple[ParallelText, int]:
     return ParallelText(src, tgt, tags), len(text) - len(kept)
 
 
-def in_batches(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+def in_batches(
+    pairs: Iterable[tuple[str, str]],
+    size: int = BATCH_PAIRS,
+    max_characters: int = _BATCH_CHARACTERS,
+) -> Iterator[list[tuple[str, str]]]:
     """Yield pairs in lists, which cost less than a call for each; long pairs in short ones."""
     batch: list[tuple[str, str]] = []
     characters = 0
     for pair in pairs:
         batch.append(pair)
         characters += len(pair[0]) + len(pair[1])
-        if len(batch) == BATCH_PAIRS or characters > _BATCH_CHARACTERS:
+        if len(batch) == size or characters > max_characters:
             yield batch
             batch, characters = [], 0
     if batch:

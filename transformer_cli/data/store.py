@@ -262,7 +262,7 @@ def _encode_block(block: Block, load: Load) -> EncodedBlock:
             texts.append(encode_pairs(batch, tokenizers))
             for name, digest in keep.items():
                 kept[name].append(digest(batch))
-    except (TransformerCliError, OSError):
+    except (TransformerCliError, OSError, MemoryError):
         raise
     except Exception as error:  # others may not be such as can be sent
         reason = f"{type(error).__name__}: {error}"

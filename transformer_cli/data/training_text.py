@@ -31,8 +31,8 @@ MANY = 0.2
 """Share of a text's pairs from which on they count as what a model has to learn."""
 MIN_PAIRS_FOR_WORKERS = 50_000
 """Pairs from which on workers are worth the second that it takes to start them."""
-_AHEAD = 64
-"""Blocks that are with workers at once; of text that is no plain file, each takes some MB."""
+_RANGES_AHEAD, _TEXTS_AHEAD = 64, 16
+"""Blocks that workers have at once: places in a file, or text, which takes some MB of memory."""
 
 
 class BlockStats(NamedTuple):
@@ -173,13 +173,17 @@ def map_blocks(
 ) -> Iterator[T]:
     """Yield the result of ``function(block, *more)`` for each block, in order."""
     pending: deque[Future[T]] = deque()
-    ahead = 0 if isinstance(executor, SerialExecutor) else _AHEAD
-    for block in blocks:
-        pending.append(executor.submit(function, block, *more))
-        if len(pending) > ahead:
+    try:
+        for block in blocks:
+            pending.append(executor.submit(function, block, *more))
+            ahead = _RANGES_AHEAD if isinstance(block, PairRange) else _TEXTS_AHEAD
+            if isinstance(executor, SerialExecutor) or len(pending) > ahead:
+                yield pending.popleft().result()
+        while pending:
             yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
+    finally:
+        for future in pending:
+            future.cancel()
 
 
 def _check_source(

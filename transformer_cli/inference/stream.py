@@ -114,6 +114,7 @@ def _run_ahead(
     """
     running: deque[Future[_Result]] = deque()
     failure = None
+    has_all = True  # whether every result that was taken from ``running`` has been yielded
     with ThreadPoolExecutor(max_workers=2) as pool:
         try:
             while running or failure is None:
@@ -124,10 +125,13 @@ def _run_ahead(
                         failure = error
                 if running and (len(running) == 2 or failure is not None):
                     result = running[0].result()
+                    has_all = False
                     running.popleft()
                     yield result
+                    has_all = True
         except (KeyboardInterrupt, SystemExit):  # SIGINT, SIGTERM
-            finished = list(takewhile(Future.done, running))  # before the others are stopped
+            # Before the others are stopped. After a gap, results would be of other lines.
+            finished = list(takewhile(Future.done, running)) if has_all else []
             stop()
             yield from (future.result() for future in finished)
             raise

@@ -65,11 +65,10 @@ def begin_run(
     is_new = not run.path.exists()
     with lock_run(run):
         before = list_checkpoints(run.checkpoints)
-        trained_with = {
-            path: read_small(path)
-            for path in (run.config, run.origins)
-            if before and path.is_file()
-        }
+        trained_with: dict[Path, bytes] = {}
+        for path in (run.config, run.origins) if before else ():
+            with suppress(OSError):
+                trained_with[path] = read_small(path)
         is_recorded = False
         try:
             initialize_run(run, config, overwrite, origins)

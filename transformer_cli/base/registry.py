@@ -133,7 +133,7 @@ def _shipped() -> dict[str, ModuleType]:
     usable = {name: module for name, module in modules.items() if _is_usable(name, module)}
     while lacking := {name: lacks for name in usable if (lacks := _lacks(usable, name))}:
         for name, others in lacking.items():
-            _unusable[name] = f"needs the extensions {', '.join(others)}, not usable here"
+            _unusable[name] = f"needs {', '.join(others)}, which cannot be used here"
             del usable[name]
     return usable
 

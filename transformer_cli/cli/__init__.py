@@ -19,6 +19,7 @@ from transformer_cli.base.errors import (
     TrainingError,
     TransformerCliError,
     UsageError,
+    did_you_mean,
     is_lost_process,
 )
 from transformer_cli.base.packages import __version__, lazy_imports, no_collection
@@ -87,8 +88,10 @@ class _Commands(TyperGroup):
         try:
             return super().resolve_command(ctx, args)
         except typer.TyperException as error:
-            if error.message.endswith("."):  # typer has found none of a similar name
-                error.message = registry.describe_missing("command", args[0], list_commands())
+            commands = list_commands()
+            hint = did_you_mean(args[0], commands)
+            missing = registry.describe_missing("command", args[0], commands)
+            error.message = f"{missing}; {hint}" if hint else missing
             raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -17,7 +17,6 @@ with lazy_imports():
     from transformer_cli.base import compression, writing
     from transformer_cli.config import yaml
     from transformer_cli.extensions.corpora import preparing, settings
-    from transformer_cli.extensions.report import rendering
     from transformer_cli.runs import directory as directories
 
 
@@ -74,6 +73,8 @@ def clean(given: CleanOptions) -> None:
             result = preparing.clean_corpus(data, directory.resolve(), executor)
         say("\n".join(_lines(result)))
         if report is not None:
+            from transformer_cli.extensions.report import rendering  # which may be left out
+
             page = rendering.render_page(
                 "cleaning", None, {}, cleaning=result, data=data, title=given.config.stem
             )

@@ -67,7 +67,7 @@ matters.
 
 ## Licence
 
-The licence of these weights is for whoever publishes them to choose: put it into the line `license`
+The licence of these weights is for those who publish them to choose: put it into the line `license`
 at the top of this file. {licence}
 """
 

@@ -1,5 +1,6 @@
 """Text as a stream: a record a line, whatever the chunks, and prefixes line by line."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
@@ -113,6 +114,26 @@ def test_what_is_finished_comes_out_before_a_signal_ends_the_stream(
     with pytest.raises(signalled):
         texts.extend(best.text for best, *_ in records)
     assert len(texts) == 2
+
+
+def test_no_result_comes_after_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal may arrive between taking a result and yielding it."""
+    taken: list[object] = []
+
+    class Interrupted(deque[Any]):
+        def popleft(self) -> Any:
+            taken.append(super().popleft())
+            if len(taken) == 2:
+                self[0].result()  # the next one is done
+                raise KeyboardInterrupt
+            return taken[-1]
+
+    monkeypatch.setattr(stream, "deque", Interrupted)
+    jobs = iter([lambda: "a", lambda: "b", lambda: "c", lambda: "d"])
+    results: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        results.extend(stream._run_ahead(jobs, lambda: None))
+    assert results == ["a"]
 
 
 def test_what_nobody_reads_any_more_is_not_searched(

@@ -31,10 +31,7 @@ class ForecastPreview(Preview):
         if not forecast.trial_fits(trainer, config):
             yield "forecast", "none: trial steps take a copy of the model, which does not fit"
             return
-        sample = trainer.epochs.sample(forecast.PROBED)
-        expected = forecast.forecast(
-            trainer, sample, lambda: forecast.time_validation(_validator(planned))
-        )
+        expected = forecast.forecast_training(trainer, _validator(planned))
         if expected is not None:
             yield "forecast", forecast.describe_forecast(expected)
 
@@ -48,10 +45,7 @@ class ForecastPreview(Preview):
         validator = _validator(planned)
         expected = None
         if trainer.step < trainer.total_steps and forecast.trial_fits(trainer, config):
-            sample = trainer.epochs.sample(forecast.PROBED)
-            expected = forecast.forecast(
-                trainer, sample, lambda: forecast.time_validation(validator)
-            )
+            expected = forecast.forecast_training(trainer, validator)
         return {
             "start_seconds": start,
             "pair_seconds": forecast.time_pair(validator, config.decoding.beam_size, thorough=True),

@@ -80,7 +80,7 @@ def open_page(path: Path, profile: Path) -> Iterator[Any]:
 def narrow_to_phone(page: Any) -> None:
     """Make the window as wide as a phone, into which the page fits."""
     page.set_viewport_size({"width": 390, "height": 844})
-    # Charts are drawn anew. The page's policy lets nobody wait by a function in a string.
+    # Charts are drawn again. The page's policy lets nobody wait by a function in a string.
     page.evaluate(
         """() => new Promise((done) => {
           const fits = (svg) => svg.clientWidth < 390;

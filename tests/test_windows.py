@@ -158,7 +158,7 @@ def test_a_crash_is_known_by_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
     with pytest.raises(TokenizerError, match=r"SentencePiece crashes on .* \(code 0xc0000005\)"):
         model_check.check_model(
-            model_check.SENTENCEPIECE, b"crashes", Path("src.model"), "get it anew"
+            model_check.SENTENCEPIECE, b"crashes", Path("src.model"), "get it again"
         )
 
 

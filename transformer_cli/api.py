@@ -250,11 +250,11 @@ class Translator:
             except MissingCheckpointError as error:
                 raise MissingCheckpointError(
                     f"{self._checkpoint}: is gone, perhaps by a training that goes on; load the "
-                    "model anew"
+                    "model again"
                 ) from error
             if loaded.checkpoint != (self._weights or loaded.checkpoint):
                 raise CheckpointError(
-                    f"{self._checkpoint}: has other weights than before; load the model anew"
+                    f"{self._checkpoint}: has other weights than before; load the model again"
                 )
             self._loaded[engine], self._weights = loaded, loaded.checkpoint
         return self._loaded[engine]

@@ -72,7 +72,7 @@ def test_a_run_is_as_good_without_its_origins(
     assert "where its settings come from is not known" in shown.err
     assert shown.out.startswith(f"seed: 1                    # {own_run}/config.yaml:1\n")
     assert run("translate", own_run, stdin=b"1 2\n").code == 0
-    # Training makes them anew.
+    # Training makes them again.
     assert run("train", training.config, "--run-dir", own_run).code == 0
     assert path.read_bytes() == (training.run / "origins.json").read_bytes()
 
@@ -93,7 +93,7 @@ def test_vocab_writes_what_train_goes_on_with(derived: Path) -> None:
         f"{derived}:2",
         f"{derived.with_name('tiny.yaml')}:5",
     ]
-    # Settings that change are told anew; of those that are read from the run itself, it is known
+    # Settings that change are told again; of those that are read from the run itself, it is known
     # where they first came from.
     asked = ("--run-dir", directory.path, "--set", "training.epochs=1")
     assert run("train", directory.config, *asked).code == 0
@@ -103,8 +103,8 @@ def test_vocab_writes_what_train_goes_on_with(derived: Path) -> None:
     assert again["model.d_model"] == origins["model.d_model"]
     assert again.keys() == origins.keys()
     assert "base" not in directory.config.read_text()
-    anew = ("--run-dir", directory.path, "--overwrite")
-    assert run("vocab", directory.config, *anew).code == 0
+    over = ("--run-dir", directory.path, "--overwrite")
+    assert run("vocab", directory.config, *over).code == 0
     assert load_origins(directory.origins) == again
 
 

@@ -12,7 +12,7 @@ from cli.process import Finished, assert_refused, run
 from cli.test_train import contents
 from transformer_cli.runs.checkpoint import find_checkpoint
 
-# Other lines than those of the run to start from, so that a vocabulary learned anew is another one.
+# Other lines than those of the run to start from, so that learning gives another vocabulary.
 OTHER_LINES = ("--set", "data.train_lines=150")
 
 

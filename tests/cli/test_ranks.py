@@ -248,7 +248,7 @@ def test_ranks_go_on_with_an_interrupted_translation(training: Training, tmp_pat
     assert kept == 3 * 2 * 8
     finished = run_ranks(2, *command, before=partial(small_chunks, None))
     assert_all(finished, 0)
-    assert "starting anew" not in finished[0].err
+    assert "starting again" not in finished[0].err
     assert run(*command[:-1], tmp_path / "alone").code == 0
     assert (tmp_path / "out").read_text() == (tmp_path / "alone").read_text()
     assert {path.name for path in tmp_path.iterdir()} == {"in", "alone", "out"}

@@ -23,7 +23,7 @@ def records_of(run_dir: Path) -> list[dict[str, Any]]:
 def contents(directory: Path) -> dict[str, bytes]:
     """Every file below, by its path; not the lock, which tells who was there last.
 
-    Nor what is made anew by each session.
+    Nor what is made again by each session.
     """
     return {
         str(path.relative_to(directory)): path.read_bytes()

@@ -1,4 +1,4 @@
-"""Every pair once an epoch, in batches that fit the budget, mixed anew each epoch."""
+"""Every pair once an epoch, in batches that fit the budget, mixed again each epoch."""
 
 from itertools import chain, pairwise
 from random import Random

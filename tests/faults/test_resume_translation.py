@@ -183,7 +183,7 @@ def test_plain_text_is_not_gone_on_with_by_compressed_text(
         (here / f"out.txt.{name}").rename(here / f"out.txt.gz.{name}")
     finished = translate(training, here, "-o", here / "out.txt.gz")
     assert finished.code == 0
-    assert "out.txt.gz.partial: compression was none, now .gz; starting anew" in finished.err
+    assert "out.txt.gz.partial: compression was none, now .gz; starting again" in finished.err
     assert gzip.decompress((here / "out.txt.gz").read_bytes()) == expected
 
 
@@ -251,7 +251,7 @@ def test_a_full_disk_keeps_what_is_done(training: Training, here: Path) -> None:
     (here / "in.txt").write_bytes(b"\n" * 1600)
     refused = translate(training, here, before=partial(in_chunks_of_500, 1200))
     assert_refused(refused, 1, "out.txt.partial: cannot be written: File too large", "1,000 lines")
-    assert "starting anew" not in translate(training, here, before=in_chunks_of_500).err
+    assert "starting again" not in translate(training, here, before=in_chunks_of_500).err
     assert (here / "out.txt").read_bytes() == b"\n" * 1600
     assert names(here) == ["in.txt", "out.txt"]
 
@@ -319,7 +319,7 @@ def test_with_other_settings_it_starts_anew(
     finished = translate(training, here, *asked)
     assert finished.code == 0
     assert f"out.txt.partial: {difference}" in finished.err
-    assert "; starting anew" in finished.err
+    assert "; starting again" in finished.err
     assert (here / "out.txt").read_bytes() == whole
 
 
@@ -388,7 +388,7 @@ def test_with_another_text_it_starts_anew(
     (here / "in.txt").write_bytes(text)
     finished = translate(training, here)
     assert finished.code == 0
-    assert finished.err.strip() == f"{here / 'out.txt.partial'}: {found}; starting anew"
+    assert finished.err.strip() == f"{here / 'out.txt.partial'}: {found}; starting again"
     assert (here / "out.txt").read_bytes().count(b"\n") == text.count(b"\n")
     assert names(here) == ["in.txt", "out.txt"]
 
@@ -407,7 +407,7 @@ def test_a_damaged_part_is_translated_again(
         journal.write_bytes(journal.read_bytes()[:-9])
     finished = translate(training, here)
     assert finished.code == 0
-    assert "starting anew" in finished.err
+    assert "starting again" in finished.err
     assert (here / "out.txt").read_bytes() == expected
 
 
@@ -416,7 +416,7 @@ def test_absurd_journals_are_not_trusted(training: Training, here: Path, absurd:
     interrupt(training, here)
     journal = here / "out.txt.partial.json"
     journal.write_text(journal.read_text().replace('"lines": 4', f'"lines": {absurd}'))
-    assert "partial.json cannot be read; starting anew" in translate(training, here).err
+    assert "partial.json cannot be read; starting again" in translate(training, here).err
     assert names(here) == ["in.txt", "out.txt"]
 
 

@@ -1,4 +1,4 @@
-"""A run that is started anew: the earlier one is renamed, whole, and nothing brings it back."""
+"""A run that is started again: the earlier one is renamed, whole, and nothing brings it back."""
 
 import os
 from collections.abc import Callable

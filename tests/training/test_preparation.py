@@ -38,7 +38,7 @@ def run(tmp_path: Path) -> RunDirectory:
 
 
 def files_of(directory: Path) -> dict[str, tuple[int, int]]:
-    """Each file, known again if it is written anew."""
+    """Each file, known again if it is written again."""
     stats = ((path.name, path.stat()) for path in directory.iterdir())
     return {name: (stat.st_ino, stat.st_mtime_ns) for name, stat in stats}
 
@@ -344,7 +344,7 @@ def test_tokenizers_of_an_earlier_run_are_taken_over(run: RunDirectory) -> None:
 
 
 def test_until_training_begins_they_are_those_of_the_weights_to_come(run: RunDirectory) -> None:
-    """The earlier run may be trained anew in between, with vocabularies of the same sizes."""
+    """The earlier run may be trained again in between, with vocabularies of the same sizes."""
     earlier = RunDirectory(run.path.with_name("earlier"))
     prepared(earlier)
     prepared(run, init=earlier)

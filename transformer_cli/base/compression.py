@@ -206,7 +206,7 @@ def _decompress(
 
 def _damage_error(path: Path, reason: str) -> CorpusError:
     return CorpusError(
-        f"{path}: damaged or cut-off {_FORMATS[path.suffix]} file ({reason}); get it anew, or "
+        f"{path}: damaged or cut-off {_FORMATS[path.suffix]} file ({reason}); get it again, or "
         f"take {path.suffix} off its name if it is plain text"
     )
 

@@ -146,7 +146,7 @@ def _evaluate(
         "auto", given.device, given.precision, given.threads, given.beam_size
     )
     translator, searcher = options.load_models(run, weights, compute, others)
-    # Before the long work, so that what is missing is told at once.
+    # Before the long work, so that what is missing is reported at once.
     with options.prefix_errors("evaluate: "):
         translator = given.prepare(translator)
     searcher = searcher and replace(searcher, tokenizers=translator.tokenizers)

@@ -54,7 +54,7 @@ Set = Annotated[
     ),
 ]
 Overwrite = Annotated[
-    bool, flag("Start anew; an earlier run is renamed to its name and the date.", "--overwrite")
+    bool, flag("Start again; an earlier run is renamed to its name and the date.", "--overwrite")
 ]
 AllowSuspectData = Annotated[
     bool,

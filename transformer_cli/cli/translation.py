@@ -242,7 +242,7 @@ def open_output(job: Translating) -> Iterator[output.Output]:
         else:
             change = file.resume(None)
         if change:
-            log(f"{change}; starting anew")
+            log(f"{change}; starting again")
         deque(islice(job.rows, file.kept), maxlen=0)
         yield file
 

@@ -174,8 +174,8 @@ class TrainingConfig(Section):
     concatenate: Probability = setting(
         0.0,
         "probability of putting another pair behind a training pair, and again behind that, up to "
-        "max_length (Nguyen et al. 2021), in each epoch anew and in the same time: for text longer "
-        "than the corpus's sentences",
+        "max_length (Nguyen et al. 2021), drawn again in each epoch, in the same time: for text "
+        "longer than the corpus's sentences",
     )
     ema_decay: Annotated[float, Field(gt=0.0, lt=1.0)] | None = setting(
         None,

@@ -60,7 +60,7 @@ def check_settings(root: tree.Node) -> Config:
     """Return a tree as a ``Config``, and check that the paths in it are there.
 
     ``base`` starts from the directory of the file that it is written in, and all other paths from
-    where the command is run. Who mixes them up is told so.
+    where the command is run. The error says so where the two are mixed up.
     """
     config = validate_as(Config, root)
     for keys, path in tree.iter_leaves(config.model_dump(), into_lists=True):

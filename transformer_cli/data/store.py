@@ -158,13 +158,13 @@ class EncodedStore:
                 yield file
         except OSError as error:
             raise RunError(
-                f"{path}: cannot be read ({error.strerror}); the same command makes it anew"
+                f"{path}: cannot be read ({error.strerror}); the same command makes it again"
             ) from error
 
     def _damage(self, name: str, number: int) -> RunError:
         return RunError(
             f"{self.directory / name}: page {number} is damaged: its checksum does not fit, or "
-            f"bytes are missing; delete {self.directory}, and the same command makes it anew"
+            f"bytes are missing; delete {self.directory}, and the same command makes it again"
         )
 
 

@@ -192,7 +192,7 @@ def plan_epoch(
     """Return the batches of one epoch as arrays of sentence indices, a function of the arguments.
 
     Sentences of similar length on both sides share a batch; ties and the order of batches are
-    shuffled anew each epoch. ``batch_tokens`` is the most that a side of a batch may have, EOS and
+    shuffled again each epoch. ``batch_tokens`` is the most that a side of a batch may have, EOS and
     padding included; a longer sentence is a batch of its own.
     """
     random = np.random.Generator(np.random.PCG64([seed, epoch, shard]))

@@ -43,8 +43,8 @@ def choose_metrics(
 ) -> Metrics:
     """Return the metrics of an experiment, by its target language or ``evaluation.tokenize``.
 
-    A training goes on with the tokenizer that it has ``begun`` with. ``say`` is told if BLEU is by
-    characters, as a package is not installed; one of a tokenizer that is asked for has to be.
+    A training goes on with the tokenizer that it has ``begun`` with. ``say`` is called if BLEU is
+    by characters, as a package is not installed; one of a tokenizer that is asked for has to be.
     """
     language = config.data.tgt_lang
     tokenize = begun or _bleu_tokenizer(config)
@@ -90,7 +90,7 @@ def metrics_of_training(
     """Return the metrics of a training, and what its best checkpoint is chosen by.
 
     A run that was validated goes on as it began, as its scores are compared with each other: also
-    where more packages are installed now. ``say`` is told if it would begin otherwise now.
+    where more packages are installed now. ``say`` is called if it would begin otherwise now.
     """
     begun = read_validated_by(run) if run else None
     if run is None or begun is None:
@@ -108,7 +108,7 @@ def metrics_of_runs(
 ) -> Metrics:
     """Return the metrics that runs are all scored with, by ``config``, the first one's.
 
-    ``say`` is told of each run that was validated by another tokenizer in its training.
+    ``say`` is called for each run that was validated by another tokenizer in its training.
     """
     metrics = choose_metrics(config, say)
     for run in runs:

@@ -74,7 +74,8 @@ class Engine(Protocol):
     """A search engine that an extension adds.
 
     The manifest names it under ``provides["engine"]``; facts of the entry are the name of the file
-    by which a model that is exported for it is told, ``mark``, and who reads that, ``reader``.
+    by which a model exported for it is recognised, ``mark``, and the program that reads it,
+    ``reader``.
     """
 
     def choose(

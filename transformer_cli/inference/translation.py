@@ -98,7 +98,7 @@ def never() -> bool:
 
 
 class Watcher(NamedTuple):
-    """Callbacks of whoever waits for translations."""
+    """Callbacks that follow the progress of translations."""
 
     progress: Callable[[int], object] = ignore
     """Called with the number of lines just finished."""
@@ -157,7 +157,7 @@ class Reviser:
             found: at least one translation of each line.
             n_best: see ``TextTranslator.translate_lines``.
             with_alignments: whether words are aligned.
-            watcher: of whom ``progress`` has counted the lines already.
+            watcher: its ``progress`` has counted the lines already.
         """
         return found
 

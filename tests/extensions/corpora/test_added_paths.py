@@ -25,7 +25,7 @@ def test_a_path_meant_from_its_files_directory_is_found_there(
     )
     monkeypatch.chdir(tmp_path / "here")
     config = Path("../there/my.yaml")
-    load_config(config)  # nothing is there: whoever reads the text will say so
+    load_config(config)  # nothing is there: reading the text will say so
     (there / "a.en").touch()
     assert _refusal(config) == (
         f"../there/my.yaml:5: data.more[0].tgt: there is no {tmp_path}/here/a.en, as paths start "

@@ -1,4 +1,4 @@
-"""Replayed text: its share of each epoch, drawn anew, beside all of the corpus's own."""
+"""Replayed text: its share of each epoch, drawn again, beside all of the corpus's own."""
 
 from collections import Counter
 from pathlib import Path

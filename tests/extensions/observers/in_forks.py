@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def prepare() -> None:
-    """Have whoever draws curves make an empty file."""
+    """Make the code that draws curves write an empty file."""
     from transformer_cli.extensions.observers.curves import draw_curves
 
     # Who imported it has it by name.

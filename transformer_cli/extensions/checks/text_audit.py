@@ -189,7 +189,7 @@ class TextAudit:
         if sum(lengths) > _MOSTLY * audited.looked_at:
             main = shifts[lengths.index(max(lengths))]
             most = f"{name}: most of its lines are shifted against each other"
-            self._refuse(most, f", {main.describe(audited.looked_at)}", "mend the files")
+            self._refuse(most, f", {main.describe(audited.looked_at)}", "fix the files")
         others = (shift.describe(audited.looked_at) for shift in shifts if shift != main)
         self.notes += [f"{name}: {shift}" for shift in others]
 

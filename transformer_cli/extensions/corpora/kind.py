@@ -52,7 +52,7 @@ class SourcesKind(CorpusKind[CorpusData]):
             if directory.is_dir() and is_begun:
                 raise RunError(
                     f"{directory / prepared.RECORD}: missing, damaged or of another version, and "
-                    "what it tells of the run's text is needed; restore it, or start anew with "
+                    "what it tells of the run's text is needed; restore it, or start again with "
                     "--overwrite"
                 )
             return False
@@ -85,7 +85,7 @@ class SourcesKind(CorpusKind[CorpusData]):
             return None
         return (
             "data.sources: the text has changed since the run began, and the run goes on with what "
-            "it was; for the new text, choose another --run-dir, or start anew with --overwrite"
+            "it was; for the new text, choose another --run-dir, or start again with --overwrite"
         )
 
 

@@ -2,7 +2,7 @@
 
 It is an artifact with two files a split, ``train.src`` and ``train.tgt`` say, and sources.json. The
 pairs of a drawn split are in the order of the sources. ``preparing.py`` makes it; a split with a
-source of its own is written here, anew when its source has changed.
+source of its own is written here, again when its source has changed.
 """
 
 import json
@@ -92,7 +92,7 @@ def lost_text_error(damage: str) -> CorpusError:
     """Return the error of a run with checkpoints whose text cannot be made again."""
     return CorpusError(
         f"{damage}, and what it was made of is gone or has changed, so it cannot be written again; "
-        "restore the file, or start anew with --overwrite"
+        "restore the file, or start again with --overwrite"
     )
 
 

@@ -65,7 +65,7 @@ def write_model(
 
 
 def _narrow_int8(spec: Any, weights: Mapping[str, Float[np.ndarray, "..."]]) -> None:
-    """Round the given weights anew where they are int8, each row by its largest."""
+    """Round the given weights again where they are int8, each row by its largest."""
     model_spec = import_extra("ctranslate2.specs.model_spec", None, "format ctranslate2")
 
     def narrow(layer: Any, name: str, value: Any) -> None:

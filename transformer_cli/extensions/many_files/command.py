@@ -302,7 +302,7 @@ _loaded: tuple[str, TextTranslator[SearchEngine]] | None = None
 
 
 def describe_translator(options: TranslateOptions) -> dict[str, str]:
-    """Load a translator anew; return the settings that decide its translations, by name."""
+    """Load a translator again; return the settings that decide its translations, by name."""
     with _lock:
         return _load(options).settings_fingerprint
 

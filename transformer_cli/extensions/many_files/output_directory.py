@@ -1,7 +1,7 @@
 """A directory of translations, one of each input file: which of them are whole, and of what.
 
 Its record says how all of them are made, and of each one which bytes it is made of and has. The
-record is there before the first translation. Inputs are found, and what is whole is told, here.
+record is there before the first translation. Inputs and finished files are found here.
 """
 
 import os

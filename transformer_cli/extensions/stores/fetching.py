@@ -54,7 +54,7 @@ def fetch(url: str, sha256: str | None = None, say: Say = tell, advice: str = _C
     Args:
         url: of https, or of http, to this machine or with ``sha256``.
         sha256: in hexadecimal, what the file must have; None: whatever comes is kept.
-        say: is told what is fetched, and how large it is.
+        say: called with a line on what is fetched and how large it is.
         advice: what to do if the server has no such file.
 
     Raises:

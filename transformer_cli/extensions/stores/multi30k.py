@@ -95,7 +95,7 @@ def _find(name: str) -> Path | None:
         if found != SHA256[name]:
             raise CorpusError(
                 f"{path}: not the published file (its SHA-256 begins {found[:12]}, not "
-                f"{SHA256[name][:12]}); delete it and it is downloaded anew"
+                f"{SHA256[name][:12]}); delete it and it is downloaded again"
             )
         return path
     url = UrlPath(BASE_URL + name)

@@ -31,7 +31,7 @@ _NAMES = {
     "pad": ("<pad>", "[PAD]", "<PAD>"),
 }
 # Seconds that the library may take for a line. Its regular expressions give up after ten million
-# steps, but at each character anew, and only text tells how many it takes.
+# steps, but at each character again, and only text tells how many it takes.
 _LONGEST_CALL = 60.0
 # Characters, or ids, of a line that is quick to do whatever the file says, but for expressions with
 # more than one choice.

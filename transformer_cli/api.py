@@ -71,8 +71,8 @@ class Translator:
         """Read a trained model.
 
         Args:
-            path: a run directory, or what ``transformer-cli export`` made of one, for the Hub or
-                CTranslate2.
+            path: a run directory, or a model that was exported from one in a format that an
+                installed engine reads.
             checkpoint: 'best', 'last', 'average' or a checkpoint's path.
             device: where to compute; 'auto' takes a GPU if there is one.
             precision: of matrix products; 'auto' is bfloat16 on a GPU that has it, else float32.
@@ -136,8 +136,8 @@ class Translator:
         Raises:
             InputError: ``lines`` is one text instead of several, or has what is no text; or there
                 are not as many prefixes.
-            UsageError: a number is out of range, the run has no such tag, or CTranslate2 alone can
-                read the model, which forces no prefixes.
+            UsageError: a number is out of range, the run has no such tag, or the only engine that
+                reads the model forces no prefixes.
         """
         translated = self._translate(
             "translate",

@@ -39,8 +39,8 @@ def average(
 
     \b
     Example:
-      transformer-cli average runs/multi30k_de_en
-      transformer-cli evaluate runs/multi30k_de_en --checkpoint average
+      transformer-cli average runs/toy
+      transformer-cli evaluate runs/toy --checkpoint average
     """
     if len({run.resolve() for run in runs}) < len(runs):
         raise UsageError("average: a run is named twice; name each once")

@@ -99,7 +99,7 @@ def evaluate(given: EvaluateOptions) -> None:
 
     \b
     Example:
-      transformer-cli evaluate runs/multi30k_de_en --split test_2017_flickr --beam-size 5
+      transformer-cli evaluate runs/toy --split val --beam-size 5
     """
     given.check()
     run = directories.RunDirectory(given.run)

@@ -54,7 +54,7 @@ def train(given: TrainOptions) -> None:
 
     \b
     Example:
-      transformer-cli train configs/multi30k_de_en.yaml --set training.epochs=12
+      transformer-cli train configs/toy.yaml --set training.epochs=12
     """
     given.check()
     run = _train

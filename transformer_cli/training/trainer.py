@@ -145,7 +145,8 @@ class Trainer:
 
     def _update(self, batches: list[Batch], tgt_tokens: int, rate: float) -> Update:
         """Update the weights with this rank's batches of a step of ``tgt_tokens`` on all ranks."""
-        self.model.train()
+        if not self.model.training:  # it visits every module, and a GPU waits for the host
+            self.model.train()
         self.optimizer.prepare()
         losses = self._gradients.accumulate(self.step, batches, tgt_tokens)
         return self.optimizer.step(losses, self.step, rate)

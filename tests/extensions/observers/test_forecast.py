@@ -300,7 +300,9 @@ def test_an_evaluation_is_timed_on_translations_as_long_as_the_references(
     data = run_directory.load_config().data
     cpu = torch.device("cpu")
     translator = load_torch_translator(run_directory, "best", cpu, torch.float32)
-    trainer: Any = SimpleNamespace(eval_model=translator.engine.model, ranks=SINGLE_PROCESS)
+    trainer: Any = SimpleNamespace(
+        device=cpu, eval_model=translator.engine.model, ranks=SINGLE_PROCESS
+    )
     pairs = load_split(data, "val")
     validator = Validator(trainer, translator, pairs, 0, Metrics(), "bleu")
     search = TorchEngine.search
@@ -312,7 +314,7 @@ def test_an_evaluation_is_timed_on_translations_as_long_as_the_references(
         return outputs
 
     monkeypatch.setattr(TorchEngine, "search", record)
-    monkeypatch.setattr(module, "_MEASURED", 10)
+    monkeypatch.setattr(module, "_MEASURED", {"cpu": 10})
     clock = iter([0.0, 5.0, 0.0, 5.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
     assert time_pair(validator, beam_size, thorough=True) == 0.5

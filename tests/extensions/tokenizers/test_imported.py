@@ -3,13 +3,12 @@
 import base64
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sentencepiece
-from hypothesis import given, strategies as st
 from tokenizers import (
     Tokenizer as Library,
     decoders,
@@ -20,7 +19,7 @@ from tokenizers import (
     trainers,
 )
 
-from transformer_cli.base.errors import ConfigError, CorpusError, MissingExtraError, TokenizerError
+from transformer_cli.base.errors import MissingExtraError, TokenizerError
 from transformer_cli.config.tokenizer_schema import (
     SentencePieceConfig,
     TokenizerConfig,
@@ -42,7 +41,6 @@ from transformer_cli.text.vocabulary import (
     EOS_ID,
     PAD_ID,
     SPECIALS,
-    UNK_ID,
     SpecialIds,
 )
 

@@ -66,7 +66,7 @@ def test_no_secret_of_a_url_is_shown_or_recorded(config: Path, url: str) -> None
     setting = ("--set", f"data.train.src={url}")
     for command in (
         ("train", "tiny.yaml", *setting),
-        ("config", "show", "tiny.yaml", *setting),
+        ("vocab", "tiny.yaml", *setting),
         ("translate", "run", "-i", url),
         ("train", url),
         ("translate", url),
@@ -110,7 +110,7 @@ def test_a_tokenizer_edited_after_training(own_run: Path) -> None:
     assert_refused(run("translate", own_run), 1, str(vocabulary), "changed since it was written")
 
 
-@pytest.mark.parametrize("command", ["translate", "evaluate", "average"])
+@pytest.mark.parametrize("command", ["translate", "evaluate"])
 def test_a_tokenizer_that_is_gone(own_run: Path, command: str) -> None:
     shutil.rmtree(own_run / "tokenizer")
     refused = run(command, own_run)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 from transformer_cli.config.schema import Config
@@ -15,7 +16,7 @@ def test_the_origin_of_an_imported_model_is_taken_over(tmp_path: Path) -> None:
     runs[0].path.mkdir()
     record = {"source": "me/model", "revision": "1"}
     (runs[0].path / "import.json").write_text(json.dumps(record))
-    for earlier, begun in zip(runs, runs[1:], strict=False):
+    for earlier, begun in pairwise(runs):
         begun.path.mkdir()
         settings = {"data": {"kind": "copy"}, "init": str(earlier.path)}
         record_provenance(begun, Config.model_validate(settings))

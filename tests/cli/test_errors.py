@@ -87,7 +87,7 @@ def test_a_tokenizer_edited_after_training(own_run: Path) -> None:
     assert_refused(run("translate", own_run), 1, str(vocabulary), "changed since it was written")
 
 
-@pytest.mark.parametrize("command", ["translate", "evaluate", "average"])
+@pytest.mark.parametrize("command", ["translate", "evaluate"])
 def test_a_tokenizer_that_is_gone(own_run: Path, command: str) -> None:
     shutil.rmtree(own_run / "tokenizer")
     refused = run(command, own_run)

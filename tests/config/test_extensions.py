@@ -10,13 +10,13 @@ from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.config.data_schema import DataSection
 from transformer_cli.config.differences import differences
-from transformer_cli.config.json_schema import inline_schema
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section, setting
 from transformer_cli.config.setting_tree import parse
 from transformer_cli.config.tokenizer_schema import TokenizerSection, WordsConfig
 from transformer_cli.config.validation import validate_as
 from transformer_cli.config.yaml import dump_config
+from transformer_cli.extensions.config_tools.json_schema import inline_schema
 
 
 class Riddles(DataSection):

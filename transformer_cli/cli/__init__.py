@@ -36,7 +36,7 @@ from transformer_cli.cli.process import (
 )
 
 with lazy_imports():
-    from transformer_cli.config import setting_tree, shipped
+    from transformer_cli.config import setting_tree, validation
 
 SPIN_COUNT = "3000"
 """Spins of a libgomp thread before it sleeps.
@@ -44,7 +44,7 @@ SPIN_COUNT = "3000"
 The default, 300,000, blocks a core that others could use; see docs/benchmarks.md.
 """
 
-_CORE_COMMANDS = ("init", "config", "vocab", "train", "evaluate", "translate", "average")
+_CORE_COMMANDS = ("init", "vocab", "train", "evaluate", "translate", "average")
 """In the order of use; each is the function of that name in the module of that name."""
 _EXTENDED = ("train", "evaluate", "translate")
 """The commands to which extensions add options."""
@@ -262,7 +262,7 @@ def _name_setting(error: typer.TyperException) -> str | None:
     if context is None or not hasattr(error, "possibilities"):
         return None
     name = option.lstrip("-").replace("-", "_")
-    settings = {key for key, _ in shipped.iter_settings()}
+    settings = set(validation.list_settings())
     keys = [key for key in settings if key.endswith(f".{name}")]
     key = name if name in settings else keys[0] if len(keys) == 1 else None
     here = {own for parameter in context.command.params for own in parameter.opts}

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.cli.config import annotate
-from transformer_cli.config.origins import (
+from transformer_cli.config.yaml import load_config, load_settings
+from transformer_cli.extensions.config_tools.command import annotate
+from transformer_cli.extensions.config_tools.origins import (
     Origins,
     Written,
     dump_origins,
+    find_origins,
     load_origins,
     trace_origins,
 )
-from transformer_cli.config.yaml import load_config, load_settings
 
 ROOT = """\
 data: {kind: copy}
@@ -49,7 +50,7 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_value_has_its_place_and_what_it_replaced(top: Path) -> None:
-    _, origins = load_settings(top)
+    origins = find_origins(*load_settings(top))
     assert origins == {
         "seed": (Written(3, "top.yaml", 2), Written(3, "root.yaml", 3)),
         "data.kind": (Written("copy", "root.yaml", 1),),
@@ -78,7 +79,7 @@ def test_overrides_have_no_line_and_replace_what_files_say(top: Path) -> None:
         "training.epochs=1",
         "training.betas=[0.1, 0.2]",
     ]
-    _, origins = load_settings(top, overrides)
+    origins = find_origins(*load_settings(top, overrides))
     from_file = Written(3, "top.yaml", 2), Written(3, "root.yaml", 3)
     assert origins["seed"] == (Written(5, "--set", 0), *from_file)
     assert origins["model.d_ff"] == (Written(8, "--set", 0),)
@@ -106,24 +107,24 @@ ORIGINS: Origins = {
 
 
 def test_they_are_read_as_they_were_written(kept: Path) -> None:
-    assert load_origins(kept) == ORIGINS
+    assert load_origins(kept.parent) == ORIGINS
 
 
 def test_a_files_name_may_be_no_text(kept: Path) -> None:
     origins: Origins = {"seed": (Written(1, "\udcff.yaml", 3),)}
     kept.write_text(dump_origins(origins, "settings"), encoding="utf-8")
-    assert load_origins(kept) == {"seed": (Written(1, "?.yaml", 3),)}
+    assert load_origins(kept.parent) == {"seed": (Written(1, "?.yaml", 3),)}
 
 
 def test_they_belong_to_one_text_of_settings(kept: Path) -> None:
     kept.with_name("config.yaml").write_text("other settings")
-    assert load_origins(kept) == {}
+    assert load_origins(kept.parent) == {}
     kept.with_name("config.yaml").unlink()
-    assert load_origins(kept) == {}
+    assert load_origins(kept.parent) == {}
 
 
 def test_where_there_are_none_there_are_none(tmp_path: Path) -> None:
-    assert load_origins(tmp_path / "origins.json") == {}
+    assert load_origins(tmp_path / "none") == {}
     assert load_origins(tmp_path) == {}
 
 
@@ -137,7 +138,7 @@ def test_damage_does_no_harm(kept: Path) -> None:
     damaged.append(json.dumps(content).encode())
     for text in damaged:
         kept.write_bytes(text)
-        assert load_origins(kept) == {}, text
+        assert load_origins(kept.parent) == {}, text
 
 
 # --- a run's own config.yaml ----------------------------------------------------------------------
@@ -173,8 +174,8 @@ def test_a_runs_own_file_is_seen_through() -> None:
 
 
 def test_each_line_says_where_it_is_from(top: Path, tmp_path: Path) -> None:
-    config, origins = load_settings(top, ["training.epochs=5", "model.dropout=0.3"])
-    text = annotate(config, origins)
+    config, root = load_settings(top, ["training.epochs=5", "model.dropout=0.3"])
+    text = annotate(config, find_origins(config, root))
     lines = text.splitlines()
     for line in (
         "seed: 3                    # top.yaml:2",
@@ -198,8 +199,8 @@ def test_names_of_files_do_no_harm_in_comments(tmp_path: Path) -> None:
     base.write_text("data: {kind: copy}\ntokenizer: {kind: words}\n")
     (tmp_path / "link.yaml").symlink_to(base)
     over.write_text("base: link.yaml\nseed: 3\n")
-    config, origins = load_settings(base, ["seed=3"])
-    over.write_text(annotate(config, origins))
+    config, root = load_settings(base, ["seed=3"])
+    over.write_text(annotate(config, find_origins(config, root)))
     assert load_config(over) == config
     assert "\x1b" not in over.read_text()
 
@@ -211,7 +212,7 @@ def test_settings_wider_than_most_have_their_comment_beside_them(tmp_path: Path)
         f"data: {{kind: files, src_lang: de, tgt_lang: en, train: {pair}, val: {pair},\n"
         f"  test: {{'a: b': {pair}}}}}\ntokenizer: {{kind: words}}\n"
     )
-    config, origins = load_settings(path)
-    path.write_text(annotate(config, origins))
+    config, root = load_settings(path)
+    path.write_text(annotate(config, find_origins(config, root)))
     assert load_config(path) == config
     assert len(re.findall(r" nor this' +# ", path.read_text())) == 3

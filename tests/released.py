@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 from cli import process
 
-from transformer_cli import Translator
-
 
 def copy_run(fixtures: Path, name: str, directory: Path) -> Path:
     """Copy a run or an exported model of the fixtures into a directory; return the copy."""
@@ -25,7 +23,10 @@ def read_expected(fixtures: Path, kind: str) -> dict[str, Any]:
 def check_translations(model: Path, fixtures: Path, kind: str) -> None:
     """Check that a run, or what was exported from it, translates as the release did."""
     lines = read_expected(fixtures, kind)["translations"]
-    assert Translator.load(model).translate(list(lines)) == list(lines.values())
+    stdin = "".join(f"{line}\n" for line in lines).encode()
+    finished = process.run("translate", model, stdin=stdin)
+    assert finished.code == 0, finished.err
+    assert finished.out.splitlines() == list(lines.values())
 
 
 def check_score_and_train_on(run: Path, fixtures: Path, kind: str) -> None:

@@ -17,16 +17,17 @@ PACKAGE = Path(transformer_cli.__file__).parent
 # Words that the core uses in their ordinary sense, or has as names of its own. Such a word only
 # counts as an extension's name as its command, option, key, module, or in quotes.
 ORDINARY = """
+    Translation Translator average averaging config
     add archives attention audit bench by_name card characters charts check checks child chosen
-    clean cluster code codec command compare completion config constraints corpora corpus digests document
+    clean cluster code codec command compare completion constraints corpora corpus digests document
     documents encoding engine evaluation_note examples exchange experiments export fetched file
     files filters forecast form formats groups guard html http https import imported init inline
     input job joint kind layout length lines loading lowercase machine marks matching memory
     mixing more name names near normalization notes objects observers opening options own page
     pieces places plan prepared preparing preview protection provenance report reserved results
     rows rules scope scores search seen sentences settings shift sorting sources spec split src
-    src_file start stores tables tag template terms text tgt tgt_file tokenizers training trial
-    units vocab_size weights xml zip
+    src_file start stores tables tag template terms text tgt tgt_file tokenizers training translator
+    trial units vocab_size weights xml zip
 """
 # Names that the core still has. A name leaves the list with its last occurrence; none is added.
 STILL = """

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from cli import process
 
+import transformer_cli
 from transformer_cli.base import registry
 
 MANIFEST = """\
@@ -63,6 +64,14 @@ def test_each_entry_of_the_manifests_can_be_loaded() -> None:
             for fact in ("load", "settings"):
                 if fact in entry.facts:
                     assert entry.load(fact) is not None
+
+
+def test_a_name_that_no_extension_adds_to_the_package_is_no_attribute() -> None:
+    installed = ", ".join(registry.installed()) or "none"
+    with pytest.raises(AttributeError, match=f"'Reader'; extensions here: {installed}"):
+        transformer_cli.Reader  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'Reader' from 'transformer_cli'"):
+        from transformer_cli import Reader  # noqa: F401
 
 
 OPTIONAL = {("corpora", "stores"), ("corpora", "report")}

@@ -1,26 +1,23 @@
-"""Train, score and use Transformer translation models from the command line, or from Python."""
+"""Train, score and use Transformer translation models.
 
-from typing import TYPE_CHECKING
+What programs may import from here, extensions add::
 
-from transformer_cli.base.packages import __version__
+    provides = {"python": {"Reader": {"load": "reading:Reader"}}}
+"""
 
-__all__ = ["TransformerCliError", "Translation", "Translator", "__version__"]
+from typing import Any
 
-if TYPE_CHECKING:
-    from transformer_cli.api import Translator as Translator
-    from transformer_cli.base.errors import TransformerCliError as TransformerCliError
-    from transformer_cli.inference.translation import Translation as Translation
-else:
+from transformer_cli.base.errors import TransformerCliError as TransformerCliError
+from transformer_cli.base.packages import __version__ as __version__
 
-    def __getattr__(name: str) -> object:
-        # Not before they are asked for: torch takes seconds to import, and --help needs none of it.
-        from importlib import import_module
 
-        modules = {
-            "Translation": "transformer_cli.inference.translation",
-            "Translator": "transformer_cli.api",
-            "TransformerCliError": "transformer_cli.base.errors",
-        }
-        if name not in modules:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(modules[name]), name)
+def __getattr__(name: str) -> Any:
+    # Looked up when asked for, as torch takes seconds to import, and --help needs none of it.
+    from transformer_cli.base import registry
+
+    if name == "__all__":
+        return ["TransformerCliError", "__version__", *registry.entries("python")]
+    if (entry := registry.entries("python").get(name)) is None:
+        installed = registry.describe_installed()
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; {installed}")
+    return entry.load()

@@ -68,15 +68,6 @@ def test_json_is_one_object(training: Training) -> None:
     assert "bs:1000|seed:12345" in scores["ter"]["signature"]
 
 
-def test_an_average_is_of_no_step(own_run: Path) -> None:
-    assert run("average", own_run, "--last", "2").code == 0
-    values = report(own_run, "--checkpoint", "average")
-    assert values["checkpoint"] == str(own_run / "checkpoints" / "average")
-    assert values["step"] is None
-    table = run("evaluate", own_run, "--checkpoint", "average").out
-    assert table.startswith("test: 20 sentences, greedy, average\n")
-
-
 def test_the_checkpoint_is_named(training: Training) -> None:
     for which, step in (("last", 60), ("best", report(training.run)["step"])):
         values = report(training.run, "--checkpoint", which)

@@ -17,7 +17,7 @@ def show():
 cli._run = show
 cli.main()
 """
-OF_PYTHON = "import os; from transformer_cli import Translator; print(os.environ.keys())"
+OF_PYTHON = "import os; from transformer_cli.inference import loading; print(os.environ.keys())"
 
 
 def out_of(program: str, **settings: str) -> str:

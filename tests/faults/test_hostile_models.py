@@ -14,8 +14,6 @@ from installed import has_command, has_engine
 from safetensors.torch import load_file, save_file
 
 from faults.test_hostile import make_sums_match
-from transformer_cli.api import Translator
-from transformer_cli.base.errors import CheckpointError, ConfigError, UsageError
 from transformer_cli.runs.checkpoint import Checkpoint
 from transformer_cli.runs.metrics_log import read_records
 
@@ -69,8 +67,6 @@ def test_weights_that_are_no_numbers_are_refused(
         assert len(said) == 1
         assert "has values that are infinite or no number; use another checkpoint" in said[0]
         assert refused.out == ""
-    with pytest.raises(CheckpointError, match="infinite or no number"):
-        Translator.load(own_run)
 
 
 def test_finite_weights_whose_sum_is_not_are_weights(own_run: Path) -> None:
@@ -107,8 +103,6 @@ def test_a_number_that_would_fill_the_memory_is_named(
     settings.write_text("\n".join(lines) + "\n")
     said = f"{settings}:{place + 1}: {key}: expected at most {most}"
     assert_refused(limited("translate", own_run), 2, said)
-    with pytest.raises(ConfigError, match="expected at most"):
-        Translator.load(own_run)
 
 
 def test_many_long_lines_are_too_many_symbols(config: Path) -> None:
@@ -127,14 +121,6 @@ def test_many_long_lines_are_too_many_symbols(config: Path) -> None:
 )
 def test_options_have_the_same_bounds(option: str, said: str, training: Training) -> None:
     assert_refused(limited("translate", training.run, option, "1000000000"), 2, said)
-
-
-def test_programs_have_the_same_bounds(training: Training) -> None:
-    translator = Translator.load(training.run, device="cpu")
-    with pytest.raises(UsageError, match="at most 1,000; lower `beam_size` or `n_best`"):
-        translator.translate(["1 2 3"], beam_size=5000)
-    with pytest.raises(UsageError, match="at most 1,048,576; lower `batch_tokens`"):
-        translator.translate(["1 2 3"], batch_tokens=2**31)
 
 
 @pytest.mark.parametrize("form", ["keys", "list"])

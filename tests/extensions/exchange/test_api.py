@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from cli.conftest import Training
 from cli.process import assert_refused, run
-from test_api import LINES, translator
 
+from extensions.python_api.test_translator import LINES, translator
 from transformer_cli import Translator
 from transformer_cli.base.errors import RunError
 

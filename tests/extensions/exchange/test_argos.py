@@ -13,10 +13,10 @@ import pytest
 import sentencepiece
 from cli.process import assert_refused, run
 
-from transformer_cli import Translator
 from transformer_cli.base.errors import UsageError
 from transformer_cli.config.schema import Config
 from transformer_cli.extensions.exchange.to_ctranslate2 import check_argos
+from transformer_cli.extensions.python_api.translator import Translator
 
 LINES = [" ".join(f"{number * 7919 % 6**4:04d}"[:4]) for number in range(200)]
 NAME = "translate-de_en-1_0"

@@ -1,6 +1,7 @@
 """What Python programs use: small, typed, light to import, and without side effects."""
 
 import json
+import re
 import subprocess
 import sys
 import threading
@@ -11,10 +12,17 @@ import pytest
 import torch
 from cli.conftest import Training, own_run, training
 from cli.process import run
+from faults.test_hostile_models import change_weights
 
 import transformer_cli
 from transformer_cli import TransformerCliError, Translation, Translator
-from transformer_cli.base.errors import CheckpointError, InputError, RunError, UsageError
+from transformer_cli.base.errors import (
+    CheckpointError,
+    ConfigError,
+    InputError,
+    RunError,
+    UsageError,
+)
 
 __all__ = ["own_run", "training"]
 
@@ -209,6 +217,23 @@ def test_what_is_missing_is_an_error_of_ours(training: Training, tmp_path: Path)
         assert issubclass(error, TransformerCliError)
 
 
+def test_a_strangers_run_is_refused(own_run: Path) -> None:
+    change_weights(own_run, float("nan"))
+    with pytest.raises(CheckpointError, match="infinite or no number"):
+        Translator.load(own_run)
+    settings = own_run / "config.yaml"
+    settings.write_text(re.sub(r"beam_size: \d+", "beam_size: 5000", settings.read_text()))
+    with pytest.raises(ConfigError, match="expected at most"):
+        Translator.load(own_run)
+
+
+def test_programs_have_the_same_bounds(translator: Translator) -> None:
+    with pytest.raises(UsageError, match="at most 1,000; lower `beam_size` or `n_best`"):
+        translator.translate(["1 2 3"], beam_size=5000)
+    with pytest.raises(UsageError, match="at most 1,048,576; lower `batch_tokens`"):
+        translator.translate(["1 2 3"], batch_tokens=2**31)
+
+
 @pytest.mark.long
 def test_threads_take_turns(translator: Translator) -> None:
     expected = translator.translate(LINES)
@@ -231,15 +256,13 @@ assert not {"torch", "numpy", "pydantic", "typer"} & sys.modules.keys()
 from transformer_cli import *
 assert "pydantic" in sys.modules and "torch" not in sys.modules
 assert Translator is transformer_cli.Translator
-assert Translator.__module__ == "transformer_cli.api"
+assert Translator.__module__ == "transformer_cli.extensions.python_api.translator"
 assert issubclass(TransformerCliError, Exception)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_names_that_are_not_there_are_told() -> None:
-    with pytest.raises(AttributeError, match="has no attribute 'Transformer'"):
-        transformer_cli.Transformer  # type: ignore[attr-defined]  # noqa: B018
+def test_a_star_imports_the_public_names() -> None:
     assert set(transformer_cli.__all__) == {
         *("Translation", "Translator", "TransformerCliError", "__version__")
     }

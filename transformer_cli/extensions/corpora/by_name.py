@@ -12,10 +12,10 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, Field, ValidationError
 
-from transformer_cli.base.compression import open_text
 from transformer_cli.base.errors import CorpusError, size
 from transformer_cli.base.files import read_small, sha256 as sum_of
 from transformer_cli.base.packages import import_extra
+from transformer_cli.base.text_files import open_text
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.extensions.corpora.provenance import Fetched
 from transformer_cli.extensions.corpora.settings import SourceConfig, list_sources, list_urls

@@ -10,7 +10,6 @@ from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, RunError, UsageError
 from transformer_cli.base.files import read_small
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import stream_lines
 from transformer_cli.data.kinds import open_kind
 from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.experiments.child import ERROR, Command, run_command
@@ -18,6 +17,7 @@ from transformer_cli.extensions.experiments.distill import SIDES, STUDENT_JOB, T
 from transformer_cli.extensions.experiments.job import Job, open_text
 from transformer_cli.runs.checkpoint import list_checkpoints, newest_step
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.lines import stream_lines
 from transformer_cli.training.optimizer import last_step
 
 _RUN_DIR = "--run-dir"

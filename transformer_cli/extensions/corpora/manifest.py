@@ -15,8 +15,7 @@ provides = {
         },
         "data.replay": {"load": "settings:ReplaySettings", "kinds": ("files",)},
     },
-    "provenance": {"fetched": {"load": "provenance:record_fetched", "file": "fetched.json"}},
-    "run file": {"fetched.json": {}},
+    "run file": {"fetched.json": {"provenance": "provenance:record_fetched"}},
     # What is trained on beside the split train, and how often each part is drawn.
     "mixing": {
         "sources": {

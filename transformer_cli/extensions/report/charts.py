@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transformer_cli.base.metrics import METRICS, USUAL, Metric, Metrics
-from transformer_cli.data.store import open_store, read_stats
-from transformer_cli.data.token_arrays import PERCENTILES, percentiles
+from transformer_cli.data.store import PERCENTILES, open_store, percentiles, read_stats
 from transformer_cli.extensions.report.examples import split_words
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import Record, number, validations

@@ -21,7 +21,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.kinds import open_training_text
-from transformer_cli.data.token_arrays import encode_text
+from transformer_cli.data.store import encode_text
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.evaluation.scoring import evaluate
 from transformer_cli.extensions.config_tools.origins import Origins, load_origins

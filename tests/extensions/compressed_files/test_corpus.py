@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.data.corpus import (
-    ParallelFiles,
-    ParallelText,
-    stream_lines,
-)
+from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.text.lines import stream_lines
 
 
 def read_lines(path: Path) -> list[str]:

@@ -328,28 +328,24 @@ def report_score(metric: "seed_statistics.MetricComparison", number: int) -> dic
 
 
 def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> list[str]:
-    table = [[head, "seeds", "mean", "95 % interval", "difference", "p", "Holm", "needed"]]
+    table = [[head, "seeds", "mean", "95 % interval", "difference", "p", "Holm"]]
     for name, score in zip(names, scores, strict=True):
         mean = f"{score['mean']:.2f}{plus_minus(score['deviation'])}"
         interval, difference = score["interval"], score["difference"]
-        row = [name, str(len(score["scores"])), mean, "-", "-", "-", "-", "-"]
+        row = [name, str(len(score["scores"])), mean, "-", "-", "-", "-"]
         if interval is not None:
             row[3] = f"{interval[0]:.2f} to {interval[1]:.2f}"
         if difference is not None:
-            points, p_value = difference["difference"], difference["p_value"]
-            needed = difference["needed_seeds"]
-            lacking = "-" if p_value is None or points == 0 else f">{seed_statistics.MAX_SEEDS:,}"
             row[4:] = [
-                f"{points:+.2f}{plus_minus(difference['half_width'])}",
-                _p(p_value),
+                f"{difference['difference']:+.2f}{plus_minus(difference['half_width'])}",
+                _p(difference["p_value"]),
                 _p(difference["p_holm"]),
-                f"{needed:,}" if needed else lacking,
             ]
         table.append(row)
     if len(names) == 1:
         table = [row[:4] for row in table]
     elif len(names) == 2:
-        table = [row[:6] + row[7:] for row in table]
+        table = [row[:6] for row in table]
     return align_columns(table)
 
 
@@ -366,7 +362,6 @@ def group_notes(reference: str, groups: int, means: Mapping[str, Iterable[float]
         "such a one,",
         "by a test over seeds and sentences together (Clark 1973)."
         + (" Holm: p, corrected for all rows." if groups > 2 else ""),
-        "needed: seeds of each group that show a true difference of this size 4 times in 5.",
     ]
 
 

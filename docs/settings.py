@@ -9,8 +9,8 @@ from typing import Any
 
 from transformer_cli.base import registry
 from transformer_cli.config.differences import as_yaml
-from transformer_cli.config.json_schema import BASE_MEANS, Schema, inline_schema
 from transformer_cli.config.languages import PATTERN as LANGUAGE_PATTERN
+from transformer_cli.extensions.config_tools.json_schema import BASE_MEANS, Schema, inline_schema
 
 PAGE = Path(__file__).with_name("configuration.md")
 NAME_PATTERN = r"^[A-Za-z0-9_-]{1,32}$"

@@ -17,7 +17,7 @@ PACKAGE = Path(transformer_cli.__file__).parent
 # Words that the core uses in their ordinary sense, or has as names of its own. Such a word only
 # counts as an extension's name as its command, option, key, module, or in quotes.
 ORDINARY = """
-    Translation Translator
+    Translation Translator average averaging config
     add archives attention audit bench by_name card characters charts check checks child chosen
     clean cluster code codec command compare completion constraints corpora corpus digests document
     documents encoding engine evaluation_note examples exchange experiments export fetched file

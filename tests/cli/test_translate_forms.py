@@ -170,13 +170,6 @@ def test_starts_from_nowhere_are_refused(training: Training, here: Path) -> None
     assert_refused(refused, 2, "none: there is no such file", "check --prefix-file")
 
 
-def test_unknown_words_are_replaced(training: Training, here: Path) -> None:
-    (here / "in").write_text("x 2 y 4\n\n1 2\n")
-    found = translate(training, here, "--replace-unk", "--alignments", "links").splitlines()
-    assert "<unk>" not in "".join(found)
-    assert found[1] == ""
-
-
 @pytest.mark.long
 def test_an_interrupted_translation_goes_on_in_the_same_form_alone(
     training: Training, here: Path
@@ -184,11 +177,9 @@ def test_an_interrupted_translation_goes_on_in_the_same_form_alone(
     options = ["--n-best", "2", "--prefix-file", "starts"]
     expected = translate(training, here, *options)
     command: list[str | Path] = ["translate", training.run, "-i", "in", "-o", "out", *options]
-    assert run(*command, cwd=here, before=killed_at_the_last_line).code < 0
     go_on = partial(run, cwd=here, before=in_small_chunks)
     other: list[str | Path] = [*command[:-3], "1", *command[-2:], "--beam-size", "2"]
     for different, change in (
-        ([*command, "--replace-unk"], "replace_unk was none"),
         (command[:-2], "prefixes was"),
         (other, "n_best was 2, now 1"),
     ):

@@ -2,6 +2,7 @@ import gzip
 import io
 import lzma
 import os
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -248,3 +249,17 @@ def test_bytes_that_an_encoding_lacks_have_a_line_number(tmp_path: Path) -> None
         CorpusError, match=r":200001: not cp1252 \(byte 0x81\); set the file's true"
     ):
         list(stream_lines(path, encoding="cp1252"))
+
+
+def test_a_tar_archive_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "val.de").write_bytes(b"ein\nzwei\n")
+    for name in ("x", "x.gz"):
+        with tarfile.open(tmp_path / name, "w:gz" if name.endswith(".gz") else "w") as archive:
+            archive.add(tmp_path / "val.de", "val.de")
+        with pytest.raises(CorpusError, match=r"x(\.gz)?: is a tar archive; unpack it"):
+            list(stream_lines(tmp_path / name))
+
+
+def test_mustard_is_no_tar_archive(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("a" * 256 + "mustard\nb\n")
+    assert len(list(stream_lines(tmp_path / "x"))) == 2

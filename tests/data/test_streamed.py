@@ -174,7 +174,7 @@ def test_blocks_that_nobody_needs_any_more_are_not_read() -> None:
 def test_blocks_are_mapped_in_order_and_few_are_read_ahead(
     workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_text, "_TEXTS_AHEAD", 5)
+    monkeypatch.setattr(training_text, "_BLOCKS_AHEAD", 5)
     read: list[int] = []
 
     def blocks() -> Iterator[ParallelText]:

@@ -18,6 +18,7 @@ import pytest
 from cli.conftest import Training
 from cli.process import PATIENCE, Finished, assert_refused, run, start
 from cli.same import assert_same_run
+from installed import has_command
 
 from transformer_cli.base.files import sha256
 
@@ -223,6 +224,7 @@ def test_translations_that_do_not_fit(own_run: Path, small_disk: Path, command: 
     assert output.read_text().count("\n") == (3000 if command == "translate" else 20)
 
 
+@pytest.mark.skipif(not has_command("average"), reason="average is not installed")
 def test_an_average_that_does_not_fit(training: Training, small_disk: Path) -> None:
     directory = shutil.copytree(training.run, small_disk / "run")
     assert run("average", directory, "--last", "2").code == 0

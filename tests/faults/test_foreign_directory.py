@@ -107,7 +107,9 @@ def test_commands_write_nothing_through_links(own_run: Path, tmp_path: Path, who
         ("vocab", "tiny.yaml", "--run-dir", "run"),
         ("average", "run"),
     ):
-        assert_refused(run(*arguments, cwd=tmp_path, before=limit), 1, ": is a link, ")
+        if has_command(arguments[0]):
+            refused = run(*arguments, cwd=tmp_path, before=limit)
+            assert_refused(refused, 1, ": is a link, ")
     assert contents(tmp_path / "outside") == before
 
 

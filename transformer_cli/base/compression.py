@@ -26,19 +26,15 @@ _CHUNK_BYTES = 1 << 17
 _MEMBER_BYTES = 1 << 20
 
 
-def open_text(
-    path: Path, once: bool = False, start: int = 0, encoding: str | None = None
-) -> io.BufferedReader:
+def open_text(path: Path, once: bool = False, encoding: str | None = None) -> io.BufferedReader:
     """Open text to read its bytes, decompressed as its name's ending says.
 
     If a user has named it to be read ``once``, a pipe or a device will do. CorpusError may be
-    raised now or later, as it is read and found damaged or cut off. Of plain text, bytes before
-    ``start`` are left out. Text in another ``encoding`` than UTF-8 is recoded.
+    raised now or later, as it is read and found damaged or cut off. Text in another ``encoding``
+    than UTF-8 is recoded.
     """
     codec = _codec(path)
     file = _open(path, once)
-    if start:
-        file.seek(start)
     chunks = _read(path, file)
     if codec is not None:
         chunks = _decompress(path, chunks, codec[1])

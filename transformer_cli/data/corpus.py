@@ -6,14 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
-
 from transformer_cli.base.artifact import combine_hashes, hash_files, mtime_key_of
-from transformer_cli.base.compression import compressed_ending, is_plain, open_text
+from transformer_cli.base.compression import compressed_ending, open_text
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.text.lines import is_blank
@@ -21,12 +19,10 @@ from transformer_cli.text.lines import is_blank
 MAX_LINE_BYTES = 1 << 22
 """Longest line that is read: what has no line ends is no text, and might not fit into memory."""
 BLOCK_PAIRS = 1 << 14
-"""Neighbouring pairs that one task reads, and that are hashed together."""
+"""Neighbouring pairs that one task gets, and that are hashed together."""
 BATCH_PAIRS = 512
 """Pairs that are looked at together; a power of two."""
 
-_BLOCK_BYTES = 1 << 20
-_HEAD_BYTES = 512  # what tells a mark, compression or an archive
 _BATCH_CHARACTERS = 1 << 22
 _BLOCK_CHARACTERS = 1 << 24  # so that blocks of very long lines fit into memory
 _ENCODING_KEYS = " (`encoding` NAME; in a configuration, encoding: NAME)"
@@ -48,7 +44,7 @@ class PairSource(ABC):
         """Return a value that changes with the files, if there is one, without reading them."""
         return None
 
-    def blocks(self) -> Iterator["PairRange | ParallelText"]:
+    def blocks(self) -> Iterator["ParallelText"]:
         """Cut the text into blocks of neighbouring pairs, small enough to be sent to a task."""
         for block in in_batches(self.pairs(), BLOCK_PAIRS, _BLOCK_CHARACTERS):
             yield ParallelText([src for src, _ in block], [tgt for _, tgt in block])
@@ -132,12 +128,6 @@ class ParallelFiles(PairSource):
         """Return the key of both files; see ``mtime_key_of``."""
         return mtime_key_of(self.paths, self.encoding)
 
-    def blocks(self) -> Iterator["PairRange | ParallelText"]:
-        """Cut plain files into ranges, which tasks read themselves; others as any text."""
-        if self.encoding is None and all(map(is_plain, self.paths)):
-            return iter(cut_pairs(self, BLOCK_PAIRS))
-        return super().blocks()
-
     def read(self) -> ParallelText:
         """Read all pairs into memory; raise what ``pairs`` does."""
         pairs = list(self.pairs())
@@ -165,7 +155,7 @@ class ConcatenatedSources(PairSource):
         keys = [source.mtime_key() for source in self.sources]
         return None if None in keys else "; ".join(map(str, keys))
 
-    def blocks(self) -> Iterator["PairRange | ParallelText"]:
+    def blocks(self) -> Iterator["ParallelText"]:
         """Cut each source by itself."""
         return chain.from_iterable(source.blocks() for source in self.sources)
 
@@ -184,13 +174,10 @@ def stream_lines(path: Path, once: bool = False, encoding: str | None = None) ->
         yield from decode_lines(bounded_lines(file, str(path)), str(path))
 
 
-def bounded_lines(file: BinaryIO, name: str, first: int = 1) -> Iterator[bytes]:
-    """Yield the lines of a binary file; raise CorpusError at one longer than ``MAX_LINE_BYTES``.
-
-    ``first`` is the number of the first one, for messages.
-    """
+def bounded_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """Yield the lines of a binary file; raise CorpusError at one longer than ``MAX_LINE_BYTES``."""
     lines = iter(partial(file.readline, MAX_LINE_BYTES + 1), b"")
-    for number, line in enumerate(lines, start=first):
+    for number, line in enumerate(lines, start=1):
         if len(line) > MAX_LINE_BYTES:
             raise CorpusError(
                 f"{name}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB; this is not one "
@@ -200,9 +187,9 @@ def bounded_lines(file: BinaryIO, name: str, first: int = 1) -> Iterator[bytes]:
 
 
 def decode_lines(
-    raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict", first: int = 1
+    raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict"
 ) -> Iterator[str]:
-    r"""Decode the lines of the binary file ``name`` one by one, from line ``first`` on.
+    r"""Decode the lines of the binary file ``name`` one by one.
 
     Only ``\n`` ends a line, so that both sides of a corpus are cut alike by every program: other
     characters that Python's ``splitlines`` breaks at stay in their line. One ``\r`` before the line
@@ -212,7 +199,7 @@ def decode_lines(
     Raises:
         CorpusError: a line is not UTF-8, and ``errors`` is 'strict'.
     """
-    for number, raw in enumerate(raw_lines, start=first):
+    for number, raw in enumerate(raw_lines, start=1):
         if number == 1:
             raw = without_byte_order_mark(raw, name)
             if not raw:
@@ -262,89 +249,6 @@ def decode_line(raw: bytes, name: str, number: int, errors: DecodingErrors = "st
             f"the line); set the file's encoding{_ENCODING_KEYS}, or convert it to UTF-8, for "
             "example with iconv"
         ) from error
-
-
-# --- ranges of lines: so that several processes read one file, each a part of it -----------------
-
-
-@dataclass(frozen=True)
-class LineRange:
-    """Neighbouring lines of a plain text file."""
-
-    path: Path
-    name: str
-    """The file's name in messages."""
-    start: int
-    """Byte at which the first line begins."""
-    first: int
-    """Number of the first line, from 1."""
-    count: int
-
-    def lines(self) -> Iterator[str]:
-        """Yield the decoded lines; raise CorpusError if there are fewer than there were."""
-        with open_text(self.path, start=self.start) as file:
-            raw_lines = islice(bounded_lines(file, self.name, self.first), self.count)
-            found = 0
-            for line in decode_lines(raw_lines, self.name, first=self.first):
-                found += 1
-                yield line
-        if found < self.count:
-            raise CorpusError(
-                f"{self.name}: has become shorter while it was read; start again when nobody "
-                "writes to it"
-            )
-
-
-@dataclass(frozen=True)
-class PairRange:
-    """Neighbouring pairs of aligned text."""
-
-    src: LineRange
-    tgt: LineRange
-
-    def __len__(self) -> int:
-        return self.src.count
-
-    def pairs(self) -> Iterator[tuple[str, str]]:
-        """Yield each pair; raise CorpusError if a line cannot be read."""
-        return zip(self.src.lines(), self.tgt.lines(), strict=True)
-
-
-def cut_lines(path: Path, size: int) -> list[LineRange]:
-    """Cut a plain text file into ranges of ``size`` lines, of which the last may have fewer.
-
-    Raises what ``open_text`` and ``without_byte_order_mark`` do.
-    """
-    name, starts, lines, end = str(path), [0], 0, 0
-    head = last = b""
-    with open_text(path) as text:
-        while block := text.read(_BLOCK_BYTES):
-            head, last = (head + block[:_HEAD_BYTES])[:_HEAD_BYTES], block[-1:]
-            ends = block.count(b"\n")
-            if lines + ends >= len(starts) * size:
-                places = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
-                cuts = range(len(starts) * size - lines, ends + 1, size)
-                starts += [end + int(places[cut - 1]) + 1 for cut in cuts]
-            lines += ends
-            end += len(block)
-    # The last line may lack its end; and a byte order mark alone is no line.
-    lines += bool(without_byte_order_mark(head, name)) and last != b"\n"
-    return [  # absolute for workers elsewhere
-        LineRange(path.absolute(), name, start, number * size + 1, min(size, lines - number * size))
-        for number, start in enumerate(starts)
-        if number * size < lines
-    ]
-
-
-def cut_pairs(files: ParallelFiles, size: int) -> list[PairRange]:
-    """Cut two plain files into ranges of ``size`` pairs; see ``cut_lines``.
-
-    Raises:
-        CorpusError: a side cannot be read, or the line counts differ, or are 0.
-    """
-    src, tgt = (cut_lines(path, size) for path in files.paths)
-    files.check_counts(*(sum(part.count for part in side) for side in (src, tgt)))
-    return list(map(PairRange, src, tgt))
 
 
 # --- pairs with text on both sides ---------------------------------------------------------------

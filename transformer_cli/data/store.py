@@ -30,7 +30,7 @@ from transformer_cli.base.errors import CorpusError, RunError, TokenizerError, T
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.messages import show_progress
 from transformer_cli.base.workers import SerialExecutor
-from transformer_cli.data.corpus import in_batches
+from transformer_cli.data.corpus import ParallelText, in_batches
 from transformer_cli.data.token_arrays import (
     EncodedText,
     EveryPair,
@@ -42,7 +42,6 @@ from transformer_cli.data.token_arrays import (
     encode_pairs,
 )
 from transformer_cli.data.training_text import (
-    Block,
     PairSums,
     StreamedText,
     TextStats,
@@ -252,7 +251,7 @@ def write_store(
     return EncodedStore(directory, store_artifact(directory).make(write))
 
 
-def _encode_block(block: Block, load: Load) -> EncodedBlock:
+def _encode_block(block: ParallelText, load: Load) -> EncodedBlock:
     try:
         tokenizers, sums, texts = load(), PairSums(), []
         keep = {name: entry.load() for name, entry in registry.entries("stored").items()}

@@ -15,7 +15,6 @@ from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.data.corpus import (
     BLOCK_PAIRS,
     ConcatenatedSources,
-    PairRange,
     PairSource,
     ParallelText,
     in_batches,
@@ -24,15 +23,13 @@ from transformer_cli.text.lines import has_letters, is_blank
 from transformer_cli.text.protocol import StreamedLines, sample_lines
 
 T = TypeVar("T")
-Block = PairRange | ParallelText
-"""Neighbouring pairs: of a plain file their place in it, or else their text."""
 
 MANY = 0.2
 """Share of a text's pairs from which on they count as what a model has to learn."""
 MIN_PAIRS_FOR_WORKERS = 50_000
 """Pairs from which on workers are worth the second that it takes to start them."""
-_RANGES_AHEAD, _TEXTS_AHEAD = 64, 16
-"""Blocks that workers have at once: places in a file, or text, which takes some MB of memory."""
+_BLOCKS_AHEAD = 32
+"""Blocks that workers have at once, each of some MB of text."""
 
 
 class BlockStats(NamedTuple):
@@ -169,15 +166,14 @@ def keep_full(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def map_blocks(
-    executor: Executor, function: Callable[..., T], blocks: Iterable[Block], *more: object
+    executor: Executor, function: Callable[..., T], blocks: Iterable[ParallelText], *more: object
 ) -> Iterator[T]:
     """Yield the result of ``function(block, *more)`` for each block, in order."""
     pending: deque[Future[T]] = deque()
     try:
         for block in blocks:
             pending.append(executor.submit(function, block, *more))
-            ahead = _RANGES_AHEAD if isinstance(block, PairRange) else _TEXTS_AHEAD
-            if isinstance(executor, SerialExecutor) or len(pending) > ahead:
+            if isinstance(executor, SerialExecutor) or len(pending) > _BLOCKS_AHEAD:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
@@ -200,7 +196,7 @@ def _check_source(
         yield stats
 
 
-def _check_block(block: Block, looks: Sequence[Look]) -> tuple[BlockStats, Sequence[Look]]:
+def _check_block(block: ParallelText, looks: Sequence[Look]) -> tuple[BlockStats, Sequence[Look]]:
     looks = deepcopy(looks)  # this process may have more blocks to read
     return check_pairs(block.pairs(), looks), looks
 

@@ -346,8 +346,7 @@ def find_checkpoint(directory: Path, which: str) -> Path:
         path = directory / which if (directory / which).is_dir() else Path(which)
         if which == AVERAGE and path.parent != directory:
             raise MissingCheckpointError(
-                f"{directory}: no average yet; make one with: "
-                f"transformer-cli average {directory.parent}"
+                f"{directory}: no average yet; average checkpoints of {directory.parent} first"
             )
         if not path.is_dir():
             names = ["best", "last", AVERAGE, *(each.name for each in list_checkpoints(directory))]

@@ -1,8 +1,13 @@
 """Unknown words are copied from the source."""
 
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import pytest
+from cli.conftest import Training
+from cli.process import run
+from cli.test_translate_forms import in_small_chunks, killed_at_the_last_line
 from inference.translators import random_translator
 
 from transformer_cli.base.errors import UsageError
@@ -55,3 +60,24 @@ def test_replacing_is_in_the_fingerprint_and_refused_without_words() -> None:
         match=r"^needs a word-level tokenizer; .* which can spell any word$",
     ):
         with_unk_replacement(random_translator())
+
+
+def test_the_command_replaces_them(training: Training, tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("x 2 y 4\n\n1 2\n")
+    options = ("-i", "in", "--replace-unk", "--alignments", "links")
+    finished = run("translate", training.run, *options, cwd=tmp_path)
+    assert (finished.code, finished.err) == (0, "")
+    found = finished.out.splitlines()
+    assert "<unk>" not in "".join(found)
+    assert found[1] == ""
+
+
+@pytest.mark.long
+def test_an_interrupted_translation_goes_on_only_with_them(
+    training: Training, tmp_path: Path
+) -> None:
+    (tmp_path / "in").write_text("1 2 3 4\n\n4 3 2 1\n5 5\n")
+    command = ("translate", training.run, "-i", "in", "-o", "out")
+    assert run(*command, cwd=tmp_path, before=killed_at_the_last_line).code < 0
+    go_on = partial(run, cwd=tmp_path, before=in_small_chunks)
+    assert "replace_unk was none" in go_on(*command, "--replace-unk").err

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from cli.process import assert_refused, run
 
 from transformer_cli.base.locations import hide_credentials
 
@@ -45,3 +46,26 @@ def test_no_form_of_a_url_shows_its_secret(url: str) -> None:
 )
 def test_what_is_no_secret_stays(text: str) -> None:
     assert hide_credentials(text) == text
+
+
+@pytest.mark.long_cases
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("https:/user:SECRET@h/x", "https//user:SECRET@h/x", "htps://user:SECRET@h/x"),
+        *("https://h/x;token=SECRET", "https://h/x#token=SECRET", "https://SECRET@h/x"),
+    ],
+)
+def test_no_secret_of_a_url_is_shown_or_recorded(config: Path, url: str) -> None:
+    setting = ("--set", f"data.train.src={url}")
+    for command in (
+        ("train", "tiny.yaml", *setting),
+        ("config", "show", "tiny.yaml", *setting),
+        ("translate", "run", "-i", url),
+        ("train", url),
+        ("translate", url),
+    ):
+        refused = run(*command, cwd=config.parent)
+        assert_refused(refused, 2)
+        assert "SECRET" not in refused.out + refused.err
+    assert [path.name for path in config.parent.iterdir()] == [config.name]

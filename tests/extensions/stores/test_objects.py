@@ -199,13 +199,6 @@ def test_names_of_a_listing_lead_nowhere_else(store: Any, monkeypatch: pytest.Mo
         find(*(f"/bucket/in/{number}" for number in range(3)))
 
 
-def test_text_is_read_from_a_byte_on(store: Any) -> None:
-    text = b"".join(b"line %d\n" % number for number in range(100))
-    put(store, "memory://bucket/x", text)
-    with open_text(text_path("memory://bucket/x"), start=5) as file:
-        assert file.read() == text[5:]
-
-
 def corpus() -> CorpusData:
     source = {"src": "memory://bucket/*.de.gz", "tgt": "memory://bucket/*.en.gz"}
     settings = {"kind": "corpus", "src_lang": "de", "tgt_lang": "en", "sources": [source]}

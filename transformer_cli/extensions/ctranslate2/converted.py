@@ -30,8 +30,6 @@ FORMAT = 2
 """Of what ``write_model`` writes: raise it where the same weights are converted otherwise."""
 MAX_BYTES = 2 * 2**30
 """Of all conversions that are kept together; the newest one is kept in any case."""
-SETTINGS = "settings.yaml"
-"""The run's settings in an exported model's directory, which is no run's: it has no config.yaml."""
 SUMS = "sums.json"
 _LIBRARY = Library("ctranslate2", "CTranslate2", "model of CTranslate2", trial.__file__)
 _VOCABULARIES = {"shared_vocabulary.json", "target_vocabulary.json"}

@@ -4,7 +4,7 @@ api = 1
 provides = {
     "engine": {
         "ctranslate2": {
-            "load": "loading:ENGINE",
+            "load": "choosing:ENGINE",
             "mark": "model.bin",
             "reader": "CTranslate2",
         },

@@ -11,7 +11,8 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.config.choices import Quantization
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.extensions.ctranslate2.converted import SETTINGS, write_sums
+from transformer_cli.extensions.ctranslate2.choosing import SETTINGS
+from transformer_cli.extensions.ctranslate2.converted import write_sums
 from transformer_cli.extensions.ctranslate2.spec import write_model
 from transformer_cli.extensions.exchange.card import write_card
 from transformer_cli.extensions.exchange.formats import write_json, write_tokenizer

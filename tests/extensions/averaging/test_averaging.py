@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from transformer_cli.base.errors import CheckpointError, RunError, UsageError
-from transformer_cli.cli.average import average_runs, mean_weights
 from transformer_cli.config.yaml import dump_config, load_config
+from transformer_cli.extensions.averaging.command import average_runs, mean_weights
 from transformer_cli.runs.checkpoint import (
     Checkpoint,
     find_checkpoint,
@@ -116,7 +116,7 @@ def test_of_several_runs_the_first_gets_it(tmp_path: Path) -> None:
 
 def test_without_an_average_it_says_how_to_make_one(tmp_path: Path) -> None:
     run = RunDirectory(a_run(tmp_path / "run", weights(1.0)))
-    with pytest.raises(CheckpointError, match="no average yet; make one with: transformer-cli av"):
+    with pytest.raises(CheckpointError, match="no average yet; average checkpoints of "):
         find_checkpoint(run.checkpoints, "average")
 
 

@@ -10,13 +10,13 @@ import pytest
 from installed import is_whole
 
 from docs.settings import PAGE, core_settings, renew
-from transformer_cli.config.json_schema import Schema, inline_schema, schema_text
 from transformer_cli.config.schema import Config, NoamSchedule
 from transformer_cli.config.setting_tree import parse, values
 from transformer_cli.config.shipped import find_configs
 from transformer_cli.config.yaml import dump_config, load_config
+from transformer_cli.extensions.config_tools.json_schema import Schema, inline_schema, schema_text
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 _SHIPPED = list(find_configs().values())
 _SCHEMA = json.loads(schema_text())
 _PAGE = PAGE.read_text(encoding="utf-8")

@@ -13,7 +13,8 @@ from transformer_cli.cli.declaring import argument
 from transformer_cli.cli.display import print_error, say
 
 with lazy_imports():
-    from transformer_cli.config import differences, json_schema, origins, setting_tree, yaml
+    from transformer_cli.config import differences, origins, setting_tree, yaml
+    from transformer_cli.extensions.config_tools import json_schema
     from transformer_cli.runs import directory
 
 if TYPE_CHECKING:

@@ -40,6 +40,15 @@ def test_the_checkpoint_of_a_stop_is_left_out_and_named(own_run: Path) -> None:
     assert_refused(run("average", own_run), 1, "no validated checkpoint yet", "resume")
 
 
+def test_an_average_is_of_no_step(own_run: Path) -> None:
+    assert run("average", own_run, "--last", "2").code == 0
+    values = json.loads(run("evaluate", own_run, "--checkpoint", "average", "--json").out)
+    assert values["checkpoint"] == str(own_run / "checkpoints" / "average")
+    assert values["step"] is None
+    table = run("evaluate", own_run, "--checkpoint", "average").out
+    assert table.startswith("test: 20 sentences, greedy, average\n")
+
+
 def test_training_goes_on_beside_an_average(own_run: Path) -> None:
     assert run("average", own_run, "--last", "2").code == 0
     config = own_run / "config.yaml"
@@ -60,7 +69,7 @@ def test_mistakes_are_one_line(own_run: Path, tmp_path: Path) -> None:
         run("evaluate", own_run, "--checkpoint", "average"),
         2,
         "no average yet",
-        f"average {own_run}",
+        f"average checkpoints of {own_run} first",
     )
 
 

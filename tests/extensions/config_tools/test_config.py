@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
-
 from cli import process
 from cli.conftest import TINY, Training
 from cli.process import assert_refused, run
-from transformer_cli.config.json_schema import schema_text
+
 from transformer_cli.config.origins import load_origins
 from transformer_cli.config.yaml import load_config
+from transformer_cli.extensions.config_tools.json_schema import schema_text
 from transformer_cli.runs.directory import RunDirectory
 
 DERIVED = "base: tiny.yaml\ntraining: {epochs: 2}\n"

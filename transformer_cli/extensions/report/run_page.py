@@ -13,7 +13,6 @@ from transformer_cli.base.errors import CorpusError, InputError
 from transformer_cli.base.messages import log, show_progress, warn
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.cli import options
-from transformer_cli.cli.config import annotate
 from transformer_cli.cli.display import scoring_bar
 from transformer_cli.config.origins import load_origins
 from transformer_cli.config.schema import Config
@@ -23,6 +22,7 @@ from transformer_cli.data.store import EncodedStore, open_store, read_stats
 from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.evaluation.scoring import evaluate
+from transformer_cli.extensions.config_tools.command import annotate
 from transformer_cli.extensions.report import charts
 from transformer_cli.extensions.report.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.extensions.report.command_attention import check_sentence

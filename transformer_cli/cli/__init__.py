@@ -36,7 +36,7 @@ from transformer_cli.cli.process import (
 )
 
 with lazy_imports():
-    from transformer_cli.config import setting_tree, shipped
+    from transformer_cli.config import setting_tree, validation
 
 SPIN_COUNT = "3000"
 """Spins of a libgomp thread before it sleeps.
@@ -272,7 +272,7 @@ def _name_setting(error: typer.TyperException) -> str | None:
     if context is None or not hasattr(error, "possibilities"):
         return None
     name = option.lstrip("-").replace("-", "_")
-    settings = {key for key, _ in shipped.iter_settings()}
+    settings = set(validation.list_settings())
     keys = [key for key in settings if key.endswith(f".{name}")]
     key = name if name in settings else keys[0] if len(keys) == 1 else None
     here = {own for parameter in context.command.params for own in parameter.opts}

@@ -22,7 +22,7 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.shipped import find_configs
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
-from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.data.store import EncodedText, TokenArray
 from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
 from transformer_cli.extensions.ctranslate2.spec import write_model
 from transformer_cli.inference.engine import SearchEngine, SearchOptions

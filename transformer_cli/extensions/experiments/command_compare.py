@@ -195,7 +195,6 @@ def _describe_run(run: "compared_runs.ComparedRun", scores: Mapping[str, object]
         "step": run.step,
         "steps": run.steps,
         "seconds": run.seconds,
-        "trained_with": run.trained_with,
     }
 
 
@@ -227,34 +226,17 @@ def format_reports(reports: Sequence[Mapping[str, Any]], kind: str) -> str:
         lines += group_notes(names[0], len(names), means)
     else:
         lines += _run_notes(names[0], entries)
-    lines += ["", *(_format_differences("setting", names, settings) or ["no setting differs"])]
-    trainings = [_merge_trainings(entry.get("runs", [entry])) for entry in entries]
-    keys = dict.fromkeys(chain.from_iterable(trainings))
-    values = {key: [training.get(key) for training in trainings] for key in keys}
-    differing = {key: row for key, row in values.items() if len(set(row)) > 1}
-    if differing:
-        lines += ["", *_format_differences("trained with", names, differing)]
+    lines += ["", *(_format_differences(names, settings) or ["no setting differs"])]
     signatures = {METRICS[key].label: score for key, score in entries[0]["scores"].items()}
     lines += ["", *(f"{label:<15}  {score['signature']}" for label, score in signatures.items())]
     return "\n".join(lines)
 
 
-def _merge_trainings(runs: Sequence[Entry]) -> dict[str, str]:
-    """Return device, precision, versions and so on of a group's runs; several where they differ."""
-    trainings = [run["trained_with"] or {} for run in runs]
-    keys = dict.fromkeys(chain.from_iterable(trainings))
-    return {
-        key: ", ".join(dict.fromkeys(_as_yaml(training.get(key)) for training in trainings))
-        for key in keys
-    }
-
-
-def _format_differences(
-    what: str, names: Sequence[str], values: Mapping[str, Sequence[object]]
-) -> list[str]:
-    """Format a table of values by their keys, one a run; nothing if there are none."""
+def _format_differences(names: Sequence[str], values: Mapping[str, Sequence[object]]) -> list[str]:
+    """Format a table of settings' values, one a run; nothing if there are none."""
     if not values:
         return []
+    what = "setting"
     width = (_WIDTH - max(map(len, [what, *values]))) // len(names) - 2
     longest = max(width, _NARROWEST)
 

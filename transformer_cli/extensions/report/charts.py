@@ -1,8 +1,6 @@
-"""Statistics and charts of a run: curves, and scores by length and rarity."""
+"""Statistics and charts of a run: curves, and scores by length."""
 
-from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -10,15 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transformer_cli.base.metrics import METRICS, USUAL, Metric, Metrics
-from transformer_cli.extensions.report.examples import split_words
 from transformer_cli.runs.metrics_log import Record, number, validations
 
 STEP = "optimizer step"
 _TWO_ROLES = ("val", "train")
-# Buckets start at these numbers of source tokens, and at these numbers of occurrences of a word in
-# the training text; the last bucket has no end.
+# Buckets start at these numbers of source tokens; the last one has no end.
 LENGTHS = (1, 6, 11, 16, 21, 31, 41, 61)
-FREQUENCIES = (0, 1, 10, 100, 1000)
 
 
 # --- statistics -----------------------------------------------------------------------------------
@@ -31,20 +26,6 @@ class LengthBucket:
     label: str
     sentences: int
     scores: dict[str, float]
-
-
-@dataclass(frozen=True)
-class RarityBucket:
-    """Words that are about as frequent in the training text, and how many were found."""
-
-    label: str
-    words: int  # occurrences in the references
-    found: int  # those that the translation of the same sentence has too
-
-    @property
-    def recall(self) -> float:
-        """The share that was found, in per cent."""
-        return 100 * self.found / self.words
 
 
 def score_by_length(
@@ -70,38 +51,6 @@ def score_by_length(
             }
             buckets.append(LengthBucket(label, len(numbers), scores))
     return buckets
-
-
-def score_by_rarity(
-    seen: Mapping[str, int], hypotheses: Sequence[str], references: Sequence[str]
-) -> list[RarityBucket]:
-    """Return the recall of the references' words by their frequency in the training text.
-
-    If a reference has a word twice and its translation once, it is found once.
-    """
-    labels = ["never", *_labels(FREQUENCIES)[1:]]
-    in_references, found_again = Counter[str](), Counter[str]()
-    for hypothesis, reference in zip(hypotheses, references, strict=True):
-        of_reference = Counter(split_words(reference))
-        of_both = of_reference & Counter(split_words(hypothesis))
-        for word, count in of_reference.items():
-            label = labels[bisect_right(FREQUENCIES, seen.get(word, 0)) - 1]
-            in_references[label] += count
-            found_again[label] += of_both[word]
-    return [
-        RarityBucket(label, in_references[label], found_again[label])
-        for label in labels
-        if in_references[label]
-    ]
-
-
-def count_words(lines: Iterable[str], references: Sequence[str]) -> Counter[str]:
-    """Count each word of the references in ``lines``; other words are not counted."""
-    counted = {word for reference in references for word in split_words(reference)}
-    counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(word for word in split_words(line) if word in counted)
-    return counts
 
 
 def _labels(starts: Sequence[int]) -> list[str]:

@@ -88,11 +88,6 @@ def _spans(cut: list[str], common: set[int]) -> list[Span]:
     ]
 
 
-def split_words(text: str) -> list[str]:
-    """Return the words of ``text`` in lower case, without punctuation."""
-    return _WORD.findall(text.lower())
-
-
 def split_parts(text: str) -> list[str]:
     """Split ``text`` into words, white space and single characters; joined, they are the text."""
     return _PART.findall(text)

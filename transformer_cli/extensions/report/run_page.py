@@ -9,20 +9,17 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from transformer_cli.base.errors import CorpusError, InputError
-from transformer_cli.base.messages import log, show_progress, warn
+from transformer_cli.base.errors import InputError
+from transformer_cli.base.messages import log, warn
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.cli import options
 from transformer_cli.cli.display import scoring_bar
-from transformer_cli.config.origins import load_origins
-from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.kinds import open_training_text
-from transformer_cli.data.store import EncodedStore, open_store, read_stats
-from transformer_cli.data.token_arrays import encode_text
+from transformer_cli.data.store import EncodedStore, encode_text, open_store, read_stats
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.evaluation.scoring import evaluate
 from transformer_cli.extensions.config_tools.command import annotate
+from transformer_cli.extensions.config_tools.origins import load_origins
 from transformer_cli.extensions.report import charts
 from transformer_cli.extensions.report.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.extensions.report.command_attention import check_sentence
@@ -75,7 +72,6 @@ def render_run(
             searcher=searcher,
             metrics=metrics,
         )
-        rarity = _score_by_rarity(run, config, result.hypotheses, text.tgt)
     source_lengths = encoded.src.lengths.tolist()
     attention += _attend(translator, text, source_lengths)
     records = metrics_log.read_records(run.metrics)
@@ -103,7 +99,6 @@ def render_run(
         scores=result.scores,
         perplexity=metrics_log.perplexity(result.loss),
         lengths=lengths,
-        rarity=rarity,
         examples=choose_examples(text, result.hypotheses),
         trained=_open_trained(run),
         unknown=[  # shares of tokens
@@ -118,7 +113,7 @@ def render_run(
         validated_metrics=charts.measured_metrics(validated),
         label_smoothing=config.training.label_smoothing,
         trained_with=metrics_log.environment_of_training(records, step),
-        config=annotate(config, load_origins(run.origins)),
+        config=annotate(config, load_origins(run.path)),
     )
 
 
@@ -128,20 +123,6 @@ def _open_trained(run: RunDirectory) -> EncodedStore | None:
     if stats is None:
         return None
     return open_store(run.encoded, stats.text_sha256, fingerprint(run.tokenizer), is_verified=True)
-
-
-def _score_by_rarity(
-    run: RunDirectory, config: Config, hypotheses: Sequence[str], references: Sequence[str]
-) -> list[charts.RarityBucket] | None:
-    """Return the recall of rare words; None: the run was moved here without its text."""
-    try:
-        pairs = open_training_text(config.data, run.text_place).pairs()
-        seen = charts.count_words(
-            show_progress((tgt for _, tgt in pairs), "counting words"), references
-        )
-    except CorpusError:
-        return None
-    return charts.score_by_rarity(seen, hypotheses, references)
 
 
 def _attend(

@@ -18,7 +18,7 @@ provides = {
     # What is trained on beside the split train, and how often each part is drawn.
     "mixing": {
         "sources": {
-            "load": "mixing:find_mix",
+            "load": "mixing:mix_store",
             "open": "mixing:open_added",
             "keys": ("sources", "more", "replay"),
             "tags": "settings:tag_names",

@@ -13,7 +13,7 @@ Extensions may keep something about the lines in further files.
 import zlib
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -159,14 +159,15 @@ class EncodedText:
 def encode_pairs(
     pairs: Iterable[tuple[str, str]],
     tokenizers: Tokenizers,
-    tags: Iterable[str | None] | None = None,
+    tags: Collection[str | None] | None = None,
 ) -> EncodedText:
     """Return pairs as token ids, with the ids of the tags, if any, before the sources."""
     src_rows, tgt_rows = [], []
-    for (src, tgt), tag in zip(pairs, tags or repeat(None), strict=False):
-        src_ids, tgt_ids = tokenizers.encode_pair(src, tgt)
-        src_ids = [*tokenizers.start(tag), *src_ids]
-        src_rows.append(array("i", src_ids))  # a list would take seven times as much memory
+    starts = {tag: array("i", tokenizers.start(tag)) for tag in {None, *(tags or ())}}
+    encoded = chain.from_iterable(map(tokenizers.encode_pairs, in_batches(pairs)))
+    for (src_ids, tgt_ids), tag in zip(encoded, tags or repeat(None), strict=False):
+        # A list would take seven times as much memory.
+        src_rows.append(starts[tag] + array("i", src_ids))
         tgt_rows.append(array("i", tgt_ids))
     return EncodedText(TokenArray.from_sentences(src_rows), TokenArray.from_sentences(tgt_rows))
 

@@ -292,9 +292,12 @@ class ReservedTokenizers(Tokenizers):
     def start(self, tag: str | None = None) -> list[int]:
         return super().start(tag or self.tag)
 
-    def encode_pair(self, src: str, tgt: str) -> tuple[list[int], list[int]]:
-        of_src, of_tgt = _split_pair(src, tgt, self.protect)
-        return _ids(self.src.encode_parts(of_src)), _ids(self.tgt.encode_parts(of_tgt))
+    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
+        parts = (_split_pair(src, tgt, self.protect) for src, tgt in pairs)
+        return [
+            (_ids(self.src.encode_parts(of_src)), _ids(self.tgt.encode_parts(of_tgt)))
+            for of_src, of_tgt in parts
+        ]
 
     def encode_source(self, line: str) -> EncodedSource:
         """Return the ids of a source alone; all placeholders are slots.

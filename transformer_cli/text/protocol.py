@@ -123,10 +123,11 @@ class Tokenizers:
         """What decides translations besides the tokenizers, by name."""
         return {}
 
-    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
-        """Return the ids of pairs of lines, as in training."""
-        src, tgt = self.src, self.tgt
-        return [(src.encode(of_src), tgt.encode(of_tgt)) for of_src, of_tgt in pairs]
+    def encode_pairs(
+        self, src: Sequence[str], tgt: Sequence[str]
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """Return the ids of both sides of some pairs, as in training."""
+        return list(map(self.src.encode, src)), list(map(self.tgt.encode, tgt))
 
     @property
     def tags(self) -> tuple[str, ...]:

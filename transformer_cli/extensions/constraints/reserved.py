@@ -292,12 +292,15 @@ class ReservedTokenizers(Tokenizers):
     def start(self, tag: str | None = None) -> list[int]:
         return super().start(tag or self.tag)
 
-    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[tuple[list[int], list[int]]]:
-        parts = (_split_pair(src, tgt, self.protect) for src, tgt in pairs)
-        return [
-            (_ids(self.src.encode_parts(of_src)), _ids(self.tgt.encode_parts(of_tgt)))
-            for of_src, of_tgt in parts
-        ]
+    def encode_pairs(
+        self, src: Sequence[str], tgt: Sequence[str]
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        src_ids, tgt_ids = [], []
+        for pair in zip(src, tgt, strict=True):
+            of_src, of_tgt = _split_pair(*pair, self.protect)
+            src_ids.append(_ids(self.src.encode_parts(of_src)))
+            tgt_ids.append(_ids(self.tgt.encode_parts(of_tgt)))
+        return src_ids, tgt_ids
 
     def encode_source(self, line: str) -> EncodedSource:
         """Return the ids of a source alone; all placeholders are slots.

@@ -9,6 +9,7 @@ of ``ExtraOptions``, and names it in its manifest under the name of the command:
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, fields
 from functools import wraps
@@ -21,6 +22,7 @@ from typer.core import TyperCommand
 from transformer_cli.base import registry
 
 if TYPE_CHECKING:
+    from transformer_cli.inference.translation import Notes
     from transformer_cli.inference.translator import TextTranslator
 
 Given = TypeVar("Given", bound="CommandOptions")
@@ -104,6 +106,10 @@ class ExtraOptions:
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that does what they say; UsageError: it cannot."""
         return translator
+
+    def open_notes(self) -> "AbstractContextManager[Notes | None]":
+        """Open what takes notes of each line's translations as ``translate`` writes them."""
+        return nullcontext()
 
 
 @dataclass(frozen=True)

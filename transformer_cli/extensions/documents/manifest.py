@@ -3,7 +3,7 @@
 from typing import Any
 
 api = 1
-needs = ("constraints", "corpora", "report", "revision")
+needs = ("alignments", "constraints", "corpora", "report", "revision")
 provides: dict[str, dict[str, dict[str, Any]]] = {
     "translate options": {"documents": {"load": "options:DocumentOptions"}},
     # A format has a class, the endings of its files, and whether they say their own encoding.

@@ -32,7 +32,6 @@ OPTIONAL = (
 REPORT = "pip install 'plotly>=6.0' 'jinja2>=3.1'"
 EXPORT = "'onnx>="
 CTRANSLATE2 = "pip install 'ctranslate2'"
-HUGGING_FACE = ("--set", "tokenizer={{kind: wordpiece, vocab_size: 20}}")
 
 
 # What cannot be imported without an optional package, which it brings itself: spaCy needs Jinja.

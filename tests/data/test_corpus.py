@@ -10,14 +10,8 @@ import pytest
 
 from transformer_cli.base.compression import compressor
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.data.corpus import (
-    MAX_LINE_BYTES,
-    ParallelFiles,
-    ParallelText,
-    bounded_lines,
-    stream_lines,
-    without_blank_pairs,
-)
+from transformer_cli.data.corpus import ParallelFiles, ParallelText, without_blank_pairs
+from transformer_cli.text.lines import MAX_LINE_BYTES, bounded_lines, stream_lines
 
 
 def read_lines(path: Path) -> list[str]:

@@ -11,14 +11,16 @@ import pytest
 
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.workers import SerialExecutor
-from transformer_cli.data import corpus, training_text
+from transformer_cli.data import corpus
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
     PairSource,
     ParallelFiles,
     ParallelText,
+    StreamedText,
+    TextStats,
+    keep_full,
 )
-from transformer_cli.data.training_text import StreamedText, TextStats, keep_full
 from transformer_cli.text.protocol import draw_places
 
 TEXT = ParallelText(
@@ -166,7 +168,7 @@ def test_blocks_that_nobody_needs_any_more_are_not_read() -> None:
 
     blocks = (ParallelText([str(number)], ["x"]) for number in range(30))
     with ThreadPoolExecutor(1) as executor, pytest.raises(CorpusError):
-        list(training_text.map_blocks(executor, fail, blocks))
+        list(corpus.map_blocks(executor, fail, blocks))
     assert len(begun) < 30
 
 
@@ -174,7 +176,7 @@ def test_blocks_that_nobody_needs_any_more_are_not_read() -> None:
 def test_blocks_are_mapped_in_order_and_few_are_read_ahead(
     workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_text, "_BLOCKS_AHEAD", 5)
+    monkeypatch.setattr(corpus, "_BLOCKS_AHEAD", 5)
     read: list[int] = []
 
     def blocks() -> Iterator[ParallelText]:
@@ -183,7 +185,7 @@ def test_blocks_are_mapped_in_order_and_few_are_read_ahead(
             yield ParallelText([str(number)], ["x"])
 
     with ThreadPoolExecutor(workers) if workers else SerialExecutor() as executor:
-        results = training_text.map_blocks(executor, lambda block: block.src, blocks())
+        results = corpus.map_blocks(executor, lambda block: block.src, blocks())
         for number, found in enumerate(results):
             assert found == [str(number)]
             assert len(read) <= number + 1 + (5 if workers else 0)

@@ -21,11 +21,11 @@ from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsConfig
 from transformer_cli.config.yaml import dump_config, load_config
-from transformer_cli.data.corpus import decode_lines
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translation import LongLine, Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import build_model
+from transformer_cli.text.lines import decode_lines
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.vocabulary import PAD_ID

@@ -34,13 +34,13 @@ from transformer_cli.cli.display import describe
 from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate_options import TranslateOptions
-from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.inference import loading, output, stream
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.plain_text import check_is_text
 from transformer_cli.inference.translation import LongLine, Notes, Translation, Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.lines import bounded_lines, decode_lines
 
 if TYPE_CHECKING:
     from tqdm import tqdm

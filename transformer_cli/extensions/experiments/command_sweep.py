@@ -127,7 +127,7 @@ def format_splits(reached: "results.SweepResults") -> list[str]:
     """Return the lines of a table for each evaluated split."""
     lines: list[str] = []
     for split in reached.splits:
-        lines += ["", f"{split.name}: {len(split.references):,} sentences"]
+        lines += ["", f"{split.name}: {split.sentences:,} sentences"]
         for name, metric in split.comparisons.items():
             lines += ["", *compare.format_group_scores(METRICS[name].label, split.groups, metric)]
     reference = reached.groups[reached.reference].name

@@ -18,7 +18,7 @@ from transformer_cli.base.writing import whole_file
 from transformer_cli.config.data_schema import CopyData, FilePair
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
-from transformer_cli.data.corpus import ParallelFiles, stream_lines
+from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.kinds import open_kind
 from transformer_cli.extensions.constraints.settings import find_terms
 from transformer_cli.extensions.corpora.prepared import open_writer
@@ -47,6 +47,7 @@ from transformer_cli.extensions.experiments.runner import Computing, Plan
 from transformer_cli.extensions.report.examples import sentence_chrf
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.lines import stream_lines
 from transformer_cli.text.tokenizer import fingerprint
 
 TEXT_JOB, STUDENT_JOB = "text", "train student"

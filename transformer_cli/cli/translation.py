@@ -11,13 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO
 
-from transformer_cli.base.compression import (
-    as_utf8,
-    is_compressed,
-    is_plain,
-    open_text,
-    text_writer,
-)
 from transformer_cli.base.errors import (
     CorpusError,
     InputError,
@@ -29,6 +22,13 @@ from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
+from transformer_cli.base.text_files import (
+    as_utf8,
+    is_compressed,
+    is_plain,
+    open_text,
+    text_writer,
+)
 from transformer_cli.base.writing import claim
 from transformer_cli.cli.display import describe
 from transformer_cli.cli.options import prefix_errors

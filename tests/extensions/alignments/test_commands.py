@@ -1,7 +1,5 @@
 """Alignments on the command line."""
 
-import gzip
-import lzma
 import subprocess
 from pathlib import Path
 
@@ -78,14 +76,6 @@ def test_ranks_align_as_one_process_does(training: Training, here: Path) -> None
     finished = run_ranks(2, *command, cwd=here, before=in_small_chunks)
     assert [(each.code, each.err) for each in finished] == [(0, ""), (0, "")]
     assert (here / "links of two").read_text() == (here / "links").read_text()
-
-
-def test_the_file_may_be_compressed(training: Training, here: Path) -> None:
-    for name in ("links", "links.xz", "links.gz"):
-        translate(training, here, "--alignments", name)
-    plain = (here / "links").read_bytes()
-    assert lzma.decompress((here / "links.xz").read_bytes()) == plain
-    assert gzip.decompress((here / "links.gz").read_bytes()) == plain
 
 
 @pytest.mark.parametrize(

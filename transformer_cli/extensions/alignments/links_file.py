@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from transformer_cli.base.compression import text_writer
+from transformer_cli.base.text_files import text_writer
 from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.inference.translation import Notes, Translation
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.files import read_small
 from transformer_cli.base.messages import bar, log, show_progress
+from transformer_cli.base.text_files import write_text
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.kinds import check_has_text, load_split

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.base.errors import ConfigError, CorpusError
-from transformer_cli.data.training_text import StreamedText
+from transformer_cli.data.corpus import StreamedText
 from transformer_cli.extensions.corpora import preparing
 from transformer_cli.extensions.corpora.kind import describe_record
 from transformer_cli.extensions.corpora.prepared import (

@@ -14,7 +14,7 @@ from transformer_cli.cli.declaring import CommandOptions, declared_by, option
 from transformer_cli.cli.display import align_columns, say
 
 with lazy_imports():
-    from transformer_cli.base import compression, writing
+    from transformer_cli.base import text_files, writing
     from transformer_cli.config import yaml
     from transformer_cli.extensions.corpora import preparing, settings
     from transformer_cli.runs import directory as directories
@@ -78,7 +78,7 @@ def clean(given: CleanOptions) -> None:
             page = rendering.render_page(
                 "cleaning", None, {}, cleaning=result, data=data, title=given.config.stem
             )
-            compression.write_text(report, page, is_named=has_own_place)
+            text_files.write_text(report, page, is_named=has_own_place)
 
 
 def _lines(result: "preparing.Cleaning") -> Iterator[str]:

@@ -73,7 +73,6 @@ OPTIONS = {
         "--errors",
         "--encoding",
         "--prefix-file",
-        "--alignments",
         "--scores",
         "--checkpoint",
         "--beam-size",

@@ -56,8 +56,6 @@ def hide(names: tuple[str, ...]) -> None:
             ["train", "{config}", "--set", "evaluation.tokenize=ja-mecab", "--run-dir", "made"],
             "pip install",
         ),
-        ("backports", ["translate", "{run}", "-o", "out.zst"], "pip install backports.zstd"),
-        ("lzma", ["translate", "{run}", "-i", "in.xz"], "in.xz: .xz needs Python's module lzma"),
     ],
 )
 def test_where_it_is_needed(

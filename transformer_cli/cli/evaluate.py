@@ -16,7 +16,7 @@ from transformer_cli.cli.declaring import CommandOptions, declared_by, has_forma
 from transformer_cli.cli.display import align_columns, plus_minus, say, scoring_bar
 
 with lazy_imports():
-    from transformer_cli.base import compression, writing
+    from transformer_cli.base import text_files, writing
     from transformer_cli.data import corpus
     from transformer_cli.evaluation import best_checkpoint, scores, scoring
     from transformer_cli.inference import (
@@ -110,7 +110,7 @@ def evaluate(given: EvaluateOptions) -> None:
         say(json.dumps(report) if given.json else "\n".join(_format(report, result.notes, notes)))
         if given.output is not None:
             text = "".join(f"{line}\n" for line in result.hypotheses)
-            compression.write_text(given.output, text, is_named=True)
+            text_files.write_text(given.output, text, is_named=True)
 
 
 def _read_text(
@@ -155,7 +155,7 @@ def _evaluate(
     notes: list[EvaluationNote] = list(filter(None, asked))
     result = _translate(translator, searcher, name, text, metrics)
     score_some = partial(_score_some, result.hypotheses, text, metrics)
-    engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint
+    engine, searching = translator.engine, (searcher or translator).engine
     environment = metrics_log.describe_environment(engine.device, engine.precision)
     report = {
         "split": name,
@@ -166,8 +166,8 @@ def _evaluate(
         "scores": {name: score._asdict() for name, score in result.scores.items()},
         "perplexity": metrics_log.perplexity(result.loss),
         **{key: value for note in result.notes for key, value in note.facts.items()},
-        "engine": fingerprint.get("engine", "torch"),
-        "environment": {**environment, "precision": fingerprint["precision"]},
+        "engine": searching.name,
+        "environment": {**environment, "precision": searching.fingerprint["precision"]},
         "trained_with": metrics_log.environment_of_training(
             metrics_log.read_records(run.metrics), opened.step
         ),

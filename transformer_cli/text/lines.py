@@ -14,8 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple, get_args
 
-from transformer_cli.base.compression import compressed_ending, open_text
 from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.text_files import find_compressed_ending, open_text
 from transformer_cli.config.choices import DecodingErrors
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def decode_lines(
 def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
     """Return a text file's first line without its mark; CorpusError: it is no UTF-8 text at all."""
     first_line = first_line.removeprefix(codecs.BOM_UTF8)
-    if ending := compressed_ending(first_line):
+    if ending := find_compressed_ending(first_line):
         raise CorpusError(
             f"{name}: is compressed; give it a name that ends with {ending}, or decompress it first"
         )

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from transformer_cli.base.compression import is_compressed
 from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.text_files import is_compressed
 from transformer_cli.config.languages import normalize_language
 from transformer_cli.extensions.constraints.terms import TermList, make_term
 from transformer_cli.extensions.corpora.tables import tabs_hint

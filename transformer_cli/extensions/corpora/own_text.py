@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transformer_cli.base import registry
-from transformer_cli.base.compression import is_compressed, open_text
 from transformer_cli.base.errors import CorpusError, UsageError
 from transformer_cli.base.files import is_same_file
+from transformer_cli.base.text_files import is_compressed, open_text
 from transformer_cli.cli.init import NewConfig
 from transformer_cli.config.languages import normalize_language
 from transformer_cli.data.corpus import ParallelFiles

@@ -12,10 +12,10 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
-from transformer_cli.base.compression import is_compressed, open_text
 from transformer_cli.base.errors import CorpusError, UsageError
 from transformer_cli.base.locations import is_local, is_url, locate, text_path
 from transformer_cli.base.packages import import_extra
+from transformer_cli.base.text_files import is_compressed, open_text
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.extensions.corpora.options import TableFormat, format_of

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import yaml
 
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.metrics import DEFAULT_TOKENIZER, METRICS, USUAL, Metrics
 from transformer_cli.base.packages import __version__
+from transformer_cli.base.text_files import write_text
 from transformer_cli.config.data_schema import (
     CopyData,
     DataSection,

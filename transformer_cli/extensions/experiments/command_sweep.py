@@ -17,7 +17,7 @@ from transformer_cli.cli.display import align_columns, say
 from transformer_cli.extensions.cluster.options import Cluster
 
 with lazy_imports():
-    from transformer_cli.base import compression
+    from transformer_cli.base import text_files
     from transformer_cli.extensions.cluster import cluster as clusters
     from transformer_cli.extensions.experiments import (
         command_compare as compare,
@@ -115,7 +115,7 @@ def run_sweep(plan: "plans.SweepPlan", workers: "runner.Workers") -> int:
             reached = results.read_results(directory.path, log)
             if reached.splits:
                 say("\n".join(format_splits(reached)))
-            compression.write_text(directory.report, page.render_results(reached))
+            text_files.write_text(directory.report, page.render_results(reached))
             log(f"{directory.report}: all runs on one page")
         except MissingExtraError as error:
             log(f"{directory.report}: not written: {error}")

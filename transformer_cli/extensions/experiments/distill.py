@@ -11,9 +11,9 @@ from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
-from transformer_cli.base.compression import is_compressed, write_text
 from transformer_cli.base.errors import InputError, TransformerCliError
 from transformer_cli.base.files import sha256
+from transformer_cli.base.text_files import is_compressed, write_text
 from transformer_cli.base.writing import whole_file
 from transformer_cli.config.data_schema import CopyData, FilePair
 from transformer_cli.config.schema import Config

@@ -197,9 +197,9 @@ def trial_fits(trainer: Trainer, config: Config) -> bool:
 
 
 def checkpoint_bytes(config: Config, model: Transformer) -> int:
-    """Return the bytes of the checkpoints that a run keeps: the newest ones, and the best."""
+    """Return the bytes of the checkpoints that a run keeps."""
     numbers = count_numbers(model, config)
-    return (config.training.keep_last + 1) * FLOAT * (numbers.weights + numbers.state)
+    return config.training.kept_checkpoints * FLOAT * (numbers.weights + numbers.state)
 
 
 def describe_forecast(expected: Forecast) -> str:

@@ -233,11 +233,6 @@ class TrainingConfig(Section):
     )
 
     @property
-    def kept_checkpoints(self) -> int:
-        """The number of checkpoints that a run has in the end: the newest ones, and the best."""
-        return self.keep_last + 1
-
-    @property
     def has_average(self) -> bool:
         """Whether an average of the weights is validated and saved in their place."""
         return self.ema_decay is not None or self.init_share is not None

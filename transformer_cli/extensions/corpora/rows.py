@@ -6,21 +6,27 @@ The other columns are as they were, and the translation is in a new column or fi
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 from uuid import uuid4
 
 from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.locations import text_path
 from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.cli.translation import Row, RowFormat
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.extensions.corpora.tables import (
     NumberLiteral,
-    TableRecord,
     TextColumn,
-    read_table,
+    check_no_commas,
+    get_text,
+    read_jsonl_table,
+    read_parquet_table,
+    read_tsv,
+    too_few_columns,
 )
-from transformer_cli.extensions.corpora.units import ROW_ADVICE
+from transformer_cli.extensions.corpora.units import ROW_ADVICE, InvalidTextError, one_line
 
 TRANSLATION = "translation"
 """Name of the new column or field."""
@@ -51,22 +57,14 @@ def read_rows(
         CorpusError: a row cannot be read, or there is a translation already.
         MissingExtraError: pyarrow, which reads Parquet, is not installed.
     """
-    header, records = read_table(where, file, name, errors)
     if where.format == "tsv":
-        if header is not None:
-            _check_new("column", header, f"{name}:1")
-            source = "\t".join(header)
-            yield Row("", source, lambda _: f"{source}\t{TRANSLATION}")
-        for _, text, columns in _pad(header, records):
-            yield _tsv_row(text, columns)
-        return
-    for place, text, record in records:
-        holder = record  # the object that has the text: the record, or one within it
-        if where.key not in record:
-            for key in str(where.key).split(".")[:-1]:
-                holder = holder[key]
-        _check_new("field", holder, place)
-        yield _json_row(text, record, holder, is_json)
+        yield from _tsv_rows(where.key, file, name, errors)
+    elif where.format == "parquet":
+        records = read_parquet_table(text_path(name))
+        yield from _json_rows(records, f"{name}: row ", str(where.key), is_json)
+    else:
+        records = read_jsonl_table(file, name, errors)
+        yield from _json_rows(records, f"{name}:", str(where.key), is_json)
 
 
 def _check_new(kind: str, names: Iterable[str], place: str) -> None:
@@ -74,27 +72,65 @@ def _check_new(kind: str, names: Iterable[str], place: str) -> None:
         raise CorpusError(f"{place}: has a {kind} '{TRANSLATION}' already; rename it")
 
 
+@contextmanager
+def _named(place: str) -> Iterator[None]:
+    try:
+        yield
+    except InvalidTextError as error:
+        raise CorpusError(f"{place}: {error}; {ROW_ADVICE}") from None
+
+
 # --- TSV ------------------------------------------------------------------------------------------
 
 
-def _pad(header: list[str] | None, records: Iterator[TableRecord]) -> Iterator[TableRecord]:
-    """Yield rows with as many columns as the first line, so that the new column is one."""
-    width = None if header is None else len(header)
-    for place, text, columns in records:
-        width = width or len(columns)
-        if len(columns) > width:
+def _tsv_rows(key: int | str, file: BinaryIO, name: str, errors: DecodingErrors) -> Iterator[Row]:
+    table = read_tsv(file, name, [key], errors)
+    (index,), header = table.indices, table.header
+    if header is not None:
+        _check_new("column", header, f"{name}:1")
+        yield _tsv_row("", header, TRANSLATION)
+    width = len(header or [])
+    for number, row in table.rows:
+        if isinstance(row, CorpusError):
+            raise row
+        place = f"{name}:{number}"
+        check_no_commas(row, name, number)
+        if row == [""] and index:
+            raise CorpusError(f"{place}: is blank; remove the line, or fill in its columns")
+        if index >= len(row):
+            raise CorpusError(f"{too_few_columns(row, index, name, number)}; {ROW_ADVICE}")
+        width = width or len(row)
+        if len(row) > width:
             raise CorpusError(
-                f"{place}: {len(columns)} columns, but the first line has {width}; {ROW_ADVICE}"
+                f"{place}: {len(row)} columns, but the first line has {width}; {ROW_ADVICE}"
             )
-        yield TableRecord(place, text, columns + [""] * (width - len(columns)))
+        with _named(place):
+            text = one_line(row[index], f"column {index + 1}")
+        # As wide as the first line, so that the new column is one.
+        yield _tsv_row(text, row + [""] * (width - len(row)))
 
 
-def _tsv_row(text: str, columns: list[str]) -> Row:
+def _tsv_row(text: str, columns: list[str], heading: str | None = None) -> Row:
+    """Return a row with a new column, of its translation or a ``heading``."""
     source = "\t".join(columns)
-    return Row(text, source, lambda translation: f"{source}\t{_NOT_IN_TSV.sub(' ', translation)}")
+    return Row(text, source, lambda new: f"{source}\t{heading or _NOT_IN_TSV.sub(' ', new)}")
 
 
 # --- JSON -----------------------------------------------------------------------------------------
+
+
+def _json_rows(
+    records: Iterator[tuple[int, dict[str, Any]]], start: str, field: str, is_json: bool
+) -> Iterator[Row]:
+    for number, record in records:
+        with _named(f"{start}{number}"):
+            text = get_text(record, field)
+        holder = record  # the object that has the text: the record, or one within it
+        if field not in record:
+            for key in field.split(".")[:-1]:
+                holder = holder[key]
+        _check_new("field", holder, f"{start}{number}")
+        yield _json_row(text, record, holder, is_json)
 
 
 def _json_row(text: str, record: dict[str, Any], holder: dict[str, Any], is_json: bool) -> Row:

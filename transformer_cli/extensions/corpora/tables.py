@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 from transformer_cli.base.errors import CorpusError, UsageError
-from transformer_cli.base.locations import is_local, is_url, locate, text_path
+from transformer_cli.base.locations import is_local, is_url, locate
 from transformer_cli.base.packages import import_extra
 from transformer_cli.base.text_files import is_compressed, open_text
 from transformer_cli.config.choices import DecodingErrors
@@ -47,15 +47,6 @@ _TYPES = {
 }
 
 
-class TableRecord(NamedTuple):
-    """A row of a table."""
-
-    place: str
-    text: str
-    value: Any
-    """A list of columns, or a dict of fields."""
-
-
 class TextColumn(NamedTuple):
     """The column or field of a table that has the text."""
 
@@ -86,61 +77,6 @@ def find_text(path: Path, column: str | None, field: str | None) -> TextColumn:
             option = "--src-column N|NAME" if table == "tsv" else "--src-field NAME"
             problem = f"{path}: is a table; say where its text is with {option}"
     raise UsageError(problem)
-
-
-def read_table(
-    where: TextColumn, file: BinaryIO, name: str, errors: DecodingErrors
-) -> tuple[list[str] | None, Iterator[TableRecord]]:
-    """Return the names of a table's columns, if it is TSV with a header, and its rows.
-
-    Parquet is read by its name. ``errors`` 'replace' writes U+FFFD for what is not UTF-8.
-
-    Raises:
-        CorpusError: the table or, while it is read, one of its rows cannot be read.
-        MissingExtraError: pyarrow, which reads Parquet, is not installed.
-    """
-    match where.format:
-        case "tsv":
-            table = read_tsv(file, name, [where.key], errors)
-            return table.header, _tsv_records(table, name)
-        case "jsonl":
-            lines = read_jsonl_table(file, name, errors)
-            return None, _json_records(lines, f"{name}:", str(where.key))
-        case "parquet":
-            rows = read_parquet_table(text_path(name))
-            return None, _json_records(rows, f"{name}: row ", str(where.key))
-
-
-def _tsv_records(table: "TsvTable", name: str) -> Iterator[TableRecord]:
-    (index,) = table.indices
-    for number, row in table.rows:
-        if isinstance(row, CorpusError):
-            raise row
-        place = f"{name}:{number}"
-        _check_no_commas(row, name, number)
-        if row == [""] and index:
-            raise CorpusError(f"{place}: is blank; remove the line, or fill in its columns")
-        if index >= len(row):
-            raise CorpusError(f"{too_few_columns(row, index, name, number)}; {ROW_ADVICE}")
-        with _named(place):
-            yield TableRecord(place, one_line(row[index], f"column {index + 1}"), row)
-
-
-def _json_records(
-    records: Iterator[tuple[int, dict[str, Any]]], start: str, field: str
-) -> Iterator[TableRecord]:
-    for number, record in records:
-        place = f"{start}{number}"
-        with _named(place):
-            yield TableRecord(place, get_text(record, field), record)
-
-
-@contextmanager
-def _named(place: str) -> Iterator[None]:
-    try:
-        yield
-    except InvalidTextError as error:
-        raise CorpusError(f"{place}: {error}; {ROW_ADVICE}") from None
 
 
 # --- pairs of fields ------------------------------------------------------------------------------
@@ -467,7 +403,7 @@ def _index(column: int | str, header: list[str], name: str) -> int:
             raise CorpusError(f"{name}: no column {column}; columns are numbered from 1")
         return column - 1
     if column not in header:
-        _check_no_commas(header, name, 1)
+        check_no_commas(header, name, 1)
         raise CorpusError(f"{name}:1: the header has {no_such('column', column, header)}")
     if header.count(column) > 1:
         raise CorpusError(f"{name}:1: the header has two columns '{column}'; give their numbers")
@@ -484,7 +420,7 @@ def tabs_hint(row: list[str]) -> str:
     return f"; {SEPARATED_BY_TABS}" if _has_commas(row) else ""
 
 
-def _check_no_commas(row: list[str], name: str, number: int) -> None:
+def check_no_commas(row: list[str], name: str, number: int) -> None:
     """Raise CorpusError if commas separate the columns of a row, as in most files named .csv."""
     if _has_commas(row) and ending_of(Path(name)) == ".csv":
         raise CorpusError(f"{name}:{number}: has no tab{tabs_hint(row)}")

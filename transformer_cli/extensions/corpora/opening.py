@@ -1,7 +1,7 @@
 """Open a configured source, in the format that it is in."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -63,10 +63,10 @@ def count_bytes(reader: SourceReader) -> int:
     for path in paths:
         by_location.setdefault(locate(path), []).append(path)
     here = [path for path in by_location.pop(LOCAL, []) if path.is_file()]
-    elsewhere: Iterator[int] = (
-        sum(location.sizes(those)) for location, those in by_location.items()
-    )
-    return sum(path.stat().st_size for path in here) + sum(elsewhere)
+    sizes = [path.stat().st_size for path in here]
+    for location, those in by_location.items():
+        sizes += location.sizes(those)
+    return sum(sizes)
 
 
 def open_source(

@@ -267,7 +267,7 @@ def test_a_terminal_shows_the_number_of_all_lines(training: Training, tmp_path: 
 @pytest.mark.parametrize(
     ("name", "text", "options", "lines"),
     [
-        ("in.txt", b"a\n\nb", {}, 3),
+        ("in.txt", b"a\n\nb\n", {}, 3),
         ("in.txt", b"", {}, 0),
         ("in.txt.gz", gzip.compress(b"a\n", mtime=0), {}, None),
     ],

@@ -195,21 +195,24 @@ def test_a_second_text_of_the_same_languages_gets_a_name_of_its_own(here: Path) 
 
 
 def test_on_a_terminal_it_asks(here: Path) -> None:
-    answers = ["own", "b.de", "a.de", "a.en", "", "nl", "", "a.de", "a.en"]
+    answers = ["b.de", "a.de", "a.en", "", "nl", "", "a.de", "a.en"]
     import pty  # Windows has none
 
     keyboard, terminal = pty.openpty()
     try:
         os.write(keyboard, "".join(f"{answer}\n" for answer in answers).encode())
         started = start(
-            "init", cwd=here, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            *("init", "--from", "own"),
+            cwd=here,
+            stdin=terminal,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         _, err = started.communicate(timeout=PATIENCE)
     finally:
         os.close(keyboard)
         os.close(terminal)
     assert started.returncode == 0, err
-    assert b"start from [toy]: " in err
     assert b"b.de: there is no such file\n" in err
     assert b"such as de [de]: " in err
     text = (here / "configs" / "own_de_nl.yaml").read_text(encoding="utf-8")

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -79,7 +80,7 @@ class TextOptions(ExtraOptions):
 
     @property
     def asks(self) -> bool:
-        return self.src is None and init.is_terminal()
+        return self.src is None and _is_terminal()
 
     def pair(self, split: str, prefix: str = "") -> "corpus.ParallelFiles | None":
         """Return the files of a split, whose options begin so; None if the user has none."""
@@ -119,7 +120,7 @@ class TextOptions(ExtraOptions):
         given = self.src_lang if side == "source" else self.tgt_lang
         language = given or guess
         if given is None and self.asks:
-            language = init.ask(f"language of the {side} side, such as de", guess)
+            language = _ask(f"language of the {side} side, such as de", guess)
         if not language:
             option_name = "--src-lang" if side == "source" else "--tgt-lang"
             raise UsageError(
@@ -189,9 +190,24 @@ def _list_opus(src_lang: str, tgt_lang: str) -> None:
 
 
 def _ask_for_file(question: str, required: bool) -> Path | None:
-    while name := init.ask(question):
+    while name := _ask(question):
         path = Path(os.path.expanduser(name))  # noqa: PTH111, as there may be no such user
         if path.is_file():
             return path
         log(f"{path}: there is no such file")
     return _ask_for_file(question, required) if required else None
+
+
+def _ask(question: str, default: str = "") -> str:
+    """Ask on stderr; return the answer, or the default if that is empty."""
+    shown = f" [{default}]" if default else ""
+    print(f"{question}{shown}: ", end="", file=sys.stderr, flush=True)
+    line = sys.stdin.readline()
+    if not line:
+        raise UsageError("the questions were not answered; see transformer-cli init --help")
+    return line.strip() or default
+
+
+def _is_terminal() -> bool:
+    """Return whether questions can be answered on stdin."""
+    return sys.stdin is not None and sys.stdin.isatty()

@@ -142,31 +142,6 @@ def test_beam_size_is_obeyed(training: Training) -> None:
     assert report(training.run, "--beam-size", "3")["beam_size"] == 3
 
 
-def test_an_ensemble_of_equal_models_scores_as_one(training: Training, own_run: Path) -> None:
-    alone, both = report(training.run), report(training.run, "--ensemble", own_run)
-    assert both["ensemble"] == [own_run.as_posix()]
-    assert both["scores"] == alone["scores"]
-    assert both["perplexity"] == pytest.approx(alone["perplexity"], rel=1e-5)
-
-
-def test_an_ensemble_that_does_not_go_together_is_refused(training: Training) -> None:
-    checkpoint = training.run / "checkpoints" / "step-00000060"
-    ensemble = training.run, "--ensemble", training.run, "--checkpoint", checkpoint
-    refused = run("evaluate", *ensemble)
-    assert_refused(refused, 2, "is of one run; with --ensemble, name best, last or average")
-    refused = run("evaluate", training.run, "--ensemble", OTHER)
-    assert_refused(refused, 2, f"--ensemble {OTHER}: its tokenizer is not that of {training.run}")
-
-
-def test_a_run_and_one_that_began_from_it_go_together(training: Training, tmp_path: Path) -> None:
-    changes = (f"init={training.run}", "training.epochs=1", "data.train_lines=150")
-    options = [part for change in changes for part in ("--set", change)]
-    grown = run("train", training.config, "--run-dir", tmp_path / "grown", *options)
-    assert grown.code == 0, grown.err
-    finished = run("evaluate", training.run, "--ensemble", tmp_path / "grown", "--split", "val")
-    assert finished.code == 0, finished.err
-
-
 def test_a_score_costs_no_input(training: Training, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("s1 s2\n")

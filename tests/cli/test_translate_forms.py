@@ -177,7 +177,6 @@ def test_an_interrupted_translation_goes_on_in_the_same_form_alone(
     options = ["--n-best", "2", "--prefix-file", "starts"]
     expected = translate(training, here, *options)
     command: list[str | Path] = ["translate", training.run, "-i", "in", "-o", "out", *options]
-    assert run(*command, cwd=here, before=killed_at_the_last_line).code < 0
     go_on = partial(run, cwd=here, before=in_small_chunks)
     other: list[str | Path] = [*command[:-3], "1", *command[-2:], "--beam-size", "2"]
     for different, change in (

@@ -81,6 +81,10 @@ class ExtraOptions:
         """Return the files that are read, each with its option."""
         return []
 
+    def runs(self) -> list[Path]:
+        """Return the runs that are read besides the command's own."""
+        return []
+
     def outputs(self) -> list[tuple[str, Path]]:
         """Return the files that are written, each with its option."""
         return []
@@ -116,6 +120,14 @@ class CommandOptions:
     def extra_inputs(self) -> list[tuple[str, Path]]:
         """Return the files that options of extensions name, each with the name of its option."""
         return [each for extra in self.extras for each in extra.inputs()]
+
+    def extra_runs(self) -> list[Path]:
+        """Return the runs that options of extensions name."""
+        return [run for extra in self.extras for run in extra.runs()]
+
+    def extra_needs(self) -> list[str]:
+        """Return the options of extensions that not every search engine can serve."""
+        return [need for extra in self.extras for need in extra.needs()]
 
     def prepare(self, translator: AnyTranslator) -> AnyTranslator:
         """Return a translator that does what options of extensions say."""

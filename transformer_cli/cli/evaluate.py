@@ -75,7 +75,6 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
 
     heading = "Search and scores"
     checkpoint: options.Checkpoint = "best"
-    ensemble: options.Ensemble = None
     beam_size: options.BeamSize = None
 
     def check(self) -> None:
@@ -83,7 +82,7 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
         self.check_extras()
         if self.output is not None:
             inputs = [("--src", self.src), ("--ref", self.ref), *self.extra_inputs()]
-            options.check_output(self.output, "-o", inputs, [self.run, *(self.ensemble or ())])
+            options.check_output(self.output, "-o", inputs, [self.run, *self.extra_runs()])
         if self.encoding is not None and self.src is None:
             raise UsageError("evaluate: --encoding is for --src and --ref; leave it out")
 
@@ -140,18 +139,18 @@ def _evaluate(
     metrics = best_checkpoint.metrics_of_runs(run.load_config(), [run], log)
     opened = trained_model.open_checkpoint(run, given.checkpoint)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
-    weights = given.checkpoint if run.exported or given.ensemble else str(opened.path)
-    others = [directories.RunDirectory(other) for other in given.ensemble or ()]
+    weights = given.checkpoint if run.exported else str(opened.path)
     compute = loading.ComputeOptions(
         "auto", given.device, given.precision, given.threads, given.beam_size
     )
-    translator, searcher = options.load_models(run, weights, compute, others)
+    translator, searcher = options.load_models(run, weights, compute, given.extra_needs())
     # Before the long work, so that what is missing is reported at once.
     with options.prefix_errors("evaluate: "):
         translator = given.prepare(translator)
     searcher = searcher and replace(searcher, tokenizers=translator.tokenizers)
     entries = registry.entries("evaluation_note").values()
-    opened_notes = (entry.load()(given, [run, *others], name, text) for entry in entries)
+    runs = [run, *map(directories.RunDirectory, given.extra_runs())]
+    opened_notes = (entry.load()(given, runs, name, text) for entry in entries)
     notes: list[EvaluationNote] = list(filter(None, opened_notes))
     result = _translate(translator, searcher, name, text, metrics)
     score_some = partial(_score_some, result.hypotheses, text, metrics)
@@ -162,7 +161,6 @@ def _evaluate(
         "sentences": len(text),
         "checkpoint": opened.path.as_posix(),
         "step": opened.step,
-        **({"ensemble": [other.path.as_posix() for other in others]} if others else {}),
         "beam_size": translator.decoding.beam_size,
         "scores": {name: score._asdict() for name, score in result.scores.items()},
         "perplexity": metrics_log.perplexity(result.loss),
@@ -228,8 +226,6 @@ def _format(
     """Yield the lines that people read."""
     step, weights = report["step"], Path(report["checkpoint"]).absolute().name
     described = [format_search(report["beam_size"]), weights if step is None else f"step {step:,}"]
-    if "ensemble" in report:
-        described.append(f"ensemble with {', '.join(report['ensemble'])}")
     yield f"{report['split']}: {report['sentences']:,} sentences, {', '.join(described)}"
     rows = []
     for name, score in report["scores"].items():

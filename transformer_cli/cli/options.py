@@ -112,10 +112,6 @@ Engine = Annotated[
     ),
 ]
 Json = Annotated[bool, flag("Print one JSON object.", "--json")]
-Ensemble = Annotated[
-    list[Path] | None,
-    option("RUN", "Decode with this run too; repeatable.", "--ensemble", completes="run"),
-]
 Device = Annotated[DeviceName, option(None, "Device; auto is the CUDA GPU if there is one.")]
 Precision = Annotated[
     PrecisionName, option(None, "Precision of matmuls; auto is bfloat16 on a GPU.")
@@ -192,18 +188,18 @@ def load_models(
     run: "directory.RunDirectory",
     checkpoint: str,
     compute: "loading.ComputeOptions",
-    others: "Sequence[directory.RunDirectory]" = (),
+    needing_torch: Sequence[str] = (),
 ) -> "tuple[torch_engine.TorchTranslator, translators.TextTranslator[Any] | None]":
     """Load a model with torch, and what searches in its place if another engine does.
 
-    With int8, torch's is in float32.
+    With int8, torch's is in float32. ``needing_torch`` are options that not every engine can serve.
     """
-    engine = loading.choose_engine(run, compute, ["--ensemble"] if others else [])
+    engine = loading.choose_engine(run, compute, needing_torch)
     devices.use_threads(compute.threads)
     device = devices.choose_device(compute.device)
     precision = "float32" if compute.precision == "int8" else compute.precision
     dtype = devices.choose_precision(precision, device)
-    translator = torch_engine.load_torch_translator(run, checkpoint, device, dtype, others)
+    translator = torch_engine.load_torch_translator(run, checkpoint, device, dtype)
     translator = translator.with_search(compute.beam_size)
     if engine == "torch":
         return translator, None

@@ -63,7 +63,6 @@ class DecodingOptions(CommandOptions):
 
     heading = "Search"
     checkpoint: options.Checkpoint = "best"
-    ensemble: options.Ensemble = None
     beam_size: options.BeamSize = None
     batch_tokens: Annotated[
         int | None, option("N", "Source tokens a batch, times beam.  [default: the run's]", min=1)
@@ -159,7 +158,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     @property
     def models(self) -> list[Path]:
         """The runs that are read."""
-        return [self.run, *(self.ensemble or ())]
+        return [self.run, *self.extra_runs()]
 
     @property
     def n_best_written(self) -> int | None:

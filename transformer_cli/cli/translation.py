@@ -164,13 +164,12 @@ def load_translator(
     """Load the run's model, to search as the options say."""
     run, checkpoint, compute = RunDirectory(options.run), options.checkpoint, options.compute
     needing_torch = {
-        "--ensemble": bool(options.ensemble),
         "--prefix-file": options.prefix_file is not None,
         "--sample": options.sample is not None,
         "--alignments": options.alignments is not None,
     }
     given = [option for option, is_given in needing_torch.items() if is_given]
-    given += [need for each in options.extras for need in each.needs()]
+    given += options.extra_needs()
     has_scores = options.n_best_written is not None  # which CTranslate2 has, but others
     engine = loading.choose_engine(run, compute, given, prefers_torch=has_scores)
     if run.only_engine and checkpoint != "best":
@@ -180,9 +179,8 @@ def load_translator(
         )
     is_named = compute.engine not in ("auto", "torch")
     with prefix_errors(f"--engine {compute.engine}: ") if is_named else nullcontext():
-        others = [RunDirectory(other) for other in options.ensemble or ()]
         chosen = replace(compute, engine=engine)
-        translator = loading.load_translator(run, checkpoint, chosen, ranks=ranks, others=others)
+        translator = loading.load_translator(run, checkpoint, chosen, ranks)
     translator = translator.with_search(
         compute.beam_size, options.batch_tokens, options.max_length, options.length_penalty
     )

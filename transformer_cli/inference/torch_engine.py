@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 from typing import TypeVar
 
@@ -12,17 +12,15 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from transformer_cli.base.errors import UsageError, is_out_of_memory
+from transformer_cli.base.errors import is_out_of_memory
 from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
 from transformer_cli.inference.search import NOT_FORCED, search
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.device import empty_cache
-from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.linear import autocast, pack_weights
 from transformer_cli.model.transformer import Transformer, record_attention
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
-from transformer_cli.text.tokenizer import have_same_tokenizers
+from transformer_cli.runs.trained_model import load_trained_model
 from transformer_cli.text.vocabulary import BOS_ID, PAD_ID
 
 Item = TypeVar("Item")
@@ -39,13 +37,10 @@ class TorchEngine:
     Attributes:
         model: on its device, in evaluation mode.
         precision: type of the matrix products.
-        others: models on the same device, of the same tokenizers, whose probabilities are averaged
-            with those of ``model``.
     """
 
     model: Transformer
     precision: torch.dtype
-    others: tuple[Transformer, ...] = ()
     searches_at_once = False
     can_align = True
 
@@ -58,11 +53,6 @@ class TorchEngine:
     def is_on_gpu(self) -> bool:
         """Whether a GPU computes."""
         return self.device.type != "cpu"
-
-    @cached_property
-    def searched(self) -> Transformer | Ensemble:
-        """What is searched: the model, or all of them as one."""
-        return Ensemble([self.model, *self.others]) if self.others else self.model
 
     @property
     def fingerprint(self) -> dict[str, str]:
@@ -98,7 +88,7 @@ class TorchEngine:
             starts = [prefixes[index] for index in batch]
             with autocast(device, self.precision):
                 return search(
-                    self.searched,
+                    self.model,
                     _pad([sources[index] for index in batch], PAD_ID),
                     torch.tensor([max_lengths[index] for index in batch]),
                     options,
@@ -106,7 +96,7 @@ class TorchEngine:
                 )
 
         search_batch = partial(split_when_out_of_memory, search_rows)
-        with autocast(device, self.precision), pack_weights(self.searched):
+        with autocast(device, self.precision), pack_weights(self.model):
             found = map_on_cores(search_batch, batches, device)
             for batch, parts in zip(batches, found, strict=True):
                 for index, hypotheses in zip(batch, chain.from_iterable(parts), strict=True):
@@ -129,11 +119,11 @@ class TorchEngine:
         def align_rows(batch: np.ndarray) -> None:
             src = _pad([sources[index] for index in batch], PAD_ID).to(self.device)
             tgt_in = _pad([[BOS_ID, *targets[index][:-1]] for index in batch], PAD_ID)
-            most_attended = _find_most_attended(self.searched, src, tgt_in.to(self.device))
+            most_attended = _find_most_attended(self.model, src, tgt_in.to(self.device))
             for index, places in zip(batch, most_attended.tolist(), strict=True):
                 aligned[index] = places[: len(targets[index])]
 
-        with autocast(self.device, self.precision), pack_weights(self.searched):
+        with autocast(self.device, self.precision), pack_weights(self.model):
             for batch in _cut_by_tokens(order, lengths, batch_tokens):
                 split_when_out_of_memory(align_rows, batch)
         return aligned
@@ -144,52 +134,18 @@ TorchTranslator = TextTranslator[TorchEngine]
 
 
 def load_torch_translator(
-    run: RunDirectory,
-    checkpoint: str,
-    device: torch.device,
-    precision: torch.dtype,
-    others: Sequence[RunDirectory] = (),
+    run: RunDirectory, checkpoint: str, device: torch.device, precision: torch.dtype
 ) -> TorchTranslator:
     """Load a trained run, or a model as it is shared; see ``load_trained_model``.
 
-    ``others`` make an ensemble with it, of which settings of search are those of ``run``.
-
     Raises:
-        UsageError: runs do not go together in an ensemble.
         ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
     """
     trained = load_trained_model(run, checkpoint)
-    members = [trained, *(_load_for_ensemble(other, checkpoint, run, trained) for other in others)]
-    model, *more = (member.model.to(device) for member in members)
+    engine = TorchEngine(trained.model.to(device), precision)
     return TextTranslator(
-        TorchEngine(model, precision, tuple(more)),
-        trained.tokenizers,
-        trained.config,
-        trained.config.decoding,
-        checkpoint="+".join(member.sum for member in members),
+        engine, trained.tokenizers, trained.config, trained.config.decoding, checkpoint=trained.sum
     )
-
-
-def _load_for_ensemble(
-    other: RunDirectory, checkpoint: str, run: RunDirectory, trained: TrainedModel
-) -> TrainedModel:
-    if checkpoint not in ("best", "last", "average"):
-        raise UsageError(
-            f"`checkpoint` {checkpoint}: is of one run; with `ensemble`, name best, last or average"
-        )
-    loaded = load_trained_model(other, checkpoint)
-    if not have_same_tokenizers(run.tokenizer, other.tokenizer):
-        raise UsageError(
-            f"`ensemble` {other.path}: its tokenizer is not that of {run.path}; runs of one "
-            "configuration that differ in seed or sizes have the same, and runs begun from them"
-        )
-    ours, theirs = trained.config.model, loaded.config.model
-    if (ours.positions, ours.max_positions) != (theirs.positions, theirs.max_positions):
-        raise UsageError(
-            f"`ensemble` {other.path}: its model.positions or model.max_positions are not those "
-            f"of {run.path}"
-        )
-    return loaded
 
 
 def _cut_by_tokens(
@@ -211,7 +167,7 @@ def _pad(rows: Sequence[list[int]], value: int) -> Int[Tensor, "batch longest"]:
 
 
 def _find_most_attended(
-    model: Transformer | Ensemble, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
+    model: Transformer, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
 ) -> Int[Tensor, "batch tgt"]:
     attentions = nn.ModuleList(layer.cross_attention for layer in model.decoder_layers())
     with record_attention(attentions) as recorded:

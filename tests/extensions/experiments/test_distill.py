@@ -13,7 +13,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import children
 import pytest
@@ -107,7 +106,7 @@ def test_run_again_it_says_the_same_and_does_nothing(distilled: Path) -> None:
     assert _sums(distilled) == before
     dry = _distill(distilled, "--dry-run")
     assert dry.out.count(" done\n") == 7
-    assert dry.out.endswith("\n0 of 7 stages left: nothing\n")
+    assert dry.out.endswith("\n0 of 7 stages left\n")
 
 
 KILLS: dict[str, tuple[str, Hook]] = {
@@ -208,15 +207,13 @@ def test_a_teacher_trained_with_other_settings_is_used_or_extended_by_the_user(
     assert not (directory / "runs" / "distill").exists()
 
 
-def test_a_teacher_that_was_trained_by_itself_is_forecast_as_done(
-    distilled: Path, tmp_path: Path
-) -> None:
+def test_a_teacher_that_was_trained_by_itself_is_done(distilled: Path, tmp_path: Path) -> None:
     directory = tmp_path / "copy"
     shutil.copytree(distilled, directory)
     shutil.rmtree(directory / "runs" / "distill")
     dry = _distill(directory, "--dry-run")
     assert re.search(r"^train runs/teacher +done$", dry.out, flags=re.M), dry.out
-    assert "\n6 of 7 stages left: about " in dry.out
+    assert dry.out.endswith("\n6 of 7 stages left\n")
 
 
 @pytest.mark.posix
@@ -261,86 +258,14 @@ def test_a_failed_stage_is_told(tmp_path: Path) -> None:
     )
 
 
-def _name_commands() -> None:
-    """Write what is run to prepare and to try trainings."""
-    from transformer_cli.extensions.experiments import forecast
-
-    fork_commands()
-    run = vars(forecast)["run_command"]
-
-    def told(command: child.Command) -> Any:
-        print(f"did {command.arguments[0]}", file=sys.stderr)
-        return run(command)
-
-    vars(forecast)["run_command"] = told
-
-
-@pytest.mark.long
-def test_a_dry_run_prepares_and_times_equal_settings_once(tmp_path: Path) -> None:
-    _write(tmp_path, FILE.replace("[teacher.yaml]", "[teacher.yaml, other.yaml]"))
-    teacher = (tmp_path / "teacher.yaml").read_text()
-    (tmp_path / "other.yaml").write_text(f"{teacher}seed: 2\n")
-    dry = _distill(tmp_path, "--dry-run", before=_name_commands)
-    assert dry.code == 0, dry.err
-    assert len(re.findall(r"^train .* to do +\d+ s ", dry.out, flags=re.M)) == 3
-    did = [line for line in dry.err.splitlines() if line.startswith("did ")]
-    assert did == ["did train"]
-
-    smaller = teacher.replace("d_model: 16", "d_model: 8")
-    (tmp_path / "student.yaml").write_text(smaller)
-    dry = _distill(tmp_path, "--dry-run", before=_name_commands)
-    did = [line for line in dry.err.splitlines() if line.startswith("did ")]
-    assert did == ["did vocab", "did train", "did train"]
-
-
 def test_a_dry_run_tells_the_stages_and_writes_nothing(tmp_path: Path) -> None:
     _write(tmp_path, FILE + LONGER)
     before = sorted(tmp_path.rglob("*"))
     dry = _distill(tmp_path, "--dry-run")
     assert dry.code == 0, dry.err
-    assert re.search(r"^translate forward train +to do +200 +unknown$", dry.out, flags=re.M)
-    assert re.search(r"^translate back 1-mono +to do +2 +unknown$", dry.out, flags=re.M)
-    assert re.search(r"^train student +to do +\d+ s +1 MB$", dry.out, flags=re.M)
-    assert re.search(r"^score student +to do +unknown$", dry.out, flags=re.M)
+    for stage in ("translate forward train", "translate back 1-mono", "train student"):
+        assert re.search(f"^{stage} +to do$", dry.out, flags=re.M), dry.out
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def _write_corpus(directory: Path) -> None:
-    lines = (f"das {number} wort\t{number} word the\n" for number in range(100))
-    (directory / "text.tsv").write_text("".join(lines))
-    corpus = (
-        "{kind: corpus, src_lang: de, tgt_lang: en, filters: [], split: {val: 9, test: 9}, "
-        "sources: [{tsv: text.tsv, src_column: 1, tgt_column: 2}]}"
-    )
-    _write(directory)
-    for name in MODELS:
-        path = directory / f"{name}.yaml"
-        _, rest = path.read_text().split("\n", 1)
-        path.write_text(f"data: {corpus}\n{rest}")
-
-
-def _count_preparations() -> None:
-    """Append a character to a file for each corpus that this process or its forks prepare."""
-    from transformer_cli.extensions.corpora import preparing
-
-    fork_commands()
-    write = preparing.write_corpus
-
-    def counted(*args: Any) -> Any:
-        with Path("count").open("a") as file:
-            file.write(".")
-        return write(*args)
-
-    vars(preparing)["write_corpus"] = counted
-
-
-@pytest.mark.posix
-def test_a_dry_run_prepares_a_corpus_once(tmp_path: Path) -> None:
-    _write_corpus(tmp_path)
-    dry = _distill(tmp_path, "--dry-run", before=_count_preparations)
-    assert dry.code == 0, dry.err
-    assert re.search(r"^translate forward train +to do +82 ", dry.out, flags=re.M)
-    assert (tmp_path / "count").read_text() == "."
 
 
 STUBBORN = """\

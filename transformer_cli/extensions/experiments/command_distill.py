@@ -1,7 +1,6 @@
 """``transformer-cli distill``."""
 
 import json
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -18,13 +17,12 @@ from transformer_cli.cli.evaluate import format_search
 from transformer_cli.extensions.cluster.options import Cluster
 
 with lazy_imports():
-    from transformer_cli.base import errors, files
+    from transformer_cli.base import files
     from transformer_cli.extensions.checks import evaluation_note
     from transformer_cli.extensions.cluster import cluster as clusters
     from transformer_cli.extensions.experiments import (
         distill as plans,
         distill_file,
-        forecast,
         runner,
     )
 
@@ -32,7 +30,7 @@ STOPPING = "stopping this stage; run it again to resume; once more stops at once
 
 _ABOUT_FILE = "YAML file: student, a configuration; teachers, runs or configurations."
 _ABOUT_DIR = "Where to.  [default: runs/distill/FILE's name]"
-_ABOUT_DRY_RUN = "Print the stages, with time and disk of each, then exit."
+_ABOUT_DRY_RUN = "Print the stages, and which of them are done, then exit."
 
 
 def distill(
@@ -120,26 +118,11 @@ def format_scores(plan: "plans.DistillPlan") -> list[str]:
 
 
 def preview_distillation(plan: "plans.DistillPlan") -> Iterator[str]:
-    """Yield the lines of a table of the jobs, and what the trainings that are left take."""
-    with tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory:
-        forecasts = forecast.forecast_distillation(plan, Path(directory), log)
-    rows = [["stage", "", "lines", "time", "disk"]]
-    left = {name: job for name, job in forecasts.items() if job is not None}
-    for name in forecasts:
-        row = [name, "done", "", "", ""]
-        if job := left.get(name):
-            lines = "" if job.lines is None else f"{job.lines:,}"
-            taken = "unknown" if job.seconds is None else errors.duration(job.seconds)
-            disk = errors.size(job.disk) if job.disk else ""
-            row = [name, "to do", lines, taken if job.seconds != 0.0 else "", disk]
-        rows.append(row)
-    yield from align_columns(rows)
-    total = "nothing"
-    if left:
-        seconds = errors.duration(sum(job.seconds or 0.0 for job in left.values()))
-        unknown = sum(job.seconds is None for job in left.values())
-        besides = f", and {unknown} of unknown time" if unknown else ""
-        disk = errors.size(sum(job.disk for job in left.values()))
-        total = f"about {seconds}{besides}; {disk} of disk for checkpoints"
+    """Yield the lines of a table of the jobs, which says what is done."""
+    states: dict[str, str] = {}
+    for job in plan.jobs():
+        is_behind = any(states[need] == "to do" for need in job.needs)
+        states[job.name] = "done" if not is_behind and plan.is_made(job) else "to do"
+    yield from align_columns([["stage", ""], *states.items()])
     yield ""
-    yield f"{len(left)} of {len(forecasts)} stages left: {total}"
+    yield f"{[*states.values()].count('to do')} of {len(states)} stages left"

@@ -1,16 +1,12 @@
-"""``transformer-cli sweep``: its runs, the forecast of what they take, and their results."""
+"""``transformer-cli sweep``: its runs and their results."""
 
-import tempfile
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from transformer_cli.base.errors import MissingExtraError
-from transformer_cli.base.messages import bar, log
+from transformer_cli.base.messages import log
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import count_cores
@@ -20,7 +16,7 @@ from transformer_cli.cli.display import align_columns, say
 from transformer_cli.extensions.cluster.options import Cluster
 
 with lazy_imports():
-    from transformer_cli.base import compression, errors
+    from transformer_cli.base import compression
     from transformer_cli.extensions.cluster import cluster as clusters
     from transformer_cli.extensions.experiments import (
         command_compare as compare,
@@ -32,9 +28,6 @@ with lazy_imports():
         sweep as plans,
         sweep_file,
     )
-
-if TYPE_CHECKING:
-    from transformer_cli.extensions.experiments.job import Job
 
 STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at once"
 
@@ -79,7 +72,7 @@ def sweep(
         return plans.SweepPlan(loaded, directory, computing, num_jobs)
 
     if dry_run:
-        say("\n".join(preview_sweep(make_plan(max(1, count_cores() // jobs), jobs))))
+        say("\n".join(forecast.preview_sweep(make_plan(max(1, count_cores() // jobs), jobs))))
         return
     with runner.open_workers(path, settings, device, jobs) as workers:
         plan = make_plan(workers.threads, len(workers.places()))
@@ -117,68 +110,6 @@ def run_sweep(plan: "plans.SweepPlan", workers: "runner.Workers") -> int:
     if failed_runs:
         log(f"{len(failed_runs)} failed: see the logs in {directory.path / 'jobs'}")
     return 1 if failed_runs else 0
-
-
-# --- its forecast ---------------------------------------------------------------------------------
-
-
-def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
-    """Yield the lines of a table of what the runs that are left take, and the sums."""
-    num_runs = plan.sweep.num_points * len(plan.seeds)
-    left: dict[str, float]
-    if plan.sweep.space is None:
-        plan.check_trained_alike()
-        undone = (run for run in plan.runs() if not plan.directory.seems_done(run.job))
-        left = dict(Counter(run.point.name for run in undone))
-    else:  # a search, of which nothing is begun here: points that stand for those to come
-        samples = plan.sweep.samples
-        num_left = max(0, num_runs - plan.directory.count_ended())
-        left = {point.name: num_left / len(samples) for point in samples if num_left}
-        plan = replace(plan, sweep=replace(plan.sweep, points=samples, space=None))
-    num_left = round(sum(left.values()))
-    yield f"{num_runs - num_left} of {num_runs} runs have ended"
-    if not num_left:
-        return
-    forecasts, pairs = _forecast_points(plan, [*left])
-    rows = [["point", "runs", "time of each", "disk of each"]]
-    seconds = disk = scoring = 0.0
-    for point, run in forecasts.items():
-        time_of_each = "?" if run.seconds is None else errors.duration(run.seconds)
-        rows.append([point, f"{left[point]:.3g}", time_of_each, errors.size(run.disk)])
-        seconds += (run.seconds or 0.0) * left[point] / plan.num_jobs
-        scoring += run.time_scoring(pairs[point]) * left[point] / plan.num_jobs
-        disk += run.disk * left[point]
-    memory = plan.num_jobs * max(run.memory or 0 for run in forecasts.values())
-    yield from ["", *align_columns(rows), ""]
-    yield (
-        f"{num_left} runs, {plan.num_jobs} at a time: about {errors.duration(seconds + scoring)}, "
-        f"including {errors.duration(scoring)} for scoring; {errors.size(round(disk))} of disk for "
-        f"checkpoints, at least {errors.size(memory)} of memory"
-    )
-    unknown = [point for point, run in forecasts.items() if run.seconds is None]
-    if unknown:
-        yield f"no forecast of {', '.join(unknown)}: a step does not fit into memory"
-
-
-def _forecast_points(
-    plan: "plans.SweepPlan", points: Sequence[str]
-) -> "tuple[dict[str, forecast.JobForecast], dict[str, int]]":
-    """Forecast the first run of each point that is not done; count the pairs it is scored on."""
-    trainings: dict[str, Job] = {}
-    for run in plan.runs():
-        if run.point.name in points and not plan.directory.seems_done(run.job):
-            trainings.setdefault(run.point.name, run.job)
-    forecasts, pairs = {}, {}
-    with (
-        tempfile.TemporaryDirectory(prefix="transformer-cli-") as directory,
-        bar(len(trainings), "forecast", " points") as done,
-    ):
-        forecaster = forecast.Forecaster(Path(directory), [*trainings.values()], log)
-        for point, training in trainings.items():
-            forecasts[point] = forecaster.forecast(training)
-            pairs[point] = forecaster.count_pairs(training, plan.sweep.settings.evaluate)
-            done.update()
-    return forecasts, pairs
 
 
 def format_mean(group: "results.GroupResult") -> str:

@@ -4,6 +4,7 @@ import json
 import os.path
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from transformer_cli.base.compression import is_compressed, write_text
-from transformer_cli.base.errors import InputError
+from transformer_cli.base.errors import InputError, TransformerCliError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.writing import whole_file
 from transformer_cli.config.data_schema import CopyData, FilePair
@@ -44,7 +45,9 @@ from transformer_cli.extensions.experiments.job import (
 )
 from transformer_cli.extensions.experiments.runner import Computing, Plan
 from transformer_cli.extensions.report.examples import sentence_chrf
+from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.tokenizer import fingerprint
 
 TEXT_JOB, STUDENT_JOB = "text", "train student"
 SIDES = ("src", "tgt")
@@ -97,6 +100,16 @@ class DistillPlan(Plan):
                 yield from made
         yield self._student_job([TEXT_JOB, *translated])
         yield from self._score_jobs()
+
+    def is_made(self, job: Job) -> bool:
+        """Return whether a job is done, or a teacher was trained without this distillation."""
+        if job.config is None or job.run is None or job.name == STUDENT_JOB:
+            return self.directory.seems_done(job)
+        with suppress(TransformerCliError, OSError):
+            last = find_checkpoint(job.run.checkpoints, "last")
+            state = Checkpoint.open(last, fingerprint(job.run.tokenizer)).load_state()
+            return state.is_final(job.config.training)
+        return False
 
     def _teacher_job(self, teacher: Teacher) -> Job:
         run, config = teacher.run, teacher.config
@@ -176,7 +189,6 @@ class DistillPlan(Plan):
             command=["translate", *name_models(runs), *files, *options, *self.computing.options],
             needs=self._find_needs(direction),
             prepare=partial(output.parent.mkdir, exist_ok=True),
-            text=text,
         )
         yield translate
         if output == written:

@@ -49,7 +49,6 @@ class Job:
     """Removes what other inputs have made, finished or not, or returns where it was moved."""
     config: Config | None = None  # of a training: its settings
     run: RunDirectory | None = None  # of a training: where it is
-    text: Path | None = None  # of a translation: its input
 
 
 class JobRecord(Record):

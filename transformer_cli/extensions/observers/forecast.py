@@ -248,7 +248,7 @@ def time_pair(validator: Validator, beam_size: int = 1, thorough: bool = False) 
 
     def evaluate() -> None:
         engine.search(sources, references, limits, options, batch_tokens, ignore, never)
-        mean_loss(engine.searched, encoded, training_tokens, engine.precision)
+        mean_loss(engine.model, encoded, training_tokens, engine.precision)
         # Shifted, as those of one text that are the same are scored faster.
         score([*tgt[1:], tgt[0]], tgt, thorough, validator.metrics)
 

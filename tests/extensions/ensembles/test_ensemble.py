@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from inference.translators import LINES, random_translator
 from torch import Tensor
 
-from inference.translators import LINES, random_translator
+from transformer_cli.extensions.ensembles.ensemble import Ensemble
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
-from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.transformer import Transformer
 
 SRC = torch.tensor([[5, 9, 4, 2], [7, 8, 2, 3], [6, 2, 3, 3]])
@@ -21,8 +21,7 @@ def make_models(count: int) -> list[Transformer]:
 
 
 def with_models(translator: TorchTranslator, models: list[Transformer]) -> TorchTranslator:
-    first, *others = models
-    return replace(translator, engine=TorchEngine(first, torch.float32, others=tuple(others)))
+    return replace(translator, engine=TorchEngine(Ensemble(models), torch.float32))
 
 
 @pytest.mark.long
@@ -94,5 +93,5 @@ def test_alignments_and_scores_are_of_all_models() -> None:
     (found,) = ensemble.translate_lines(["5 6 7"], with_alignments=True)
     assert found[0].alignment
     assert ensemble.engine.align([[5, 6, 2]], [[7, 8]], 64) == TorchEngine(
-        models[1], torch.float32, others=(models[0],)
+        Ensemble(models[::-1]), torch.float32
     ).align([[5, 6, 2]], [[7, 8]], 64)

@@ -1,0 +1,8 @@
+"""What this extension adds, as plain data."""
+
+api = 1
+provides = {
+    "translate options": {"ensemble": {"load": "options:EnsembleOptions"}},
+    "evaluate options": {"ensemble": {"load": "options:EvaluateEnsembleOptions"}},
+    "evaluation_note": {"ensemble": {"load": "report_entry:open_note"}},
+}

@@ -29,7 +29,7 @@ KEYS = {
     "engine",
     "environment",
     "trained_with",
-    *({"seen"} & registry.entries("evaluation_note").keys()),
+    *(["seen"] if "near" in registry.entries("evaluate options") else []),
 }
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from installed import RECORDS
 
 from cli.conftest import TINY, Training
 from cli.process import assert_refused, run, signal_at
@@ -38,7 +39,7 @@ def test_run_directory_holds_all_that_a_model_needs(training: Training) -> None:
     assert {path.name for path in training.run.iterdir()} == {
         "run.json",
         "config.yaml",
-        "origins.json",
+        *RECORDS,
         "tokenizer",
         "encoded",
         "checkpoints",

@@ -7,13 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.messages import log, warn
 from transformer_cli.base.metrics import METRICS, Metrics
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
-from transformer_cli.cli.declaring import CommandOptions, declared_by, option
+from transformer_cli.cli.declaring import CommandOptions, declared_by, has_format, option
 from transformer_cli.cli.display import align_columns, plus_minus, say, scoring_bar
 
 with lazy_imports():
@@ -36,8 +35,7 @@ ScoreSome = Callable[[Sequence[int]], dict[str, Any]]
 class EvaluationNote:
     """What an extension adds to the report on a text.
 
-    The ``load`` of an entry of the interface ``evaluation_note`` is called before the text is
-    translated, with the options, the runs, the text's name and the text; it may return None.
+    It is opened before the text is translated, by ``ExtraOptions.open_note``.
     """
 
     def report(self, hypotheses: Sequence[str], score_some: ScoreSome) -> dict[str, Any]:
@@ -76,6 +74,10 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
     heading = "Search and scores"
     checkpoint: options.Checkpoint = "best"
     beam_size: options.BeamSize = None
+
+    def concerns_extensions(self) -> bool:
+        """Return whether a file may be something else than lines of text."""
+        return has_format("evaluate", self.src, self.ref, self.output)
 
     def check(self) -> None:
         """Make sure, before long work, that the options go together."""
@@ -148,10 +150,9 @@ def _evaluate(
     with options.prefix_errors("evaluate: "):
         translator = given.prepare(translator)
     searcher = searcher and replace(searcher, tokenizers=translator.tokenizers)
-    entries = registry.entries("evaluation_note").values()
     runs = [run, *map(directories.RunDirectory, given.extra_runs())]
-    opened_notes = (entry.load()(given, runs, name, text) for entry in entries)
-    notes: list[EvaluationNote] = list(filter(None, opened_notes))
+    asked = (each.open_note(given, runs, name, text) for each in given.extras)
+    notes: list[EvaluationNote] = list(filter(None, asked))
     result = _translate(translator, searcher, name, text, metrics)
     score_some = partial(_score_some, result.hypotheses, text, metrics)
     engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint

@@ -299,6 +299,10 @@ class TrainOptions(RunOptions):
     precision: TrainingPrecision = "auto"
     threads: Threads = None
 
+    def concerns_extensions(self) -> bool:
+        """Return whether the configuration is missing, without which an extension may train."""
+        return self.config is None
+
     def check(self) -> None:
         """Make sure, before long work, that the options go together."""
         self.check_extras()

@@ -86,7 +86,7 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
         raise UsageError("CONFIG: missing; give a configuration")
     run = directory.RunDirectory(options.run_directory(given.config, given.run_dir))
     ranks = Ranks.from_env()
-    config, origins = yaml.load_settings(given.config, given.set_ or [])
+    config, root = yaml.load_settings(given.config, given.set_ or [])
     kinds.check_has_text(config.data, given.config)
     if given.overwrite and ranks.machines > 1:
         # torchrun does not say how often it has started a training there.
@@ -109,12 +109,12 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
                 f"{run.path}: is {extension}; add `extend` to train it further, or keep the old "
                 f"value ({extension.undone_by})"
             )
-    hint = trained_model.describe_inherited_init(config, origins, files[1:])
+    hint = trained_model.describe_inherited_init(config, root, files[1:])
     if ranks.is_main and hint:
         log(hint)
     return preparation.TrainRequest(
         config=config,
-        origins=origins,
+        root=root,
         run=run,
         overwrite=begins_anew,
         allow_suspect_data=given.allow_suspect_data,

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.registry import entries
 from transformer_cli.cli import options
-from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, flag, option
+from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, flag, has_format, option
 from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors
 
 with lazy_imports():
-    from transformer_cli.base import files
+    from transformer_cli.base import files, locations
     from transformer_cli.inference import loading
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ class InputOptions(ExtraOptions):
     """A kind of input that an extension adds to ``translate``, with its options.
 
     What it does with such an input is in a subclass of ``cli.translation.InputFormat``, which is
-    imported once it is needed.
+    imported once it is needed. The entry in the manifest lists the ``endings`` of such files, and
+    says what it ``reads``, as in 'a picture (.png)'.
     """
 
     order: ClassVar[int] = 0
@@ -96,10 +98,6 @@ class InputOptions(ExtraOptions):
     def matches(self, given: "TranslateOptions") -> bool:
         """Return whether the input is of this kind, by its path and the options given."""
         raise NotImplementedError
-
-    def describe(self) -> str:
-        """Return the kind with the endings of its files, as in 'a table (.tsv, .jsonl)'."""
-        return ""
 
     def open(self, given: "TranslateOptions") -> "InputFormat":
         """Return what translates the input."""
@@ -120,12 +118,15 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     @property
     def kind(self) -> InputOptions | None:
         """The kind of input that takes this one; None: lines of text."""
-        found = (each for each in self._kinds if each.matches(self))
+        kinds = (each for each in self.extras if isinstance(each, InputOptions))
+        found = (each for each in kinds if each.matches(self))
         return min(found, key=lambda each: each.order, default=None)
 
-    @property
-    def _kinds(self) -> list[InputOptions]:
-        return [each for each in self.extras if isinstance(each, InputOptions)]
+    def concerns_extensions(self) -> bool:
+        """Return whether the input or the output may be something else than lines of text."""
+        is_file = not locations.is_url(self.input_) and self.input_.is_file()
+        is_one = is_file or _is_stream(self.input_)
+        return not is_one or has_format("translate", self.input_, self.output)
 
     @property
     def compute(self) -> "loading.ComputeOptions":
@@ -167,8 +168,8 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
 
     def describe_kinds(self) -> str:
         """Return what an input may be, with the endings of what extensions read."""
-        ordered = sorted(self._kinds, key=lambda each: -each.order)
-        *others, last = filter(None, ["lines of text", *(each.describe() for each in ordered)])
+        read = [each.facts.get("reads") for each in entries("translate options").values()]
+        *others, last = filter(None, ["lines of text", *read])
         return f"{', '.join(others)} or {last}" if others else last
 
     def check_outputs(self) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import date
 from itertools import chain, count
@@ -24,9 +24,9 @@ from transformer_cli.base.locations import exists, fetched_from, find_files, tex
 from transformer_cli.base.messages import log
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
 from transformer_cli.config.differences import Difference, as_yaml, differences
-from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
+from transformer_cli.config.setting_tree import Node
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.runs.checkpoint import Checkpoint, TrainingState, list_checkpoints
 from transformer_cli.runs.directory import (
@@ -49,29 +49,33 @@ def begin_run(
     run: RunDirectory,
     config: Config,
     overwrite: bool,
-    origins: Origins,
+    root: Node,
     is_training: bool = True,
 ) -> Iterator[None]:
-    """Lock and initialize a run while the block runs.
+    """Lock and initialize a run while the block runs; ``root`` is what ``config`` was read from.
 
     With ``overwrite``, a run that has checkpoints is renamed, which is logged, and the data of one
     without is made again. If the block fails, or ``is_training`` is false, a run keeps the settings
     that its checkpoints were trained with, unless it has got new checkpoints.
     """
     # Before an earlier run is renamed: a new one may be started from its config.yaml.
-    origins = trace_origins(origins, run.config, load_origins(run.origins))
+    beginnings = {
+        run.path / name: entry.load("begin")(run, config, root)
+        for name, entry in registry.entries("run file").items()
+        if "begin" in entry.facts
+    }
     if overwrite and (moved := rename_run(run)):
         log(f"{run.path}: the earlier run is now {moved}")
     is_new = not run.path.exists()
     with lock_run(run):
         before = list_checkpoints(run.checkpoints)
         trained_with: dict[Path, bytes] = {}
-        for path in (run.config, run.origins) if before else ():
+        for path in (run.config, *beginnings) if before else ():
             with suppress(OSError):
                 trained_with[path] = read_small(path)
         is_recorded = False
         try:
-            initialize_run(run, config, overwrite, origins)
+            initialize_run(run, config, overwrite, beginnings.values())
             yield
             is_recorded = is_training
         except (ConfigError, CorpusError, TokenizerError) as error:
@@ -133,7 +137,10 @@ def rename_run(run: RunDirectory) -> Path | None:
 
 
 def initialize_run(
-    run: RunDirectory, config: Config, overwrite: bool = False, origins: Origins | None = None
+    run: RunDirectory,
+    config: Config,
+    overwrite: bool = False,
+    records: Iterable[Callable[[], None]] = (),
 ) -> None:
     """Initialize a run directory, which the caller has locked; see ``begin_run``."""
     try:
@@ -146,9 +153,8 @@ def initialize_run(
         text = dump_config(config)
         if not run.config.is_file() or read_small(run.config) != text.encode():
             write_text(run.config, text)
-        # The first session's origins are kept.
-        if origins and not load_origins(run.origins):
-            write_text(run.origins, dump_origins(origins, text))
+        for record in records:
+            record()
         run.checkpoints.mkdir(exist_ok=True)
         # Permissions are not enough: root has them on a disk that is mounted read-only.
         trial = run.checkpoints / f"trial{TEMPORARY_MARK}{os.getpid()}"
@@ -306,14 +312,14 @@ def load_newest_state(run: RunDirectory) -> TrainingState | None:
 def record_provenance(run: RunDirectory, config: Config) -> None:
     """Let extensions record where the text and the first weights of a run come from.
 
-    Each provides, as ``provenance``, a function of the run's path and its settings that writes a
-    ``file`` of the run. It is called if the text may come from elsewhere, or the file is there.
+    Each ``run file`` may have a ``provenance``, a function of the run's path and its settings that
+    writes it. It is called if the text may come from elsewhere, or the file is there.
     """
     # With checkpoints, a run has the text that it began with, whatever can be found by now.
     if list_checkpoints(run.checkpoints):
         return
     has_urls = "://" in config.data.model_dump_json()
     is_from_elsewhere = config.init is not None or has_urls or bool(find_owners(config))
-    for entry in registry.entries("provenance").values():
-        if is_from_elsewhere or (run.path / entry.facts["file"]).exists():
-            entry.load()(run.path, config)
+    for name, entry in registry.entries("run file").items():
+        if "provenance" in entry.facts and (is_from_elsewhere or (run.path / name).exists()):
+            entry.load("provenance")(run.path, config)

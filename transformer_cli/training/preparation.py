@@ -22,9 +22,9 @@ from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.base.writing import whole_directory
 from transformer_cli.config.data_schema import DataConfig
-from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
+from transformer_cli.config.setting_tree import Node
 from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
 from transformer_cli.data.corpus import ParallelText, concatenate, without_blank_pairs
 from transformer_cli.data.kinds import (
@@ -64,7 +64,7 @@ class TrainRequest:
     """What to train and where."""
 
     config: Config
-    origins: Origins
+    root: Node  # the tree that the settings were read from
     run: RunDirectory
     overwrite: bool  # whether to rename an earlier run, and start again
     allow_suspect_data: bool
@@ -122,7 +122,7 @@ def _prepare(request: TrainRequest, stack: ExitStack) -> tuple[RunDirectory, Pre
         is_kept = open_kind(config.data).keeps_text
         texts = None if is_kept else check_texts(request, run, executor)
         beginning = initialize.begin_run(
-            run, config, request.overwrite, request.origins, request.is_training
+            run, config, request.overwrite, request.root, request.is_training
         )
         stack.enter_context(beginning)
         data = _fill(request, run, executor, texts)

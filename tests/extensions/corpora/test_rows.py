@@ -8,10 +8,8 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given, strategies as st
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, UsageError
-from transformer_cli.cli.declaring import build_options
-from transformer_cli.cli.translate_options import TranslateOptions
-from transformer_cli.extensions.corpora.options import TableOptions
 from transformer_cli.extensions.corpora.rows import read_rows
 from transformer_cli.extensions.corpora.tables import TextColumn, find_text
 
@@ -231,5 +229,5 @@ def test_options_that_do_not_fit_the_name(
 
 
 def test_lost_tabs_are_advised_on() -> None:
-    options = build_options(TranslateOptions, "translate", run=Path("run"))
-    assert "--src-column" in options.extra(TableOptions).tab_advice
+    entry = registry.entries("translate options")["tables"]
+    assert "--src-column" in entry.facts["if tabs are lost"]

@@ -1,5 +1,5 @@
-from transformer_cli.config.origins import Origins, Written
 from transformer_cli.config.schema import Config
+from transformer_cli.extensions.config_tools.origins import Origins, Written
 from transformer_cli.extensions.report.run_page import Setting, chosen_settings
 
 CONFIG = Config.model_validate(

@@ -1,6 +1,9 @@
 """What this extension adds, as plain data."""
 
 api = 1
+TABLES = (".tsv", ".jsonl", ".parquet")
+"""Endings of tables, of which translate and evaluate read a column or a field."""
+
 needs = ("checks", "revision")
 provides = {
     "checked kind": {"corpus": {"load": "checked_corpus:CheckedCorpus"}},
@@ -12,8 +15,7 @@ provides = {
         },
         "data.replay": {"load": "settings:ReplaySettings", "kinds": ("files",)},
     },
-    "provenance": {"fetched": {"load": "provenance:record_fetched", "file": "fetched.json"}},
-    "run file": {"fetched.json": {}},
+    "run file": {"fetched.json": {"provenance": "provenance:record_fetched"}},
     # What is trained on beside the split train, and how often each part is drawn.
     "mixing": {
         "sources": {
@@ -23,8 +25,15 @@ provides = {
             "tags": "settings:tag_names",
         }
     },
-    "translate options": {"tables": {"load": "options:TableOptions"}},
-    "evaluate options": {"tables": {"load": "options:ScoredTableOptions"}},
+    "translate options": {
+        "tables": {
+            "load": "options:TableOptions",
+            "endings": TABLES,
+            "reads": f"a table ({', '.join(TABLES)})",
+            "if tabs are lost": "of a table, --src-column N translates one column",
+        }
+    },
+    "evaluate options": {"tables": {"load": "options:ScoredTableOptions", "endings": TABLES}},
     "init": {
         "own": {
             "load": "init:configure_own",

@@ -9,6 +9,7 @@ from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import ExtraOptions, option
 from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
+from transformer_cli.extensions.corpora.manifest import TABLES
 
 with lazy_imports():
     from transformer_cli.data import corpus
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
     from transformer_cli.cli.translation import InputFormat
 
 TableFormat = Literal["tsv", "jsonl", "parquet"]
-_FORMATS: dict[str, TableFormat] = {".tsv": "tsv", ".jsonl": "jsonl", ".parquet": "parquet"}
+_FORMATS: dict[str, Any] = {ending: ending.removeprefix(".") for ending in TABLES}
 
 
 def format_of(path: Path) -> TableFormat | None:
     """Return the format that a name's ending says, compressed or not; None: no table."""
-    return _FORMATS.get(plain_text.ending_of(path))
+    found: TableFormat | None = _FORMATS.get(plain_text.ending_of(path))
+    return found
 
 
 SourceColumn = Annotated[
@@ -41,16 +43,12 @@ class TableOptions(InputOptions):
 
     heading = "Documents and tables"
     order = 2
-    tab_advice = "of a table, --src-column N translates one column"
     src_column: SourceColumn = None
     src_field: SourceField = None
 
     def matches(self, given: TranslateOptions) -> bool:
         is_named = format_of(given.input_) is not None
         return is_named or self.src_column is not None or self.src_field is not None
-
-    def describe(self) -> str:
-        return "a table (.tsv, .jsonl, .parquet)"
 
     def declares_encoding(self, given: TranslateOptions) -> bool:
         return self.find_text(given).format == "parquet"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.base.ranks import Ranks
-from transformer_cli.base.registry import entries
 from transformer_cli.cli.declaring import flag, option
 from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
 
@@ -49,10 +48,6 @@ class DocumentOptions(InputOptions):
             return True
         is_asked = (self.memory or self.report) and given.reads_file
         return bool(is_asked) and not given.extra(tables.TableOptions).matches(given)
-
-    def describe(self) -> str:
-        endings = [each.facts["endings"][:1] for each in entries("document").values()]
-        return f"a document ({', '.join(ending for of_one in endings for ending in of_one)})"
 
     def declares_encoding(self, given: TranslateOptions) -> bool:
         entry = formats.format_of(given.input_)

@@ -4,5 +4,4 @@ api = 1
 provides = {
     "translate options": {"ensemble": {"load": "options:EnsembleOptions"}},
     "evaluate options": {"ensemble": {"load": "options:EvaluateEnsembleOptions"}},
-    "evaluation_note": {"ensemble": {"load": "report_entry:open_note"}},
 }

@@ -1,11 +1,16 @@
 """The option of ``translate`` and ``evaluate`` that adds models to the one that is named."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from transformer_cli.base.errors import UsageError
+from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, option
+
+with lazy_imports():
+    from transformer_cli.extensions.ensembles import report_entry
 
 _NAME = "--ensemble"
 
@@ -50,3 +55,8 @@ class EvaluateEnsembleOptions(EnsembleOptions):
     """The same for ``evaluate``."""
 
     heading = "Search and scores"
+
+    def open_note(self, given: Any, runs: Sequence[Any], name: str, text: Any) -> Any:
+        """Return what notes the models, if several are decoded."""
+        paths = [run.as_posix() for run in self.runs()]
+        return report_entry.EnsembleNote(paths) if paths else None

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from transformer_cli.cli.evaluate import EvaluationNote, ScoreSome
-from transformer_cli.extensions.ensembles.options import EnsembleOptions
 
 
 @dataclass(frozen=True)
@@ -21,9 +20,3 @@ class EnsembleNote(EvaluationNote):
     def format(self, report: Mapping[str, Any]) -> Iterator[str]:
         """Yield a line that names them."""
         yield f"ensemble with {', '.join(self.runs)}"
-
-
-def open_note(given: Any, *_: object) -> EnsembleNote | None:
-    """Return what notes the models of ``evaluate``, if several are decoded."""
-    runs = given.extra(EnsembleOptions).runs()
-    return EnsembleNote([run.as_posix() for run in runs]) if runs else None

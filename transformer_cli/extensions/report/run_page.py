@@ -17,7 +17,6 @@ from transformer_cli.base.metrics import METRICS
 from transformer_cli.cli import options
 from transformer_cli.cli.display import scoring_bar
 from transformer_cli.config import setting_tree as tree
-from transformer_cli.config.origins import Origins, load_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.corpus import ParallelText
@@ -25,6 +24,7 @@ from transformer_cli.data.kinds import open_training_text
 from transformer_cli.data.token_arrays import encode_text
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.evaluation.scoring import evaluate
+from transformer_cli.extensions.config_tools.origins import Origins, load_origins
 from transformer_cli.extensions.report import charts
 from transformer_cli.extensions.report.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.extensions.report.command_attention import check_sentence
@@ -124,7 +124,7 @@ def render_run(
         validations=validated,
         validated_metrics=charts.measured_metrics(validated),
         label_smoothing=config.training.label_smoothing,
-        settings=chosen_settings(config, load_origins(run.origins)),
+        settings=chosen_settings(config, load_origins(run.path)),
         trained_with=metrics_log.environment_of_training(records, step),
         config=dump_config(config),
     )

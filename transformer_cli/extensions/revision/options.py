@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
 from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, flag, option
 from transformer_cli.cli.options import prefix_errors
@@ -51,11 +52,12 @@ class RevisionOptions(ExtraOptions):
         if self.replace_unk:
             with prefix_errors("--replace-unk: ", "; leave it out"):
                 translator = line_revisers.with_unk_replacement(translator)
+        listed = registry.entries("translate options").values()
         of_doubts = line_revisers.Doubts(
             doubts.DoubtFinder(translator.config.data.tgt_lang, line_revisers.may_copy(translator)),
             is_raw=given.n_best_written is not None,
             falls_back=self.fallback is not None,
-            # Kinds of input that know of tabs say so.
-            tab_advice="".join(getattr(each, "tab_advice", "") for each in given.extras),
+            # What reads tables says so.
+            tab_advice="".join(each.facts.get("if tabs are lost", "") for each in listed),
         )
         return replace(translator, revisers=(*translator.revisers, of_doubts))

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.config.origins import (
+from transformer_cli.config.yaml import load_settings
+from transformer_cli.extensions.config_tools.origins import (
     Origins,
     Written,
     dump_origins,
+    find_origins,
     load_origins,
     trace_origins,
 )
-from transformer_cli.config.yaml import load_settings
 
 ROOT = """\
 data: {kind: copy}
@@ -47,7 +48,7 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_value_has_its_place_and_what_it_replaced(top: Path) -> None:
-    _, origins = load_settings(top)
+    origins = find_origins(*load_settings(top))
     assert origins == {
         "seed": (Written(3, "top.yaml", 2), Written(3, "root.yaml", 3)),
         "data.kind": (Written("copy", "root.yaml", 1),),
@@ -76,7 +77,7 @@ def test_overrides_have_no_line_and_replace_what_files_say(top: Path) -> None:
         "training.epochs=1",
         "training.betas=[0.1, 0.2]",
     ]
-    _, origins = load_settings(top, overrides)
+    origins = find_origins(*load_settings(top, overrides))
     from_file = Written(3, "top.yaml", 2), Written(3, "root.yaml", 3)
     assert origins["seed"] == (Written(5, "--set", 0), *from_file)
     assert origins["model.d_ff"] == (Written(8, "--set", 0),)
@@ -104,24 +105,24 @@ ORIGINS: Origins = {
 
 
 def test_they_are_read_as_they_were_written(kept: Path) -> None:
-    assert load_origins(kept) == ORIGINS
+    assert load_origins(kept.parent) == ORIGINS
 
 
 def test_a_files_name_may_be_no_text(kept: Path) -> None:
     origins: Origins = {"seed": (Written(1, "\udcff.yaml", 3),)}
     kept.write_text(dump_origins(origins, "settings"), encoding="utf-8")
-    assert load_origins(kept) == {"seed": (Written(1, "?.yaml", 3),)}
+    assert load_origins(kept.parent) == {"seed": (Written(1, "?.yaml", 3),)}
 
 
 def test_they_belong_to_one_text_of_settings(kept: Path) -> None:
     kept.with_name("config.yaml").write_text("other settings")
-    assert load_origins(kept) == {}
+    assert load_origins(kept.parent) == {}
     kept.with_name("config.yaml").unlink()
-    assert load_origins(kept) == {}
+    assert load_origins(kept.parent) == {}
 
 
 def test_where_there_are_none_there_are_none(tmp_path: Path) -> None:
-    assert load_origins(tmp_path / "origins.json") == {}
+    assert load_origins(tmp_path / "none") == {}
     assert load_origins(tmp_path) == {}
 
 
@@ -135,7 +136,7 @@ def test_damage_does_no_harm(kept: Path) -> None:
     damaged.append(json.dumps(content).encode())
     for text in damaged:
         kept.write_bytes(text)
-        assert load_origins(kept) == {}, text
+        assert load_origins(kept.parent) == {}, text
 
 
 # --- a run's own config.yaml ----------------------------------------------------------------------

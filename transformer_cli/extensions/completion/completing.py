@@ -26,10 +26,19 @@ Completer = Callable[[typer.Context, str], Values]
 _MAX_ENTRIES = 2000
 
 
-def complete(kind: str, context: typer.Context, incomplete: str) -> list[Any]:
-    """Return the values that a word may become, with their help, as an option's kind has them."""
+def complete(metavar: str, context: typer.Context, incomplete: str) -> list[Any]:
+    """Return the values that a word may become, with their help.
+
+    ``metavar`` is what stands for the value in ``--help``: RUN, say, or choices with ``|`` between.
+    """
+    words = metavar.split("|")
+    completers = [_COMPLETERS[word] for word in words if word in _COMPLETERS]
+    if metavar in _COMPLETERS:
+        completers = [_COMPLETERS[metavar]]
+    choices = [word for word in words if word.islower() and word.startswith(incomplete)]
     try:
-        return list(_COMPLETERS[kind](context, incomplete).items())
+        found = [completer(context, incomplete) for completer in completers]
+        return [each for values in found for each in values.items()] or choices
     except Exception:  # files may hold anything, and a traceback would fill the prompt
         return []
 
@@ -153,18 +162,11 @@ def _run(context: typer.Context) -> Path:
     return Path(runs[0])
 
 
-def _complete_engine(context: typer.Context, incomplete: str) -> Values:
-    names = ("auto", "torch", *registry.entries("engine"))
-    return {name: "" for name in names if name.startswith(incomplete)}
-
-
 _COMPLETERS: dict[str, Completer] = {
-    "config": _complete_paths(_is_config),
-    "run": _complete_paths(_is_run),
-    "config or run": _complete_paths(lambda path: _is_config(path) or _is_run(path)),
-    "setting": _complete_setting,
-    "split": _complete_split,
-    "run split": _complete_run_split,
-    "checkpoint": _complete_checkpoint,
-    "engine": _complete_engine,
+    "CONFIG": _complete_paths(_is_config),
+    "RUN": _complete_paths(_is_run),
+    "KEY=VALUE": _complete_setting,
+    "SPLIT": _complete_split,
+    "[RUN:]NAME": _complete_run_split,
+    "best|last|average|PATH": _complete_checkpoint,
 }

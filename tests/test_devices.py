@@ -15,7 +15,7 @@ from synchronisations import watch_operations
 from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch, collate
-from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.data.store import EncodedText, TokenArray
 from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.scoring import mean_loss
 from transformer_cli.inference import torch_engine

@@ -1,7 +1,5 @@
 import errno
-import gzip
 import json
-import lzma
 import os
 import tempfile
 from pathlib import Path
@@ -149,18 +147,6 @@ def test_a_score_costs_no_input(training: Training, tmp_path: Path) -> None:
     refused = run("evaluate", training.run, *arguments)
     assert_refused(refused, 2, f"-o {text}: is the file that --src reads")
     assert text.read_text() == "s1 s2\n"
-
-
-def test_compressed_files_are_read_and_written_by_their_names(
-    training: Training, tmp_path: Path
-) -> None:
-    (tmp_path / "src.gz").write_bytes(gzip.compress(b"s1 s2\ns3\n"))
-    (tmp_path / "ref.xz").write_bytes(lzma.compress(b"s1 s2\ns3\n"))
-    files = ("--src", tmp_path / "src.gz", "--ref", tmp_path / "ref.xz")
-    finished = run("evaluate", training.run, *files, "-o", tmp_path / "out.gz", "--json")
-    assert finished.code == 0, finished.err
-    assert json.loads(finished.out)["sentences"] == 2
-    assert gzip.decompress((tmp_path / "out.gz").read_bytes()).count(b"\n") == 2
 
 
 def test_a_place_that_cannot_be_written_is_said_before_the_work(

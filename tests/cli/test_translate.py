@@ -1,4 +1,3 @@
-import gzip
 import os
 import shutil
 import signal
@@ -269,7 +268,6 @@ def test_a_terminal_shows_the_number_of_all_lines(training: Training, tmp_path: 
     [
         ("in.txt", b"a\n\nb\n", {}, 3),
         ("in.txt", b"", {}, 0),
-        ("in.txt.gz", gzip.compress(b"a\n", mtime=0), {}, None),
     ],
 )
 def test_lines_are_counted_where_that_is_cheap(

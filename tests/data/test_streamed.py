@@ -1,6 +1,5 @@
 """Training text is checked once, and read again as often as it takes."""
 
-import gzip
 import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,14 +10,16 @@ import pytest
 
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.workers import SerialExecutor
-from transformer_cli.data import corpus, training_text
+from transformer_cli.data import corpus
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
     PairSource,
     ParallelFiles,
     ParallelText,
+    StreamedText,
+    TextStats,
+    keep_full,
 )
-from transformer_cli.data.training_text import StreamedText, TextStats, keep_full
 from transformer_cli.text.protocol import draw_places
 
 TEXT = ParallelText(
@@ -113,7 +114,7 @@ PAIRS = [(f"eins {n}" * (n % 7 > 0), f"one {n}") for n in range(100)]
 
 def write(path: Path, side: int) -> Path:
     text = "".join(f"{pair[side]}\n" for pair in PAIRS).encode()
-    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    path.write_bytes(text)
     return path
 
 
@@ -125,12 +126,9 @@ def plain(directory: Path) -> ParallelFiles:
     "source",
     [
         plain,
-        lambda directory: ParallelFiles(
-            write(directory / "src.gz", 0), write(directory / "tgt", 1)
-        ),
         lambda directory: ParallelText(*map(list, zip(*PAIRS, strict=True))),
     ],
-    ids=["plain", "gz", "memory"],
+    ids=["plain", "memory"],
 )
 def test_a_text_is_the_same_however_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: Callable[[Path], PairSource]
@@ -166,7 +164,7 @@ def test_blocks_that_nobody_needs_any_more_are_not_read() -> None:
 
     blocks = (ParallelText([str(number)], ["x"]) for number in range(30))
     with ThreadPoolExecutor(1) as executor, pytest.raises(CorpusError):
-        list(training_text.map_blocks(executor, fail, blocks))
+        list(corpus.map_blocks(executor, fail, blocks))
     assert len(begun) < 30
 
 
@@ -174,7 +172,7 @@ def test_blocks_that_nobody_needs_any_more_are_not_read() -> None:
 def test_blocks_are_mapped_in_order_and_few_are_read_ahead(
     workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_text, "_BLOCKS_AHEAD", 5)
+    monkeypatch.setattr(corpus, "_BLOCKS_AHEAD", 5)
     read: list[int] = []
 
     def blocks() -> Iterator[ParallelText]:
@@ -183,7 +181,7 @@ def test_blocks_are_mapped_in_order_and_few_are_read_ahead(
             yield ParallelText([str(number)], ["x"])
 
     with ThreadPoolExecutor(workers) if workers else SerialExecutor() as executor:
-        results = training_text.map_blocks(executor, lambda block: block.src, blocks())
+        results = corpus.map_blocks(executor, lambda block: block.src, blocks())
         for number, found in enumerate(results):
             assert found == [str(number)]
             assert len(read) <= number + 1 + (5 if workers else 0)

@@ -16,7 +16,7 @@ from transformer_cli.cli.declaring import CommandOptions, declared_by, has_forma
 from transformer_cli.cli.display import align_columns, plus_minus, say, scoring_bar
 
 with lazy_imports():
-    from transformer_cli.base import compression, writing
+    from transformer_cli.base import text_files, writing
     from transformer_cli.data import corpus
     from transformer_cli.evaluation import best_checkpoint, scores, scoring
     from transformer_cli.inference import (
@@ -110,7 +110,7 @@ def evaluate(given: EvaluateOptions) -> None:
         say(json.dumps(report) if given.json else "\n".join(_format(report, result.notes, notes)))
         if given.output is not None:
             text = "".join(f"{line}\n" for line in result.hypotheses)
-            compression.write_text(given.output, text, is_named=True)
+            text_files.write_text(given.output, text, is_named=True)
 
 
 def _read_text(

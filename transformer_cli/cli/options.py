@@ -26,7 +26,7 @@ from transformer_cli.config.choices import (
 )
 
 with lazy_imports():
-    from transformer_cli.base import compression, files, locations, workers
+    from transformer_cli.base import files, locations, text_files, workers
     from transformer_cli.runs import directory
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ Split = Annotated[
 
 
 def _parse_encoding(given: object) -> str:
-    if encoding := compression.find_encoding(str(given), utf16=True):
+    if encoding := text_files.find_encoding(str(given), utf16=True):
         return encoding
     found = shorten_middle(str(given), 40)
     raise UsageError(f"--encoding: expected an encoding such as cp1252 or utf-16, found '{found}'")
@@ -193,7 +193,7 @@ def check_output(
         if other is not None and files.is_same_file(path, other):
             raise UsageError(f"{option} {path}: is the file that {name} reads; name another one")
     if locations.is_url(path):
-        compression.compressor(path)
+        text_files.compressor(path)
         locations.locate(path).check_writable(path)
         return
     if path.is_dir():
@@ -202,7 +202,7 @@ def check_output(
         raise UsageError(f"{option} {path}: there is no directory {path.parent}; make it first")
     if default is None or path.resolve() != default.resolve():
         directory.check_outside_runs(path, option, runs)
-    compression.compressor(path)  # or its package is missing
+    text_files.compressor(path)  # or its package is missing
     if files.is_stream(path):
         return
     import tempfile  # 6 ms, which --help does not need

@@ -11,13 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO
 
-from transformer_cli.base.compression import (
-    as_utf8,
-    is_compressed,
-    is_plain,
-    open_text,
-    text_writer,
-)
 from transformer_cli.base.errors import (
     CorpusError,
     InputError,
@@ -29,18 +22,25 @@ from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
+from transformer_cli.base.text_files import (
+    as_utf8,
+    is_compressed,
+    is_plain,
+    open_text,
+    text_writer,
+)
 from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.display import describe
 from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate_options import TranslateOptions
-from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.inference import loading, output, stream
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.plain_text import check_is_text
 from transformer_cli.inference.translation import LongLine, Translation, Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.lines import bounded_lines, decode_lines
 
 if TYPE_CHECKING:
     from tqdm import tqdm

@@ -17,12 +17,7 @@ from transformer_cli.base.errors import ConfigError, CorpusError, MissingTextErr
 from transformer_cli.base.locations import find_files, is_here
 from transformer_cli.config.data_schema import CopyData, DataSection, FilePair, FilesData, ToyData
 from transformer_cli.config.shipped import TOY, shipped_directory
-from transformer_cli.data.corpus import (
-    PairSource,
-    ParallelFiles,
-    ParallelText,
-    concatenate,
-)
+from transformer_cli.data.corpus import PairSource, ParallelFiles, ParallelText, concatenate
 
 D = TypeVar("D", bound=DataSection)
 
@@ -254,7 +249,7 @@ def find_mixing(data: DataSection) -> list[registry.Entry]:
 
     Such an extension adds text to the split ``train``, or weighs its parts. ``keys`` are its
     settings, ``open`` is a function of ``data`` that returns sources by name, and ``load`` one that
-    returns a ``Mix``; see training/preparation.py.
+    returns a ``ShardedStore``, or None; see training/preparation.py.
     """
     entries = registry.entries("mixing").values()
     return [each for each in entries if any(getattr(data, key, None) for key in each.facts["keys"])]

@@ -17,7 +17,8 @@ from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data import kinds
 from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.token_arrays import EncodedText, cut_by_tokens, encode_text
+from transformer_cli.data.shards import cut_by_tokens
+from transformer_cli.data.store import EncodedText, encode_text
 from transformer_cli.evaluation.scores import score
 from transformer_cli.inference import torch_engine
 from transformer_cli.inference.engine import SearchEngine

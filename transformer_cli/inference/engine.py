@@ -1,10 +1,12 @@
 """What a search engine is to the rest of the program: token ids in, hypotheses out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Protocol
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -106,3 +108,13 @@ def describe_versions(*packages: str) -> dict[str, str]:
         with suppress(PackageNotFoundError):
             versions[package] = version(package)
     return versions
+
+
+def cut_by_tokens(
+    order: np.ndarray, lengths: np.ndarray, batch_tokens: int
+) -> Iterator[np.ndarray]:
+    """Yield slices of ``order``, longest first, of at most ``batch_tokens`` when padded."""
+    while len(order):
+        rows = max(1, batch_tokens // lengths[order[0]])
+        yield order[:rows]
+        order = order[rows:]

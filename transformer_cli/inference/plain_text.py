@@ -4,8 +4,8 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from transformer_cli.base.compression import is_compressed, open_text
 from transformer_cli.base.errors import TransformerCliError, UsageError
+from transformer_cli.base.text_files import is_compressed, open_text
 
 _TRANSLATORS_FILES = frozenset(
     (".po", ".pot", ".mo", ".gmo", ".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")

@@ -13,7 +13,12 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from transformer_cli.base.errors import is_out_of_memory
-from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
+from transformer_cli.inference.engine import (
+    Hypothesis,
+    SearchOptions,
+    cut_by_tokens,
+    describe_versions,
+)
 from transformer_cli.inference.search import NOT_FORCED, search
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.device import empty_cache
@@ -80,7 +85,7 @@ class TorchEngine:
         order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
         device = self.device
         # Each hypothesis of a beam takes as much memory as a sentence.
-        batches = list(_cut_by_tokens(order, lengths, batch_tokens // options.beam_size))
+        batches = list(cut_by_tokens(order, lengths, batch_tokens // options.beam_size))
 
         def search_rows(batch: np.ndarray) -> list[list[Hypothesis]]:
             if should_stop():
@@ -124,7 +129,7 @@ class TorchEngine:
                 aligned[index] = places[: len(targets[index])]
 
         with autocast(self.device, self.precision), pack_weights(self.model):
-            for batch in _cut_by_tokens(order, lengths, batch_tokens):
+            for batch in cut_by_tokens(order, lengths, batch_tokens):
                 split_when_out_of_memory(align_rows, batch)
         return aligned
 
@@ -146,16 +151,6 @@ def load_torch_translator(
     return TextTranslator(
         engine, trained.tokenizers, trained.config, trained.config.decoding, checkpoint=trained.sum
     )
-
-
-def _cut_by_tokens(
-    order: np.ndarray, lengths: np.ndarray, batch_tokens: int
-) -> Iterator[np.ndarray]:
-    """Yield slices of ``order``, longest first, of at most ``batch_tokens`` when padded."""
-    while len(order):
-        rows = max(1, batch_tokens // lengths[order[0]])
-        yield order[:rows]
-        order = order[rows:]
 
 
 def _pad(rows: Sequence[list[int]], value: int) -> Int[Tensor, "batch longest"]:

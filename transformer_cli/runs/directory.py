@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 from filelock import lock_descriptor
 
 from transformer_cli.base import registry
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import (
     ConfigError,
     MissingRunError,
@@ -30,6 +29,7 @@ from transformer_cli.base.files import check_no_links, is_at, is_stream, read_js
 from transformer_cli.base.guard import find_guard
 from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.packages import __version__
+from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import TEMPORARY_END, name_path_in_error, remove_directory
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transformer_cli.base import registry
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import (
     CheckpointError,
     ConfigError,
@@ -22,6 +21,7 @@ from transformer_cli.base.errors import (
 from transformer_cli.base.files import read_small
 from transformer_cli.base.locations import exists, fetched_from, find_files, text_path
 from transformer_cli.base.messages import log
+from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
 from transformer_cli.config.differences import Difference, as_yaml, differences
 from transformer_cli.config.schema import Config

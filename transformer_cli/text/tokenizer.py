@@ -17,10 +17,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from transformer_cli.base import registry
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.base.files import read_small, sha256
 from transformer_cli.base.messages import warn
+from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import whole_file
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners

@@ -25,8 +25,15 @@ from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
 from transformer_cli.config.setting_tree import Node
-from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
-from transformer_cli.data.corpus import ParallelText, concatenate, without_blank_pairs
+from transformer_cli.data.augmentation import Augmentation, BpeDropout, Concatenation
+from transformer_cli.data.corpus import (
+    MIN_PAIRS_FOR_WORKERS,
+    ParallelText,
+    StreamedText,
+    TextCheck,
+    concatenate,
+    without_blank_pairs,
+)
 from transformer_cli.data.kinds import (
     Preparation,
     find_mixing,
@@ -35,18 +42,18 @@ from transformer_cli.data.kinds import (
     open_training_parts,
     open_training_text,
 )
+from transformer_cli.data.shards import ShardedStore
 from transformer_cli.data.store import (
     EncodedStore,
+    EncodedText,
     Load,
-    ShardedStore,
+    encode_text,
     load_once,
     open_store,
     read_stats,
     store_artifact,
     write_store,
 )
-from transformer_cli.data.token_arrays import EncodedText, Mix, encode_text
-from transformer_cli.data.training_text import MIN_PAIRS_FOR_WORKERS, StreamedText, TextCheck
 from transformer_cli.model.transformer import build_model, load_weights
 from transformer_cli.runs import initialize
 from transformer_cli.runs.checkpoint import list_checkpoints
@@ -84,7 +91,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class PreparedData:
-    """A run's texts, its tokenizers, the texts as token ids, and how sources are mixed."""
+    """A run's texts, its tokenizers, and the texts as token ids."""
 
     texts: Texts
     tokenizers: Tokenizers
@@ -92,7 +99,6 @@ class PreparedData:
     pairs: ShardedStore
     """Those of ``train`` that are not longer than ``training.max_length``."""
     val: EncodedText
-    mix: Mix | None  # None: all sources of the training text are alike
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:
@@ -308,14 +314,12 @@ def _complete(
     tokenizers: Tokenizers,
     store: EncodedStore,
 ) -> PreparedData:
-    """Encode the validation split, and choose what to train on and how its parts are mixed."""
+    """Encode the validation split, and choose the pairs to train on."""
     place, stats = run.text_place, texts.train.stats
-    found = (entry.load() for entry in find_mixing(config.data))
-    mixes = (find(config, place, stats, tokenizers, store) for find in found)
-    mix = next((mix for mix in mixes if mix is not None), None)
-    pairs = ShardedStore(store, config.training.max_length, mix=mix)
-    val = encode_text(texts.val, tokenizers)
-    return PreparedData(texts, tokenizers, store, pairs, val, mix)
+    mixing = [entry.load() for entry in find_mixing(config.data)]
+    mixed = (mix(config, place, stats, tokenizers, store) for mix in mixing)
+    pairs = next(filter(None, mixed), None) or ShardedStore(store, config.training.max_length)
+    return PreparedData(texts, tokenizers, store, pairs, encode_text(texts.val, tokenizers))
 
 
 def _prepare_tokenizers(

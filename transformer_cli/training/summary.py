@@ -15,7 +15,7 @@ from transformer_cli.config.tokenizer_schema import (
     TokenizerConfig,
     WordsConfig,
 )
-from transformer_cli.data.token_arrays import PERCENTILES, percentiles
+from transformer_cli.data.store import PERCENTILES, percentiles
 from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import changed_environment, describe_environment, read_records
@@ -105,8 +105,7 @@ def _summarize_data(planned: PlannedTraining) -> Iterator[Row]:
         f"{len(data.val):,} to validate on (left out: {texts.blank_in_val:,} with a blank side)"
         + too_long,
     )
-    if data.mix is not None:
-        yield from data.mix.summarize()
+    yield from data.pairs.rows()
     sample = planned.trainer.epochs.sample(1)
     about = "" if sample.is_exact else "about "
     src, tgt = sample.tokens

@@ -142,7 +142,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "words": {"kind": "words"},
     "sentencepiece": {"kind": "sentencepiece", "vocab_size": 310, "joint": False},
     "sentencepiece file": {"kind": "sentencepiece", "model": "spm.model"},
-    "wordpiece": {"kind": "wordpiece", "vocab_size": 120},
     "huggingface file": {"kind": "huggingface", "file": "bpe.json"},
 }
 
@@ -246,7 +245,7 @@ def test_manifests_without_reserved_tokens_are_as_they_were(made: Path, tmp_path
 
 
 def test_copies_know_the_tags_that_they_were_learned_with(made: Path, tmp_path: Path) -> None:
-    learned("wordpiece", made, tmp_path / "a", [], ["news", "web"])
+    learned("sentencepiece", made, tmp_path / "a", [], ["news", "web"])
     (tmp_path / "b").mkdir()
     copied = copy_tokenizers(
         tmp_path / "a", "other", tmp_path / "b", {"reserved": {"tags": ["web"]}}

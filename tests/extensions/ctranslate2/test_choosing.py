@@ -17,7 +17,7 @@ from transformer_cli.config.tokenizer_schema import (
     WordsConfig,
 )
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig, WordPieceConfig
+from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig
 from transformer_cli.inference.loading import ComputeOptions, choose_engine
 from transformer_cli.runs.directory import RunDirectory
 
@@ -28,7 +28,6 @@ SUBWORDS = SentencePieceConfig(kind="sentencepiece")
 WITH_UNK: list[TokenizerConfig] = [
     SentencePieceConfig(kind="sentencepiece", byte_fallback=False),
     SentencePieceConfig(kind="sentencepiece", model=Path("made_elsewhere.model")),
-    WordPieceConfig(kind="wordpiece"),
     HuggingFaceConfig(kind="huggingface", file=Path("made_elsewhere.json")),
 ]
 

@@ -17,7 +17,7 @@ from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch, EpochBatches
 from transformer_cli.data.kinds import load_split
-from transformer_cli.data.token_arrays import EncodedText, EveryPair, TokenArray
+from transformer_cli.data.store import EncodedText, Lengths, TokenArray
 from transformer_cli.evaluation.scoring import Validator
 from transformer_cli.extensions.observers import forecast as module
 from transformer_cli.extensions.observers.forecast import (
@@ -272,11 +272,11 @@ class Halves:
     def __init__(self) -> None:
         self._whole = text()
 
-    def shard(self, number: int) -> EncodedText:
-        return self._whole.take(np.arange(30) if number else np.arange(30, 40))
+    def shard_lengths(self, shard: int) -> Lengths:
+        return self.draw(shard, 1, 0).lengths
 
-    def sampler(self, number: int) -> EveryPair:
-        return self.shard(number).sampler(number)
+    def draw(self, shard: int, seed: int, epoch: int) -> EncodedText:
+        return self._whole.take(np.arange(30) if shard else np.arange(30, 40))
 
 
 def test_of_several_shards_the_largest_speaks_for_all() -> None:

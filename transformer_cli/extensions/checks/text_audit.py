@@ -19,13 +19,20 @@ from transformer_cli.base.errors import CorpusError, SuspectTextError
 from transformer_cli.base.files import is_same_file
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.data_schema import DataSection
-from transformer_cli.data.corpus import PairSource, ParallelFiles, ParallelText, in_batches
+from transformer_cli.data.corpus import (
+    BlockStats,
+    PairSource,
+    ParallelFiles,
+    ParallelText,
+    StreamedText,
+    in_batches,
+    keep_full,
+)
 from transformer_cli.data.kinds import (
     default_split,
     open_kind,
     open_split,
 )
-from transformer_cli.data.training_text import BlockStats, StreamedText, keep_full
 from transformer_cli.extensions.checks.checked_kind import Sources, find_checked
 from transformer_cli.extensions.checks.near_copies import LOOKED_FOR, Nearness, Samples
 from transformer_cli.extensions.checks.shift import Shift, ShiftCheck

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.files import read_small
+from transformer_cli.base.text_files import write_text
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import SET, dump_config

@@ -15,11 +15,10 @@ provides = {
         },
         "data.replay": {"load": "settings:ReplaySettings", "kinds": ("files",)},
     },
-    "run file": {"fetched.json": {"provenance": "provenance:record_fetched"}},
     # What is trained on beside the split train, and how often each part is drawn.
     "mixing": {
         "sources": {
-            "load": "mixing:find_mix",
+            "load": "mixing:mix_store",
             "open": "mixing:open_added",
             "keys": ("sources", "more", "replay"),
             "tags": "settings:tag_names",
@@ -43,11 +42,6 @@ provides = {
             "load": "init:configure_opus",
             "help": "Corpora by name: lists those of OPUS in two languages; opus:NAME starts "
             "from one.",
-        },
-        "tatoeba": {
-            "load": "init:configure_tatoeba",
-            "help": "Everyday sentences in English and another language, a zip of "
-            "manythings.org/anki.",
         },
     },
     "init options": {"text": {"load": "init:TextOptions"}},

@@ -17,12 +17,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from transformer_cli.base.locations import fetched_from
-from transformer_cli.config.data_schema import (
-    DataSection,
-    FilesData,
-    TextFiles,
-)
+from transformer_cli.config.data_schema import DataSection, TextFiles
 from transformer_cli.config.sections import (
     Count,
     CountOrZero,
@@ -406,20 +401,6 @@ def list_sources(data: DataSection) -> list[SourceConfig]:
     if isinstance(data, CorpusData):
         sources += [*data.sources, *filter(None, [data.val]), *data.test.values()]
     return sources
-
-
-def list_urls(data: DataSection) -> dict[str, str | None]:
-    """Return the URLs of the web that paths begin with, and the sums that they must have."""
-    texts: list[TextFiles] = [*list_sources(data)]
-    if isinstance(data, FilesData):
-        texts += [data.train, data.val, *data.test.values()]
-    found = {}
-    for text in texts:
-        paths = [path for key in PATH_KEYS if (path := getattr(text, key, None)) is not None]
-        for path, sha256 in zip(paths, text.sums, strict=False):
-            if url := fetched_from(path):
-                found[url] = sha256
-    return found
 
 
 def tag_names(data: DataSection) -> list[str]:

@@ -12,12 +12,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
-from transformer_cli.base.compression import is_compressed, open_text
 from transformer_cli.base.errors import CorpusError, UsageError
 from transformer_cli.base.locations import is_local, is_url, locate, text_path
 from transformer_cli.base.packages import import_extra
+from transformer_cli.base.text_files import is_compressed, open_text
 from transformer_cli.config.choices import DecodingErrors
-from transformer_cli.data.corpus import ParallelText, bounded_lines, stream_lines
+from transformer_cli.data.corpus import ParallelText
 from transformer_cli.extensions.corpora.options import TableFormat, format_of
 from transformer_cli.extensions.corpora.units import (
     ROW_ADVICE,
@@ -30,6 +30,7 @@ from transformer_cli.extensions.corpora.units import (
     one_line,
 )
 from transformer_cli.inference.plain_text import ending_of
+from transformer_cli.text.lines import bounded_lines, stream_lines
 
 SEPARATED_BY_TABS = "columns are separated by tabs, so save it as TSV"
 # Few, as a file of some kilobytes may hold the same long text in all its rows.

@@ -19,8 +19,12 @@ from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import SearchPrecisionName
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.config.setting_tree import shorten
-from transformer_cli.data.token_arrays import cut_by_tokens
-from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
+from transformer_cli.inference.engine import (
+    Hypothesis,
+    SearchOptions,
+    cut_by_tokens,
+    describe_versions,
+)
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID

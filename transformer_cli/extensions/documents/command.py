@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from transformer_cli.base.artifact import mtime_key_of
-from transformer_cli.base.compression import compressor, write_text
 from transformer_cli.base.files import sha256
 from transformer_cli.base.messages import bar, log
 from transformer_cli.base.packages import import_extra
 from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.text_files import compressor, write_text
 from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.cli.translation import (

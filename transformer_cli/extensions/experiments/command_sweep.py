@@ -16,7 +16,7 @@ from transformer_cli.cli.display import align_columns, say
 from transformer_cli.extensions.cluster.options import Cluster
 
 with lazy_imports():
-    from transformer_cli.base import compression
+    from transformer_cli.base import text_files
     from transformer_cli.extensions.cluster import cluster as clusters
     from transformer_cli.extensions.experiments import (
         command_compare as compare,
@@ -99,7 +99,7 @@ def run_sweep(plan: "plans.SweepPlan", workers: "runner.Workers") -> int:
             reached = results.read_results(directory.path, log)
             if reached.splits:
                 say("\n".join(format_splits(reached)))
-            compression.write_text(directory.report, page.render_results(reached))
+            text_files.write_text(directory.report, page.render_results(reached))
             log(f"{directory.report}: all runs on one page")
         except MissingExtraError as error:
             log(f"{directory.report}: not written: {error}")
@@ -127,7 +127,7 @@ def format_splits(reached: "results.SweepResults") -> list[str]:
     """Return the lines of a table for each evaluated split."""
     lines: list[str] = []
     for split in reached.splits:
-        lines += ["", f"{split.name}: {len(split.references):,} sentences"]
+        lines += ["", f"{split.name}: {split.sentences:,} sentences"]
         for name, metric in split.comparisons.items():
             lines += ["", *compare.format_group_scores(METRICS[name].label, split.groups, metric)]
     reference = reached.groups[reached.reference].name

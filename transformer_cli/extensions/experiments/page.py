@@ -1,4 +1,4 @@
-"""A page on a sweep: scores, curves, charts of settings, and what each setting explains."""
+"""A page on a sweep: scores, curves, and charts of settings."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -10,7 +10,6 @@ from transformer_cli.base.errors import duration
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.extensions.experiments.importance import are_numbers, explain
 from transformer_cli.extensions.experiments.results import (
     EvaluatedSplit,
     GroupResult,
@@ -23,7 +22,6 @@ from transformer_cli.extensions.experiments.results import (
 from transformer_cli.extensions.experiments.seed_statistics import TRAIN_LONGER
 from transformer_cli.extensions.experiments.sweep import SweepDirectory
 from transformer_cli.extensions.report.charts import STEP, Chart, Series
-from transformer_cli.extensions.report.examples import choose_differing
 from transformer_cli.extensions.report.rendering import plotly_script, render_page
 
 DRAWN = 12  # groups whose curves are drawn at first; there are as many colours
@@ -56,7 +54,6 @@ def describe_groups(reached: SweepResults) -> dict[str, Any]:
         if column["metric"] == metric
         if (score := column["scores"][order[0]]) and score.difference
     ]
-    pairs = [_find_differing(split, results, order, reference) for split in reached.splits]
     runs = [run.directory for group in (results[reference], *results) for run in group.runs]
     is_low = are_all_low(results, metric)
     return {
@@ -73,9 +70,7 @@ def describe_groups(reached: SweepResults) -> dict[str, Any]:
         "evaluated": [split.name for split in reached.splits],
         "curves": make_group_curves(results, legend, metric),
         "setting_charts": make_setting_charts(results, legend, reached.settings, metric),
-        "importance": explain(reached.settings, [group.scores for group in results]),
         "columns": columns,
-        "differing": [pair for pair in pairs if pair is not None],
         # The first run that has begun, the reference group's if one of them has.
         "begun": next((run for run in runs if run.config.is_file()), None),
     }
@@ -92,25 +87,6 @@ def _columns(split: EvaluatedSplit, groups: Sequence[GroupResult]) -> Iterator[d
             "signature": comparison.signature,
             "scores": [scores.get(group.name) for group in groups],
         }
-
-
-def _find_differing(
-    split: EvaluatedSplit, groups: Sequence[GroupResult], order: Sequence[int], reference: int
-) -> dict[str, Any] | None:
-    """Compare the best group with the reference, or the reference with the second best."""
-    translations = dict(zip(split.groups, split.translations, strict=True))
-    ranked = [groups[index].name for index in order if groups[index].name in translations]
-    reference_name = groups[reference].name
-    others = [name for name in ranked if name != reference_name]
-    if not others or reference_name not in ranked:
-        return None
-    names = others[0], reference_name
-    if order[0] == reference:
-        names = reference_name, others[0]
-    one, two = (translations[name] for name in names)
-    better, worse = choose_differing(one, two, split.src, split.references)
-    seeds = len(one), len(two)
-    return {"split": split.name, "names": names, "seeds": seeds, "better": better, "worse": worse}
 
 
 def render_groups(report: Mapping[str, Any], plotly: str) -> str:
@@ -243,8 +219,12 @@ def _dots(group: GroupResult, role: str, value: object, scale: str) -> list[Seri
 
 def _scale(values: Sequence[Any]) -> tuple[str, list[str] | None]:
     """Return an axis' scale, and the categories in their order."""
-    if are_numbers(values):
+    if _are_numbers(values):
         is_wide = min(values) > 0 and max(values) / min(values) > _WIDE_RANGE
         return "log" if is_wide else "linear", None
-    numbers = sorted({value for value in values if are_numbers([value])})
+    numbers = sorted({value for value in values if _are_numbers([value])})
     return "category", list(dict.fromkeys(as_yaml(value) for value in [*numbers, *values]))
+
+
+def _are_numbers(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)

@@ -21,7 +21,7 @@ from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch, EpochSample
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.token_arrays import encode_text
+from transformer_cli.data.store import encode_text
 from transformer_cli.evaluation.scores import score
 from transformer_cli.evaluation.scoring import Validator, find_measurable_pairs, mean_loss
 from transformer_cli.inference.engine import SearchOptions

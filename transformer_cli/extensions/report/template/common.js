@@ -58,7 +58,7 @@ const hidden = new Set();
 
 function drawCharts() {
   const ink = colour("ink"), soft = colour("soft"), line = colour("line"), sheet = colour("sheet");
-  const roles = { val: colour("main"), train: colour("second"), src: colour("main"), tgt: colour("second") };
+  const roles = { val: colour("main"), train: colour("second") };
   const font = getComputedStyle(document.body).fontFamily;
   const touch = matchMedia("(pointer: coarse)").matches;
   // 1, 2, 5, 10, …, a million
@@ -75,13 +75,13 @@ function drawCharts() {
     ];
     const axis = {
       gridcolor: line, linecolor: line, zeroline: false, automargin: true,
-      tickfont: { color: soft, size: 12 }, fixedrange: touch || chart.kind === "bars",
+      tickfont: { color: soft, size: 12 }, fixedrange: touch,
     };
     const title = (text) => ({ text, font: { color: soft, size: 12 }, standoff: 10 });
     const marked = chart.mark !== null;
     Plotly.react(place, traces, {
       xaxis: { ...axis, title: title(chart.x), showgrid: false, ...xScale(chart) },
-      yaxis: { ...axis, title: title(chart.y), type: chart.log ? "log" : "linear", nticks: 6, ...(chart.kind === "bars" ? { range: [0, 100] } : {}), rangemode: chart.from_zero ? "tozero" : "normal", ...(chart.log ? { tickmode: "array", tickvals: steps, ticktext: steps.map((each) => each.toLocaleString("en")) } : {}) },
+      yaxis: { ...axis, title: title(chart.y), type: chart.log ? "log" : "linear", nticks: 6, rangemode: chart.from_zero ? "tozero" : "normal", ...(chart.log ? { tickmode: "array", tickvals: steps, ticktext: steps.map((each) => each.toLocaleString("en")) } : {}) },
       shapes: marked ? [{ type: "line", yref: "paper", y0: 0, y1: 1, x0: chart.mark, x1: chart.mark, line: { color: soft, width: 1, dash: "dot" } }] : [],
       margin: { l: 52, r: 12, t: grouped ? 12 : 30, b: chart.x ? 44 : 26 },
       paper_bgcolor: sheet, plot_bgcolor: sheet,
@@ -90,9 +90,7 @@ function drawCharts() {
       showlegend: chart.series.length > 1 && !grouped,
       hovermode: grouped ? "closest" : "x unified",
       hoverlabel: { bgcolor: sheet, bordercolor: line, font: { color: ink, family: font }, align: "left", namelength: -1 },
-      dragmode: touch || chart.kind === "bars" ? false : "zoom",
-      bargap: 0.35,
-      bargroupgap: 0.06,
+      dragmode: touch ? false : "zoom",
     }, { displayModeBar: false, responsive: true, showTips: false });
   }
 }
@@ -101,7 +99,6 @@ function drawCharts() {
 const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("\n", "<br>");
 
 function xScale(chart) {
-  if (chart.kind === "bars") return { type: "category" };
   if (chart.x_scale !== "category") return { type: chart.x_scale };
   const names = chart.categories.map((name) => plain(name.length > 18 ? `${name.slice(0, 17)}…` : name));
   const ticks = { tickmode: "array", tickvals: chart.categories, ticktext: names, tickangle: 0 };
@@ -118,15 +115,6 @@ function band(series, colour) {
 
 function trace(chart, series, colour) {
   const shared = { name: series.name, x: series.x, y: series.y };
-  if (chart.kind === "bars") {
-    return {
-      ...shared, type: "bar", marker: { color: colour }, text: series.note,
-      textposition: "none", hovertemplate: "%{y:.1f} (%{text})",
-    };
-  }
-  if (chart.kind === "area") {
-    return { ...shared, type: "scatter", mode: "lines", line: { color: colour, width: 2 }, hovertemplate: "%{y:,}" };
-  }
   const labelled = { ...shared, type: "scatter", text: (series.note ?? []).map(plain), hovertemplate: "%{text}<extra></extra>" };
   if (chart.kind === "bands") {
     const alone = series.x.length === 1;

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.base.compression import compressor, open_text, text_writer
 from transformer_cli.base.errors import CorpusError, MissingExtraError
+from transformer_cli.base.text_files import compressor, open_text, text_writer
 
 ENDINGS = [".gz", ".xz", ".zst"]
 _ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.flops import training_flops
 from transformer_cli.config.schema import ModelConfig
-from transformer_cli.extensions.bench.bench import training_flops
 from transformer_cli.model.transformer import build_model, record_attention
 
 

@@ -74,7 +74,6 @@ OPTIONS = {
         "--errors",
         "--encoding",
         "--prefix-file",
-        "--alignments",
         "--scores",
         "--checkpoint",
         "--beam-size",

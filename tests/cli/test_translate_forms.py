@@ -115,31 +115,11 @@ def test_as_many_starts_as_lines(training: Training, here: Path, starts: str, me
     assert {path.name for path in here.iterdir()} == {"in", "starts"}
 
 
-def test_alignments_appear_whole_line_by_line(training: Training, here: Path) -> None:
-    out = translate(training, here, "--alignments", "links").splitlines()
-    links = (here / "links").read_text().split("\n")
-    assert links.pop() == ""
-    assert len(links) == len(LINES)
-    for source, target, of_line in zip(LINES, out, links, strict=True):
-        pairs = [tuple(map(int, link.split("-"))) for link in of_line.split()]
-        assert all(src < len(source.split()) for src, _ in pairs)
-        assert sorted({tgt for _, tgt in pairs}) == list(range(len(target.split())))
-    (here / "links").unlink()
-    (here / "in").write_bytes(TEXT.encode() + b"\xff\n")
-    failed = run("translate", training.run, "-i", "in", "--alignments", "links", cwd=here)
-    assert failed.code == 1
-    assert not (here / "links").exists()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--alignments", "out", "-o", "out"], "-o and --alignments are both out"),
         (["-o", "in"], "-o in: is the file that -i reads"),
-        (["--alignments", "in"], "--alignments in: is the file that -i reads"),
         (["-o", "in", "--prefix-file", "in"], "-o in: is the file that"),
-        (["--alignments", "-"], "--alignments needs the name of a file"),
-        (["--alignments", "no/links"], "--alignments no/links: there is no directory no"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
@@ -191,8 +171,8 @@ def test_an_interrupted_translation_goes_on_in_the_same_form_alone(
 
 
 def test_ranks_write_what_one_process_does(training: Training, here: Path) -> None:
-    options = ["--n-best", "2", "--prefix-file", "starts", "--alignments"]
-    expected = translate(training, here, *options, "links")
+    options = ["--n-best", "2", "--prefix-file", "starts"]
+    expected = translate(training, here, *options)
     command: list[str | Path] = [
         "translate",
         training.run,
@@ -201,12 +181,10 @@ def test_ranks_write_what_one_process_does(training: Training, here: Path) -> No
         "-o",
         "out",
         *options,
-        "links of two",
     ]
     finished = run_ranks(2, *command, cwd=here, before=in_small_chunks)
     assert [(each.code, each.err) for each in finished] == [(0, ""), (0, "")]
     assert (here / "out").read_text() == expected
-    assert (here / "links of two").read_text() == (here / "links").read_text()
 
 
 def test_samples_are_drawn_by_their_seed(training: Training, tmp_path: Path) -> None:

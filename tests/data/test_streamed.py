@@ -20,7 +20,6 @@ from transformer_cli.data.corpus import (
     TextStats,
     keep_full,
 )
-from transformer_cli.text.protocol import draw_places
 
 TEXT = ParallelText(
     ["eins", "", "drei", " \t\u00a0\u2028", "fünf", "  "],
@@ -140,8 +139,6 @@ def test_a_text_is_the_same_however_it_is_read(
     assert text.stats.parts == [len(expected), 2]
     assert StreamedText.of(source(tmp_path)).stats.text_sha256 == expected.stats.text_sha256
     full = list(text.pairs())
-    places = draw_places(len(text), 30).tolist()
-    assert list(text.sample(30).pairs()) == [full[place] for place in places]
     blocks = list(text.source.blocks())
     assert [len(block) for block in blocks] == [*[16] * 6, 4, 6]
     assert [pair for block in blocks for pair in keep_full(block.pairs())] == full

@@ -307,14 +307,6 @@ def test_with_another_version_it_starts_over(
     assert f"out.txt.partial: {difference}" in again.err
 
 
-def test_with_alignments_it_starts_anew(training: Training, here: Path, expected: bytes) -> None:
-    interrupt(training, here)
-    finished = translate(training, here, "--alignments", here / "links")
-    told = "out.txt.partial: text with alignments, or from a pipe, cannot be resumed"
-    assert told in finished.err
-    assert (here / "out.txt").read_bytes() == expected
-
-
 def test_other_batches_are_no_other_settings(
     training: Training, here: Path, expected: bytes
 ) -> None:

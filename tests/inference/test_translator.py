@@ -181,8 +181,8 @@ class CopyingEngine:
     """A search engine without a model, which says what it is told."""
 
     fingerprint: ClassVar[dict[str, str]] = {"engine": "copying"}
+    name = "copying"
     searches_at_once = is_on_gpu = False
-    can_align = False
 
     def leave_to_parent(self) -> None:
         raise NotImplementedError
@@ -193,9 +193,6 @@ class CopyingEngine:
     def search(self, sources: Sequence[list[int]], *others: object) -> list[list[Hypothesis]]:
         self.seen.extend(sources)
         return [[Hypothesis(ids[:-1], 0.0)] for ids in sources]
-
-    def align(self, *others: object) -> list[list[int]]:
-        raise NotImplementedError
 
 
 def copying_translator() -> tuple[CopyingEngine, TextTranslator[SearchEngine]]:

@@ -13,6 +13,7 @@ and always if its entry says ``"acts_unasked": True``.
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
@@ -29,6 +30,7 @@ with lazy_imports():
     from transformer_cli.inference import plain_text
 
 if TYPE_CHECKING:
+    from transformer_cli.inference.translation import Notes
     from transformer_cli.inference.translator import TextTranslator
 
 Given = TypeVar("Given", bound="CommandOptions")
@@ -114,6 +116,10 @@ class ExtraOptions:
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that does what they say; UsageError: it cannot."""
         return translator
+
+    def open_notes(self) -> "AbstractContextManager[Notes | None]":
+        """Open what takes notes of each line's translations as ``translate`` writes them."""
+        return nullcontext()
 
 
 @dataclass(frozen=True)

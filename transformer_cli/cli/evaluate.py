@@ -155,7 +155,7 @@ def _evaluate(
     notes: list[EvaluationNote] = list(filter(None, asked))
     result = _translate(translator, searcher, name, text, metrics)
     score_some = partial(_score_some, result.hypotheses, text, metrics)
-    engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint
+    engine, searching = translator.engine, (searcher or translator).engine
     environment = metrics_log.describe_environment(engine.device, engine.precision)
     report = {
         "split": name,
@@ -166,8 +166,8 @@ def _evaluate(
         "scores": {name: score._asdict() for name, score in result.scores.items()},
         "perplexity": metrics_log.perplexity(result.loss),
         **{key: value for note in result.notes for key, value in note.facts.items()},
-        "engine": fingerprint.get("engine", "torch"),
-        "environment": {**environment, "precision": fingerprint["precision"]},
+        "engine": searching.name,
+        "environment": {**environment, "precision": searching.fingerprint["precision"]},
         "trained_with": metrics_log.environment_of_training(
             metrics_log.read_records(run.metrics), opened.step
         ),

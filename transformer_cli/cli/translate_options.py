@@ -52,9 +52,6 @@ class FileOptions(CommandOptions):
     prefix_file: Annotated[Path | None, option("FILE", "Forced target prefixes, one a line.")] = (
         None
     )
-    alignments: Annotated[Path | None, option("FILE", "Write word alignments, as in 0-0 1-2.")] = (
-        None
-    )
     scores: Annotated[bool, flag("Write its score too, as JSON.", "--scores")] = False
 
 
@@ -183,13 +180,13 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         if str(self.output) != "-":
             others = inputs[1:] if kind and kind.replaces_input else inputs
             options.check_output(self.output, "-o", others, self.models)
-        for name, path in self._further_outputs():
+        for name, path in self.further_outputs:
             options.check_output(path, name, inputs, self.models)
 
-    def _further_outputs(self) -> list[tuple[str, Path]]:
-        """Return the files that are written next to the translations, with their options."""
-        of_extras = [pair for each in self.extras for pair in each.outputs()]
-        return [*([("--alignments", self.alignments)] if self.alignments else []), *of_extras]
+    @property
+    def further_outputs(self) -> list[tuple[str, Path]]:
+        """The files that are written next to the translations, with their options."""
+        return [pair for each in self.extras for pair in each.outputs()]
 
     def check(self, ranks: Ranks) -> None:
         """Make sure, before long work, that the options can be used together."""
@@ -200,7 +197,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         self.check_outputs()
 
     def _find_problems_of_files(self, ranks: Ranks) -> Iterator[str]:
-        for name, path in self._further_outputs():
+        for name, path in self.further_outputs:
             if str(path) != "-" and path.resolve() == self.output.resolve():
                 yield f"-o and {name} are both {self.output}"
         if str(self.input_) == str(self.prefix_file) == "-":

@@ -15,7 +15,7 @@ from transformer_cli.base.artifact import combine_hashes, hash_files, mtime_key_
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.text.lines import has_letters, is_blank, stream_lines
-from transformer_cli.text.protocol import StreamedLines, sample_lines
+from transformer_cli.text.protocol import StreamedLines
 
 T = TypeVar("T")
 
@@ -324,11 +324,6 @@ class StreamedText:
     def tgt(self) -> StreamedLines:
         """Target side."""
         return StreamedLines(lambda: (tgt for _, tgt in self.pairs()), len(self))
-
-    def sample(self, size: int) -> ParallelText:
-        """Return ``size`` of the pairs, the same ones every time, all equally likely."""
-        pairs = list(sample_lines(self.pairs(), len(self), size))
-        return ParallelText([src for src, _ in pairs], [tgt for _, tgt in pairs])
 
 
 def keep_full(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

@@ -45,10 +45,6 @@ class CorpusKind(ABC, Generic[D]):
     ``place`` is the directory where a run keeps text of its own; None: there is none.
     """
 
-    is_made = False
-    """Whether a rule makes the text, so that nothing can be wrong with it."""
-    has_few_words = False
-    """Whether all pairs are near one another, as they are made of a few words."""
     keeps_text = False
     """Whether a run has to ``prepare`` its text before a split can be opened."""
 
@@ -132,8 +128,6 @@ def _find_file(path: Path, sha256: str | None) -> Path:
 class ToyKind(CorpusKind[ToyData]):
     """The toy captions."""
 
-    has_few_words = True
-
     def split_names(self) -> list[str]:
         """Return the names of the three splits."""
         return ["train", "val", "test"]
@@ -151,8 +145,6 @@ class ToyKind(CorpusKind[ToyData]):
 
 class CopyKind(CorpusKind[CopyData]):
     """The copy task."""
-
-    is_made = has_few_words = True
 
     def split_names(self) -> list[str]:
         """Return the names of the three splits."""

@@ -44,9 +44,13 @@ class Hypothesis:
 class SearchEngine(Protocol):
     """Holds a model and searches for the likeliest outputs of it.
 
-    ``TorchEngine`` can do all of this. One that cannot align need not force prefixes or sample
-    either: callers that need these ask ``choose_engine`` for torch.
+    ``TorchEngine`` can do all of this. Another one need not force prefixes or sample: callers that
+    need these ask ``choose_engine`` for torch.
     """
+
+    @property
+    def name(self) -> str:
+        """The name by which it is chosen."""
 
     @property
     def searches_at_once(self) -> bool:
@@ -55,10 +59,6 @@ class SearchEngine(Protocol):
     @property
     def is_on_gpu(self) -> bool:
         """Whether a GPU computes."""
-
-    @property
-    def can_align(self) -> bool:
-        """Whether there is ``align``."""
 
     @property
     def fingerprint(self) -> dict[str, str]:
@@ -87,17 +87,6 @@ class SearchEngine(Protocol):
             batch_tokens: source tokens in a batch, times the beam.
             progress: called with the number of sentences just finished.
             should_stop: called before each batch; once it returns True, the rest has no hypotheses.
-        """
-
-    def align(
-        self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
-    ) -> list[list[int]]:
-        """Return, for each token of each target, the place of the source token it is aligned to.
-
-        Args:
-            sources: token ids, each with its EOS, which nothing is aligned to.
-            targets: translations of them, without EOS.
-            batch_tokens: maximum tokens of a side of a batch, padding included.
         """
 
 

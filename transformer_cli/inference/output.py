@@ -103,7 +103,7 @@ class Output:
         if self._file.seek(0, os.SEEK_END):
             try:
                 if lines is None:
-                    raise _UnfitError("text with alignments, or from a pipe, cannot be resumed")
+                    raise _UnfitError("text with further outputs, or from a pipe, is not resumed")
                 self._resume(lines)
                 return None
             except _UnfitError as error:

@@ -38,7 +38,6 @@ def translate_chunks(
     translator: TextTranslator[SearchEngine],
     chunks: Iterable[Chunk],
     n_best: int | None = None,
-    with_alignments: bool = False,
     first_line: int = 1,
     ranks: Ranks = SINGLE_PROCESS,
     reads_ahead: bool = False,
@@ -50,7 +49,6 @@ def translate_chunks(
         translator: what translates.
         chunks: as many lines as are to be translated together, on each rank: ``chunk_lines_of``.
         n_best: see ``TextTranslator.translate_lines``.
-        with_alignments: likewise.
         first_line: its number.
         ranks: who shares each chunk; all of them get all translations.
         reads_ahead: whether two chunks are held, if the engine can search both: not of a pipe,
@@ -73,7 +71,7 @@ def translate_chunks(
         return translator.encode_lines(lines, prefixes, on_long_line=tell)
 
     def translate(encoded: Sequence[EncodedLine]) -> list[list[Translation]]:
-        return translator.translate_encoded(encoded, n_best, with_alignments, watching)
+        return translator.translate_encoded(encoded, n_best, watching)
 
     def translate_share(share: Sequence[_Numbered]) -> list[list[Any]]:
         return [[one.fields for one in of_line] for of_line in translate(encode(share))]

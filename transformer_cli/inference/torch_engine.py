@@ -1,4 +1,4 @@
-"""Search by torch, in batches of sentences of like length and on all cores; alignments."""
+"""Search by torch, in batches of sentences of like length and on all cores."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 from jaxtyping import Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from transformer_cli.base.errors import is_out_of_memory
 from transformer_cli.inference.engine import (
@@ -23,10 +23,10 @@ from transformer_cli.inference.search import NOT_FORCED, search
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.device import empty_cache
 from transformer_cli.model.linear import autocast, pack_weights
-from transformer_cli.model.transformer import Transformer, record_attention
+from transformer_cli.model.transformer import Transformer
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import load_trained_model
-from transformer_cli.text.vocabulary import BOS_ID, PAD_ID
+from transformer_cli.text.vocabulary import PAD_ID
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -46,8 +46,8 @@ class TorchEngine:
 
     model: Transformer
     precision: torch.dtype
+    name = "torch"
     searches_at_once = False
-    can_align = True
 
     @property
     def device(self) -> torch.device:
@@ -94,10 +94,10 @@ class TorchEngine:
             with autocast(device, self.precision):
                 return search(
                     self.model,
-                    _pad([sources[index] for index in batch], PAD_ID),
+                    pad([sources[index] for index in batch], PAD_ID),
                     torch.tensor([max_lengths[index] for index in batch]),
                     options,
-                    _pad(starts, NOT_FORCED) if any(starts) else None,
+                    pad(starts, NOT_FORCED) if any(starts) else None,
                 )
 
         search_batch = partial(split_when_out_of_memory, search_rows)
@@ -108,30 +108,6 @@ class TorchEngine:
                     outputs[index] = hypotheses
                 progress(len(batch))
         return outputs
-
-    @torch.inference_mode()
-    def align(
-        self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
-    ) -> list[list[int]]:
-        """Return the place of the source token that each target token's step attends to most.
-
-        Attention is the mean of all heads of all layers; see ``SearchEngine.align`` for the rest.
-        """
-        aligned: list[list[int]] = [[] for _ in targets]
-        lengths = np.array([max(map(len, pair)) for pair in zip(sources, targets, strict=True)])
-        order = np.argsort(-lengths, kind="stable")
-
-        def align_rows(batch: np.ndarray) -> None:
-            src = _pad([sources[index] for index in batch], PAD_ID).to(self.device)
-            tgt_in = _pad([[BOS_ID, *targets[index][:-1]] for index in batch], PAD_ID)
-            most_attended = _find_most_attended(self.model, src, tgt_in.to(self.device))
-            for index, places in zip(batch, most_attended.tolist(), strict=True):
-                aligned[index] = places[: len(targets[index])]
-
-        with autocast(self.device, self.precision), pack_weights(self.model):
-            for batch in cut_by_tokens(order, lengths, batch_tokens):
-                split_when_out_of_memory(align_rows, batch)
-        return aligned
 
 
 TorchTranslator = TextTranslator[TorchEngine]
@@ -153,25 +129,12 @@ def load_torch_translator(
     )
 
 
-def _pad(rows: Sequence[list[int]], value: int) -> Int[Tensor, "batch longest"]:
+def pad(rows: Sequence[list[int]], value: int) -> Int[Tensor, "batch longest"]:
     """Return rows of ids as a tensor, padded on the right."""
     padded = np.full((len(rows), max(map(len, rows))), value, dtype=np.int64)
     for row, ids in zip(padded, rows, strict=True):
         row[: len(ids)] = ids
     return torch.from_numpy(padded)
-
-
-def _find_most_attended(
-    model: Transformer, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
-) -> Int[Tensor, "batch tgt"]:
-    attentions = nn.ModuleList(layer.cross_attention for layer in model.decoder_layers())
-    with record_attention(attentions) as recorded:
-        model.hidden_states(src, tgt_in)
-    # (batch, heads, tgt, src) of each layer -> (batch, tgt, src)
-    weights = torch.stack([calls[0].float().mean(dim=1) for calls in recorded.values()])
-    ends = (src != model.pad_id).sum(dim=1) - 1
-    is_word = torch.arange(src.size(1), device=src.device) < ends[:, None]
-    return weights.mean(dim=0).masked_fill(~is_word[:, None], -1.0).argmax(dim=2)
 
 
 def map_on_cores(

@@ -55,7 +55,7 @@ class Translation:
         score: what translations of a line are ranked by: that, divided by the length penalty; of
             several pieces, the sum of theirs, so that the best of each make up the best.
         alignment: which word of the line goes with which of ``text``, counted from 0, words being
-            what white space separates; empty if nobody asked.
+            what white space separates; empty unless an extension aligns them.
         tokens: number of its tokens, the end of each piece included.
         remark: what a reviser says of it; see ``Reviser``.
         pieces: what was found, as ids; empty for a line that is its own translation.
@@ -146,7 +146,6 @@ class Reviser:
         lines: Sequence[EncodedLine],
         found: list[list[Translation]],
         n_best: int | None,
-        with_alignments: bool,
         watcher: Watcher,
     ) -> list[list[Translation]]:
         """Return the translations of each line, best first, some of them replaced.
@@ -156,7 +155,6 @@ class Reviser:
             lines: what is translated.
             found: at least one translation of each line.
             n_best: see ``TextTranslator.translate_lines``.
-            with_alignments: whether words are aligned.
             watcher: its ``progress`` has counted the lines already.
         """
         return found

@@ -2,10 +2,10 @@
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import date
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +26,7 @@ from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
 from transformer_cli.config.differences import Difference, as_yaml, differences
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
-from transformer_cli.config.setting_tree import Node
+from transformer_cli.config.setting_tree import Node, iter_leaves, join_keys
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.runs.checkpoint import Checkpoint, TrainingState, list_checkpoints
 from transformer_cli.runs.directory import (
@@ -226,46 +226,23 @@ def is_data_outdated(run: RunDirectory, config: Config) -> bool:
 def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:
     """Return the differences in settings that may not change on resuming."""
     old = run.load_config()
-    fixed = [each for each in differences(old, config) if not each.may_change]
-    paths = set(_list_paths([old.model_dump(), config.model_dump()])) if fixed else set()
+    leaves = iter_leaves(old.model_dump(), into_lists=True)
+    paths = {join_keys(keys) for keys, value in leaves if isinstance(value, Path)}
     return [
-        each for each in fixed if not _is_same({each.key: each.old}, {each.key: each.new}, paths)
+        each
+        for each in differences(old, config)
+        if not each.may_change
+        # A sum may be added once the first download has shown it.
+        and not (each.key.endswith("sha256") and each.old is None)
+        and not (each.key in paths and isinstance(each.new, str) and _is_gone(str(each.old)))
     ]
 
 
-def _is_same(old: object, new: object, paths: Collection[str]) -> bool:
-    """Return whether values are the same, but for ``paths`` that have moved and sums of files."""
-    match old, new:
-        case str(), str() if old in paths and new in paths:
-            return old == new or not _is_left(text_path(old))
-        case dict(), dict():
-            # A sum may be added once the first download has shown it.
-            return all(
-                (key.endswith("sha256") and old.get(key) is None)
-                or _is_same(old.get(key), new.get(key), paths)
-                for key in {**old, **new}
-            )
-        case list(), list():
-            same = (_is_same(*each, paths) for each in zip(old, new, strict=False))
-            return len(old) == len(new) and all(same)
-    return old == new
-
-
-def _list_paths(value: object) -> Iterator[str]:
-    """Yield the paths in settings, as records have them."""
-    match value:
-        case Path():
-            yield value.as_posix()
-        case dict():
-            yield from _list_paths([*value.values()])
-        case [*items]:
-            yield from chain.from_iterable(map(_list_paths, items))
-
-
-def _is_left(path: Path) -> bool:
+def _is_gone(path: str) -> bool:
     with suppress(CorpusError):  # no file matches its wildcards
-        return fetched_from(path) is not None or any(map(exists, find_files(path)))
-    return False
+        place = text_path(path)
+        return fetched_from(place) is None and not any(map(exists, find_files(place)))
+    return True
 
 
 class Extension(NamedTuple):

@@ -60,7 +60,7 @@ from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import check_init, open_checkpoint
 from transformer_cli.text import tokenizer
-from transformer_cli.text.protocol import MOST_LINES, Tokenizers
+from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.resources import check_memory
 from transformer_cli.training.trainer import Trainer
@@ -339,10 +339,8 @@ def _prepare_tokenizers(
         if config.init is not None:
             source = RunDirectory(config.init).tokenizer
             return tokenizer.copy_tokenizers(source, text_sha256, directory, codecs, traits)
-        is_sampled = len(text) > MOST_LINES and tokenizer.learns_from_sample(config.tokenizer)
-        lines = text.sample(MOST_LINES) if is_sampled else text
         languages = config.data.src_lang, config.data.tgt_lang
-        learned_from = tokenizer.TrainingText(*languages, lines.src, lines.tgt, text_sha256, traits)
+        learned_from = tokenizer.TrainingText(*languages, text.src, text.tgt, text_sha256, traits)
         return tokenizer.learn_tokenizers(config.tokenizer, learned_from, directory, codecs)
 
 

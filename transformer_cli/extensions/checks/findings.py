@@ -39,6 +39,7 @@ from transformer_cli.data.kinds import (
     open_training_parts,
 )
 from transformer_cli.data.store import PERCENTILES, percentiles
+from transformer_cli.extensions.checks.checked_kind import find_checked
 from transformer_cli.extensions.checks.digests import NO_DIGEST, digest, is_among
 from transformer_cli.extensions.checks.near_copies import Nearness
 from transformer_cli.extensions.checks.rules import (
@@ -145,7 +146,7 @@ def check_corpus(
         unit = "tokens"
     elif has_spaces(data.src_lang) and has_spaces(data.tgt_lang):
         unit = "words"
-    languages = [] if open_kind(data).is_made else [data.src_lang, data.tgt_lang]
+    languages = [] if find_checked(data).is_made else [data.src_lang, data.tgt_lang]
     unknown = [language for language in languages if scripts_of(language) is None]
     report = CorpusReport(unit, unknown, [], [], [], [], [], sorted(set(ignored)))
     kind = open_kind(data)

@@ -58,8 +58,8 @@ class CTranslate2Engine:
     src_names: list[str]  # the source's tokens as CTranslate2 is given them, by id
     tgt_names: list[str]  # the same of the target
     max_positions: int  # of an output that the exported table of positions has room for
+    name = "ctranslate2"
     searches_at_once = True
-    can_align = False
     _starting: Lock = field(default_factory=Lock)
 
     @cached_property
@@ -120,7 +120,7 @@ class CTranslate2Engine:
     @property
     def fingerprint(self) -> dict[str, str]:
         """What decides the output: the precision that it has chosen, its name and its version."""
-        precision = {"precision": self.translator.compute_type, "engine": "ctranslate2"}
+        precision = {"precision": self.translator.compute_type, "engine": self.name}
         return precision | describe_versions("ctranslate2")
 
     def leave_to_parent(self) -> None:
@@ -201,11 +201,6 @@ class CTranslate2Engine:
         ]
         # Those that reached the limit count only where none has ended, and then the best of them.
         return ended or hypotheses[:1]
-
-    def align(
-        self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
-    ) -> list[list[int]]:
-        raise NotImplementedError("CTranslate2 aligns nothing; use torch")
 
 
 def _cut_batches(

@@ -3,7 +3,7 @@
 from typing import Any
 
 api = 1
-needs = ("constraints", "corpora", "report", "revision")
+needs = ("alignments", "constraints", "corpora", "report", "revision")
 # A format has a class, the endings of its files, and whether they say their own encoding.
 _FORMATS: dict[str, dict[str, Any]] = {
     "po": {"load": "po:PoDocument", "endings": (".po", ".pot"), "declares_encoding": True},

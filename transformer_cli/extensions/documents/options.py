@@ -10,6 +10,7 @@ from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.base.ranks import Ranks
 from transformer_cli.cli.declaring import flag, option
 from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
+from transformer_cli.extensions.alignments.options import AlignmentOptions
 
 with lazy_imports():
     from transformer_cli.base import artifact, locations
@@ -104,7 +105,7 @@ class DocumentOptions(InputOptions):
             "--n-best": given.n_best is not None,
             "--scores": given.scores,
             "--prefix-file": given.prefix_file is not None,
-            "--alignments": given.alignments is not None,
+            "--alignments": given.extra(AlignmentOptions).alignments is not None,
             "--errors": given.errors != "strict",
             "--src-column": of_table.src_column is not None,
             "--src-field": of_table.src_field is not None,

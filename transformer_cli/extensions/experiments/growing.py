@@ -34,7 +34,6 @@ from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.inference.translation import Watcher
 from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory, lock_run, write_mark
-from transformer_cli.text.protocol import draw_places
 from transformer_cli.training.preparation import PreparedData, open_prepared_data
 
 CONFIG, RECORD, REPLAY = "growth.yaml", "growth.json", "replay"
@@ -209,7 +208,8 @@ def _draw_replay(old: PreparedData, wanted: int) -> Mapping[str | None, np.ndarr
     places: dict[str | None, list[np.ndarray]] = {}
     start = 0
     for size, share, tag in zip(mix.sizes, drawn / drawn.sum(), mix.tags, strict=True):
-        chosen = draw_places(size, min(size, math.ceil(wanted * share)))
+        count = min(size, math.ceil(wanted * share))
+        chosen = np.arange(count) * size // max(count, 1)
         if len(chosen):
             places.setdefault(None if tag is None else names[tag], []).append(start + chosen)
         start += size

@@ -11,8 +11,9 @@ from cli.test_translate_forms import in_small_chunks, killed_at_the_last_line
 from inference.translators import random_translator
 
 from transformer_cli.base.errors import UsageError
-from transformer_cli.extensions.revision.line_revisers import with_unk_replacement
-from transformer_cli.extensions.revision.options import RevisionOptions
+from transformer_cli.extensions.alignments.aligning import with_alignments
+from transformer_cli.extensions.alignments.options import AlignmentOptions
+from transformer_cli.extensions.alignments.unknown_words import with_unk_replacement
 from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import UNK_ID
@@ -31,7 +32,7 @@ def test_unknown_words_are_taken_from_where_the_model_looks(lowercase: bool) -> 
     translator = unsure_translator(lowercase)
     assert "<unk>" not in translator.translate(["Xaver a Yvonne"])[0]
     line = "Xaver a Yvonne Zita"
-    (best,) = with_unk_replacement(translator).translate_lines([line], with_alignments=True)[0]
+    (best,) = with_alignments(with_unk_replacement(translator)).translate_lines([line])[0]
     shown = line.lower() if lowercase else line
     assert best.text.split() == [
         shown.split()[src] for src, _ in sorted(best.alignment, key=by_target)
@@ -53,8 +54,8 @@ def test_unknown_words_of_a_prefix_stay_as_they_were_given() -> None:
 
 
 def test_replacing_is_in_the_fingerprint_and_refused_without_words() -> None:
-    assert not RevisionOptions().fingerprint()
-    assert RevisionOptions(replace_unk=True).fingerprint() == {"replace_unk": "True"}
+    assert not AlignmentOptions().fingerprint()
+    assert AlignmentOptions(replace_unk=True).fingerprint() == {"replace_unk": "True"}
     with pytest.raises(
         UsageError,
         match=r"^needs a word-level tokenizer; .* which can spell any word$",

@@ -105,10 +105,6 @@ class ExtraOptions:
         """Return the options given that not every search engine can serve."""
         return []
 
-    def read_pairs(self, given: Any) -> Any:
-        """Return the text that ``evaluate`` scores, if these options say how to read it."""
-        return None
-
     def open_note(self, given: Any, runs: Sequence[Any], name: str, text: Any) -> Any:
         """Return the ``EvaluationNote`` on a text that ``evaluate`` scores, before that is done."""
         return None

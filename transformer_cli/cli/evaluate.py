@@ -125,13 +125,9 @@ def _read_text(
         raise UsageError(f"evaluate: {there} needs the other side's text; name it with {missing}")
     if given.split is not None:
         raise UsageError("evaluate: give --split, or --src and --ref")
-    read = (each.read_pairs(given) for each in given.extras)
-    text = next(filter(None, read), None)
-    if text is None:
-        for path in (src, ref):
-            plain_text.check_is_text(path, "lines of text")
-        text = corpus.ParallelFiles(src, ref, once=True, encoding=given.encoding).read()
-    return str(src), text
+    for path in (src, ref):
+        plain_text.check_is_text(path, "lines of text")
+    return str(src), corpus.ParallelFiles(src, ref, once=True, encoding=given.encoding).read()
 
 
 def _evaluate(

@@ -91,8 +91,6 @@ class InputFormat:
 class RowFormat(InputFormat):
     """Lines, or what can be translated as lines, such as the rows of a table."""
 
-    line_offset: int = 0
-    """What to add to the number of a line of the output, for that of its line of the input."""
     has_lines: bool = True
     """Whether each line of the input is a row."""
 
@@ -274,11 +272,12 @@ def count_lines(options: TranslateOptions, form: RowFormat) -> int | None:
         return None
     with open_regular(path) as file:
         blocks = iter(partial(file.read, 1 << 20), b"")
-        return sum(block.count(b"\n") for block in blocks) - form.line_offset
+        return sum(block.count(b"
+") for block in blocks)
 
 
 def _warn_of_long_line(job: Translating, long: LongLine) -> None:
-    warn(job.options.input_name, replace(long, line=long.line + job.form.line_offset))
+    warn(job.options.input_name, long)
 
 
 def write_rows(
@@ -317,10 +316,9 @@ def write_rows(
         for row, found in zip(rows, chunk, strict=True):
             number += 1
             lines.append(row.to_line(_to_json(number, found) if as_json else found[0].text))
-            place = number + job.form.line_offset
-            for remark in (one for note in notes for one in note.look(place, row.text, found)):
+            for remark in (one for note in notes for one in note.look(number, row.text, found)):
                 if job.interactive:
-                    warn(f"line {place:,}", remark)
+                    warn(f"line {number:,}", remark)
         write([row.source for row in rows], lines)
     written = number - done
     return written, [message for note in notes for message in note.summary(written)]

@@ -88,8 +88,6 @@ def test_a_pattern_of_ones_own_is_kept_with_the_run(trained: Path) -> None:
     ("name", "text", "output", "line"),
     [
         ("in.tsv", "de\n\na {a} %s\n", "out.tsv", 3),
-        ("in.tsv", "de\n\na {a} %s\n", "out.jsonl", 3),
-        ("in.jsonl", '{"de": ""}\n{"de": "a {a} %s"}\n', "out.tsv", 2),
         ("in.jsonl", '{"de": ""}\n{"de": "a {a} %s"}\n', "out.jsonl", 2),
     ],
 )

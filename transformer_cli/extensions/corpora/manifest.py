@@ -2,7 +2,7 @@
 
 api = 1
 TABLES = (".tsv", ".jsonl", ".parquet")
-"""Endings of tables, of which translate and evaluate read a column or a field."""
+"""Endings of tables, of which translate reads a column or a field."""
 
 needs = ("checks", "revision")
 provides = {
@@ -32,7 +32,6 @@ provides = {
             "if tabs are lost": "of a table, --src-column N translates one column",
         }
     },
-    "evaluate options": {"tables": {"load": "options:ScoredTableOptions", "endings": TABLES}},
     "init": {
         "own": {
             "load": "init:configure_own",

@@ -272,8 +272,7 @@ def count_lines(options: TranslateOptions, form: RowFormat) -> int | None:
         return None
     with open_regular(path) as file:
         blocks = iter(partial(file.read, 1 << 20), b"")
-        return sum(block.count(b"
-") for block in blocks)
+        return sum(block.count(b"\n") for block in blocks)
 
 
 def _warn_of_long_line(job: Translating, long: LongLine) -> None:

@@ -45,7 +45,6 @@ OPTIONS = {
         "--overwrite",
         "--extend",
         "--dry-run",
-        "--json",
         "--allow-suspect-data",
         "--device",
         "--precision",

@@ -13,6 +13,7 @@ from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.data import corpus
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
+    Pairs,
     PairSource,
     ParallelFiles,
     ParallelText,
@@ -141,7 +142,7 @@ def test_a_text_is_the_same_however_it_is_read(
     full = list(text.pairs())
     blocks = list(text.source.blocks())
     assert [len(block) for block in blocks] == [*[16] * 6, 4, 6]
-    assert [pair for block in blocks for pair in keep_full(block.pairs())] == full
+    assert [pair for block in blocks for pair in keep_full(block)] == full
 
 
 def test_blocks_of_long_lines_have_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,17 +150,17 @@ def test_blocks_of_long_lines_have_few_of_them(monkeypatch: pytest.MonkeyPatch) 
     text = ParallelText(["a" * 400] * 10, ["b"] * 10)
     blocks = list(text.blocks())
     assert [len(block) for block in blocks] == [3, 3, 3, 1]
-    assert [pair for block in blocks for pair in block.pairs()] == list(text.pairs())
+    assert [pair for block in blocks for pair in block] == list(text.pairs())
 
 
 def test_blocks_that_nobody_needs_any_more_are_not_read() -> None:
     begun: list[str] = []
 
-    def fail(block: ParallelText) -> None:
-        begun.extend(block.src)
+    def fail(block: Pairs) -> None:
+        begun.extend(src for src, _ in block)
         raise CorpusError("damaged")
 
-    blocks = (ParallelText([str(number)], ["x"]) for number in range(30))
+    blocks = ([(str(number), "x")] for number in range(30))
     with ThreadPoolExecutor(1) as executor, pytest.raises(CorpusError):
         list(corpus.map_blocks(executor, fail, blocks))
     assert len(begun) < 30
@@ -172,15 +173,15 @@ def test_blocks_are_mapped_in_order_and_few_are_read_ahead(
     monkeypatch.setattr(corpus, "_BLOCKS_AHEAD", 5)
     read: list[int] = []
 
-    def blocks() -> Iterator[ParallelText]:
+    def blocks() -> Iterator[Pairs]:
         for number in range(30):
             read.append(number)
-            yield ParallelText([str(number)], ["x"])
+            yield [(str(number), "x")]
 
     with ThreadPoolExecutor(workers) if workers else SerialExecutor() as executor:
-        results = corpus.map_blocks(executor, lambda block: block.src, blocks())
+        results = corpus.map_blocks(executor, lambda block: block[0][0], blocks())
         for number, found in enumerate(results):
-            assert found == [str(number)]
+            assert found == str(number)
             assert len(read) <= number + 1 + (5 if workers else 0)
 
 

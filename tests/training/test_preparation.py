@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -196,7 +196,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     passes: list[str] = []
     check_pairs = corpus.check_pairs
 
-    def watched(pairs: Iterator[tuple[str, str]], *looks: Any) -> BlockStats:
+    def watched(pairs: corpus.Pairs, *looks: Any) -> BlockStats:
         passes.append("checked")
         return check_pairs(pairs, *looks)
 

@@ -44,7 +44,6 @@ _LAST = ("Hardware", OTHERS)
 
 def argument(metavar: str, about: str, show_default: bool = False, **others: Any) -> Any:
     """Describe an argument, for ``Annotated``."""
-    others["autocompletion"] = _completer(metavar)
     return typer.Argument(metavar=metavar, help=about, show_default=show_default, **others)
 
 

@@ -242,7 +242,6 @@ class RunOptions(CommandOptions):
     dry_run: Annotated[bool, flag("Print a summary, then exit without training.", "--dry-run")] = (
         False
     )
-    json: Json = False
     allow_suspect_data: AllowSuspectData = False
 
 
@@ -266,8 +265,6 @@ class TrainOptions(RunOptions):
             raise UsageError(
                 "--extend: not with --overwrite, which starts over; leave one of them out"
             )
-        if self.json and not self.dry_run:
-            raise UsageError("--json: is for --dry-run, which is missing; add it")
 
 
 class TrainExtra(ExtraOptions):

@@ -18,6 +18,7 @@ from transformer_cli.text.lines import has_letters, is_blank, stream_lines
 from transformer_cli.text.protocol import StreamedLines
 
 T = TypeVar("T")
+Pairs = Sequence[tuple[str, str]]
 
 BLOCK_PAIRS = 1 << 14
 """Neighbouring pairs that one task gets, and that are hashed together."""
@@ -49,10 +50,14 @@ class PairSource(ABC):
         """Return a value that changes with the files, if there is one, without reading them."""
         return None
 
-    def blocks(self) -> Iterator["ParallelText"]:
+    @property
+    def parts(self) -> tuple["PairSource", ...]:
+        """The sources that this one is put together from, or this one alone."""
+        return (self,)
+
+    def blocks(self) -> Iterator[Pairs]:
         """Cut the text into blocks of neighbouring pairs, small enough to be sent to a task."""
-        for block in in_batches(self.pairs(), BLOCK_PAIRS, _BLOCK_CHARACTERS):
-            yield ParallelText([src for src, _ in block], [tgt for _, tgt in block])
+        return in_batches(self.pairs(), BLOCK_PAIRS, _BLOCK_CHARACTERS)
 
 
 @dataclass(frozen=True)
@@ -73,8 +78,7 @@ class ParallelText(PairSource):
 
     def source_sha256(self) -> str:
         """Return a SHA-256 of both sides, in hexadecimal."""
-        sides = ("".join(f"{line}\n" for line in side) for side in (self.src, self.tgt))
-        return combine_hashes(hashlib.sha256(side.encode()) for side in sides)
+        return hash_pairs(list(self.pairs()))
 
 
 @dataclass(frozen=True)
@@ -111,16 +115,12 @@ class ParallelFiles(PairSource):
             count += 1
             yield src, tgt
         tgt_rest = sum(1 for _ in tgt_lines)
-        self.check_counts(count + src_rest, count + tgt_rest)
-
-    def check_counts(self, src_lines: int, tgt_lines: int) -> None:
-        """Raise CorpusError unless both sides have as many lines, and one at least."""
-        if src_lines != tgt_lines:
+        if src_rest or tgt_rest:
             raise CorpusError(
-                f"{self.src} has {src_lines} lines but {self.tgt} has {tgt_lines}; line n of one "
-                "must translate line n of the other, so make their numbers equal"
+                f"{self.src} has {count + src_rest} lines but {self.tgt} has {count + tgt_rest}; "
+                "line n of one must translate line n of the other, so make their numbers equal"
             )
-        if not src_lines:
+        if not count:
             raise CorpusError(
                 f"{self.src} and {self.tgt} are empty; give files with at least one line"
             )
@@ -145,6 +145,11 @@ class ConcatenatedSources(PairSource):
 
     sources: tuple[PairSource, ...]
 
+    @property
+    def parts(self) -> tuple[PairSource, ...]:
+        """The sources."""
+        return self.sources
+
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Yield each pair of lines, in order, blank ones included."""
         for source in self.sources:
@@ -160,7 +165,7 @@ class ConcatenatedSources(PairSource):
         keys = [source.mtime_key() for source in self.sources]
         return None if None in keys else "; ".join(map(str, keys))
 
-    def blocks(self) -> Iterator["ParallelText"]:
+    def blocks(self) -> Iterator[Pairs]:
         """Cut each source by itself."""
         return chain.from_iterable(source.blocks() for source in self.sources)
 
@@ -259,7 +264,7 @@ class Look(Protocol):
     A copy looks at each block.
     """
 
-    def look(self, batch: Sequence[tuple[str, str]]) -> None:
+    def look(self, batch: Pairs) -> None:
         """Look at the next pairs, blank ones too."""
 
 
@@ -296,8 +301,7 @@ class StreamedText:
         if known is not None and mtime_key is not None and known.mtime_key == mtime_key:
             return cls(source, known)
         executor = executor or SerialExecutor()
-        sources = source.sources if isinstance(source, ConcatenatedSources) else (source,)
-        parts = [list(_check_source(part, executor, checks)) for part in sources]
+        parts = [list(_check_source(part, executor, checks)) for part in source.parts]
         return cls(source, TextStats.of(parts, mtime_key))
 
     def __len__(self) -> int:
@@ -332,7 +336,7 @@ def keep_full(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def map_blocks(
-    executor: Executor, function: Callable[..., T], blocks: Iterable[ParallelText], *more: object
+    executor: Executor, function: Callable[..., T], blocks: Iterable[Pairs], *more: object
 ) -> Iterator[T]:
     """Yield the result of ``function(block, *more)`` for each block, in order."""
     pending: deque[Future[T]] = deque()
@@ -362,41 +366,30 @@ def _check_source(
         yield stats
 
 
-def _check_block(block: ParallelText, looks: Sequence[Look]) -> tuple[BlockStats, Sequence[Look]]:
+def _check_block(block: Pairs, looks: Sequence[Look]) -> tuple[BlockStats, Sequence[Look]]:
     looks = deepcopy(looks)  # this process may have more blocks to read
-    return check_pairs(block.pairs(), looks), looks
+    return check_pairs(block, looks), looks
 
 
-def check_pairs(pairs: Iterable[tuple[str, str]], looks: Sequence[Look] = ()) -> BlockStats:
+def check_pairs(block: Pairs, looks: Sequence[Look] = ()) -> BlockStats:
     """Go through the pairs of a block."""
-    sums = PairSums()
-    full = total = letterless = copied = 0
-    for batch in in_batches(pairs):
+    for batch in in_batches(block):
         for each in looks:
             each.look(batch)
-        kept = list(keep_full(batch))
-        total += len(batch)
-        full += len(kept)
-        letterless += sum(not has_letters(src) for src, _ in kept)
-        copied += sum(src == tgt and has_letters(src) for src, tgt in kept)
-        sums.update(kept)
-    return BlockStats(full, total - full, sums.sha256(), letterless, copied)
+    full = list(keep_full(block))
+    return BlockStats(
+        full=len(full),
+        blank=len(block) - len(full),
+        sha256=hash_pairs(full),
+        letterless=sum(not has_letters(src) for src, _ in full),
+        copied=sum(src == tgt and has_letters(src) for src, tgt in full),
+    )
 
 
-class PairSums:
-    """The SHA-256 of a block's pairs, which is the same however the block is stored."""
-
-    def __init__(self) -> None:
-        self._sides = hashlib.sha256(), hashlib.sha256()
-
-    def update(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Add the next pairs."""
-        for number, side in enumerate(self._sides):
-            side.update("".join([f"{pair[number]}\n" for pair in pairs]).encode())
-
-    def sha256(self) -> str:
-        """Return the SHA-256 of all pairs, in hexadecimal."""
-        return combine_hashes(self._sides)
+def hash_pairs(pairs: Pairs) -> str:
+    """Return the SHA-256 of pairs, in hexadecimal: of both sides' lines."""
+    sides = ("".join([f"{pair[side]}\n" for pair in pairs]) for side in (0, 1))
+    return combine_hashes(hashlib.sha256(side.encode()) for side in sides)
 
 
 def hash_text(blocks: Iterable[str]) -> str:

@@ -32,10 +32,11 @@ from transformer_cli.base.locations import open_regular
 from transformer_cli.base.messages import show_progress
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.data.corpus import (
-    PairSums,
+    Pairs,
     ParallelText,
     StreamedText,
     TextStats,
+    hash_pairs,
     hash_text,
     in_batches,
     keep_full,
@@ -336,7 +337,7 @@ class EncodedBlock(NamedTuple):
     text: EncodedText
     """Pairs with text on both sides."""
     sha256: str
-    """Of these; see ``PairSums``."""
+    """Of these; see ``hash_pairs``."""
     kept: dict[str, bytes]
     """What extensions keep of them, by the names of their files."""
 
@@ -379,23 +380,17 @@ def write_store(
     return EncodedStore(directory, store_artifact(directory).make(write))
 
 
-def _encode_block(block: ParallelText, load: Load) -> EncodedBlock:
+def _encode_block(block: Pairs, load: Load) -> EncodedBlock:
     try:
-        tokenizers, sums, texts = load(), PairSums(), []
-        keep = {name: entry.load() for name, entry in registry.entries("stored").items()}
-        kept: dict[str, list[bytes]] = {name: [] for name in keep}
-        for batch in in_batches(keep_full(block.pairs())):
-            sums.update(batch)
-            texts.append(encode_pairs(batch, tokenizers))
-            for name, digest in keep.items():
-                kept[name].append(digest(batch))
+        pairs = list(keep_full(block))
+        text = encode_pairs(pairs, load())
+        stored = {name: entry.load()(pairs) for name, entry in registry.entries("stored").items()}
     except (TransformerCliError, OSError, MemoryError):
         raise
     except Exception as error:  # others may not be such as can be sent
         reason = f"{type(error).__name__}: {error}"
         raise TokenizerError(f"the training text cannot be encoded ({reason})") from None
-    parts = {name: b"".join(each) for name, each in kept.items()}
-    return EncodedBlock(EncodedText.concatenate(texts), sums.sha256(), parts)
+    return EncodedBlock(text, hash_pairs(pairs), stored)
 
 
 def _write_files(

@@ -292,9 +292,8 @@ def test_a_text_of_one_batch_is_sampled_as_often_as_asked() -> None:
     assert [len(batch.src) for batch in batches] == [40] * 3
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
 def test_an_evaluation_is_timed_on_translations_as_long_as_the_references(
-    training: Training, monkeypatch: pytest.MonkeyPatch, beam_size: int
+    training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_directory = RunDirectory(training.run)
     data = run_directory.load_config().data
@@ -317,7 +316,7 @@ def test_an_evaluation_is_timed_on_translations_as_long_as_the_references(
     monkeypatch.setattr(module, "_MEASURED", {"cpu": 10})
     clock = iter([0.0, 5.0, 0.0, 5.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    assert time_pair(validator, beam_size, thorough=True) == 0.5
+    assert time_pair(validator) == 0.5
     assert len(found) == 10
     assert all(written == reference for written, reference in found)
     assert time_validation(validator) == 0.5 * len(pairs)

@@ -1,14 +1,12 @@
-"""Shell completion of values: settings, configuration files, runs, splits and checkpoints.
+"""Shell completion of values: settings, splits, checkpoints and engines; files are the shell's.
 
 It answers a key press: nothing here imports torch or pydantic. And it reports nothing: where files
 are broken it offers no values, and the shell completes file names.
 """
 
-import glob
 import json
 import re
 from collections.abc import Callable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,22 +21,18 @@ with lazy_imports():
 
 Values = dict[str, str]  # what may stand on the command line, with its help
 Completer = Callable[[typer.Context, str], Values]
-_MAX_ENTRIES = 2000
 
 
 def complete(metavar: str, context: typer.Context, incomplete: str) -> list[Any]:
     """Return the values that a word may become, with their help.
 
-    ``metavar`` is what stands for the value in ``--help``: RUN, say, or choices with ``|`` between.
+    ``metavar`` is what stands for the value in ``--help``: SPLIT, say, or choices with ``|`` between.
     """
-    words = metavar.split("|")
-    completers = [_COMPLETERS[word] for word in words if word in _COMPLETERS]
-    if metavar in _COMPLETERS:
-        completers = [_COMPLETERS[metavar]]
-    choices = [word for word in words if word.islower() and word.startswith(incomplete)]
     try:
-        found = [completer(context, incomplete) for completer in completers]
-        return [each for values in found for each in values.items()] or choices
+        if metavar in _COMPLETERS:
+            return list(_COMPLETERS[metavar](context, incomplete).items())
+        choices = [each for each in metavar.split("|") if each.islower()]
+        return [each for each in choices if each.startswith(incomplete)]
     except Exception:  # files may hold anything, and a traceback would fill the prompt
         return []
 
@@ -93,29 +87,6 @@ def _values(part: dict[str, Any]) -> Values:
     return {text: part["description"] for text in texts if not text.startswith(("[", "{"))}
 
 
-def _complete_paths(fits: Callable[[str], bool]) -> Completer:
-    """Complete paths that fit, and those a directory deeper."""
-
-    def complete(context: typer.Context, incomplete: str) -> Values:
-        here = _glob(f"{glob.escape(incomplete)}*")
-        paths = [path for top in here for path in (top, *_glob(f"{glob.escape(top)}/*"))]
-        return dict.fromkeys(filter(fits, paths), "")
-
-    return complete
-
-
-def _glob(pattern: str) -> list[str]:
-    return sorted(islice(glob.iglob(pattern), _MAX_ENTRIES))  # noqa: PTH207
-
-
-def _is_config(path: str) -> bool:
-    return path.endswith((".yaml", ".yml"))
-
-
-def _is_run(path: str) -> bool:
-    return Path(path, "config.yaml").is_file()
-
-
 def _complete_split(context: typer.Context, incomplete: str) -> Values:
     """Complete a split of the run that the command line names."""
     return dict.fromkeys(_split_names(_run(context)), "")
@@ -163,8 +134,6 @@ def _run(context: typer.Context) -> Path:
 
 
 _COMPLETERS: dict[str, Completer] = {
-    "CONFIG": _complete_paths(_is_config),
-    "RUN": _complete_paths(_is_run),
     "KEY=VALUE": _complete_setting,
     "SPLIT": _complete_split,
     "[RUN:]NAME": _complete_run_split,

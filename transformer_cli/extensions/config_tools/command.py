@@ -43,7 +43,7 @@ def _config(context: typer.Context) -> None:
 def show(
     config: Annotated[
         Path,
-        argument("CONFIG|RUN", "YAML file, or a run directory."),
+        argument("CONFIG", "YAML file, or a run directory."),
     ],
     set_: options.Set = None,
 ) -> None:

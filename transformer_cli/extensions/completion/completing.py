@@ -26,7 +26,7 @@ Completer = Callable[[typer.Context, str], Values]
 def complete(metavar: str, context: typer.Context, incomplete: str) -> list[Any]:
     """Return the values that a word may become, with their help.
 
-    ``metavar`` is what stands for the value in ``--help``: SPLIT, say, or choices with ``|`` between.
+    ``metavar`` is what stands for the value in ``--help``: SPLIT, or choices with ``|`` between.
     """
     try:
         if metavar in _COMPLETERS:

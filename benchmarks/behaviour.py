@@ -1,6 +1,6 @@
 """Record what seeded trainings and every translate option write, to compare two commits.
 
-``python -m benchmarks.behaviour --out before.json`` trains 24 small models on the toy corpus, each
+``python -m benchmarks.behaviour --out before.json`` trains 23 small models on the toy corpus, each
 with one thread and other settings, and records the SHA-256 of weights and translations.
 For four of them it also records what each option of `translate` writes with each engine. On the
 other commit, ``--compare before.json`` prints what differs and ends with exit code 1.
@@ -27,7 +27,6 @@ TRAININGS: dict[str, tuple[str, ...]] = {
     "pieces": _PIECES,
     "unigram": ("tokenizer={kind: sentencepiece, vocab_size: 340, model_type: unigram}",),
     "separate": ("tokenizer={kind: sentencepiece, vocab_size: 340, joint: false}",),
-    "wordpiece": ("tokenizer={kind: wordpiece, vocab_size: 340}",),
     "bpe_dropout": (*_PIECES, "training.src_bpe_dropout=0.1", "training.tgt_bpe_dropout=0.1"),
     "post_norm": ("model.norm=post",),
     "rmsnorm_swiglu": ("model.norm_kind=rmsnorm", "model.activation=swiglu"),

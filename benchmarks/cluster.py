@@ -33,8 +33,8 @@ import psutil
 from benchmarks.cleaning import CONFIG, FILTERS, read_real_pairs, write_pairs
 from benchmarks.machine import report_head
 from benchmarks.rounds import markdown_table
-from transformer_cli.data.corpus import stream_lines
 from transformer_cli.extensions.cluster.cluster import open_cluster, read_cluster
+from transformer_cli.text.lines import stream_lines
 
 PROGRAM = ("-m", "transformer_cli")
 WORKERS = 2

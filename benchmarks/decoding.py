@@ -16,7 +16,7 @@ from transformer_cli.base.errors import TransformerCliError
 from transformer_cli.config.schema import Config, ModelConfig
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.kinds import load_split
-from transformer_cli.data.token_arrays import encode_text
+from transformer_cli.data.store import encode_text
 from transformer_cli.runs.checkpoint import find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.protocol import Tokenizer

@@ -10,12 +10,11 @@ import argparse
 from collections.abc import Collection
 from pathlib import Path
 
-from transformer_cli.data.corpus import stream_lines
 from transformer_cli.extensions.constraints.placeholders import (
     compare_placeholders,
     find_placeholders,
 )
-from transformer_cli.text.lines import GROUPS, Group
+from transformer_cli.text.lines import GROUPS, Group, stream_lines
 
 
 def count_lines(

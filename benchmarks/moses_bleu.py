@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sacrebleu.metrics.bleu import BLEU
 
-from transformer_cli.base.compression import open_text
+from transformer_cli.base.text_files import open_text
 
 
 def moses_bleu(hypotheses: Sequence[str], references: Sequence[str], language: str) -> float:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.noise_phrases import OTHER_SCRIPT, SAME_SCRIPT, make_boilerplate, make_caption
 from benchmarks.noise_scores import score_filters
-from transformer_cli.base.compression import write_text
+from transformer_cli.base.text_files import write_text
 from transformer_cli.data.corpus import ParallelFiles
 
 Pair = tuple[str, str]

@@ -5,11 +5,11 @@ import json
 
 import torch
 
+from benchmarks.flops import training_flops
 from benchmarks.stopwatch import WARM_UP, Stopwatch, updates_argument
 from benchmarks.task import read_ids, settings, vocab_size
-from transformer_cli.data.token_arrays import plan_epoch
+from transformer_cli.data.shards import plan_epoch
 from transformer_cli.evaluation.scoring import mean_loss
-from transformer_cli.extensions.bench.bench import training_flops
 from transformer_cli.model.transformer import build_model
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.trainer import Trainer

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from transformer_cli.data.token_arrays import EncodedText
+from transformer_cli.data.store import EncodedText
 
 Ids = list[int]
 ITERATIONS = 5

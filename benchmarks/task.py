@@ -8,10 +8,9 @@ from transformer_cli.base.writing import whole_directory
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
-from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.corpus import ParallelText, StreamedText, TextStats
 from transformer_cli.data.kinds import open_training_text
-from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text
-from transformer_cli.data.training_text import StreamedText, TextStats
+from transformer_cli.data.store import EncodedText, TokenArray, encode_text
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 from transformer_cli.text.vocabulary import SPECIALS
 from transformer_cli.training.preparation import Texts, read_val

@@ -17,7 +17,7 @@ from benchmarks.stopwatch import Stopwatch, updates_argument
 from benchmarks.task import read_ids, settings, vocab_size
 from benchmarks.textbook import Transformer
 from transformer_cli.config.schema import Config, NoamSchedule
-from transformer_cli.data.token_arrays import EncodedText
+from transformer_cli.data.store import EncodedText
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 

@@ -41,7 +41,7 @@ What is not alike, as each is run as its users find it:
   vector rather than BOS. Its times and target tokens are those of its own log.
 
 The share of the peak is what the matrix products of real tokens, forward and backward
-(`extensions/bench/bench.py`), take of the fastest product of two square matrices of their type, by
+(`benchmarks/flops.py`), take of the fastest product of two square matrices of their type, by
 torch.mm, which PyTorch programs use, and by oneDNN (`benchmarks/peak.py`): {peaks}."""
 
 

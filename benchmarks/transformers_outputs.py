@@ -17,7 +17,6 @@ from typing import Any
 import torch
 
 from benchmarks.machine import describe_machine
-from transformer_cli.data.corpus import stream_lines
 from transformer_cli.extensions.exchange.to_transformers import (
     check_transformers,
     write_transformers,
@@ -25,6 +24,7 @@ from transformer_cli.extensions.exchange.to_transformers import (
 from transformer_cli.inference.torch_engine import TorchTranslator, load_torch_translator
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
+from transformer_cli.text.lines import stream_lines
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 _BATCH = 32

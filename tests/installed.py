@@ -38,3 +38,7 @@ def has_command(name: str) -> bool:
 def has_engine(name: str) -> bool:
     """Return whether an extension has a search engine of that name."""
     return registry.find("engine", name) is not None
+
+
+RECORDS = {name for name, entry in registry.entries("run file").items() if "begin" in entry.facts}
+"""What extensions write into each run as it begins."""

@@ -6,8 +6,7 @@ from typing import Any
 from texts import read_texts
 
 from transformer_cli.config.schema import Config
-from transformer_cli.data.store import read_stats
-from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.data.store import EncodedText, TokenArray, read_stats
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
 from transformer_cli.training.preparation import PreparedData, Texts, prepare_data

@@ -7,17 +7,18 @@ import numpy as np
 
 from transformer_cli.base.artifact import write_record
 from transformer_cli.data.batches import Batch
+from transformer_cli.data.corpus import TextStats
+from transformer_cli.data.shards import ShardedStore
 from transformer_cli.data.store import (
     ID,
     PAGE_PAIRS,
     EncodedStore,
-    ShardedStore,
+    EncodedText,
     StoreRecord,
+    TokenArray,
     cut_pages,
     pack_page,
 )
-from transformer_cli.data.token_arrays import EncodedText, TokenArray
-from transformer_cli.data.training_text import TextStats
 
 PairLengths = list[tuple[int, int]]
 BATCH_TOKENS = 24

@@ -10,7 +10,7 @@ from texts import read_texts
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.kinds import load_split
-from transformer_cli.data.token_arrays import encode_text
+from transformer_cli.data.store import encode_text
 from transformer_cli.evaluation.scoring import mean_loss
 from transformer_cli.inference.torch_engine import TorchTranslator, load_torch_translator
 from transformer_cli.model.transformer import build_model

@@ -15,10 +15,9 @@ from synchronisations import watch_operations
 from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch, collate
-from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.data.store import EncodedText, TokenArray
 from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.scoring import mean_loss
-from transformer_cli.inference import torch_engine
 from transformer_cli.model import device
 from transformer_cli.model.device import sum_dtype
 from transformer_cli.model.transformer import Transformer, build_model
@@ -76,7 +75,7 @@ def greedy_search() -> Callable[[], object]:
 def beam_search() -> Callable[[], object]:
     translator = random_translator(end_bias=4.0).with_search(beam_size=3)
     prefixes = [numbers(place % 3) for place in range(len(LINES))]
-    return lambda: translator.translate_lines(LINES, prefixes, n_best=2, with_alignments=True)
+    return lambda: translator.translate_lines(LINES, prefixes, n_best=2)
 
 
 # Made on the host and copied to the device at once, or used on a CPU only.
@@ -190,14 +189,6 @@ def test_sums_are_of_no_dtype_that_mps_has_not(
     with torch.inference_mode():
         found = scoring._sum_nll(model, to_gpu(batch()), torch.float32)
     assert found.dtype == sum_dtype(gpu) == torch.float32
-
-
-def test_tokens_are_aligned_where_the_model_is(gpu: torch.device) -> None:
-    model = model_of(config()).to(gpu).eval()
-    on_gpu = to_gpu(batch())
-    with torch.inference_mode():
-        found = torch_engine._find_most_attended(model, on_gpu.src, on_gpu.tgt_in)
-    assert found.device == gpu
 
 
 @pytest.mark.long

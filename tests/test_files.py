@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.base import writing
-from transformer_cli.base.compression import write_text
-from transformer_cli.base.errors import OutputError, RunError
+from transformer_cli.base import registry, writing
+from transformer_cli.base.errors import MissingExtraError, OutputError, RunError
 from transformer_cli.base.files import is_stream, sha256
+from transformer_cli.base.text_files import compressor, is_compressed, open_text, write_text
 from transformer_cli.base.writing import (
     claim,
     expect,
@@ -408,3 +408,15 @@ def test_sha256_is_the_published_one(tmp_path: Path) -> None:
     assert sha256(tmp_path / "abc") == (
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     )
+
+
+def test_compressed_text_without_its_extension_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "entries", lambda interface: {})
+    path = tmp_path / "text.gz"
+    for use in (open_text, compressor, lambda path: write_text(path, "a")):
+        with pytest.raises(MissingExtraError, match=r"\.gz: no such compression is installed; "):
+            use(path)
+    assert not path.exists()
+    assert is_compressed(path)

@@ -18,7 +18,7 @@ from transformer_cli.base.errors import TrainingError, is_out_of_memory
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.kinds import load_split
-from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.data.store import EncodedText, TokenArray
 from transformer_cli.inference.torch_engine import load_torch_translator
 from transformer_cli.model.device import choose_device
 from transformer_cli.model.transformer import build_model, load_weights, weights_of

@@ -12,7 +12,6 @@ import pytest
 
 from transformer_cli.base import registry
 from transformer_cli.base.artifact import mtime_key_of
-from transformer_cli.base.compression import is_plain, open_text
 from transformer_cli.base.errors import MissingExtraError
 from transformer_cli.base.files import read_small, sha256
 from transformer_cli.base.locations import (
@@ -25,6 +24,7 @@ from transformer_cli.base.locations import (
     text_path,
     versions,
 )
+from transformer_cli.base.text_files import is_plain, open_text
 from transformer_cli.base.writing import whole_file
 
 

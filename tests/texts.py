@@ -1,8 +1,8 @@
 """The texts of an experiment, without checks."""
 
 from transformer_cli.config.data_schema import DataConfig
+from transformer_cli.data.corpus import StreamedText, TextStats
 from transformer_cli.data.kinds import open_training_text
-from transformer_cli.data.training_text import StreamedText, TextStats
 from transformer_cli.training.preparation import Texts, read_val
 
 

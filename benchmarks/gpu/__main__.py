@@ -33,7 +33,7 @@ from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import load_config
 from transformer_cli.data.kinds import default_split, load_split
-from transformer_cli.data.token_arrays import EncodedText
+from transformer_cli.data.store import EncodedText
 from transformer_cli.extensions.stores.multi30k import find
 from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.model.device import choose_device
@@ -112,7 +112,7 @@ def open_corpus(setting: Setting) -> Corpus:
     words = ("vocab", f"configs/{SMALL_MODEL}.yaml", "--run-dir", str(run.path), *sets)
     subprocess.run((*_PROGRAM, *words), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     data = open_prepared_data(config, run)
-    return Corpus(setting, data.pairs.shard(0), data.tokenizers.tgt.size)
+    return Corpus(setting, data.pairs.draw(0, 0, 0), data.tokenizers.tgt.size)
 
 
 # --- parts ----------------------------------------------------------------------------------------

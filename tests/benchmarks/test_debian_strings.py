@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.extensions.corpora.tables import TextColumn, read_parallel_tables
+from transformer_cli.extensions.corpora.tables import TsvReader
 
 polib = pytest.importorskip("polib")
 
@@ -41,10 +41,10 @@ def test_all_formats_hold_the_same_strings(catalog: Path, tmp_path: Path) -> Non
     units = ElementTree.parse(tmp_path / "x.tmx").iter("tu")
     assert dict([seg.text or "" for seg in unit.iter("seg")] for unit in units) == wanted
     write_tsv([read], tmp_path / "x.tsv")
-    sides = [(tmp_path / "x.tsv", TextColumn("tsv", name)) for name in ("en", "de")]
     one_line = [tuple(" ".join(text.split()) for text in pair) for pair in wanted.items()]
-    found = read_parallel_tables(sides[0], sides[1])
-    assert sorted((src.strip(), tgt.strip()) for src, tgt in found.pairs()) == sorted(one_line)
+    table = tmp_path / "x.tsv"
+    found = TsvReader(table, (table,), 0.0, ("en", "de")).pairs()
+    assert sorted((src.strip(), tgt.strip()) for src, tgt in found) == sorted(one_line)
 
 
 def test_a_languages_only_form_translates_the_plural(tmp_path: Path) -> None:

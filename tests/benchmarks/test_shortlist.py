@@ -1,5 +1,5 @@
 from benchmarks.shortlist import learn_shortlist, vocabulary_map
-from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.data.store import EncodedText, TokenArray
 
 
 def test_words_that_stay_together_are_each_others_first_candidates() -> None:

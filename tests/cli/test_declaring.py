@@ -66,7 +66,7 @@ def build(monkeypatch: pytest.MonkeyPatch) -> tuple[list[Given], typer.Typer]:
         seen.append(given)
 
     app = typer.Typer(rich_markup_mode=None)
-    app.command("paint", cls=GroupedCommand)(paint)
+    app.command("paint", cls=GroupedCommand)(paint.build(every=True))
     return seen, app
 
 

@@ -32,7 +32,6 @@ OPTIONAL = (
 REPORT = "pip install 'plotly>=6.0' 'jinja2>=3.1'"
 EXPORT = "'onnx>="
 CTRANSLATE2 = "pip install 'ctranslate2'"
-HUGGING_FACE = ("--set", "tokenizer={{kind: wordpiece, vocab_size: 20}}")
 
 
 # What cannot be imported without an optional package, which it brings itself: spaCy needs Jinja.
@@ -57,8 +56,6 @@ def hide(names: tuple[str, ...]) -> None:
             ["train", "{config}", "--set", "evaluation.tokenize=ja-mecab", "--run-dir", "made"],
             "pip install",
         ),
-        ("backports", ["translate", "{run}", "-o", "out.zst"], "pip install backports.zstd"),
-        ("lzma", ["translate", "{run}", "-i", "in.xz"], "in.xz: .xz needs Python's module lzma"),
     ],
 )
 def test_where_it_is_needed(

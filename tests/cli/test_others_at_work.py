@@ -15,14 +15,12 @@ Case = tuple[str, list[str]]
 COMMANDS: dict[str, Case] = {
     "lines": ("out.txt", ["translate", "RUN", "-i", "in.txt", "-o", "out.txt"]),
     "lines of a pipe": ("out.txt", ["translate", "RUN", "-o", "out.txt"]),
-    "alignments": ("links", ["translate", "RUN", "-i", "in.txt", "--alignments", "links"]),
     "evaluate": ("out.txt", ["evaluate", "RUN", "-o", "out.txt"]),
 }
 """Commands, each after the file that it writes."""
 INTO_RUNS = [
     ("translate", "RUN", "-i", "in.txt", "-o", "RUN/config.yaml"),
     ("translate", "RUN", "-i", "in.txt", "-o", "RUN/new.txt"),
-    ("translate", "RUN", "-i", "in.txt", "--alignments", "RUN/checkpoints/links"),
     ("evaluate", "RUN", "-o", "RUN/config.yaml"),
 ]
 

@@ -1,8 +1,6 @@
 """What ``translate`` writes beside plain text, and how that goes together with files and ranks."""
 
-import gzip
 import json
-import lzma
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +8,7 @@ import pytest
 
 from cli.conftest import Training
 from cli.process import assert_refused, run, run_ranks, signal_at
-from transformer_cli.base.compression import compressor
+from transformer_cli.base.text_files import compressor
 
 TEXT = "1 2 3 4\n\n4 3 2 1\n5 5\n"
 LINES = TEXT.splitlines()
@@ -117,31 +115,11 @@ def test_as_many_starts_as_lines(training: Training, here: Path, starts: str, me
     assert {path.name for path in here.iterdir()} == {"in", "starts"}
 
 
-def test_alignments_appear_whole_line_by_line(training: Training, here: Path) -> None:
-    out = translate(training, here, "--alignments", "links").splitlines()
-    links = (here / "links").read_text().split("\n")
-    assert links.pop() == ""
-    assert len(links) == len(LINES)
-    for source, target, of_line in zip(LINES, out, links, strict=True):
-        pairs = [tuple(map(int, link.split("-"))) for link in of_line.split()]
-        assert all(src < len(source.split()) for src, _ in pairs)
-        assert sorted({tgt for _, tgt in pairs}) == list(range(len(target.split())))
-    (here / "links").unlink()
-    (here / "in").write_bytes(TEXT.encode() + b"\xff\n")
-    failed = run("translate", training.run, "-i", "in", "--alignments", "links", cwd=here)
-    assert failed.code == 1
-    assert not (here / "links").exists()
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--alignments", "out", "-o", "out"], "-o and --alignments are both out"),
         (["-o", "in"], "-o in: is the file that -i reads"),
-        (["--alignments", "in"], "--alignments in: is the file that -i reads"),
         (["-o", "in", "--prefix-file", "in"], "-o in: is the file that"),
-        (["--alignments", "-"], "--alignments needs the name of a file"),
-        (["--alignments", "no/links"], "--alignments no/links: there is no directory no"),
     ],
 )
 def test_what_does_not_go_together_is_refused(
@@ -193,8 +171,8 @@ def test_an_interrupted_translation_goes_on_in_the_same_form_alone(
 
 
 def test_ranks_write_what_one_process_does(training: Training, here: Path) -> None:
-    options = ["--n-best", "2", "--prefix-file", "starts", "--alignments"]
-    expected = translate(training, here, *options, "links")
+    options = ["--n-best", "2", "--prefix-file", "starts"]
+    expected = translate(training, here, *options)
     command: list[str | Path] = [
         "translate",
         training.run,
@@ -203,41 +181,10 @@ def test_ranks_write_what_one_process_does(training: Training, here: Path) -> No
         "-o",
         "out",
         *options,
-        "links of two",
     ]
     finished = run_ranks(2, *command, cwd=here, before=in_small_chunks)
     assert [(each.code, each.err) for each in finished] == [(0, ""), (0, "")]
     assert (here / "out").read_text() == expected
-    assert (here / "links of two").read_text() == (here / "links").read_text()
-
-
-def test_all_files_may_be_compressed(training: Training, tmp_path: Path) -> None:
-    (tmp_path / "in.gz").write_bytes(gzip.compress(b"s1 s2\n\ns3\n"))
-    (tmp_path / "starts.xz").write_bytes(lzma.compress(b"s2\n\n\n"))
-    places = ("-i", "in.gz", "--prefix-file", "starts.xz")
-    plain = run("translate", training.run, *places, "--alignments", "links", cwd=tmp_path)
-    assert plain.code == 0, plain.err
-    outputs = ("-o", "out.gz", "--alignments", "links.xz")
-    finished = run("translate", training.run, *places, *outputs, cwd=tmp_path)
-    assert (finished.code, finished.err) == (0, "")
-    assert gzip.decompress((tmp_path / "out.gz").read_bytes()).decode() == plain.out
-    assert (
-        lzma.decompress((tmp_path / "links.xz").read_bytes()) == (tmp_path / "links").read_bytes()
-    )
-    assert plain.out.startswith("s2 ")
-    assert plain.out.count("\n") == 3
-
-
-def test_a_damaged_input_is_named(training: Training, tmp_path: Path) -> None:
-    (tmp_path / "in.gz").write_bytes(gzip.compress(b"s1 s2\n")[:-1])
-    refused = run("translate", training.run, "-i", "in.gz", "-o", "out", cwd=tmp_path)
-    assert_refused(refused, 1, "in.gz: damaged or cut-off gzip file (")
-    assert [path.name for path in tmp_path.iterdir()] == ["in.gz"]
-
-
-def test_compressed_standard_input_is_told_from_another_encoding(training: Training) -> None:
-    refused = run("translate", training.run, stdin=gzip.compress(b"s1 s2\n"))
-    assert_refused(refused, 1, "standard input: is compressed; ", "decompress it first")
 
 
 def test_samples_are_drawn_by_their_seed(training: Training, tmp_path: Path) -> None:

@@ -1,23 +1,13 @@
-import gzip
 import io
-import lzma
 import os
 import tarfile
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from transformer_cli.base.compression import compressor
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.data.corpus import (
-    MAX_LINE_BYTES,
-    ParallelFiles,
-    ParallelText,
-    bounded_lines,
-    stream_lines,
-    without_blank_pairs,
-)
+from transformer_cli.data.corpus import ParallelFiles, ParallelText, without_blank_pairs
+from transformer_cli.text.lines import MAX_LINE_BYTES, bounded_lines, stream_lines
 
 
 def read_lines(path: Path) -> list[str]:
@@ -53,12 +43,6 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path, inside: str) -> None:
 )
 def test_line_ends_and_byte_order_mark(tmp_path: Path, data: bytes, lines: list[str]) -> None:
     assert read_lines(written(tmp_path / "text", data)) == lines
-    assert read_lines(written(tmp_path / "text.gz", gzip.compress(data))) == lines
-
-
-def test_joined_gzip_members_are_all_read(tmp_path: Path) -> None:
-    data = gzip.compress(b"a\n") + gzip.compress(b"b\n")
-    assert read_lines(written(tmp_path / "text.gz", data)) == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -103,29 +87,8 @@ def test_a_path_through_a_file_is_one_line(tmp_path: Path) -> None:
     assert str(error.value).startswith(f"{path}: cannot be read (Not a directory)")
 
 
-def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
-    whole = gzip.compress(b"ein Hund\n" * 50, mtime=0)
-    flipped = bytes([*whole[:-8], whole[-8] ^ 1, *whole[-7:]])  # in the stored CRC
-    bad_block = bytes([*whole[:10], 0xFF, *whole[11:]])  # no such kind of deflate block
-    for data in (whole[:-9], whole[:5], flipped, bad_block, b"plain text\n"):
-        path = written(tmp_path / "text.gz", data)
-        with pytest.raises(CorpusError) as error:
-            read_lines(path)
-        assert str(error.value).startswith(f"{path}: damaged or cut-off gzip file (")
-        assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("library", [gzip, lzma])
-def test_compressed_text_of_another_name_is_no_text_of_another_encoding(
-    tmp_path: Path, library: Any
-) -> None:
-    path = written(tmp_path / "text.de", library.compress(b"ein Hund\n"))
-    with pytest.raises(CorpusError, match=f"^{path}: is compressed; [^\n]+ends with .[gx]z, "):
-        read_lines(path)
-
-
 def test_parallel_sides_stay_aligned(tmp_path: Path) -> None:
-    src = written(tmp_path / "src.gz", gzip.compress("ein\u2028Hund\n\n".encode()))
+    src = written(tmp_path / "src", "ein\u2028Hund\n\n".encode())
     tgt = written(tmp_path / "tgt", b"a dog\r\nnothing")
     text = ParallelFiles(src, tgt).read()
     assert text == ParallelText(["ein\u2028Hund", ""], ["a dog", "nothing"])
@@ -154,18 +117,14 @@ def test_pairs_are_streamed_as_often_as_one_likes(tmp_path: Path) -> None:
     assert list(first) == [("b", "d")]
 
 
-def test_a_sum_is_of_the_bytes_however_packed(tmp_path: Path) -> None:
-    def source_sha256(src: bytes, tgt: bytes, suffix: str = "") -> str:
-        pack = gzip.compress if suffix else bytes
-        paths = [
-            written(tmp_path / f"{side}{suffix}", pack(data))
-            for side, data in (("src", src), ("tgt", tgt))
-        ]
+def test_a_sum_is_of_the_bytes_of_both_sides(tmp_path: Path) -> None:
+    def source_sha256(src: bytes, tgt: bytes) -> str:
+        paths = [written(tmp_path / side, data) for side, data in (("src", src), ("tgt", tgt))]
         return ParallelFiles(*paths).source_sha256()
 
     known = source_sha256(b"a\nb\n", b"c\n")
-    assert source_sha256(b"a\nb\n", b"c\n", ".gz") == known
-    assert ParallelText(["a", "b"], ["c"]).source_sha256() == known
+    aligned = source_sha256(b"a\nb\n", b"c\nd\n")
+    assert ParallelText(["a", "b"], ["c", "d"]).source_sha256() == aligned
     others = [(b"a\n", b"b\nc\n"), (b"a\nb\nc\n", b""), (b"c\n", b"a\nb\n"), (b"a\nB\n", b"c\n")]
     assert known not in {source_sha256(*other) for other in others}
 
@@ -184,7 +143,7 @@ def test_what_can_be_read_but_once_is_refused(tmp_path: Path) -> None:
 
 def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:
     src = written(tmp_path / "src", b"")
-    tgt = written(tmp_path / "tgt.gz", gzip.compress(b""))
+    tgt = written(tmp_path / "tgt", b"")
     with pytest.raises(CorpusError) as error:
         ParallelFiles(src, tgt).read()
     assert str(error.value).startswith(f"{src} and {tgt} are empty; ")
@@ -234,11 +193,9 @@ def test_utf16_is_named(tmp_path: Path, encoding: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-16-le", "gb18030", "iso8859-2"])
-@pytest.mark.parametrize("ending", ["", ".gz"])
-def test_text_is_read_in_its_encoding(tmp_path: Path, encoding: str, ending: str) -> None:
+def test_text_is_read_in_its_encoding(tmp_path: Path, encoding: str) -> None:
     lines = ["Ein Hund läuft.", "", "Größe: 3 §"] * 20_000  # more than one block
-    path = tmp_path / f"a.txt{ending}"
-    path.write_bytes(compressor(path)("\r\n".join(lines).encode(encoding)))
+    path = written(tmp_path / "a.txt", "\r\n".join(lines).encode(encoding))
     assert list(stream_lines(path, encoding=encoding)) == lines
 
 
@@ -253,11 +210,10 @@ def test_bytes_that_an_encoding_lacks_have_a_line_number(tmp_path: Path) -> None
 
 def test_a_tar_archive_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "val.de").write_bytes(b"ein\nzwei\n")
-    for name in ("x", "x.gz"):
-        with tarfile.open(tmp_path / name, "w:gz" if name.endswith(".gz") else "w") as archive:
-            archive.add(tmp_path / "val.de", "val.de")
-        with pytest.raises(CorpusError, match=r"x(\.gz)?: is a tar archive; unpack it"):
-            list(stream_lines(tmp_path / name))
+    with tarfile.open(tmp_path / "x", "w") as archive:
+        archive.add(tmp_path / "val.de", "val.de")
+    with pytest.raises(CorpusError, match="x: is a tar archive; unpack it"):
+        list(stream_lines(tmp_path / "x"))
 
 
 def test_mustard_is_no_tar_archive(tmp_path: Path) -> None:

@@ -19,10 +19,9 @@ from transformer_cli.base import registry
 from transformer_cli.base.errors import CorpusError, TokenizerError, WorkerError
 from transformer_cli.base.workers import SerialExecutor, open_pool
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.data import corpus, training_text
-from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data import corpus
+from transformer_cli.data.corpus import ParallelFiles, ParallelText, StreamedText
 from transformer_cli.data.store import Load, load_once, write_store
-from transformer_cli.data.training_text import StreamedText
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers, load_tokenizers
 
 SRC = [f"{n} Hunde, {n * 7 % 13} Katzen \u2028 und ein Vogel" * (n % 9 > 0) for n in range(60)]
@@ -56,7 +55,7 @@ def tokenizers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ParallelFiles:
     """The text in files, of eight blocks."""
     monkeypatch.setattr(corpus, "BLOCK_PAIRS", 8)
-    monkeypatch.setattr(training_text, "MIN_PAIRS_FOR_WORKERS", 1)
+    monkeypatch.setattr(corpus, "MIN_PAIRS_FOR_WORKERS", 1)
     for name, lines in (("src", SRC), ("tgt", TGT)):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
     return ParallelFiles(tmp_path / "src", tmp_path / "tgt")

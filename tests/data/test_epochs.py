@@ -18,9 +18,10 @@ from stored_corpus import (
     some_lengths,
 )
 
-from transformer_cli.data.batches import Concatenation, EpochBatches, collate
-from transformer_cli.data.store import ShardedStore
-from transformer_cli.data.token_arrays import EncodedText, Sampler, plan_epoch
+from transformer_cli.data.augmentation import Concatenation
+from transformer_cli.data.batches import EpochBatches, collate
+from transformer_cli.data.shards import ShardedStore, plan_epoch
+from transformer_cli.data.store import EncodedText, Lengths
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID
 
 # --- epochs ---------------------------------------------------------------------------------------
@@ -97,7 +98,7 @@ def test_an_epoch_can_be_gone_on_from_any_batch(tmp_path: Path) -> None:
 
 def test_shards_and_batches_come_in_another_order_each_epoch(tmp_path: Path) -> None:
     shards = sharded_store(tmp_path, HUNDRED, 99, 20, 5)
-    shard_of = {pair: number for number in range(5) for pair in numbers(shards.shard(number))}
+    shard_of = {pair: number for number in range(5) for pair in numbers(shards.draw(number, 1, 0))}
 
     def orders(seed: int, epoch: int) -> tuple[list[int], list[list[int]]]:
         batches = [
@@ -136,12 +137,12 @@ def test_one_shard_at_a_time_is_read(tmp_path: Path) -> None:
         def num_shards(self) -> int:
             return self.inner.num_shards
 
-        def shard(self, number: int) -> EncodedText:
-            self.read.append(number)
-            return self.inner.shard(number)
+        def shard_lengths(self, shard: int) -> Lengths:
+            return self.inner.shard_lengths(shard)
 
-        def sampler(self, number: int) -> Sampler:
-            return self.inner.sampler(number)
+        def draw(self, shard: int, seed: int, epoch: int) -> EncodedText:
+            self.read.append(shard)
+            return self.inner.draw(shard, seed, epoch)
 
     watched = Watched(sharded_store(tmp_path, HUNDRED, 99, 20, 5), [])
     epochs = EpochBatches(watched, BATCH_TOKENS, seed=1)

@@ -13,10 +13,9 @@ import pytest
 
 from transformer_cli.data import corpus
 from transformer_cli.data.batches import EpochBatches
-from transformer_cli.data.corpus import PairSource
-from transformer_cli.data.store import ShardedStore, open_store, write_store
-from transformer_cli.data.token_arrays import PERCENTILES, percentiles
-from transformer_cli.data.training_text import StreamedText
+from transformer_cli.data.corpus import PairSource, StreamedText
+from transformer_cli.data.shards import ShardedStore
+from transformer_cli.data.store import PERCENTILES, open_store, percentiles, write_store
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 
 

@@ -6,7 +6,7 @@ from itertools import accumulate
 import numpy as np
 from hypothesis import given, strategies as st
 
-from transformer_cli.data.token_arrays import PERCENTILES, percentiles
+from transformer_cli.data.store import PERCENTILES, percentiles
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=300), st.integers(1, 100))

@@ -11,8 +11,9 @@ import pytest
 
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.data.batches import Batch, BpeDropout, EpochBatches
-from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.data.augmentation import BpeDropout
+from transformer_cli.data.batches import Batch, EpochBatches
+from transformer_cli.data.store import EncodedText, TokenArray
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.vocabulary import EOS_ID, PAD_ID

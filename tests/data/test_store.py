@@ -13,16 +13,17 @@ from letters import LettersFrom
 
 from transformer_cli.base import artifact, files, registry
 from transformer_cli.base.errors import CorpusError, RunError
-from transformer_cli.data.corpus import ParallelFiles, ParallelText
+from transformer_cli.data.corpus import ParallelFiles, ParallelText, StreamedText
 from transformer_cli.data.store import (
     EncodedStore,
+    EncodedText,
+    TokenArray,
+    encode_text,
     open_store,
     read_stats,
     store_artifact,
     write_store,
 )
-from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text
-from transformer_cli.data.training_text import StreamedText
 from transformer_cli.text.protocol import Tokenizers
 
 TOKENIZERS = Tokenizers(src=LettersFrom("a"), tgt=LettersFrom("A"))

@@ -1,6 +1,5 @@
 """Training text is checked once, and read again as often as it takes."""
 
-import gzip
 import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,15 +10,17 @@ import pytest
 
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.workers import SerialExecutor
-from transformer_cli.data import corpus, training_text
+from transformer_cli.data import corpus
 from transformer_cli.data.corpus import (
     ConcatenatedSources,
+    Pairs,
     PairSource,
     ParallelFiles,
     ParallelText,
+    StreamedText,
+    TextStats,
+    keep_full,
 )
-from transformer_cli.data.training_text import StreamedText, TextStats, keep_full
-from transformer_cli.text.protocol import draw_places
 
 TEXT = ParallelText(
     ["eins", "", "drei", " \t\u00a0\u2028", "fünf", "  "],
@@ -113,7 +114,7 @@ PAIRS = [(f"eins {n}" * (n % 7 > 0), f"one {n}") for n in range(100)]
 
 def write(path: Path, side: int) -> Path:
     text = "".join(f"{pair[side]}\n" for pair in PAIRS).encode()
-    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    path.write_bytes(text)
     return path
 
 
@@ -125,12 +126,9 @@ def plain(directory: Path) -> ParallelFiles:
     "source",
     [
         plain,
-        lambda directory: ParallelFiles(
-            write(directory / "src.gz", 0), write(directory / "tgt", 1)
-        ),
         lambda directory: ParallelText(*map(list, zip(*PAIRS, strict=True))),
     ],
-    ids=["plain", "gz", "memory"],
+    ids=["plain", "memory"],
 )
 def test_a_text_is_the_same_however_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: Callable[[Path], PairSource]
@@ -142,11 +140,9 @@ def test_a_text_is_the_same_however_it_is_read(
     assert text.stats.parts == [len(expected), 2]
     assert StreamedText.of(source(tmp_path)).stats.text_sha256 == expected.stats.text_sha256
     full = list(text.pairs())
-    places = draw_places(len(text), 30).tolist()
-    assert list(text.sample(30).pairs()) == [full[place] for place in places]
     blocks = list(text.source.blocks())
     assert [len(block) for block in blocks] == [*[16] * 6, 4, 6]
-    assert [pair for block in blocks for pair in keep_full(block.pairs())] == full
+    assert [pair for block in blocks for pair in keep_full(block)] == full
 
 
 def test_blocks_of_long_lines_have_few_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,19 +150,19 @@ def test_blocks_of_long_lines_have_few_of_them(monkeypatch: pytest.MonkeyPatch) 
     text = ParallelText(["a" * 400] * 10, ["b"] * 10)
     blocks = list(text.blocks())
     assert [len(block) for block in blocks] == [3, 3, 3, 1]
-    assert [pair for block in blocks for pair in block.pairs()] == list(text.pairs())
+    assert [pair for block in blocks for pair in block] == list(text.pairs())
 
 
 def test_blocks_that_nobody_needs_any_more_are_not_read() -> None:
     begun: list[str] = []
 
-    def fail(block: ParallelText) -> None:
-        begun.extend(block.src)
+    def fail(block: Pairs) -> None:
+        begun.extend(src for src, _ in block)
         raise CorpusError("damaged")
 
-    blocks = (ParallelText([str(number)], ["x"]) for number in range(30))
+    blocks = ([(str(number), "x")] for number in range(30))
     with ThreadPoolExecutor(1) as executor, pytest.raises(CorpusError):
-        list(training_text.map_blocks(executor, fail, blocks))
+        list(corpus.map_blocks(executor, fail, blocks))
     assert len(begun) < 30
 
 
@@ -174,18 +170,18 @@ def test_blocks_that_nobody_needs_any_more_are_not_read() -> None:
 def test_blocks_are_mapped_in_order_and_few_are_read_ahead(
     workers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training_text, "_BLOCKS_AHEAD", 5)
+    monkeypatch.setattr(corpus, "_BLOCKS_AHEAD", 5)
     read: list[int] = []
 
-    def blocks() -> Iterator[ParallelText]:
+    def blocks() -> Iterator[Pairs]:
         for number in range(30):
             read.append(number)
-            yield ParallelText([str(number)], ["x"])
+            yield [(str(number), "x")]
 
     with ThreadPoolExecutor(workers) if workers else SerialExecutor() as executor:
-        results = training_text.map_blocks(executor, lambda block: block.src, blocks())
+        results = corpus.map_blocks(executor, lambda block: block[0][0], blocks())
         for number, found in enumerate(results):
-            assert found == [str(number)]
+            assert found == str(number)
             assert len(read) <= number + 1 + (5 if workers else 0)
 
 

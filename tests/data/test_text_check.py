@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from transformer_cli.data import corpus
-from transformer_cli.data.corpus import ConcatenatedSources, PairSource, ParallelFiles, ParallelText
-from transformer_cli.data.training_text import BlockStats, StreamedText
+from transformer_cli.data.corpus import (
+    BlockStats,
+    ConcatenatedSources,
+    PairSource,
+    ParallelFiles,
+    ParallelText,
+    StreamedText,
+)
 
 
 @dataclass

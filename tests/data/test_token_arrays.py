@@ -5,7 +5,7 @@ from hypothesis import given, settings, strategies as st
 from letters import LettersFrom
 
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.token_arrays import EncodedText, TokenArray, encode_text
+from transformer_cli.data.store import EncodedText, TokenArray, encode_text
 from transformer_cli.text.protocol import Tokenizers
 
 SENTENCES = st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=5), max_size=8)

@@ -11,8 +11,8 @@ from cli import process
 from installed import is_whole
 
 from documents.commands import ROOT, Command, commands, documents
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import UsageError
+from transformer_cli.base.text_files import write_text
 from transformer_cli.cli import list_commands, load_command
 
 SHOWN = [

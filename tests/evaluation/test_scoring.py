@@ -20,7 +20,7 @@ from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, T
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.data.batches import collate
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.data.store import EncodedText, TokenArray
 from transformer_cli.evaluation import scoring
 from transformer_cli.evaluation.scores import score
 from transformer_cli.evaluation.scoring import evaluate, mean_loss

@@ -84,10 +84,10 @@ def test_the_encoding_of_training_text(training: Training, foreign: Path) -> Non
 
 def attacked_workers() -> None:
     from transformer_cli.cli import options
-    from transformer_cli.data import training_text
+    from transformer_cli.data import corpus
     from transformer_cli.training import preparation
 
-    training_text.MIN_PAIRS_FOR_WORKERS = 1
+    corpus.MIN_PAIRS_FOR_WORKERS = 1
     vars(preparation)["MIN_PAIRS_FOR_WORKERS"] = 1
     vars(options)["count_cores"] = lambda: 2
     attacked()

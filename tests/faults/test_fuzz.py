@@ -15,17 +15,17 @@ import pytest
 import torch
 from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
-from transformer_cli.base.compression import compressed_ending
 from transformer_cli.base.errors import ConfigError, CorpusError, UsageError
+from transformer_cli.base.text_files import find_compressed_ending
 from transformer_cli.config.data_schema import CopyData
 from transformer_cli.config.schema import Config, DecodingConfig, ModelConfig, TrainingConfig
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig, WordsConfig
 from transformer_cli.config.yaml import dump_config, load_config
-from transformer_cli.data.corpus import decode_lines
 from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translation import LongLine, Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.transformer import build_model
+from transformer_cli.text.lines import decode_lines
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.vocabulary import PAD_ID
@@ -265,7 +265,7 @@ def test_any_lines_are_translated_one_by_one(count: int) -> None:
         if data and not last_end:
             data[-1] = raw[-1]
         data = [line for line in data if line]
-        assume(not (data and compressed_ending(data[0].removeprefix(BOM_UTF8))))
+        assume(not (data and find_compressed_ending(data[0].removeprefix(BOM_UTF8))))
         lines = list(decode_lines(data, "in.txt", "replace"))
         # A byte order mark alone is no line.
         assert len(lines) in ((len(data), len(data) - 1) if data else (0,))

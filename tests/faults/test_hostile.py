@@ -1,6 +1,5 @@
 """Files made to do harm: nothing is executed, nothing is written elsewhere, and no traceback."""
 
-import gzip
 import io
 import json
 import os
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 from cli.conftest import TINY, Training
 from cli.process import Finished, assert_refused, run
-from installed import has_command
+from installed import RECORDS, has_command
 
 from transformer_cli.base import artifact
 from transformer_cli.base.artifact import read_record, write_record
@@ -194,46 +193,6 @@ def test_yaml_tags_are_refused(own_run: Path, config: Path, marker: Path, tag: s
 # --- what could be written ------------------------------------------------------------------------
 
 
-def test_the_name_within_a_gz_file_means_nothing(tmp_path: Path) -> None:
-    work = tmp_path / "a" / "b"
-    work.mkdir(parents=True)
-    texts = ("1 2 3 4", "4 3 2 1", "2 1 3", "3 1 2")
-    for name, line in zip(("src", "tgt", "val.src", "val.tgt"), texts, strict=True):
-        with (
-            (work / f"{name}.gz").open("wb") as file,
-            gzip.GzipFile(filename="../../outside", mode="wb", fileobj=file) as packed,
-        ):
-            packed.write(f"{line}\n".encode() * 40)
-    (work / "config.yaml").write_text(
-        TINY.replace(
-            "{kind: copy, symbols: 6, length: 4, train_lines: 200, test_lines: 20}",
-            "{kind: files, src_lang: de, tgt_lang: en, train: {src: src.gz, tgt: tgt.gz}, "
-            "val: {src: val.src.gz, tgt: val.tgt.gz}}",
-        )
-    )
-    finished = run("train", "config.yaml", "--set", "training.epochs=1", cwd=work)
-    assert finished.code == 0, finished.err
-    assert sorted(path.name for path in tmp_path.rglob("outside*")) == []
-    assert {path.name for path in work.iterdir()} >= {"config.yaml", "runs", "src.gz"}
-    assert [path.name for path in tmp_path.iterdir()] == ["a"]
-
-
-def test_an_archive_of_files_is_no_corpus(tmp_path: Path) -> None:
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        archive.writestr("../../outside", "1 2 3\n")
-    (tmp_path / "src.gz").write_bytes(data.getvalue())
-    (tmp_path / "tgt").write_text("1\n")
-    (tmp_path / "val").write_text("2\n")
-    (tmp_path / "val2").write_text("3\n")
-    (tmp_path / "config.yaml").write_text(
-        "data: {kind: files, src_lang: de, tgt_lang: en, train: {src: src.gz, tgt: tgt}, "
-        "val: {src: val, tgt: val2}}\ntokenizer: {kind: words}\n"
-    )
-    refused = run("train", "config.yaml", cwd=tmp_path)
-    assert_refused(refused, 1, "src.gz: damaged or cut-off gzip file")
-
-
 @pytest.mark.parametrize(
     "name", ["../stolen", "../../stolen", "/etc/hostname", "sub/x", ".", "", "joint.model\n"]
 )
@@ -276,7 +235,7 @@ def test_reading_through_links_writes_nothing(training: Training, own_run: Path)
     "name",
     [
         "config.yaml",
-        "origins.json",
+        *sorted(RECORDS),
         "metrics.jsonl",
         ".lock",
         "checkpoints",

@@ -58,12 +58,11 @@ def test_lines_on_the_terminal_do_not_steer_it(capsys: pytest.CaptureFixture[str
 
 
 def test_digits_without_end_are_not_echoed(training: Training, tmp_path: Path) -> None:
-    (tmp_path / "in.tsv").write_text("a\tb\n")
-    for option, rest in (("--src-column", ["--ref-column", "b"]), ("--beam-size", [])):
-        given = ["--src", "in.tsv", "--ref", "in.tsv", option, "9" * 5000, *rest]
-        refused = run("evaluate", training.run, *given, cwd=tmp_path)
-        assert_refused(refused, refused.code)
-        assert len(refused.err) < 1100
+    (tmp_path / "in.txt").write_text("a\n")
+    given = ["--src", "in.txt", "--ref", "in.txt", "--beam-size", "9" * 5000]
+    refused = run("evaluate", training.run, *given, cwd=tmp_path)
+    assert_refused(refused, refused.code)
+    assert len(refused.err) < 1100
 
 
 def test_a_runs_name_does_not_steer_the_terminal(tmp_path: Path) -> None:

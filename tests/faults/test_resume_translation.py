@@ -1,8 +1,6 @@
 """A translation of a file that is ended by anything goes on to the same bytes."""
 
 import fcntl
-import gzip
-import lzma
 import os
 import random
 import resource
@@ -14,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cli.conftest import Training
@@ -138,53 +135,6 @@ def test_chunks_that_are_done_are_not_done_again(
     )
     assert finished.code == 0
     assert (here / "out.txt").read_bytes() == expected
-
-
-@pytest.mark.long_cases
-@pytest.mark.parametrize("ending", [".gz", ".xz"])
-@pytest.mark.parametrize(
-    ("where", "attribute", "call"),
-    [
-        (TRANSLATOR, "translate_encoded", 3),
-        (f"{OUTPUT}:os", "fsync", 2),  # a member is written that the journal does not know of
-        (f"{OUTPUT}:Output", "commit", 3),
-    ],
-)
-def test_what_is_compressed_goes_on_from_a_members_end(
-    training: Training,
-    here: Path,
-    expected: bytes,
-    ending: str,
-    where: str,
-    attribute: str,
-    call: int,
-) -> None:
-    library: Any = {".gz": gzip, ".xz": lzma}[ending]
-    (here / f"in.txt{ending}").write_bytes(library.compress(TEXT))
-    places = ("-i", here / f"in.txt{ending}", "-o", here / f"out.txt{ending}")
-    assert translate(training, here, *places).code == 0
-    alone = (here / f"out.txt{ending}").read_bytes()
-    assert library.decompress(alone) == expected
-    (here / f"out.txt{ending}").unlink()
-    killed = translate(training, here, *places, before=partial(killed_at, where, attribute, call))
-    assert killed.code == -signal.SIGKILL
-    finished = translate(training, here, *places)
-    assert (finished.code, finished.err) == (0, "")
-    assert (here / f"out.txt{ending}").read_bytes() == alone
-    assert names(here) == ["in.txt", f"in.txt{ending}", f"out.txt{ending}"]
-
-
-def test_plain_text_is_not_gone_on_with_by_compressed_text(
-    training: Training, here: Path, expected: bytes
-) -> None:
-    interrupt(training, here)
-    # As an older version, which compressed nothing, has left them.
-    for name in ("partial", "partial.json"):
-        (here / f"out.txt.{name}").rename(here / f"out.txt.gz.{name}")
-    finished = translate(training, here, "-o", here / "out.txt.gz")
-    assert finished.code == 0
-    assert "out.txt.gz.partial: compression was none, now .gz; starting again" in finished.err
-    assert gzip.decompress((here / "out.txt.gz").read_bytes()) == expected
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
@@ -355,14 +305,6 @@ def test_with_another_version_it_starts_over(
     again = translate(training, here, *engine, before=partial(with_versions, *versions))
     assert again.code == 0
     assert f"out.txt.partial: {difference}" in again.err
-
-
-def test_with_alignments_it_starts_anew(training: Training, here: Path, expected: bytes) -> None:
-    interrupt(training, here)
-    finished = translate(training, here, "--alignments", here / "links")
-    told = "out.txt.partial: text with alignments, or from a pipe, cannot be resumed"
-    assert told in finished.err
-    assert (here / "out.txt").read_bytes() == expected
 
 
 def test_other_batches_are_no_other_settings(

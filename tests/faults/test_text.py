@@ -12,7 +12,7 @@ from cli.conftest import Training
 from cli.process import Finished, assert_refused, run
 
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.data.corpus import decode_lines
+from transformer_cli.text.lines import decode_lines
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
 from transformer_cli.text.words import SpacyWords
 

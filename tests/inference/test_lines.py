@@ -1,19 +1,13 @@
-"""Lines in all forms: the n best, given starts, alignments, unknown words, cut lines."""
+"""Lines in all forms: the n best, given starts, cut lines."""
 
-from collections import Counter
 from dataclasses import dataclass, replace
 
 import pytest
-import torch
-from scarce_memory import allow_rows
 
 from inference.translators import LINES, NumberTokenizer, numbers, random_translator, searched
-from transformer_cli.inference.alignment import map_tokens_to_words
 from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.inference.translation import Translation
-from transformer_cli.model.transformer import record_attention
 from transformer_cli.text.protocol import Tokenizers
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID
 
 
 @pytest.mark.parametrize("n_best", [1, 2, 9])
@@ -66,68 +60,6 @@ def test_a_prefix_starts_a_long_line_once_and_leaves_a_blank_one_blank() -> None
     assert blank.text == ""
 
 
-def test_alignments_are_where_the_mean_of_all_heads_looks_most() -> None:
-    translator = random_translator().with_search(max_length=6)
-    found = translator.translate_lines(LINES, with_alignments=True)
-    for line, (best, *_) in zip(LINES, found, strict=True):
-        ids = [int(word) for word in best.text.split()]
-        src, tgt_in = [int(word) for word in line.split()], [BOS_ID, *ids[:-1]]
-        with torch.inference_mode(), record_attention(translator.engine.model) as recorded:
-            translator.engine.model.hidden_states(
-                torch.tensor([[*src, EOS_ID]]), torch.tensor([tgt_in])
-            )
-        layers = [calls[0][0] for name, calls in recorded.items() if "cross_attention" in name]
-        cross = torch.stack(layers).mean(dim=(0, 1))
-        aligned = cross[:, :-1].argmax(dim=1).tolist()
-        assert best.alignment == tuple(sorted((src, tgt) for tgt, src in enumerate(aligned)))
-    assert Counter(bool(best.alignment) for best, *_ in found)[True] >= 5, "the case is too easy"
-
-
-def test_alignments_of_a_cut_line_are_those_of_its_pieces() -> None:
-    translator = random_translator(positions="learned")
-    (whole,), (piece,) = translator.translate_lines([numbers(12), numbers(6)], with_alignments=True)
-    length = len(piece.text.split())
-    second = [(src + 6, tgt + length) for src, tgt in piece.alignment]
-    assert list(whole.alignment) == sorted([*piece.alignment, *second])
-
-
-def test_empty_translations_are_aligned_to_nothing() -> None:
-    engine = random_translator().engine
-    found = engine.align([[5, EOS_ID], [5, 6, EOS_ID]], [[], [7]], 9)
-    assert [len(each) for each in found] == [0, 1]
-    assert engine.align([], [], 9) == []
-
-
-def test_a_batch_that_does_not_fit_is_aligned_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = random_translator().engine
-    sources = [[5 + number, 6, 7, EOS_ID] for number in range(5)]
-    targets = [[7, 6 + number] for number in range(5)]
-    expected = engine.align(sources, targets, 99)
-    encoded = allow_rows(monkeypatch, 2)
-    assert engine.align(sources, targets, 99) == expected
-    assert encoded == [2, 1, 2]
-
-
-@pytest.mark.parametrize(
-    ("text", "tokens", "expected"),
-    [
-        ("Ein Hund schläft.", ["▁Ein", "▁Hu", "nd", "▁schläft", "."], [0, 1, 1, 2, 2]),
-        ("ein Hund, ja", ["ein", "hund", ",", "ja"], [0, 1, 1, 2]),
-        ("¾ Ｌiter ﬁn", ["▁3⁄4", "▁", "L", "iter", "▁fin"], [0, 1, 1, 1, 2]),
-        (
-            "a 🐶 b",
-            ["▁a", "▁", "<0xF0>", "<0x9F>", "<0x90>", "<0xB6>", "▁b"],
-            [0, 1, 1, 1, 1, 1, 2],
-        ),
-        ("so " + "漢" * 40 + " da .", ["▁so", "▁", "<unk>", "▁da", "▁."], [0, 1, 1, 2, 3]),
-        ("a\u00a0b\u3000c", ["▁a", "▁b", "▁c"], [0, 1, 2]),
-        ("", ["▁"], []),
-    ],
-)
-def test_tokens_are_found_in_words(text: str, tokens: list[str], expected: list[int]) -> None:
-    assert map_tokens_to_words(text, tokens) == expected
-
-
 # --- lines that are their own translation ---------------------------------------------------------
 
 WORDLESS = [
@@ -154,8 +86,8 @@ def test_lines_without_words_are_copied_and_not_searched() -> None:
     translator = letters_translator()
     assert translator.translate([*WORDLESS, " 7 ", " "]) == [*WORDLESS, "7", ""]
     assert searched(translator) == 0
-    (found,) = translator.translate_lines(["3 - 4"], n_best=2, with_alignments=True)
-    assert found == [Translation("3 - 4", 0.0, 0.0, ((0, 0), (1, 1), (2, 2)), 0)]
+    (found,) = translator.translate_lines(["3 - 4"], n_best=2)
+    assert found == [Translation("3 - 4")]
     words = ["Ein Hund", "12 km", "%d Hunde"]
     assert not set(translator.translate(words)) & set(words)
     assert searched(translator) == len(words)

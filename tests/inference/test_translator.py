@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -181,10 +181,10 @@ class CopyingEngine:
     """A search engine without a model, which says what it is told."""
 
     fingerprint: ClassVar[dict[str, str]] = {"engine": "copying"}
-    searches_at_once = is_on_gpu = False
-    can_align = False
+    name = "copying"
+    is_on_gpu = False
 
-    def leave_to_parent(self) -> None:
+    def run_jobs(self, *jobs: object) -> Any:
         raise NotImplementedError
 
     def __init__(self) -> None:
@@ -193,9 +193,6 @@ class CopyingEngine:
     def search(self, sources: Sequence[list[int]], *others: object) -> list[list[Hypothesis]]:
         self.seen.extend(sources)
         return [[Hypothesis(ids[:-1], 0.0)] for ids in sources]
-
-    def align(self, *others: object) -> list[list[int]]:
-        raise NotImplementedError
 
 
 def copying_translator() -> tuple[CopyingEngine, TextTranslator[SearchEngine]]:

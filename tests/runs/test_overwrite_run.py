@@ -13,6 +13,7 @@ import pytest
 
 from transformer_cli.base.errors import RunError, RunInUseError, TokenizerError
 from transformer_cli.config.schema import Config
+from transformer_cli.config.setting_tree import Node, Place
 from transformer_cli.runs.directory import RunDirectory, lock_run
 from transformer_cli.runs.initialize import begin_run, initialize_run, rename_run
 
@@ -24,6 +25,9 @@ class KilledError(BaseException):
 def settings(**sections: Any) -> Config:
     required = {"data": {"kind": "copy"}, "tokenizer": {"kind": "words"}}
     return Config.model_validate({**required, **sections})
+
+
+NO_FILE = Node({}, Place("no file"))
 
 
 def write(run: RunDirectory, step: int | None, text: str) -> None:
@@ -38,7 +42,10 @@ def write(run: RunDirectory, step: int | None, text: str) -> None:
 
 def begin(run: RunDirectory, seed: int = 2, overwrite: bool = True) -> list[str]:
     """Begin a run, and return what is said."""
-    with redirect_stderr(StringIO()) as said, begin_run(run, settings(seed=seed), overwrite, {}):
+    with (
+        redirect_stderr(StringIO()) as said,
+        begin_run(run, settings(seed=seed), overwrite, NO_FILE),
+    ):
         assert run.load_config() == settings(seed=seed)
     return said.getvalue().splitlines()
 
@@ -182,7 +189,7 @@ def test_what_cannot_be_renamed_is_named(
 def test_settings_that_nothing_was_trained_with_are_not_kept(run: RunDirectory) -> None:
     def begin_with_a_beam(is_training: bool, fail: bool = False) -> None:
         changed = settings(decoding={"beam_size": 4})
-        with begin_run(run, changed, False, {}, is_training):
+        with begin_run(run, changed, False, NO_FILE, is_training):
             assert run.load_config() == changed
             if fail:
                 raise KeyboardInterrupt
@@ -204,7 +211,7 @@ def test_of_a_run_that_cannot_begin_nothing_is_left_but_what_is_a_users(
     tmp_path: Path, name: str | None
 ) -> None:
     run = RunDirectory(tmp_path / "run")
-    with suppress(TokenizerError), begin_run(run, settings(), False, {}):
+    with suppress(TokenizerError), begin_run(run, settings(), False, NO_FILE):
         (run.path / "tokenizer").mkdir()
         (run.path / "tokenizer/tokenizer.json").write_text("half")
         if name is not None:

@@ -2,6 +2,7 @@ import io
 import unicodedata
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import sentencepiece
 from hypothesis import given, strategies as st
 
 from transformer_cli.base.errors import ConfigError, CorpusError, TokenizerError
+from transformer_cli.base.files import sha256
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.text.protocol import sample_lines
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer, learn_model
+from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, SPECIALS, UNK_ID
 
 NOUNS = ["dog", "man", "boy", "girl", "ball", "woman", "horse", "street", "Hund", "Straße", "Bär"]
@@ -219,15 +221,22 @@ def test_what_ends_the_reading_is_what_is_raised(failure: BaseException) -> None
     assert caught.value is failure
 
 
-def test_of_very_many_lines_some_are_learned_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    def models(most: int) -> set[bytes]:
-        monkeypatch.setattr("transformer_cli.text.protocol.MOST_LINES", most)
-        return {learn_model(settings(), LINES, "training text") for _ in range(2)}
+@pytest.mark.parametrize("joint", [False, True])
+def test_of_very_many_lines_some_are_learned_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, joint: bool
+) -> None:
+    def sums(name: str, most: int) -> dict[str, str]:
+        monkeypatch.setattr("transformer_cli.text.tokenizer.MOST_LINES", most)
+        directory = tmp_path / name
+        directory.mkdir()
+        config = settings().model_copy(update={"joint": joint})
+        learn_tokenizers(config, TrainingText("de", "de", LINES, LINES, "sum"), directory)
+        return {path.name: sha256(path) for path in directory.glob("*.model")}
 
-    everything, enough, half = models(10**6), models(len(LINES)), models(len(LINES) // 2)
-    assert enough == everything
-    assert len(half) == 1
-    assert half != everything
+    enough = len(LINES) * (2 if joint else 1)
+    everything = sums("all", 10**6)
+    assert sums("enough", enough) == everything
+    assert sums("half", enough // 2) == sums("again", enough // 2) != everything
 
 
 @pytest.mark.long
@@ -247,14 +256,14 @@ def test_two_threads_draw_as_one_does() -> None:
 
 
 def test_a_sample_is_even_and_of_its_size() -> None:
-    lines = [str(number) for number in range(10_000)]
-    chosen = [int(line) for line in sample_lines(lines, len(lines), 1000)]
-    assert len(set(chosen)) == 1000
-    assert chosen == sorted(chosen)
-    # Of ten lines one is taken, 100 of each thousand, with a deviation of nine.
-    tenths = [sum(1 for each in chosen if each // 1000 == tenth) for tenth in range(10)]
-    assert all(60 < tenth < 140 for tenth in tenths)
-    assert list(sample_lines(lines, len(lines), len(lines))) == lines
+    lines = [str(number) for number in range(10_007)]
+    text = TrainingText("de", "en", lines, lines[::-1], "sum")
+    sampled = text.sample(1000)
+    chosen = [int(line) for line in sampled.src]
+    assert len(chosen) == len(sampled.tgt) == 1000
+    assert {after - before for before, after in pairwise(chosen)} == {10, 11}
+    assert list(sampled.tgt) == [lines[::-1][place] for place in chosen]
+    assert text.sample(len(lines)) is text
 
 
 @pytest.mark.long_cases

@@ -21,7 +21,7 @@ from test_trainer import (
 from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import collate
-from transformer_cli.data.token_arrays import plan_epoch
+from transformer_cli.data.shards import plan_epoch
 from transformer_cli.model.transformer import build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID

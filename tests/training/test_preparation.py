@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,10 @@ from transformer_cli.base import artifact, locations
 from transformer_cli.base.errors import ConfigError, CorpusError, RunError
 from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.config.schema import Config
-from transformer_cli.data import store, training_text
-from transformer_cli.data.store import ShardedStore, read_stats
-from transformer_cli.data.training_text import BlockStats, StreamedText
+from transformer_cli.data import corpus, store
+from transformer_cli.data.corpus import BlockStats, StreamedText
+from transformer_cli.data.shards import ShardedStore
+from transformer_cli.data.store import read_stats
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text import words
 from transformer_cli.text.tokenizer import fingerprint, have_same_tokenizers
@@ -193,13 +194,13 @@ def long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
 def passes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """An item each time that the training text is checked."""
     passes: list[str] = []
-    check_pairs = training_text.check_pairs
+    check_pairs = corpus.check_pairs
 
-    def watched(pairs: Iterator[tuple[str, str]], *looks: Any) -> BlockStats:
+    def watched(pairs: corpus.Pairs, *looks: Any) -> BlockStats:
         passes.append("checked")
         return check_pairs(pairs, *looks)
 
-    monkeypatch.setattr(training_text, "check_pairs", watched)
+    monkeypatch.setattr(corpus, "check_pairs", watched)
     return passes
 
 
@@ -379,8 +380,8 @@ def test_long_pairs_are_left_out_of_training(run: RunDirectory) -> None:
     _, result = prepared(run, lengths((3, 3), (4, 1), (1, 4), (2, 1)))
     shards = short_pairs(result, 3).pairs
     assert (shards.num_pairs, shards.num_shards) == (2, 1)
-    assert ids(shards.shard(0).src) == [[4, 4, 4], [4, 4]]
-    assert ids(shards.shard(0).tgt) == [[4, 4, 4], [4]]
+    assert ids(shards.draw(0, 1, 0).src) == [[4, 4, 4], [4, 4]]
+    assert ids(shards.draw(0, 1, 0).tgt) == [[4, 4, 4], [4]]
 
 
 def test_text_of_long_pairs_alone_is_refused(run: RunDirectory) -> None:

@@ -16,7 +16,7 @@ import torch
 import transformer_cli
 from transformer_cli.base.errors import CheckpointError, ConfigError, TrainingError
 from transformer_cli.config.schema import Config
-from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.data.store import EncodedText, TokenArray
 from transformer_cli.model.transformer import build_model, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory

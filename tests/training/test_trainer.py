@@ -14,8 +14,9 @@ from torch.nn import functional as F
 
 from transformer_cli.base.errors import ConfigError, TrainingError
 from transformer_cli.config.schema import Config
-from transformer_cli.data.batches import EpochBatches, ShardedText, collate
-from transformer_cli.data.token_arrays import EncodedText, EveryPair, TokenArray, plan_epoch
+from transformer_cli.data.batches import EpochBatches, collate
+from transformer_cli.data.shards import ShardedText, plan_epoch
+from transformer_cli.data.store import EncodedText, Lengths, TokenArray
 from transformer_cli.model.transformer import Transformer, build_model, load_weights, weights_of
 from transformer_cli.runs.checkpoint import Checkpoint, TrainingState, save_checkpoint
 from transformer_cli.text.vocabulary import PAD_ID
@@ -712,11 +713,11 @@ class InShards:
     def num_shards(self) -> int:
         return len(self.parts)
 
-    def shard(self, number: int) -> EncodedText:
-        return self.parts[number]
+    def shard_lengths(self, shard: int) -> Lengths:
+        return self.parts[shard].lengths
 
-    def sampler(self, number: int) -> EveryPair:
-        return self.parts[number].sampler(number)
+    def draw(self, shard: int, seed: int, epoch: int) -> EncodedText:
+        return self.parts[shard]
 
 
 # 5, 3 and 1 batches of 12 tokens: 9 an epoch, so that steps of two batches span shards.

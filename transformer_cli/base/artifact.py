@@ -17,9 +17,9 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from transformer_cli.base.compression import open_text, write_text
 from transformer_cli.base.files import MAX_SMALL_BYTES, read_small, sha256
 from transformer_cli.base.locations import versions
+from transformer_cli.base.text_files import open_text, write_text
 from transformer_cli.base.writing import whole_directory
 
 Content = TypeVar("Content", bound=BaseModel)

@@ -100,10 +100,11 @@ class Location(ABC):
     """A kind of place where bytes lie; its methods take paths that lie there.
 
     An extension provides an instance, by the scheme of its URLs or ``*`` for all other schemes, or
-    with the ending ``inside`` of the files that paths may lead into::
+    with the ending ``inside`` of the files that paths may lead into, and their first bytes::
 
         provides = {"location": {"s3": {"load": "objects:STORES"},
-                                 "zip": {"load": "archives:ZIP", "inside": ".zip"}}}
+                                 "zip": {"load": "archives:ZIP", "inside": ".zip",
+                                         "magic": b"PK"}}}
 
     What cannot be read raises CorpusError, and what cannot be written OutputError.
     """

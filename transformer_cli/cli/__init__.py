@@ -24,7 +24,7 @@ from transformer_cli.base.errors import (
 )
 from transformer_cli.base.packages import __version__, lazy_imports, no_collection
 from transformer_cli.base.ranks import Ranks
-from transformer_cli.cli.declaring import GroupedCommand
+from transformer_cli.cli.declaring import Declared, GroupedCommand
 from transformer_cli.cli.display import print_error
 from transformer_cli.cli.process import (
     exit_code,
@@ -36,7 +36,7 @@ from transformer_cli.cli.process import (
 )
 
 with lazy_imports():
-    from transformer_cli.config import setting_tree, shipped
+    from transformer_cli.config import setting_tree, validation
 
 SPIN_COUNT = "3000"
 """Spins of a libgomp thread before it sleeps.
@@ -73,7 +73,11 @@ class _LazyCommand(TyperCommand):
         self, info_name: str | None, args: list[str], *rest: Any, **others: Any
     ) -> Any:
         with no_collection():
-            return _load(self._entry).make_context(info_name, args, *rest, **others)
+            command = _load(self._entry, every=False)
+            is_completing = others.get("resilient_parsing", False)
+            if isinstance(command, GroupedCommand) and (is_completing or not command.knows(args)):
+                command = _load(self._entry)
+            return command.make_context(info_name, args, *rest, **others)
 
 
 class _Commands(TyperGroup):
@@ -149,8 +153,11 @@ def load_command(name: str) -> Any:
     return _load(list_commands()[name])
 
 
-def _load(entry: registry.Entry) -> Any:
+def _load(entry: registry.Entry, every: bool = True) -> Any:
+    """Return click's command, with ``every`` option of extensions or those that are always used."""
     command = entry.load()
+    if isinstance(command, Declared):
+        command = command.build(every)
     if not isinstance(command, typer.Typer):
         function, command = command, typer.Typer(add_completion=False, rich_markup_mode=None)
         command.command(entry.name, cls=GroupedCommand)(function)
@@ -164,13 +171,16 @@ def _load(entry: registry.Entry) -> Any:
 def app(arguments: list[str], standalone_mode: bool = True) -> Any:
     """Run a command line, to which extensions may add by the interface ``program``.
 
-    The ``load`` of an entry is a context manager, given the group of commands and the arguments.
+    The ``load`` of an entry is a context manager, given the group of commands and the arguments. It
+    is used where there are options before a command's name, and where a shell completes a line.
     """
     group = typer.main.get_command(_app)
     assert isinstance(group, TyperGroup)
     group.commands = {name: _LazyCommand(entry) for name, entry in list_commands().items()}
     with ExitStack() as stack:
-        for entry in registry.entries("program").values():
+        is_completing = "_TRANSFORMER_CLI_COMPLETE" in os.environ
+        concerns_program = is_completing or arguments[0].startswith("-")
+        for entry in registry.entries("program").values() if concerns_program else ():
             stack.enter_context(entry.load()(group, arguments))
         return group(arguments, standalone_mode=standalone_mode)
 
@@ -262,7 +272,7 @@ def _name_setting(error: typer.TyperException) -> str | None:
     if context is None or not hasattr(error, "possibilities"):
         return None
     name = option.lstrip("-").replace("-", "_")
-    settings = {key for key, _ in shipped.iter_settings()}
+    settings = set(validation.list_settings())
     keys = [key for key in settings if key.endswith(f".{name}")]
     key = name if name in settings else keys[0] if len(keys) == 1 else None
     here = {own for parameter in context.command.params for own in parameter.opts}

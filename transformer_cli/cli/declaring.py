@@ -5,22 +5,32 @@ heading in ``--help``. An extension adds another dataclass, a subclass
 of ``ExtraOptions``, and names it in its manifest under the name of the command::
 
     provides = {"translate options": {"tag": {"load": "options:TagOptions"}}}
+
+Its module is imported where the command line has an option that the command itself does not know;
+where the command is used in another way that concerns it (``CommandOptions.concerns_extensions``);
+and always if its entry says ``"acts_unasked": True``.
 """
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, TypeVar
 
 import typer
 from typer.core import TyperCommand
 
 from transformer_cli.base import registry
+from transformer_cli.base.packages import lazy_imports
+
+with lazy_imports():
+    from transformer_cli.inference import plain_text
 
 if TYPE_CHECKING:
+    from transformer_cli.inference.translation import Notes
     from transformer_cli.inference.translator import TextTranslator
 
 Given = TypeVar("Given", bound="CommandOptions")
@@ -81,6 +91,10 @@ class ExtraOptions:
         """Return the files that are read, each with its option."""
         return []
 
+    def runs(self) -> list[Path]:
+        """Return the runs that are read besides the command's own."""
+        return []
+
     def outputs(self) -> list[tuple[str, Path]]:
         """Return the files that are written, each with its option."""
         return []
@@ -93,13 +107,17 @@ class ExtraOptions:
         """Return the options given that not every search engine can serve."""
         return []
 
-    def read_pairs(self, given: Any) -> Any:
-        """Return the text that ``evaluate`` scores, if these options say how to read it."""
+    def open_note(self, given: Any, runs: Sequence[Any], name: str, text: Any) -> Any:
+        """Return the ``EvaluationNote`` on a text that ``evaluate`` scores, before that is done."""
         return None
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that does what they say; UsageError: it cannot."""
         return translator
+
+    def open_notes(self) -> "AbstractContextManager[Notes | None]":
+        """Open what takes notes of each line's translations as ``translate`` writes them."""
+        return nullcontext()
 
 
 @dataclass(frozen=True)
@@ -109,6 +127,10 @@ class CommandOptions:
     extras: tuple[ExtraOptions, ...] = field(default=(), kw_only=True)
     """One for each class that an extension adds, in the order of their entries."""
 
+    def concerns_extensions(self) -> bool:
+        """Return whether extensions have a say although none of their options is given."""
+        return False
+
     def extra(self, kind: type[Extra]) -> Extra:
         """Return the options of a class, with their defaults if the command was not given them."""
         return next((each for each in self.extras if isinstance(each, kind)), kind())
@@ -116,6 +138,14 @@ class CommandOptions:
     def extra_inputs(self) -> list[tuple[str, Path]]:
         """Return the files that options of extensions name, each with the name of its option."""
         return [each for extra in self.extras for each in extra.inputs()]
+
+    def extra_runs(self) -> list[Path]:
+        """Return the runs that options of extensions name."""
+        return [run for extra in self.extras for run in extra.runs()]
+
+    def extra_needs(self) -> list[str]:
+        """Return the options of extensions that not every search engine can serve."""
+        return [need for extra in self.extras for need in extra.needs()]
 
     def prepare(self, translator: AnyTranslator) -> AnyTranslator:
         """Return a translator that does what options of extensions say."""
@@ -129,28 +159,40 @@ class CommandOptions:
             each.check(self)
 
 
-def declared_by(
-    given: type[Given], command: str = ""
-) -> Callable[[Callable[[Given], None]], Callable[..., None]]:
-    """Make a command of a function that takes a dataclass, whose fields become the options.
+class Declared(Generic[Given]):
+    """A command: a function of a dataclass, whose fields are its options."""
 
-    Extensions add options to those of the ``command`` that is named.
-    """
-    kinds = _extra_kinds(command)
+    def __init__(self, function: Callable[[Given], None], given: type[Given], command: str) -> None:
+        self._function = function
+        self._given = given
+        self._command = command
 
-    def decorate(function: Callable[[Given], None]) -> Callable[..., None]:
-        @wraps(function)
+    def build(self, every: bool) -> Callable[..., None]:
+        """Return a function with the options as parameters, which typer reads.
+
+        Those of extensions are among them if ``every`` says so, or they act without being asked.
+        """
+        kinds = _extra_kinds(self._command, every)
+
+        @wraps(self._function)
         def run(**values: Any) -> None:
-            function(build_options(given, command, **values))
+            self._function(build_options(self._given, self._command, **values))
 
-        run.__doc__ = _add_about(function.__doc__ or "", [kind.about for kind in kinds])
-        # Typer reads these.
-        declared = [parameter for kind in (given, *kinds) for parameter in _parameters(kind)]
+        run.__doc__ = _add_about(run.__doc__ or "", [kind.about for kind in kinds])
+        declared = [parameter for kind in (self._given, *kinds) for parameter in _parameters(kind)]
         run.__signature__ = inspect.Signature(declared)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in declared}
         return run
 
-    return decorate
+
+def declared_by(
+    given: type[Given], command: str = ""
+) -> Callable[[Callable[[Given], None]], Declared[Given]]:
+    """Make a command of a function that takes a dataclass, whose fields become the options.
+
+    Extensions add options to those of the ``command`` that is named.
+    """
+    return lambda function: Declared(function, given, command)
 
 
 def _add_about(description: str, added: Sequence[str]) -> str:
@@ -164,15 +206,29 @@ def _add_about(description: str, added: Sequence[str]) -> str:
 
 def build_options(given: type[Given], command: str, **values: Any) -> Given:
     """Return a command's options with those of extensions, as the command line would give them."""
-    extras = []
-    for kind in _extra_kinds(command):
-        own = {each.name: values.pop(each.name) for each in fields(kind) if each.name in values}
-        extras.append(kind(**own))
-    return given(**values, extras=tuple(extras))
+    own = {each.name for each in fields(given)}
+    made = given(**{name: value for name, value in values.items() if name in own})
+    kinds = _extra_kinds(command, every=False)
+    known = own.union(each.name for kind in kinds for each in fields(kind))
+    if not values.keys() <= known or made.concerns_extensions():
+        kinds = _extra_kinds(command, every=True)
+    extras = [
+        kind(**{each.name: values[each.name] for each in fields(kind) if each.name in values})
+        for kind in kinds
+    ]
+    return replace(made, extras=tuple(extras))
 
 
-def _extra_kinds(command: str) -> list[type[ExtraOptions]]:
-    return [entry.load() for entry in registry.entries(f"{command} options").values()]
+def has_format(command: str, *paths: Path | None) -> bool:
+    """Return whether the name of a file ends as those that an extension reads for a command do."""
+    listed = registry.entries(f"{command} options").values()
+    endings = {ending for entry in listed for ending in entry.facts.get("endings", ())}
+    return any(path is not None and plain_text.ending_of(path) in endings for path in paths)
+
+
+def _extra_kinds(command: str, every: bool) -> list[type[ExtraOptions]]:
+    listed = registry.entries(f"{command} options").values()
+    return [each.load() for each in listed if every or each.facts.get("acts_unasked")]
 
 
 def _parameters(kind: type) -> Iterator[inspect.Parameter]:
@@ -189,6 +245,12 @@ def _parameters(kind: type) -> Iterator[inspect.Parameter]:
 
 class GroupedCommand(TyperCommand):
     """A command whose help lists its options under the headings of their classes."""
+
+    def knows(self, arguments: Sequence[str]) -> bool:
+        """Return whether all options in a command line are among its own; ``--help`` is not."""
+        names = {name for each in self.params for name in (*each.opts, *each.secondary_opts)}
+        given = (word.partition("=")[0] for word in arguments if word.startswith("-"))
+        return names.issuperset(name for name in given if name != "-")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options of each heading."""

@@ -7,17 +7,16 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.messages import log, warn
 from transformer_cli.base.metrics import METRICS, Metrics
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
-from transformer_cli.cli.declaring import CommandOptions, declared_by, option
+from transformer_cli.cli.declaring import CommandOptions, declared_by, has_format, option
 from transformer_cli.cli.display import align_columns, plus_minus, say, scoring_bar
 
 with lazy_imports():
-    from transformer_cli.base import compression, writing
+    from transformer_cli.base import text_files, writing
     from transformer_cli.data import corpus
     from transformer_cli.evaluation import best_checkpoint, scores, scoring
     from transformer_cli.inference import (
@@ -36,8 +35,7 @@ ScoreSome = Callable[[Sequence[int]], dict[str, Any]]
 class EvaluationNote:
     """What an extension adds to the report on a text.
 
-    The ``load`` of an entry of the interface ``evaluation_note`` is called before the text is
-    translated, with the options, the runs, the text's name and the text; it may return None.
+    It is opened before the text is translated, by ``ExtraOptions.open_note``.
     """
 
     def report(self, hypotheses: Sequence[str], score_some: ScoreSome) -> dict[str, Any]:
@@ -75,15 +73,18 @@ class EvaluateOptions(options.HardwareOptions, TextOptions):
 
     heading = "Search and scores"
     checkpoint: options.Checkpoint = "best"
-    ensemble: options.Ensemble = None
     beam_size: options.BeamSize = None
+
+    def concerns_extensions(self) -> bool:
+        """Return whether a file may be something else than lines of text."""
+        return has_format("evaluate", self.src, self.ref, self.output)
 
     def check(self) -> None:
         """Make sure, before long work, that the options go together."""
         self.check_extras()
         if self.output is not None:
             inputs = [("--src", self.src), ("--ref", self.ref), *self.extra_inputs()]
-            options.check_output(self.output, "-o", inputs, [self.run, *(self.ensemble or ())])
+            options.check_output(self.output, "-o", inputs, [self.run, *self.extra_runs()])
         if self.encoding is not None and self.src is None:
             raise UsageError("evaluate: --encoding is for --src and --ref; leave it out")
 
@@ -109,7 +110,7 @@ def evaluate(given: EvaluateOptions) -> None:
         say(json.dumps(report) if given.json else "\n".join(_format(report, result.notes, notes)))
         if given.output is not None:
             text = "".join(f"{line}\n" for line in result.hypotheses)
-            compression.write_text(given.output, text, is_named=True)
+            text_files.write_text(given.output, text, is_named=True)
 
 
 def _read_text(
@@ -124,13 +125,9 @@ def _read_text(
         raise UsageError(f"evaluate: {there} needs the other side's text; name it with {missing}")
     if given.split is not None:
         raise UsageError("evaluate: give --split, or --src and --ref")
-    read = (each.read_pairs(given) for each in given.extras)
-    text = next(filter(None, read), None)
-    if text is None:
-        for path in (src, ref):
-            plain_text.check_is_text(path, "lines of text")
-        text = corpus.ParallelFiles(src, ref, once=True, encoding=given.encoding).read()
-    return str(src), text
+    for path in (src, ref):
+        plain_text.check_is_text(path, "lines of text")
+    return str(src), corpus.ParallelFiles(src, ref, once=True, encoding=given.encoding).read()
 
 
 def _evaluate(
@@ -140,35 +137,33 @@ def _evaluate(
     metrics = best_checkpoint.metrics_of_runs(run.load_config(), [run], log)
     opened = trained_model.open_checkpoint(run, given.checkpoint)
     # One checkpoint throughout, whatever training makes the best one meanwhile.
-    weights = given.checkpoint if run.exported or given.ensemble else str(opened.path)
-    others = [directories.RunDirectory(other) for other in given.ensemble or ()]
+    weights = given.checkpoint if run.exported else str(opened.path)
     compute = loading.ComputeOptions(
         "auto", given.device, given.precision, given.threads, given.beam_size
     )
-    translator, searcher = options.load_models(run, weights, compute, others)
+    translator, searcher = options.load_models(run, weights, compute, given.extra_needs())
     # Before the long work, so that what is missing is reported at once.
     with options.prefix_errors("evaluate: "):
         translator = given.prepare(translator)
     searcher = searcher and replace(searcher, tokenizers=translator.tokenizers)
-    entries = registry.entries("evaluation_note").values()
-    opened_notes = (entry.load()(given, [run, *others], name, text) for entry in entries)
-    notes: list[EvaluationNote] = list(filter(None, opened_notes))
+    runs = [run, *map(directories.RunDirectory, given.extra_runs())]
+    asked = (each.open_note(given, runs, name, text) for each in given.extras)
+    notes: list[EvaluationNote] = list(filter(None, asked))
     result = _translate(translator, searcher, name, text, metrics)
     score_some = partial(_score_some, result.hypotheses, text, metrics)
-    engine, fingerprint = translator.engine, (searcher or translator).engine.fingerprint
+    engine, searching = translator.engine, (searcher or translator).engine
     environment = metrics_log.describe_environment(engine.device, engine.precision)
     report = {
         "split": name,
         "sentences": len(text),
         "checkpoint": opened.path.as_posix(),
         "step": opened.step,
-        **({"ensemble": [other.path.as_posix() for other in others]} if others else {}),
         "beam_size": translator.decoding.beam_size,
         "scores": {name: score._asdict() for name, score in result.scores.items()},
         "perplexity": metrics_log.perplexity(result.loss),
         **{key: value for note in result.notes for key, value in note.facts.items()},
-        "engine": fingerprint.get("engine", "torch"),
-        "environment": {**environment, "precision": fingerprint["precision"]},
+        "engine": searching.name,
+        "environment": {**environment, "precision": searching.fingerprint["precision"]},
         "trained_with": metrics_log.environment_of_training(
             metrics_log.read_records(run.metrics), opened.step
         ),
@@ -228,8 +223,6 @@ def _format(
     """Yield the lines that people read."""
     step, weights = report["step"], Path(report["checkpoint"]).absolute().name
     described = [format_search(report["beam_size"]), weights if step is None else f"step {step:,}"]
-    if "ensemble" in report:
-        described.append(f"ensemble with {', '.join(report['ensemble'])}")
     yield f"{report['split']}: {report['sentences']:,} sentences, {', '.join(described)}"
     rows = []
     for name, score in report["scores"].items():

@@ -26,7 +26,7 @@ from transformer_cli.config.choices import (
 )
 
 with lazy_imports():
-    from transformer_cli.base import compression, files, locations, workers
+    from transformer_cli.base import files, locations, text_files, workers
     from transformer_cli.data import corpus, kinds
     from transformer_cli.inference import loading, torch_engine, translator as translators
     from transformer_cli.model import device as devices
@@ -81,7 +81,7 @@ Split = Annotated[
 
 
 def _parse_encoding(given: object) -> str:
-    if encoding := compression.find_encoding(str(given), utf16=True):
+    if encoding := text_files.find_encoding(str(given), utf16=True):
         return encoding
     found = shorten_middle(str(given), 40)
     raise UsageError(f"--encoding: expected an encoding such as cp1252 or utf-16, found '{found}'")
@@ -112,10 +112,6 @@ Engine = Annotated[
     ),
 ]
 Json = Annotated[bool, flag("Print one JSON object.", "--json")]
-Ensemble = Annotated[
-    list[Path] | None,
-    option("RUN", "Decode with this run too; repeatable.", "--ensemble", completes="run"),
-]
 Device = Annotated[DeviceName, option(None, "Device; auto is the CUDA GPU if there is one.")]
 Precision = Annotated[
     PrecisionName, option(None, "Precision of matmuls; auto is bfloat16 on a GPU.")
@@ -192,18 +188,18 @@ def load_models(
     run: "directory.RunDirectory",
     checkpoint: str,
     compute: "loading.ComputeOptions",
-    others: "Sequence[directory.RunDirectory]" = (),
+    needing_torch: Sequence[str] = (),
 ) -> "tuple[torch_engine.TorchTranslator, translators.TextTranslator[Any] | None]":
     """Load a model with torch, and what searches in its place if another engine does.
 
-    With int8, torch's is in float32.
+    With int8, torch's is in float32. ``needing_torch`` are options that not every engine can serve.
     """
-    engine = loading.choose_engine(run, compute, ["--ensemble"] if others else [])
+    engine = loading.choose_engine(run, compute, needing_torch)
     devices.use_threads(compute.threads)
     device = devices.choose_device(compute.device)
     precision = "float32" if compute.precision == "int8" else compute.precision
     dtype = devices.choose_precision(precision, device)
-    translator = torch_engine.load_torch_translator(run, checkpoint, device, dtype, others)
+    translator = torch_engine.load_torch_translator(run, checkpoint, device, dtype)
     translator = translator.with_search(compute.beam_size)
     if engine == "torch":
         return translator, None
@@ -241,7 +237,7 @@ def check_output(
         if other is not None and files.is_same_file(path, other):
             raise UsageError(f"{option} {path}: is the file that {name} reads; name another one")
     if locations.is_url(path):
-        compression.compressor(path)
+        text_files.compressor(path)
         locations.locate(path).check_writable(path)
         return
     if path.is_dir():
@@ -250,7 +246,7 @@ def check_output(
         raise UsageError(f"{option} {path}: there is no directory {path.parent}; make it first")
     if default is None or path.resolve() != default.resolve():
         directory.check_outside_runs(path, option, runs)
-    compression.compressor(path)  # or its package is missing
+    text_files.compressor(path)  # or its package is missing
     if files.is_stream(path):
         return
     import tempfile  # 6 ms, which --help does not need
@@ -290,7 +286,6 @@ class RunOptions(CommandOptions):
     dry_run: Annotated[bool, flag("Print a summary, then exit without training.", "--dry-run")] = (
         False
     )
-    json: Json = False
     allow_suspect_data: AllowSuspectData = False
 
 
@@ -303,6 +298,10 @@ class TrainOptions(RunOptions):
     precision: TrainingPrecision = "auto"
     threads: Threads = None
 
+    def concerns_extensions(self) -> bool:
+        """Return whether the configuration is missing, without which an extension may train."""
+        return self.config is None
+
     def check(self) -> None:
         """Make sure, before long work, that the options go together."""
         self.check_extras()
@@ -310,8 +309,6 @@ class TrainOptions(RunOptions):
             raise UsageError(
                 "--extend: not with --overwrite, which starts over; leave one of them out"
             )
-        if self.json and not self.dry_run:
-            raise UsageError("--json: is for --dry-run, which is missing; add it")
 
 
 class TrainExtra(ExtraOptions):

@@ -1,6 +1,5 @@
 """``transformer-cli train``: its options, and what is shown of a training."""
 
-import json as json_format
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -71,7 +70,7 @@ def _train(given: TrainOptions) -> str:
     request = _make_request(given)
     with _open_training(request, given) as planned:
         if given.dry_run:
-            return _preview(planned, given.json)
+            return _preview(planned)
         session, stopped_by = _run(planned)
     if stopped_by is not None:
         same = "the same command" + " without --overwrite" * given.overwrite
@@ -86,7 +85,7 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
         raise UsageError("CONFIG: missing; give a configuration")
     run = directory.RunDirectory(options.run_directory(given.config, given.run_dir))
     ranks = Ranks.from_env()
-    config, origins = yaml.load_settings(given.config, given.set_ or [])
+    config, root = yaml.load_settings(given.config, given.set_ or [])
     kinds.check_has_text(config.data, given.config)
     if given.overwrite and ranks.machines > 1:
         # torchrun does not say how often it has started a training there.
@@ -109,12 +108,12 @@ def _make_request(given: TrainOptions) -> "preparation.TrainRequest":
                 f"{run.path}: is {extension}; add `extend` to train it further, or keep the old "
                 f"value ({extension.undone_by})"
             )
-    hint = trained_model.describe_inherited_init(config, origins, files[1:])
+    hint = trained_model.describe_inherited_init(config, root, files[1:])
     if ranks.is_main and hint:
         log(hint)
     return preparation.TrainRequest(
         config=config,
-        origins=origins,
+        root=root,
         run=run,
         overwrite=begins_anew,
         allow_suspect_data=given.allow_suspect_data,
@@ -152,16 +151,13 @@ def _open_training(
         yield summary.PlannedTraining(request, data, trainer, validator, previous)
 
 
-def _preview(planned: "summary.PlannedTraining", as_json: bool) -> str:
-    """Return the summary, or its facts alone as JSON, without training."""
+def _preview(planned: "summary.PlannedTraining") -> str:
+    """Return the summary, without training."""
     trainer, run = planned.trainer, planned.run
     state = None if planned.request.overwrite else initialize.load_newest_state(run)
     is_complete = state is not None and state.is_final(planned.config.training)
     trainer.step = 0 if planned.request.overwrite else checkpoint.newest_step(run.checkpoints)
     planned = replace(planned, is_complete=is_complete)
-    if as_json:
-        trainer.step = trainer.total_steps if is_complete else trainer.step
-        return json_format.dumps(summary.report_training(planned))
     return "\n".join(align_columns(summary.summarize_training(planned), left=2))
 
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.registry import entries
 from transformer_cli.cli import options
-from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, flag, option
+from transformer_cli.cli.declaring import CommandOptions, ExtraOptions, flag, has_format, option
 from transformer_cli.config.choices import HIGHEST_PENALTY, DecodingErrors
 
 with lazy_imports():
-    from transformer_cli.base import files
+    from transformer_cli.base import files, locations
     from transformer_cli.inference import loading
 
 if TYPE_CHECKING:
@@ -51,9 +52,6 @@ class FileOptions(CommandOptions):
     prefix_file: Annotated[Path | None, option("FILE", "Forced target prefixes, one a line.")] = (
         None
     )
-    alignments: Annotated[Path | None, option("FILE", "Write word alignments, as in 0-0 1-2.")] = (
-        None
-    )
     scores: Annotated[bool, flag("Write its score too, as JSON.", "--scores")] = False
 
 
@@ -63,7 +61,6 @@ class DecodingOptions(CommandOptions):
 
     heading = "Search"
     checkpoint: options.Checkpoint = "best"
-    ensemble: options.Ensemble = None
     beam_size: options.BeamSize = None
     batch_tokens: Annotated[
         int | None, option("N", "Source tokens a batch, times beam.  [default: the run's]", min=1)
@@ -86,7 +83,8 @@ class InputOptions(ExtraOptions):
     """A kind of input that an extension adds to ``translate``, with its options.
 
     What it does with such an input is in a subclass of ``cli.translation.InputFormat``, which is
-    imported once it is needed.
+    imported once it is needed. The entry in the manifest lists the ``endings`` of such files, and
+    says what it ``reads``, as in 'a picture (.png)'.
     """
 
     order: ClassVar[int] = 0
@@ -97,10 +95,6 @@ class InputOptions(ExtraOptions):
     def matches(self, given: "TranslateOptions") -> bool:
         """Return whether the input is of this kind, by its path and the options given."""
         raise NotImplementedError
-
-    def describe(self) -> str:
-        """Return the kind with the endings of its files, as in 'a table (.tsv, .jsonl)'."""
-        return ""
 
     def open(self, given: "TranslateOptions") -> "InputFormat":
         """Return what translates the input."""
@@ -121,12 +115,15 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     @property
     def kind(self) -> InputOptions | None:
         """The kind of input that takes this one; None: lines of text."""
-        found = (each for each in self._kinds if each.matches(self))
+        kinds = (each for each in self.extras if isinstance(each, InputOptions))
+        found = (each for each in kinds if each.matches(self))
         return min(found, key=lambda each: each.order, default=None)
 
-    @property
-    def _kinds(self) -> list[InputOptions]:
-        return [each for each in self.extras if isinstance(each, InputOptions)]
+    def concerns_extensions(self) -> bool:
+        """Return whether the input or the output may be something else than lines of text."""
+        is_file = not locations.is_url(self.input_) and self.input_.is_file()
+        is_one = is_file or _is_stream(self.input_)
+        return not is_one or has_format("translate", self.input_, self.output)
 
     @property
     def compute(self) -> "loading.ComputeOptions":
@@ -159,7 +156,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
     @property
     def models(self) -> list[Path]:
         """The runs that are read."""
-        return [self.run, *(self.ensemble or ())]
+        return [self.run, *self.extra_runs()]
 
     @property
     def n_best_written(self) -> int | None:
@@ -168,8 +165,8 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
 
     def describe_kinds(self) -> str:
         """Return what an input may be, with the endings of what extensions read."""
-        ordered = sorted(self._kinds, key=lambda each: -each.order)
-        *others, last = filter(None, ["lines of text", *(each.describe() for each in ordered)])
+        read = [each.facts.get("reads") for each in entries("translate options").values()]
+        *others, last = filter(None, ["lines of text", *read])
         return f"{', '.join(others)} or {last}" if others else last
 
     def check_outputs(self) -> None:
@@ -183,13 +180,13 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         if str(self.output) != "-":
             others = inputs[1:] if kind and kind.replaces_input else inputs
             options.check_output(self.output, "-o", others, self.models)
-        for name, path in self._further_outputs():
+        for name, path in self.further_outputs:
             options.check_output(path, name, inputs, self.models)
 
-    def _further_outputs(self) -> list[tuple[str, Path]]:
-        """Return the files that are written next to the translations, with their options."""
-        of_extras = [pair for each in self.extras for pair in each.outputs()]
-        return [*([("--alignments", self.alignments)] if self.alignments else []), *of_extras]
+    @property
+    def further_outputs(self) -> list[tuple[str, Path]]:
+        """The files that are written next to the translations, with their options."""
+        return [pair for each in self.extras for pair in each.outputs()]
 
     def check(self, ranks: Ranks) -> None:
         """Make sure, before long work, that the options can be used together."""
@@ -200,7 +197,7 @@ class TranslateOptions(options.HardwareOptions, DecodingOptions, FileOptions):
         self.check_outputs()
 
     def _find_problems_of_files(self, ranks: Ranks) -> Iterator[str]:
-        for name, path in self._further_outputs():
+        for name, path in self.further_outputs:
             if str(path) != "-" and path.resolve() == self.output.resolve():
                 yield f"-o and {name} are both {self.output}"
         if str(self.input_) == str(self.prefix_file) == "-":

@@ -11,13 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO
 
-from transformer_cli.base.compression import (
-    as_utf8,
-    is_compressed,
-    is_plain,
-    open_text,
-    text_writer,
-)
 from transformer_cli.base.errors import (
     CorpusError,
     InputError,
@@ -29,18 +22,25 @@ from transformer_cli.base.files import sha256
 from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.messages import bar, log, warn
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
-from transformer_cli.base.writing import claim, whole_file
+from transformer_cli.base.text_files import (
+    as_utf8,
+    is_compressed,
+    is_plain,
+    open_text,
+    text_writer,
+)
+from transformer_cli.base.writing import claim
 from transformer_cli.cli.display import describe
 from transformer_cli.cli.options import prefix_errors
 from transformer_cli.cli.process import discard_output
 from transformer_cli.cli.translate_options import TranslateOptions
-from transformer_cli.data.corpus import bounded_lines, decode_lines
 from transformer_cli.inference import loading, output, stream
 from transformer_cli.inference.engine import SearchEngine
 from transformer_cli.inference.plain_text import check_is_text
-from transformer_cli.inference.translation import LongLine, Translation, Watcher
+from transformer_cli.inference.translation import LongLine, Notes, Translation, Watcher
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.lines import bounded_lines, decode_lines
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -91,8 +91,6 @@ class InputFormat:
 class RowFormat(InputFormat):
     """Lines, or what can be translated as lines, such as the rows of a table."""
 
-    line_offset: int = 0
-    """What to add to the number of a line of the output, for that of its line of the input."""
     has_lines: bool = True
     """Whether each line of the input is a row."""
 
@@ -164,13 +162,11 @@ def load_translator(
     """Load the run's model, to search as the options say."""
     run, checkpoint, compute = RunDirectory(options.run), options.checkpoint, options.compute
     needing_torch = {
-        "--ensemble": bool(options.ensemble),
         "--prefix-file": options.prefix_file is not None,
         "--sample": options.sample is not None,
-        "--alignments": options.alignments is not None,
     }
     given = [option for option, is_given in needing_torch.items() if is_given]
-    given += [need for each in options.extras for need in each.needs()]
+    given += options.extra_needs()
     has_scores = options.n_best_written is not None  # which CTranslate2 has, but others
     engine = loading.choose_engine(run, compute, given, prefers_torch=has_scores)
     if run.only_engine and checkpoint != "best":
@@ -180,9 +176,8 @@ def load_translator(
         )
     is_named = compute.engine not in ("auto", "torch")
     with prefix_errors(f"--engine {compute.engine}: ") if is_named else nullcontext():
-        others = [RunDirectory(other) for other in options.ensemble or ()]
         chosen = replace(compute, engine=engine)
-        translator = loading.load_translator(run, checkpoint, chosen, ranks=ranks, others=others)
+        translator = loading.load_translator(run, checkpoint, chosen, ranks)
     translator = translator.with_search(
         compute.beam_size, options.batch_tokens, options.max_length, options.length_penalty
     )
@@ -202,19 +197,15 @@ def _run(job: Translating) -> None:
         write_rows(job, lambda *_: None, watcher, done)
         return
     if options.writes_stream:
-        with (
-            _output_stream(options.output) as stdout,
-            # Innermost, so that a closed stdout leaves no incomplete alignments file.
-            _open_alignments(options.alignments) as alignments,
-        ):
+        with _output_stream(options.output) as stdout:
             show = partial(print, sep="\n", file=stdout, flush=job.interactive)
             # A bar and translations on one terminal would get in each other's way.
-            _write(job, lambda _, lines: show(*lines), alignments, hidden=stdout.isatty())
+            _write(job, lambda _, lines: show(*lines), hidden=stdout.isatty())
         return
-    with _open_alignments(options.alignments) as alignments, open_output(job) as file:
+    with open_output(job) as file:
         try:
             ranks.sum([file.kept])
-            _write(job, file.write, alignments, file.kept)
+            _write(job, file.write, file.kept)
         except BaseException as error:
             if not file.kept:
                 raise
@@ -233,8 +224,8 @@ def open_output(job: Translating) -> Iterator[output.Output]:
         with claim(options.output), output.shared_file(options.output) as file:
             yield file
         return
-    # Alignments are not kept, so neither are the translations that they belong to.
-    keep = options.are_files and options.alignments is None
+    # Further outputs are not kept, so neither are the translations that they belong to.
+    keep = options.are_files and not options.further_outputs
     with output.output_file(options.output, fingerprint(job), keep) as file:
         if keep:
             with job.form.open_rows(options) as (rows, _):
@@ -247,20 +238,19 @@ def open_output(job: Translating) -> Iterator[output.Output]:
         yield file
 
 
-def _write(
-    job: Translating,
-    write: Write,
-    alignments: TextIO | None,
-    done: int = 0,
-    hidden: bool = False,
-) -> None:
+def _write(job: Translating, write: Write, done: int = 0, hidden: bool = False) -> None:
     """Write each remaining row under a bar, and tell what the user should know of them."""
-    with bar(None, "translating", " lines", done, hidden or job.interactive) as shown:
+    # A closed stdout leaves no incomplete file of notes.
+    with (
+        ExitStack() as stack,
+        bar(None, "translating", " lines", done, hidden or job.interactive) as shown,
+    ):
         if not shown.disable:
             shown.total = count_lines(job.options, job.form)
             shown.refresh()
         watcher = watch(shown)._replace(on_long_line=partial(_warn_of_long_line, job))
-        _, messages = write_rows(job, write, watcher, done, alignments)
+        opened = [stack.enter_context(each.open_notes()) for each in job.options.extras]
+        _, messages = write_rows(job, write, watcher, done, [*filter(None, opened)])
     if not job.interactive:
         for message in messages:
             log(message)
@@ -285,11 +275,11 @@ def count_lines(options: TranslateOptions, form: RowFormat) -> int | None:
         while data := file.read(1 << 20):
             lines += data.count(b"\n")
             last = data[-1:]
-    return lines + (last != b"\n") - form.line_offset
+    return lines + (last != b"\n")
 
 
 def _warn_of_long_line(job: Translating, long: LongLine) -> None:
-    warn(job.options.input_name, replace(long, line=long.line + job.form.line_offset))
+    warn(job.options.input_name, long)
 
 
 def write_rows(
@@ -297,15 +287,16 @@ def write_rows(
     write: Write,
     watcher: Watcher,
     done: int = 0,
-    alignments: TextIO | None = None,
+    notes: Sequence[Notes] = (),
 ) -> tuple[int, list[str]]:
     """Translate and write each remaining row, after the first ``done``.
 
-    The caller has already taken these from ``job.rows``, but no prefixes. Return the number of
-    rows, and what the user should know of them.
+    The caller has already taken these from ``job.rows``, but no prefixes. ``notes`` look at the
+    translations, as those of revisers do. Return the number of rows, and what the user should know
+    of them.
     """
     options, as_json = job.options, job.options.n_best_written is not None
-    notes = [reviser.notes() for reviser in job.translator.all_revisers]
+    notes = [*(reviser.notes() for reviser in job.translator.all_revisers), *notes]
     read: deque[list[Row]] = deque()
 
     def read_chunks() -> Iterator[stream.Chunk]:
@@ -318,7 +309,6 @@ def write_rows(
         job.translator,
         read_chunks(),
         n_best=options.n_best_written,
-        with_alignments=options.alignments is not None,
         first_line=done + 1,
         ranks=job.ranks,
         reads_ahead=options.reads_file,
@@ -328,14 +318,10 @@ def write_rows(
         for row, found in zip(rows, chunk, strict=True):
             number += 1
             lines.append(row.to_line(_to_json(number, found) if as_json else found[0].text))
-            place = number + job.form.line_offset
-            for remark in (one for note in notes for one in note.look(place, row.text, found)):
+            for remark in (one for note in notes for one in note.look(number, row.text, found)):
                 if job.interactive:
-                    warn(f"line {place:,}", remark)
+                    warn(f"line {number:,}", remark)
         write([row.source for row in rows], lines)
-        if alignments is not None:
-            shown = [" ".join(f"{src}-{tgt}" for src, tgt in best.alignment) for best, *_ in chunk]
-            alignments.write("\n".join([*shown, ""]))
     written = number - done
     return written, [message for note in notes for message in note.summary(written)]
 
@@ -390,20 +376,6 @@ def fingerprint(job: Translating) -> dict[str, str]:
     if is_compressed(job.options.output):
         settings["compression"] = job.options.output.suffix
     return settings
-
-
-@contextmanager
-def _open_alignments(path: Path | None) -> Iterator[TextIO | None]:
-    """Open a file that appears only if the block succeeds; yield None without a path."""
-    if path is None:
-        yield None
-        return
-    with (
-        claim(path),
-        whole_file(path, is_named=True) as temporary,
-        text_writer(temporary, path) as file,
-    ):
-        yield file
 
 
 @contextmanager

@@ -40,13 +40,13 @@ def vocab(given: VocabOptions) -> None:
     """
     given.check_extras()
     run = directory.RunDirectory(options.run_directory(given.config, given.run_dir))
-    settings, origins = yaml.load_settings(given.config, given.set_ or [])
+    settings, root = yaml.load_settings(given.config, given.set_ or [])
     kinds.check_has_text(settings.data, given.config)
     directory.check_unlocked(run)  # before torch is imported, so that a second writer fails at once
     directory.check_config_files(run.path, yaml.list_base_files(given.config))
     request = preparation.TrainRequest(
         config=settings,
-        origins=origins,
+        root=root,
         run=run,
         overwrite=given.overwrite,
         allow_suspect_data=given.allow_suspect_data,

@@ -14,8 +14,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from transformer_cli.base.compression import find_encoding
 from transformer_cli.base.locations import fetched_from
+from transformer_cli.base.text_files import find_encoding
 from transformer_cli.config.sections import (
     FilePath,
     Kinds,
@@ -87,10 +87,10 @@ class TextFiles(Section):
 
 
 class FilePair(TextFiles):
-    """Two aligned text files: line n of one translates line n of the other; .gz, .xz, .zst too.
+    """Two aligned text files: line n of one translates line n of the other.
 
     Relative paths start from the directory that the command is run in. A path may be the URL of an
-    object, as in s3://bucket/train.de.zst, or of the web; and continue into a zip archive, as in
+    object, as in s3://bucket/train.de, or of the web; and continue into a zip archive, as in
     https://host/de-en.txt.zip/*.de.
     """
 

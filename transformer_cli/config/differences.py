@@ -64,6 +64,11 @@ def _differing(configs: Sequence[Config]) -> Iterator[tuple[Keys, list[object]]]
 
 
 def _below(keys: Keys, values: Sequence[object]) -> Iterator[tuple[Keys, list[object]]]:
+    # Of lists of sections, each has its own differences, if none was added or removed.
+    lists = [value for value in values if isinstance(value, list)]
+    are_alike = len(lists) == len(values) and len({len(each) for each in lists}) == 1
+    if are_alike and all(isinstance(item, dict) for each in lists for item in each):
+        values = [dict(enumerate(each)) for each in lists]
     sections = [value for value in values if isinstance(value, dict)]
     if not sections:
         if any(value != values[0] for value in values):

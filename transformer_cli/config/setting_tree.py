@@ -1,6 +1,6 @@
 """A configuration as a tree of values that know where they were written, and how errors say so.
 
-PyYAML composes the text into its nodes, whose marks have the lines; what they mean is decided here,
+PyYAML parses the text into events, whose marks have the lines; what they mean is decided here,
 by the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema) rather than PyYAML's
 1.1: ``1e-4`` is a number, ``no``, ``12:30`` and ``1_000`` are text, ``0123`` is 123. Nothing in a
 configuration needs tags, aliases, or octal, hexadecimal and infinite numbers: the first two are
@@ -10,7 +10,7 @@ refused, the others are text.
 import json
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -88,11 +88,11 @@ def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> No
     """
     line = 0
     try:
-        reader = _Reader(text, source, keys, has_lines)
+        reader = _Reader(text, source, has_lines)
         try:
-            return Node(reader.read_document(), Place(source))
+            return Node(reader.read_document(keys), Place(source))
         finally:
-            line = reader.line + 1
+            line = reader.loader.line + 1
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else line
@@ -119,103 +119,104 @@ def parse(text: str, source: str, keys: Keys = (), has_lines: bool = True) -> No
     raise setting_error(Place(source, line if has_lines else 0), (), problem) from cause
 
 
-class _Reader(yaml.SafeLoader):
-    """Composes the nodes of a document without aliases and tags, and turns them into ours."""
+class _Reader:
+    """Builds the tree of a document, without aliases and tags, from PyYAML's events."""
 
-    def __init__(self, text: str, source: str, keys: Keys, has_lines: bool) -> None:
-        super().__init__(text)
-        self.source = source
-        self.keys = keys
-        self.has_lines = has_lines
-        self.count = 0
+    def __init__(self, text: str, source: str, has_lines: bool) -> None:
+        self.loader = yaml.SafeLoader(text)
+        self._source = source
+        self._has_lines = has_lines
+        self._count = 0
 
-    def read_document(self) -> Value:
-        keys = self.keys
-        root = self.get_node() if self.check_node() else None
-        if self.check_node():
+    def read_document(self, keys: Keys) -> Value:
+        get_event: Callable[[], Any] = self.loader.get_event
+        get_event()  # of the stream
+        if isinstance(get_event(), yaml.StreamEndEvent):
+            return None
+        value = self._value(self._read(keys), keys)
+        get_event()  # of the document
+        if not isinstance(event := get_event(), yaml.StreamEndEvent):
             problem = "a second YAML document begins; use one file each"
-            raise self._error_at(self.peek_event(), keys, problem)  # type: ignore[no-untyped-call]
-        return self._value(root, keys) if root else None
+            raise self._error_at(event, keys, problem)
+        return value
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Compose a key (``index`` is None), or the value of a key or of a number in a list."""
-        event = self.peek_event()  # type: ignore[no-untyped-call]
-        outer = self.keys
-        if index is not None:
-            self.keys = (*outer, index.value if isinstance(index, yaml.Node) else index)
-        self._check(event)
-        is_key = parent is not None and index is None
-        if is_key and not isinstance(event, yaml.ScalarEvent):  # PyYAML goes deeper by recursion
-            problem = "a list or mapping cannot be a key; keys are text"
-            raise self._error_at(event, outer, problem)
-        self.anchors.clear()  # without aliases they mean nothing, and may be written twice
-        node = super().compose_node(parent, index)
-        # Here, as PyYAML would complain of the next line, which it takes for the same value.
-        if isinstance(index, yaml.Node) and node and node.start_mark.line > index.start_mark.line:
-            self._check_not_joined(node, self.keys)
-        self.keys = outer
-        return node
-
-    def _check(self, event: Any) -> None:
-        self.count += 1
-        if self.count > _MAX_VALUES:
+    def _read(self, keys: Keys) -> Any:
+        """Return the next event, which may belong to the value at ``keys``."""
+        event = self.loader.get_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.CollectionEndEvent):
+            return event
+        self._count += 1
+        if self._count > _MAX_VALUES:
             problem = f"more than {_MAX_VALUES:,} keys and values, which no configuration has"
             raise self._error_at(event, (), problem)
         if isinstance(event, yaml.AliasEvent):
             problem = f"the alias *{event.anchor} is not allowed; write the value out"
-            raise self._error_at(event, self.keys, problem)
+            raise self._error_at(event, keys, problem)
         if event.tag is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
-            raise self._error_at(event, self.keys, f"the tag {tag} is not allowed; leave it out")
-        if len(self.keys) > _MAX_DEPTH:  # PyYAML goes deeper by recursion
-            raise self._error_at(event, self.keys[:1], "nested too deeply")
+            raise self._error_at(event, keys, f"the tag {tag} is not allowed; leave it out")
+        if len(keys) > _MAX_DEPTH:
+            raise self._error_at(event, keys[:1], "nested too deeply")
+        return event
 
-    def _value(self, node: yaml.Node, keys: Keys) -> Value:
-        if isinstance(node, yaml.ScalarNode):
-            return self._scalar(node, keys)
-        if isinstance(node, yaml.SequenceNode):
-            return [
-                Node(self._value(item, (*keys, number)), self._place(item))
-                for number, item in enumerate(node.value)
-            ]
+    def _value(self, event: Any, keys: Keys) -> Value:
+        """Return the value that begins with an event."""
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event, keys)
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._mapping(keys)
+        items: list[Node] = []
+        while True:
+            event = self._read(below := (*keys, len(items)))
+            if isinstance(event, yaml.SequenceEndEvent):
+                return items
+            items.append(Node(self._value(event, below), self._place(event)))
+
+    def _mapping(self, keys: Keys) -> dict[str, Node]:
         entries: dict[str, Node] = {}
-        for key_node, value_node in node.value:
-            key, place = self._key(key_node, keys), self._place(key_node)
+        while not isinstance(written := self._read(keys), yaml.MappingEndEvent):
+            key, place = self._key(written, keys), self._place(written)
             if key in entries:
                 first = entries[key].place.line
                 before = f", first on line {first}" if first else ""
                 raise setting_error(place, (*keys, key), f"written twice{before}; keep one")
-            entries[key] = Node(self._value(value_node, (*keys, key)), place)
-            if not isinstance(value_node, yaml.MappingNode):
-                self._check_not_joined(key_node, keys)
+            event = self._read(below := (*keys, key))
+            # Here, as PyYAML would complain of the next line, which it takes for the same value.
+            if event.start_mark.line > written.start_mark.line:
+                self._check_not_joined(event, below)
+            entries[key] = Node(self._value(event, below), place)
+            if not isinstance(event, yaml.MappingStartEvent):
+                self._check_not_joined(written, keys)
         return entries
 
-    def _scalar(self, node: yaml.ScalarNode, keys: Keys) -> Scalar:
-        if any(unicodedata.category(character) in _NOT_TEXT for character in node.value):
-            problem = f"expected a line of text, found {shorten(ascii(node.value))}"
-            raise self._error_at(node, keys, problem)
-        return parse_scalar(node.value) if node.style is None else node.value
-
-    def _key(self, node: yaml.ScalarNode, keys: Keys) -> str:
-        key = self._scalar(node, keys)
+    def _key(self, event: Any, keys: Keys) -> str:
+        if not isinstance(event, yaml.ScalarEvent):
+            problem = "a list or mapping cannot be a key; keys are text"
+            raise self._error_at(event, keys, problem)
+        key = self._scalar(event, keys)
         if not isinstance(key, str):
-            as_text = f"; write '{node.value}'" if node.value else ""
+            as_text = f"; write '{event.value}'" if event.value else ""
             problem = f"keys are text, found {describe_value(key)}{as_text}"
-            raise self._error_at(node, keys, problem)
+            raise self._error_at(event, keys, problem)
         return key
 
-    def _check_not_joined(self, node: yaml.Node, keys: Keys) -> None:
+    def _scalar(self, event: yaml.ScalarEvent, keys: Keys) -> Scalar:
+        if any(unicodedata.category(character) in _NOT_TEXT for character in event.value):
+            problem = f"expected a line of text, found {shorten(ascii(event.value))}"
+            raise self._error_at(event, keys, problem)
+        return parse_scalar(event.value) if event.style is None else event.value
+
+    def _check_not_joined(self, event: Any, keys: Keys) -> None:
         """Complain about text without quotes that is a key and its value."""
-        is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
-        if is_plain and (match := _NO_SPACE.fullmatch(node.value)):
-            raise self._error_at(node, keys, _MISSING_SPACE.format(shorten(match[1])))
+        is_plain = isinstance(event, yaml.ScalarEvent) and event.style is None
+        if is_plain and (match := _NO_SPACE.fullmatch(event.value)):
+            raise self._error_at(event, keys, _MISSING_SPACE.format(shorten(match[1])))
 
-    def _place(self, written: Any) -> Place:
-        """Return the place of a node or an event."""
-        return Place(self.source, written.start_mark.line + 1 if self.has_lines else 0)
+    def _place(self, event: Any) -> Place:
+        return Place(self._source, event.start_mark.line + 1 if self._has_lines else 0)
 
-    def _error_at(self, written: Any, keys: Keys, problem: str) -> ConfigError:
-        return setting_error(self._place(written), keys, problem)
+    def _error_at(self, event: Any, keys: Keys, problem: str) -> ConfigError:
+        return setting_error(self._place(event), keys, problem)
 
 
 def values(node: Node) -> object:

@@ -1,10 +1,7 @@
 """The files that travel with the program: configurations, their schema and the toy text."""
 
-import json
-from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from transformer_cli.base.registry import folders
 
@@ -41,20 +38,3 @@ def shipped_configs() -> dict[str, str]:
         for name, text in texts.items()
         if "\ninit:" not in text
     }
-
-
-def iter_settings() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each setting's dotted key and its part of the schema, for each kind that has it."""
-    schema = (shipped_directory() / SCHEMA).read_text(encoding="utf-8")
-    properties = json.loads(schema)["properties"]
-    del properties["base"]  # of a file
-    yield from _iter_below(properties)
-
-
-def _iter_below(properties: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for name, part in properties.items():
-        kinds = [kind for kind in part.get("anyOf", [part]) if "properties" in kind]
-        for kind in kinds:
-            yield from _iter_below(kind["properties"], f"{above}{name}.")
-        if not kinds:
-            yield above + name, part

@@ -1,10 +1,10 @@
 """A tree of values as a Config, and pydantic's errors as one line that names key and place."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from operator import itemgetter
 from types import NoneType
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeGuard, TypeVar, get_args
 
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -14,7 +14,6 @@ from transformer_cli.base.errors import ConfigError, did_you_mean
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Kinds, Section, extend_fully, list_added
-from transformer_cli.config.shipped import iter_settings
 
 S = TypeVar("S", bound=Section)
 
@@ -114,7 +113,7 @@ def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -
     if section is Config:
         allowed.insert(0, tree.BASE)
     place = tree.join_keys(keys[:-1])
-    settings = {key for key, _ in iter_settings()} if is_config else set()
+    settings = set(list_settings()) if is_config else set()
     own = [key for key in settings if key.endswith(f".{name}")]
     # A key of another section; those of data are of some of its kinds only.
     is_elsewhere = len(own) == 1 and own[0] != f"{place}.{name}"
@@ -128,13 +127,22 @@ def _explain_unknown(section: type[Section], keys: tree.Keys, is_config: bool) -
     return f"{text}; {hint}" if hint else text
 
 
+def list_settings(section: type[Section] = Config, above: str = "") -> Iterator[str]:
+    """Yield the dotted key of each setting, for each kind that has it."""
+    for name, field in extend_fully(section).model_fields.items():
+        if sections := _sections_of(field):
+            for each in sections:
+                yield from list_settings(each, f"{above}{name}.")
+        else:
+            yield above + name
+
+
 def _explain_missing(section: Any, key: str) -> str:
     if not _is_section(section):  # an item of a list
         return "missing"
     field = section.model_fields[key]
-    for kinds in field.metadata:
-        if isinstance(kinds, Kinds):
-            return f"missing; give it a kind: {_join_with_or(kinds.names())}"
+    if kinds := _kinds_of(field):
+        return f"missing; give it a kind: {_join_with_or(kinds.names())}"
     return f"missing ({field.description})"
 
 
@@ -164,15 +172,25 @@ def _find_below(values: Any, key: str | int) -> Any:
 
 
 def _type_of(field: FieldInfo, value: Any) -> Any:
-    for kinds in field.metadata:
-        if isinstance(kinds, Kinds):
-            kind = value.get("kind") if isinstance(value, dict) else None
-            return (kinds.find(kind) if isinstance(kind, str) else None) or kinds
-    # A section that may be null.
-    sections = [member for member in get_args(field.annotation) if _is_section(member)]
-    may_be_null = len(sections) == 1 and NoneType in get_args(field.annotation)
-    return sections[0] if may_be_null else field.annotation
+    if kinds := _kinds_of(field):
+        kind = value.get("kind") if isinstance(value, dict) else None
+        return (kinds.find(kind) if isinstance(kind, str) else None) or kinds
+    sections = _sections_of(field)
+    return sections[0] if sections else field.annotation
 
 
-def _is_section(wanted: Any) -> bool:
+def _kinds_of(field: FieldInfo) -> Kinds | None:
+    return next((each for each in field.metadata if isinstance(each, Kinds)), None)
+
+
+def _sections_of(field: FieldInfo) -> list[type[Section]]:
+    """Return the classes of a section: one, if it has no kinds, or may be null; of others, none."""
+    if kinds := _kinds_of(field):
+        return [section for name in kinds.names() if (section := kinds.find(name))]
+    choices = get_args(field.annotation)
+    members: Sequence[Any] = choices if NoneType in choices else [field.annotation]
+    return [member for member in members if _is_section(member)]
+
+
+def _is_section(wanted: Any) -> TypeGuard[type[Section]]:
     return isinstance(wanted, type) and issubclass(wanted, Section)

@@ -15,11 +15,11 @@ import yaml
 from transformer_cli.base.errors import ConfigError, find_similar
 from transformer_cli.base.files import read_small
 from transformer_cli.config import setting_tree as tree
-from transformer_cli.config.origins import SET, Origins, Written
 from transformer_cli.config.schema import Config
 from transformer_cli.config.tokenizer_schema import LEARNING, MODEL_KEYS
 from transformer_cli.config.validation import validate_as
 
+SET = "--set"  # the place of what the command line changes begins with it
 MAX_YAML_BYTES = 1 << 20
 """A hundred times our longest files; YAML of this size takes seconds to parse."""
 _ITEM = re.compile(r"\w+\[\d+\]")
@@ -30,19 +30,14 @@ def load_config(path: Path, overrides: Sequence[str] = ()) -> Config:
     return load_settings(path, overrides)[0]
 
 
-def load_settings(path: Path, overrides: Sequence[str] = ()) -> tuple[Config, Origins]:
+def load_settings(path: Path, overrides: Sequence[str] = ()) -> tuple[Config, tree.Node]:
     """Read a YAML file, change it as the command line says, and check every key and value.
 
     ``overrides`` are KEY=VALUE each, VALUE in YAML; they may add keys and replace sections. With
-    the settings comes where those that are no defaults were written.
+    the settings comes the tree that they were read from, which has their places.
     """
     root = reduce(_override, overrides, read_settings(path))
-    config = check_settings(root)
-    origins = {}
-    for keys, _ in tree.iter_leaves(config.model_dump(mode="json")):
-        if node := tree.find_node(root, keys):
-            origins[tree.join_keys(keys)] = tuple(_history(node))
-    return config, origins
+    return check_settings(root), root
 
 
 def read_settings(path: Path) -> tree.Node:
@@ -74,18 +69,6 @@ def check_settings(root: tree.Node) -> Config:
             problem = f"there is no {path}, {start}; did you mean {beside}?"
             raise tree.setting_error(node.place, keys, problem)
     return config
-
-
-def _history(latest: tree.Node) -> Iterator[Written]:
-    """Yield where a setting's value was written, and the values that it replaced."""
-    node: tree.Node | None = latest
-    while node is not None:
-        # The place of a --set is the whole of it, key and value.
-        source = node.place.source if node.place.line else SET
-        # What the command line has said before is of no more interest.
-        if node is latest or source != SET:
-            yield Written(tree.values(node), source, node.place.line)
-        node = node.replaced
 
 
 def _read_chain(path: Path) -> Iterator[tuple[Path, tree.Node]]:

@@ -1,28 +1,21 @@
 """The batches of each epoch: sentences of similar length, padded, shard after shard."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from transformer_cli.data.token_arrays import (
-    EncodedText,
-    EveryPair,
-    Sampler,
-    SrcTgt,
-    TokenArray,
-    count_batches,
-    plan_epoch,
-)
-from transformer_cli.text.protocol import Tokenizer
-from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from transformer_cli.data.augmentation import Augmentation
+from transformer_cli.data.shards import ShardedText, count_batches, plan_epoch
+from transformer_cli.data.store import EncodedText, SrcTgt
+from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 
 Ids = TypeVar("Ids", np.ndarray, Tensor)
 Item = TypeVar("Item")
@@ -114,24 +107,6 @@ def make_dummy_batch() -> Batch:
     return Batch(torch.tensor([EOS_ID, BOS_ID, PAD_ID]), (1, 1, 1), tgt_tokens=0)
 
 
-class ShardedText(Protocol):
-    """Text to train on, in shards whose pairs never change."""
-
-    @property
-    def num_shards(self) -> int:
-        """Number of shards."""
-
-    def shard(self, number: int) -> EncodedText:
-        """Return the pairs of a shard, counted from 0."""
-
-    def sampler(self, number: int) -> Sampler:
-        """Return what draws the pairs of a shard."""
-
-
-Augmentation = Callable[[EncodedText, int], EncodedText]
-"""(pairs of a batch, 32-bit seed) -> the same text, cut or put together otherwise."""
-
-
 @dataclass(frozen=True)
 class EpochSample:
     """Estimates of an epoch from its largest shard, and a few of that shard's batches."""
@@ -165,8 +140,8 @@ class EpochBatches:
         self._augmentation = augmentation
         self._batch_tokens = batch_tokens
         self._seed = seed
-        samplers = map(text.sampler, range(text.num_shards))
-        self._batches_per_shard = [count_batches(each.lengths, batch_tokens) for each in samplers]
+        lengths = map(text.shard_lengths, range(text.num_shards))
+        self._batches_per_shard = [count_batches(each, batch_tokens) for each in lengths]
 
     def __len__(self) -> int:
         """Return the number of batches per epoch."""
@@ -185,9 +160,9 @@ class EpochBatches:
     def sample(self, count: int) -> EpochSample:
         """Return estimates of the first epoch, and at most ``count`` of its batches."""
         shard = int(np.argmax(self._batches_per_shard))
-        sampler = self._text.sampler(shard)
-        plan = plan_epoch(sampler.lengths, self._batch_tokens, self._seed, 0, shard)
-        lengths = np.stack(sampler.lengths) + 1
+        planned = self._text.shard_lengths(shard)
+        plan = plan_epoch(planned, self._batch_tokens, self._seed, 0, shard)
+        lengths = np.stack(planned) + 1
         longest = np.array([lengths[:, indices].max(axis=1) for indices in plan])
         padded = longest * np.array([[len(indices)] for indices in plan])
         # Scaling is fair, since each shard is an even sample of the text.
@@ -199,16 +174,17 @@ class EpochBatches:
         by_length = np.argsort(longest.max(axis=1), kind="stable")
         middles = (2 * np.arange(count - 1) + 1) * len(plan) // (2 * max(1, count - 1))
         indices = [int(padded.sum(axis=1).argmax()), *by_length[middles].tolist()]
-        batches = self._iter_shard(shard, 0, indices)
-        is_exact = scale == 1.0 and isinstance(sampler, EveryPair)
-        return EpochSample(tokens, padded_tokens, is_exact, batches)
+        drawn = self._text.draw(shard, self._seed, 0)
+        is_exact = scale == 1.0 and np.array_equal(drawn.lengths, planned)
+        return EpochSample(tokens, padded_tokens, is_exact, self._iter_shard(shard, 0, indices))
 
     def _iter_shard(self, shard: int, epoch: int, indices: Iterable[int]) -> Iterator[Batch]:
-        text, sampler = self._text.shard(shard), self._text.sampler(shard)
-        plan = plan_epoch(sampler.lengths, self._batch_tokens, self._seed, epoch, shard)
-        drawn = sampler.pick(self._seed, epoch, shard)
+        text = self._text.draw(shard, self._seed, epoch)
+        plan = plan_epoch(
+            self._text.shard_lengths(shard), self._batch_tokens, self._seed, epoch, shard
+        )
         for index in indices:
-            pairs = text.take(drawn[plan[index]])
+            pairs = text.take(plan[index])
             if self._augmentation is not None:
                 seeds = np.random.SeedSequence([self._seed, epoch, shard, index])
                 pairs = self._augmentation(pairs, int(seeds.generate_state(1)[0]))
@@ -232,65 +208,3 @@ def prefetch(items: Iterator[Item], ahead: int) -> Iterator[Item]:
             yield from item
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
-
-
-@dataclass(frozen=True)
-class BpeDropout:
-    """BPE-dropout (Provilkov et al. 2020): merges are left out, at a rate for each side.
-
-    A sentence that would get more than ``max_length`` tokens keeps its segmentation, and so does
-    one with an unknown token.
-    """
-
-    src: Tokenizer
-    tgt: Tokenizer
-    src_rate: float
-    tgt_rate: float
-    max_length: int
-
-    def __call__(self, text: EncodedText, seed: int) -> EncodedText:
-        """Return the same pairs in subwords drawn with ``seed``."""
-        return EncodedText(
-            self._sample(text.src, self.src, self.src_rate, seed),
-            # Other draws than the source's.
-            self._sample(text.tgt, self.tgt, self.tgt_rate, seed ^ 1),
-        )
-
-    def _sample(self, side: TokenArray, tokenizer: Tokenizer, rate: float, seed: int) -> TokenArray:
-        if not rate:
-            return side
-        whole: list[list[int]] = [side[index].tolist() for index in range(len(side))]
-        sampled = tokenizer.sample(whole, rate, seed)
-        return TokenArray.from_sentences(
-            # The ids no longer tell which text an unknown token stands for.
-            new if len(new) <= self.max_length and UNK_ID not in old else old
-            for old, new in zip(whole, sampled, strict=True)
-        )
-
-
-@dataclass(frozen=True)
-class Concatenation:
-    """Concatenation of random pairs (Nguyen et al. 2021), so that longer text is learned too.
-
-    Each row of a batch becomes n pairs, one after another, with probability
-    ``probability ** (n - 1) * (1 - probability)``, of at most ``max_length`` tokens a side.
-    """
-
-    probability: float
-    max_length: int
-
-    def __call__(self, text: EncodedText, seed: int) -> EncodedText:
-        """Return the pairs in fewer, longer rows, drawn with ``seed``."""
-        random = np.random.Generator(np.random.PCG64(seed))
-        # One draw a batch: its pairs are of similar length, so that its rows stay so.
-        longest = max(int(side.max(initial=1)) for side in text.lengths)
-        pairs = min(int(random.geometric(1 - self.probability)), self.max_length // longest)
-        if pairs < 2:
-            return text
-        shuffled = text.take(random.permutation(len(text)))
-        return EncodedText(*(_join(side, pairs) for side in (shuffled.src, shuffled.tgt)))
-
-
-def _join(side: TokenArray, sentences: int) -> TokenArray:
-    # Rows are told apart by their offsets alone; the last row may have fewer sentences.
-    return TokenArray(side.ids, np.append(side.offsets[:-1:sentences], side.offsets[-1]))

@@ -1,32 +1,38 @@
 """Parallel text: line n of one side translates line n of the other. Read, checked and compared."""
 
-import codecs
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from transformer_cli.base.artifact import combine_hashes, hash_files, mtime_key_of
-from transformer_cli.base.compression import compressed_ending, open_text
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.config.choices import DecodingErrors
-from transformer_cli.text.lines import is_blank
+from transformer_cli.base.workers import SerialExecutor
+from transformer_cli.text.lines import has_letters, is_blank, stream_lines
+from transformer_cli.text.protocol import StreamedLines
 
-MAX_LINE_BYTES = 1 << 22
-"""Longest line that is read: what has no line ends is no text, and might not fit into memory."""
+T = TypeVar("T")
+Pairs = Sequence[tuple[str, str]]
+
 BLOCK_PAIRS = 1 << 14
 """Neighbouring pairs that one task gets, and that are hashed together."""
 BATCH_PAIRS = 512
 """Pairs that are looked at together; a power of two."""
+MANY = 0.2
+"""Share of a text's pairs from which on they count as what a model has to learn."""
+MIN_PAIRS_FOR_WORKERS = 50_000
+"""Pairs from which on workers are worth the second that it takes to start them."""
+_BLOCKS_AHEAD = 32
+"""Blocks that workers have at once, each of some MB of text."""
 
 _BATCH_CHARACTERS = 1 << 22
 _BLOCK_CHARACTERS = 1 << 24  # so that blocks of very long lines fit into memory
-_ENCODING_KEYS = " (`encoding` NAME; in a configuration, encoding: NAME)"
-_TAR_MAGICS = b"ustar\x0000", b"ustar  \x00"  # POSIX' and GNU's
 
 
 class PairSource(ABC):
@@ -44,10 +50,14 @@ class PairSource(ABC):
         """Return a value that changes with the files, if there is one, without reading them."""
         return None
 
-    def blocks(self) -> Iterator["ParallelText"]:
+    @property
+    def parts(self) -> tuple["PairSource", ...]:
+        """The sources that this one is put together from, or this one alone."""
+        return (self,)
+
+    def blocks(self) -> Iterator[Pairs]:
         """Cut the text into blocks of neighbouring pairs, small enough to be sent to a task."""
-        for block in in_batches(self.pairs(), BLOCK_PAIRS, _BLOCK_CHARACTERS):
-            yield ParallelText([src for src, _ in block], [tgt for _, tgt in block])
+        return in_batches(self.pairs(), BLOCK_PAIRS, _BLOCK_CHARACTERS)
 
 
 @dataclass(frozen=True)
@@ -68,8 +78,7 @@ class ParallelText(PairSource):
 
     def source_sha256(self) -> str:
         """Return a SHA-256 of both sides, in hexadecimal."""
-        sides = ("".join(f"{line}\n" for line in side) for side in (self.src, self.tgt))
-        return combine_hashes(hashlib.sha256(side.encode()) for side in sides)
+        return hash_pairs(list(self.pairs()))
 
 
 @dataclass(frozen=True)
@@ -106,16 +115,12 @@ class ParallelFiles(PairSource):
             count += 1
             yield src, tgt
         tgt_rest = sum(1 for _ in tgt_lines)
-        self.check_counts(count + src_rest, count + tgt_rest)
-
-    def check_counts(self, src_lines: int, tgt_lines: int) -> None:
-        """Raise CorpusError unless both sides have as many lines, and one at least."""
-        if src_lines != tgt_lines:
+        if src_rest or tgt_rest:
             raise CorpusError(
-                f"{self.src} has {src_lines} lines but {self.tgt} has {tgt_lines}; line n of one "
-                "must translate line n of the other, so make their numbers equal"
+                f"{self.src} has {count + src_rest} lines but {self.tgt} has {count + tgt_rest}; "
+                "line n of one must translate line n of the other, so make their numbers equal"
             )
-        if not src_lines:
+        if not count:
             raise CorpusError(
                 f"{self.src} and {self.tgt} are empty; give files with at least one line"
             )
@@ -140,6 +145,11 @@ class ConcatenatedSources(PairSource):
 
     sources: tuple[PairSource, ...]
 
+    @property
+    def parts(self) -> tuple[PairSource, ...]:
+        """The sources."""
+        return self.sources
+
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Yield each pair of lines, in order, blank ones included."""
         for source in self.sources:
@@ -155,7 +165,7 @@ class ConcatenatedSources(PairSource):
         keys = [source.mtime_key() for source in self.sources]
         return None if None in keys else "; ".join(map(str, keys))
 
-    def blocks(self) -> Iterator["ParallelText"]:
+    def blocks(self) -> Iterator[Pairs]:
         """Cut each source by itself."""
         return chain.from_iterable(source.blocks() for source in self.sources)
 
@@ -163,92 +173,6 @@ class ConcatenatedSources(PairSource):
 def concatenate(first: PairSource, *more: PairSource) -> PairSource:
     """Return the pairs of all these sources, one after another."""
     return ConcatenatedSources((first, *more)) if more else first
-
-
-# --- lines ---------------------------------------------------------------------------------------
-
-
-def stream_lines(path: Path, once: bool = False, encoding: str | None = None) -> Iterator[str]:
-    """Yield the lines of a text file, compressed or not; raise what ``decode_lines`` does."""
-    with open_text(path, once, encoding=encoding) as file:
-        yield from decode_lines(bounded_lines(file, str(path)), str(path))
-
-
-def bounded_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield the lines of a binary file; raise CorpusError at one longer than ``MAX_LINE_BYTES``."""
-    lines = iter(partial(file.readline, MAX_LINE_BYTES + 1), b"")
-    for number, line in enumerate(lines, start=1):
-        if len(line) > MAX_LINE_BYTES:
-            raise CorpusError(
-                f"{name}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB; this is not one "
-                "sentence or record on each line"
-            )
-        yield line
-
-
-def decode_lines(
-    raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict"
-) -> Iterator[str]:
-    r"""Decode the lines of the binary file ``name`` one by one.
-
-    Only ``\n`` ends a line, so that both sides of a corpus are cut alike by every program: other
-    characters that Python's ``splitlines`` breaks at stay in their line. One ``\r`` before the line
-    end is dropped, and so is a byte order mark at the start of the file. The last line may lack
-    its line end. ``errors`` 'replace' writes U+FFFD for what is not UTF-8.
-
-    Raises:
-        CorpusError: a line is not UTF-8, and ``errors`` is 'strict'.
-    """
-    for number, raw in enumerate(raw_lines, start=1):
-        if number == 1:
-            raw = without_byte_order_mark(raw, name)
-            if not raw:
-                return
-        yield decode_line(raw, name, number, errors)
-
-
-def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
-    """Return a text file's first line without its mark; CorpusError: it is no UTF-8 text at all."""
-    first_line = first_line.removeprefix(codecs.BOM_UTF8)
-    if ending := compressed_ending(first_line):
-        raise CorpusError(
-            f"{name}: is compressed; give it a name that ends with {ending}, or decompress it first"
-        )
-    if first_line[257:265] in _TAR_MAGICS:  # its headers would be lines
-        raise CorpusError(f"{name}: is a tar archive; unpack it, and name the files in it")
-    if found := _find_utf16(first_line):
-        raise CorpusError(
-            f"{name}: is UTF-16, not UTF-8; set its encoding to {found}{_ENCODING_KEYS}, or "
-            f"convert it, for example with iconv -f {found.upper()} -t UTF-8"
-        )
-    return first_line
-
-
-def _find_utf16(first_line: bytes) -> str | None:
-    """Return the name of the UTF-16 that a line seems to be in; None: it is in none."""
-    if first_line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    # Without a mark, every other byte of most text is 0.
-    head = first_line[:64]
-    for name, zeros in (("utf-16-be", head[::2].count(0)), ("utf-16-le", head[1::2].count(0))):
-        if len(head) > 4 and zeros * 5 >= len(head) * 2:
-            return name
-    return None
-
-
-def decode_line(raw: bytes, name: str, number: int, errors: DecodingErrors = "strict") -> str:
-    """Decode a line and leave out its line end; raise what ``decode_lines`` does."""
-    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-    try:
-        return raw.decode("utf-8", errors)
-    except UnicodeDecodeError as error:
-        # Counted in characters, as editors do: what stands before the bad byte is valid.
-        column = len(raw[: error.start].decode("utf-8")) + 1
-        raise CorpusError(
-            f"{name}:{number}: not UTF-8 (byte 0x{raw[error.start]:02x} at column {column} of "
-            f"the line); set the file's encoding{_ENCODING_KEYS}, or convert it to UTF-8, for "
-            "example with iconv"
-        ) from error
 
 
 # --- pairs with text on both sides ---------------------------------------------------------------
@@ -279,3 +203,195 @@ def in_batches(
             batch, characters = [], 0
     if batch:
         yield batch
+
+
+# --- the training text: checked once, block by block, and read again as often as it takes ---------
+
+
+class BlockStats(NamedTuple):
+    """What was found in a block, or in several."""
+
+    full: int
+    """Pairs with text on both sides."""
+    blank: int
+    """The others."""
+    sha256: str
+    """Of the pairs with text on both sides."""
+    letterless: int
+    """Of these, sources without letters."""
+    copied: int
+    """Of these, targets with letters that are their sources."""
+
+
+@dataclass(frozen=True)
+class TextStats:
+    """What was found in a whole text."""
+
+    text_sha256: str
+    """Of the SHA-256 of its blocks."""
+    pairs: int
+    """Pairs with text on both sides."""
+    blank: int
+    """Pairs of which a side is blank."""
+    mtime_key: str | None = None
+    """The source's, if it was known before the source was read."""
+    parts: list[int] = field(default_factory=list)
+    """The number of pairs with text on both sides in each of several sources."""
+    letterless: bool = False
+    """Whether many sources have no letters, so that a model must translate such lines."""
+    copied: bool = False
+    """Whether many targets are their sources, so that copies are right."""
+
+    @classmethod
+    def of(cls, parts: Sequence[Sequence[BlockStats]], mtime_key: str | None) -> "TextStats":
+        """Sum up the blocks of each source."""
+        blocks = [block for part in parts for block in part]
+        pairs = sum(block.full for block in blocks)
+        return cls(
+            hash_text(block.sha256 for block in blocks),
+            pairs=pairs,
+            blank=sum(block.blank for block in blocks),
+            mtime_key=mtime_key,
+            parts=[sum(block.full for block in part) for part in parts] if len(parts) > 1 else [],
+            letterless=sum(block.letterless for block in blocks) > MANY * pairs,
+            copied=sum(block.copied for block in blocks) > MANY * pairs,
+        )
+
+
+class Look(Protocol):
+    """Looks at the pairs of a block, in a task; so it is small, and can be sent to another process.
+
+    A copy looks at each block.
+    """
+
+    def look(self, batch: Pairs) -> None:
+        """Look at the next pairs, blank ones too."""
+
+
+class TextCheck(Protocol):
+    """Checks text in the pass that reads it anyway."""
+
+    def begin(self, source: PairSource, executor: Executor) -> Look:
+        """Return what looks at the blocks of the next source."""
+
+    def merge(self, look: Any, stats: BlockStats) -> None:
+        """Take what was seen in the next block of that source."""
+
+
+@dataclass(frozen=True)
+class StreamedText:
+    """The pairs of a source that have text on both sides, checked once and read on demand."""
+
+    source: PairSource
+    stats: TextStats
+
+    @classmethod
+    def of(
+        cls,
+        source: PairSource,
+        known: TextStats | None = None,
+        executor: Executor | None = None,
+        checks: Sequence[TextCheck] = (),
+    ) -> "StreamedText":
+        """Read ``source`` from one end to the other, unless it is ``known``, and have it checked.
+
+        Raises what ``source.pairs`` and the checks do.
+        """
+        mtime_key = source.mtime_key()
+        if known is not None and mtime_key is not None and known.mtime_key == mtime_key:
+            return cls(source, known)
+        executor = executor or SerialExecutor()
+        parts = [list(_check_source(part, executor, checks)) for part in source.parts]
+        return cls(source, TextStats.of(parts, mtime_key))
+
+    def __len__(self) -> int:
+        return self.stats.pairs
+
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Yield the pairs; raise CorpusError if there are more or fewer of them than there were."""
+        count = 0
+        for pair in keep_full(self.source.pairs()):
+            count += 1
+            yield pair
+        if count != len(self):
+            raise CorpusError(
+                f"split 'train': it had {len(self)} pairs and now has {count}; somebody changes "
+                "the files, so start again when they are done"
+            )
+
+    @property
+    def src(self) -> StreamedLines:
+        """Source side."""
+        return StreamedLines(lambda: (src for src, _ in self.pairs()), len(self))
+
+    @property
+    def tgt(self) -> StreamedLines:
+        """Target side."""
+        return StreamedLines(lambda: (tgt for _, tgt in self.pairs()), len(self))
+
+
+def keep_full(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the pairs that have text on both sides."""
+    return ((src, tgt) for src, tgt in pairs if not (is_blank(src) or is_blank(tgt)))
+
+
+def map_blocks(
+    executor: Executor, function: Callable[..., T], blocks: Iterable[Pairs], *more: object
+) -> Iterator[T]:
+    """Yield the result of ``function(block, *more)`` for each block, in order."""
+    pending: deque[Future[T]] = deque()
+    try:
+        for block in blocks:
+            pending.append(executor.submit(function, block, *more))
+            if isinstance(executor, SerialExecutor) or len(pending) > _BLOCKS_AHEAD:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    finally:
+        for future in pending:
+            future.cancel()
+
+
+def _check_source(
+    source: PairSource, executor: Executor, checks: Sequence[TextCheck]
+) -> Iterator[BlockStats]:
+    blocks = source.blocks()
+    first = list(islice(blocks, -(-MIN_PAIRS_FOR_WORKERS // BLOCK_PAIRS)))
+    if sum(map(len, first)) < MIN_PAIRS_FOR_WORKERS:
+        executor = SerialExecutor()
+    looks = [check.begin(source, executor) for check in checks]
+    for stats, seen in map_blocks(executor, _check_block, chain(first, blocks), looks):
+        for check, look in zip(checks, seen, strict=True):
+            check.merge(look, stats)
+        yield stats
+
+
+def _check_block(block: Pairs, looks: Sequence[Look]) -> tuple[BlockStats, Sequence[Look]]:
+    looks = deepcopy(looks)  # this process may have more blocks to read
+    return check_pairs(block, looks), looks
+
+
+def check_pairs(block: Pairs, looks: Sequence[Look] = ()) -> BlockStats:
+    """Go through the pairs of a block."""
+    for batch in in_batches(block):
+        for each in looks:
+            each.look(batch)
+    full = list(keep_full(block))
+    return BlockStats(
+        full=len(full),
+        blank=len(block) - len(full),
+        sha256=hash_pairs(full),
+        letterless=sum(not has_letters(src) for src, _ in full),
+        copied=sum(src == tgt and has_letters(src) for src, tgt in full),
+    )
+
+
+def hash_pairs(pairs: Pairs) -> str:
+    """Return the SHA-256 of pairs, in hexadecimal: of both sides' lines."""
+    sides = ("".join([f"{pair[side]}\n" for pair in pairs]) for side in (0, 1))
+    return combine_hashes(hashlib.sha256(side.encode()) for side in sides)
+
+
+def hash_text(blocks: Iterable[str]) -> str:
+    """Return the SHA-256 of a text, given those of its blocks."""
+    return hashlib.sha256("".join(blocks).encode()).hexdigest()

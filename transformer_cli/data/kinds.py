@@ -17,12 +17,7 @@ from transformer_cli.base.errors import ConfigError, CorpusError, MissingTextErr
 from transformer_cli.base.locations import find_files, is_here
 from transformer_cli.config.data_schema import CopyData, DataSection, FilePair, FilesData, ToyData
 from transformer_cli.config.shipped import TOY, shipped_directory
-from transformer_cli.data.corpus import (
-    PairSource,
-    ParallelFiles,
-    ParallelText,
-    concatenate,
-)
+from transformer_cli.data.corpus import PairSource, ParallelFiles, ParallelText, concatenate
 
 D = TypeVar("D", bound=DataSection)
 
@@ -50,10 +45,6 @@ class CorpusKind(ABC, Generic[D]):
     ``place`` is the directory where a run keeps text of its own; None: there is none.
     """
 
-    is_made = False
-    """Whether a rule makes the text, so that nothing can be wrong with it."""
-    has_few_words = False
-    """Whether all pairs are near one another, as they are made of a few words."""
     keeps_text = False
     """Whether a run has to ``prepare`` its text before a split can be opened."""
 
@@ -137,8 +128,6 @@ def _find_file(path: Path, sha256: str | None) -> Path:
 class ToyKind(CorpusKind[ToyData]):
     """The toy captions."""
 
-    has_few_words = True
-
     def split_names(self) -> list[str]:
         """Return the names of the three splits."""
         return ["train", "val", "test"]
@@ -156,8 +145,6 @@ class ToyKind(CorpusKind[ToyData]):
 
 class CopyKind(CorpusKind[CopyData]):
     """The copy task."""
-
-    is_made = has_few_words = True
 
     def split_names(self) -> list[str]:
         """Return the names of the three splits."""
@@ -254,7 +241,7 @@ def find_mixing(data: DataSection) -> list[registry.Entry]:
 
     Such an extension adds text to the split ``train``, or weighs its parts. ``keys`` are its
     settings, ``open`` is a function of ``data`` that returns sources by name, and ``load`` one that
-    returns a ``Mix``; see training/preparation.py.
+    returns a ``ShardedStore``, or None; see training/preparation.py.
     """
     entries = registry.entries("mixing").values()
     return [each for each in entries if any(getattr(data, key, None) for key in each.facts["keys"])]

@@ -1,4 +1,4 @@
-"""The training text as token ids on disk: written, read, and cut into shards to train on.
+"""Text as token ids: in flat arrays, and the training text on disk.
 
 A store is an artifact. Its pairs are in pages of some neighbours each, and its files hold, as
 little-endian numbers, page after page:
@@ -11,16 +11,17 @@ Extensions may keep something about the lines in further files.
 """
 
 import zlib
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import repeat
+from functools import lru_cache, partial
+from itertools import chain, repeat
 from pathlib import Path
 from struct import Struct
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,22 +31,14 @@ from transformer_cli.base.errors import CorpusError, RunError, TokenizerError, T
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.messages import show_progress
 from transformer_cli.base.workers import SerialExecutor
-from transformer_cli.data.corpus import ParallelText, in_batches
-from transformer_cli.data.token_arrays import (
-    EncodedText,
-    EveryPair,
-    Lengths,
-    Mix,
-    Sampler,
-    SrcTgt,
-    TokenArray,
-    encode_pairs,
-)
-from transformer_cli.data.training_text import (
-    PairSums,
+from transformer_cli.data.corpus import (
+    Pairs,
+    ParallelText,
     StreamedText,
     TextStats,
+    hash_pairs,
     hash_text,
+    in_batches,
     keep_full,
     map_blocks,
 )
@@ -54,12 +47,151 @@ from transformer_cli.text.tokenizer import load_tokenizers
 
 PAGE_PAIRS = 256
 """Neighbouring pairs that are read together."""
-SHARD_PAIRS = 131_072
-"""Maximum of pairs of a shard: some 15 MB of captions, and enough to bucket by length."""
 IDS, PAGES = "ids", "pages"
 ID = np.dtype("<i4")
 _HEADER = Struct("<IIq")
 """Of a page: both sums, and where its ids start."""
+
+
+T = TypeVar("T")
+
+PERCENTILES = (50, 90, 99, 100)
+"""The percentiles of lengths that are printed."""
+
+
+class SrcTgt(NamedTuple, Generic[T]):
+    """A value of the source side and one of the target side."""
+
+    src: T
+    tgt: T
+
+
+Lengths = SrcTgt[np.ndarray]
+"""Tokens of each pair's source and target, without BOS and EOS."""
+
+
+@dataclass(frozen=True)
+class TokenArray:
+    """Many sentences of token ids in one flat array."""
+
+    ids: np.ndarray
+    """All tokens, sentence after sentence, without BOS and EOS."""
+    offsets: np.ndarray
+    """Where each sentence starts, and at the end the number of tokens."""
+
+    @classmethod
+    def from_sentences(cls, sentences: "Iterable[Sequence[int] | array[int]]") -> "TokenArray":
+        """Build an array of ``sentences``, iterated over once."""
+        rows = list(sentences)
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum()))
+        return cls.from_lengths(ids, lengths)
+
+    @classmethod
+    def from_lengths(cls, ids: np.ndarray, lengths: np.ndarray) -> "TokenArray":
+        """Build an array of sentences of these lengths from their concatenated ``ids``."""
+        return cls(ids, np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(lengths))))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> np.ndarray:
+        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each sentence."""
+        return np.diff(self.offsets)
+
+    def take(self, indices: np.ndarray) -> "TokenArray":
+        """Return the sentences at ``indices``, in that order."""
+        starts = self.offsets[indices]
+        lengths = self.offsets[indices + 1] - starts
+        # Where each token comes from: its sentence's start, minus where that sentence goes to.
+        shifts = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+        return TokenArray.from_lengths(self.ids[shifts + np.arange(len(shifts))], lengths)
+
+    @classmethod
+    def concatenate(cls, parts: "Sequence[TokenArray]") -> "TokenArray":
+        """Return the sentences of all ``parts``, in order."""
+        ids = [np.zeros(0, dtype=np.int32), *(part.ids for part in parts)]
+        lengths = [np.zeros(0, dtype=np.int64), *(part.lengths for part in parts)]
+        return cls.from_lengths(np.concatenate(ids), np.concatenate(lengths))
+
+
+@dataclass(frozen=True)
+class EncodedText:
+    """Parallel text as token ids: sentence n of one side translates sentence n of the other.
+
+    As text to train on, it is a single shard; see ``shards.ShardedText``.
+    """
+
+    src: TokenArray
+    tgt: TokenArray
+    num_shards = 1
+
+    def __len__(self) -> int:
+        return len(self.src)
+
+    @property
+    def lengths(self) -> Lengths:
+        """Tokens of each pair's source and target."""
+        return Lengths(self.src.lengths, self.tgt.lengths)
+
+    def take(self, indices: np.ndarray) -> "EncodedText":
+        """Return the pairs at ``indices``, in that order."""
+        return EncodedText(self.src.take(indices), self.tgt.take(indices))
+
+    @classmethod
+    def concatenate(cls, parts: "Sequence[EncodedText]") -> "EncodedText":
+        """Return the pairs of all ``parts``, in order."""
+        src, tgt = ([getattr(part, side) for part in parts] for side in ("src", "tgt"))
+        return cls(TokenArray.concatenate(src), TokenArray.concatenate(tgt))
+
+    def shard_lengths(self, shard: int) -> Lengths:
+        """Return the lengths of all pairs."""
+        return self.lengths
+
+    def draw(self, shard: int, seed: int, epoch: int) -> "EncodedText":
+        """Return all pairs."""
+        return self
+
+
+def encode_pairs(
+    pairs: Iterable[tuple[str, str]],
+    tokenizers: Tokenizers,
+    tags: Collection[str | None] | None = None,
+) -> EncodedText:
+    """Return pairs as token ids, with the ids of the tags, if any, before the sources."""
+    src_rows: list[array[int]] = []
+    tgt_rows: list[array[int]] = []
+    for batch in in_batches(pairs):
+        src_ids, tgt_ids = tokenizers.encode_pairs(*zip(*batch, strict=True))
+        src_rows += map(_pack, src_ids)
+        tgt_rows += map(_pack, tgt_ids)
+    starts = {tag: _pack(tokenizers.start(tag)) for tag in {None, *(tags or ())}}
+    starting = zip(tags or repeat(None), src_rows, strict=False)
+    src = TokenArray.from_sentences(starts[tag] + row for tag, row in starting)
+    return EncodedText(src, TokenArray.from_sentences(tgt_rows))
+
+
+_pack = partial(array, "i")
+"""Packs ids, which take seven times as much memory in a list."""
+
+
+def encode_text(text: ParallelText, tokenizers: Tokenizers) -> EncodedText:
+    """Return both sides of ``text`` as token ids, a source's tag before it."""
+    return encode_pairs(text.pairs(), tokenizers, text.tags)
+
+
+def percentiles(counts: np.ndarray, shares: Sequence[float]) -> list[int]:
+    """Return percentiles, of 1 to 100, of values of which ``counts[n]``, not all 0, are n."""
+    values = np.arange(len(counts))
+    points = np.percentile(values, shares, weights=counts, method="inverted_cdf")
+    return [int(point) for point in points]
+
+
+# --- stores ---------------------------------------------------------------------------------------
 
 
 class StoreRecord(Record):
@@ -76,9 +208,6 @@ class StoreRecord(Record):
 def store_artifact(directory: Path) -> Artifact[StoreRecord]:
     """Return the artifact that a store is."""
     return Artifact(directory, StoreRecord, "store.json")
-
-
-# --- reading -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -208,7 +337,7 @@ class EncodedBlock(NamedTuple):
     text: EncodedText
     """Pairs with text on both sides."""
     sha256: str
-    """Of these; see ``PairSums``."""
+    """Of these; see ``hash_pairs``."""
     kept: dict[str, bytes]
     """What extensions keep of them, by the names of their files."""
 
@@ -251,23 +380,17 @@ def write_store(
     return EncodedStore(directory, store_artifact(directory).make(write))
 
 
-def _encode_block(block: ParallelText, load: Load) -> EncodedBlock:
+def _encode_block(block: Pairs, load: Load) -> EncodedBlock:
     try:
-        tokenizers, sums, texts = load(), PairSums(), []
-        keep = {name: entry.load() for name, entry in registry.entries("stored").items()}
-        kept: dict[str, list[bytes]] = {name: [] for name in keep}
-        for batch in in_batches(keep_full(block.pairs())):
-            sums.update(batch)
-            texts.append(encode_pairs(batch, tokenizers))
-            for name, digest in keep.items():
-                kept[name].append(digest(batch))
+        pairs = list(keep_full(block))
+        text = encode_pairs(pairs, load())
+        stored = {name: entry.load()(pairs) for name, entry in registry.entries("stored").items()}
     except (TransformerCliError, OSError, MemoryError):
         raise
     except Exception as error:  # others may not be such as can be sent
         reason = f"{type(error).__name__}: {error}"
         raise TokenizerError(f"the training text cannot be encoded ({reason})") from None
-    parts = {name: b"".join(each) for name, each in kept.items()}
-    return EncodedBlock(EncodedText.concatenate(texts), sums.sha256(), parts)
+    return EncodedBlock(text, hash_pairs(pairs), stored)
 
 
 def _write_files(
@@ -319,65 +442,3 @@ def pack_page(page: EncodedText, start: int) -> tuple[bytes, bytes]:
     lengths = np.concatenate(page.lengths).astype(ID).tobytes()
     checked = _HEADER.pack(0, zlib.crc32(ids), start)[4:] + lengths
     return zlib.crc32(checked).to_bytes(4, "little") + checked, ids
-
-
-# --- shards --------------------------------------------------------------------------------------
-
-
-class ShardedStore:
-    """The pairs of a store that are short enough to train on, in shards; none is kept in memory.
-
-    Shard k of K has the pages k, k + K, k + 2K, …, so each is an even sample of the corpus,
-    whatever its order. ``shard_pairs`` is a multiple of the pairs of a page.
-    """
-
-    def __init__(
-        self,
-        store: EncodedStore,
-        max_length: int,
-        shard_pairs: int = SHARD_PAIRS,
-        mix: Mix | None = None,
-    ) -> None:
-        self._store = store
-        self._mix = mix
-        self._max_length = max_length
-        self.num_shards = -(-store.num_pages // (shard_pairs // store.record.page_pairs))
-
-    @cached_property
-    def num_pairs(self) -> int:
-        """Number of short pairs."""
-        numbers = range(self.num_shards)
-        return sum(len(self._short_pairs(number)[1]) for number in numbers)
-
-    def shard(self, number: int) -> EncodedText:
-        """Return the pairs of a shard; see ``ShardedText``."""
-        text = EncodedText.concatenate([*self._store.read_pages(self._pages(number))])
-        if self._mix is not None:
-            text = self._mix.add_tags(text, self._places(number))
-        is_short = np.maximum(*text.lengths) <= self._max_length
-        return text if is_short.all() else text.take(np.flatnonzero(is_short))
-
-    def sampler(self, number: int) -> Sampler:
-        """Return what draws the pairs of a shard; see ``ShardedText``."""
-        lengths, places = self._short_pairs(number)
-        return EveryPair(lengths) if self._mix is None else self._mix.build_sampler(lengths, places)
-
-    def _pages(self, number: int) -> range:
-        return range(number, self._store.num_pages, self.num_shards)
-
-    def _places(self, number: int) -> np.ndarray:
-        """Return the places in the whole text of a shard's pairs, long ones too."""
-        page_pairs = self._store.record.page_pairs
-        firsts = np.array(self._pages(number)) * page_pairs
-        places = (firsts[:, None] + np.arange(page_pairs)).ravel()
-        return places[places < len(self._store)]
-
-    def _short_pairs(self, number: int) -> tuple[Lengths, np.ndarray]:
-        """Return the lengths of the short pairs of a shard, and their places in the whole text."""
-        sides = zip(*self._store.read_lengths(self._pages(number)), strict=True)
-        src, tgt = map(np.concatenate, sides)
-        places = self._places(number)
-        if self._mix is not None:
-            src = src + self._mix.count_tags(places)
-        is_short = np.maximum(src, tgt) <= self._max_length
-        return Lengths(src[is_short], tgt[is_short]), places[is_short]

@@ -16,7 +16,8 @@ from transformer_cli.config.schema import Config
 from transformer_cli.config.setting_tree import shorten
 from transformer_cli.data.batches import Batch, collate
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.token_arrays import EncodedText, cut_by_tokens, encode_text
+from transformer_cli.data.shards import cut_by_tokens
+from transformer_cli.data.store import EncodedText, encode_text
 from transformer_cli.evaluation.scores import score
 from transformer_cli.inference import torch_engine
 from transformer_cli.inference.engine import SearchEngine
@@ -24,7 +25,6 @@ from transformer_cli.inference.torch_engine import TorchEngine, TorchTranslator
 from transformer_cli.inference.translation import NOBODY, Notes, Translation, Watcher, ignore
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.device import sum_dtype
-from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.linear import autocast
 from transformer_cli.model.transformer import Transformer
 from transformer_cli.training.preparation import PreparedData
@@ -85,7 +85,7 @@ def evaluate(
     if stopping:
         raise EvaluationStoppedError
     loss = mean_loss(
-        translator.engine.searched,
+        translator.engine.model,
         encoded if len(short) == len(text) else encoded.take(short),
         translator.config.training.batch_tokens,
         translator.engine.precision,
@@ -113,7 +113,7 @@ def find_measurable_pairs(translator: TorchTranslator, text: EncodedText) -> np.
 
 @torch.inference_mode()
 def mean_loss(
-    model: Transformer | Ensemble,
+    model: Transformer,
     text: EncodedText,
     batch_tokens: int,
     precision: torch.dtype,
@@ -140,9 +140,7 @@ def mean_loss(
     return total_of_all / tokens_of_all
 
 
-def _sum_nll(
-    model: Transformer | Ensemble, batch: Batch, precision: torch.dtype
-) -> Float[Tensor, ""]:
+def _sum_nll(model: Transformer, batch: Batch, precision: torch.dtype) -> Float[Tensor, ""]:
     """Return the negative log-likelihood of a batch's target tokens, summed in ``sum_dtype``."""
     device = batch.src.device
     total = torch.zeros((), dtype=sum_dtype(device), device=device)

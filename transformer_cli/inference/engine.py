@@ -1,10 +1,14 @@
 """What a search engine is to the rest of the program: token ids in, hypotheses out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -42,28 +46,21 @@ class Hypothesis:
 class SearchEngine(Protocol):
     """Holds a model and searches for the likeliest outputs of it.
 
-    ``TorchEngine`` can do all of this. One that cannot align need not force prefixes or sample
-    either: callers that need these ask ``choose_engine`` for torch.
+    ``TorchEngine`` can do all of this. Another one need not force prefixes or sample: callers that
+    need these ask ``choose_engine`` for torch.
     """
 
     @property
-    def searches_at_once(self) -> bool:
-        """Whether threads may call ``search`` at once, each of them with gain."""
+    def name(self) -> str:
+        """The name by which it is chosen."""
 
     @property
     def is_on_gpu(self) -> bool:
         """Whether a GPU computes."""
 
     @property
-    def can_align(self) -> bool:
-        """Whether there is ``align``."""
-
-    @property
     def fingerprint(self) -> dict[str, str]:
         """What of its own decides the output, by name: settings, and the version of a library."""
-
-    def leave_to_parent(self) -> None:
-        """Give up, in a forked process, what only the parent's threads can free."""
 
     def search(
         self,
@@ -87,15 +84,12 @@ class SearchEngine(Protocol):
             should_stop: called before each batch; once it returns True, the rest has no hypotheses.
         """
 
-    def align(
-        self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
-    ) -> list[list[int]]:
-        """Return, for each token of each target, the place of the source token it is aligned to.
+    def run_jobs(
+        self, jobs: Iterator[Callable[[], Result]], stop: Callable[[], object]
+    ) -> Iterator[Result]:
+        """Yield the results of jobs that search, in order, at the pace that suits the engine.
 
-        Args:
-            sources: token ids, each with its EOS, which nothing is aligned to.
-            targets: translations of them, without EOS.
-            batch_tokens: maximum tokens of a side of a batch, padding included.
+        It may take a job before those ahead of it are done; ``stop`` makes those that run end soon.
         """
 
 
@@ -106,3 +100,13 @@ def describe_versions(*packages: str) -> dict[str, str]:
         with suppress(PackageNotFoundError):
             versions[package] = version(package)
     return versions
+
+
+def cut_by_tokens(
+    order: np.ndarray, lengths: np.ndarray, batch_tokens: int
+) -> Iterator[np.ndarray]:
+    """Yield slices of ``order``, longest first, of at most ``batch_tokens`` when padded."""
+    while len(order):
+        rows = max(1, batch_tokens // lengths[order[0]])
+        yield order[:rows]
+        order = order[rows:]

@@ -33,18 +33,17 @@ def load_translator(
     checkpoint: str,
     options: ComputeOptions,
     ranks: Ranks = SINGLE_PROCESS,
-    others: Sequence[RunDirectory] = (),
 ) -> TextTranslator[SearchEngine]:
     """Load a run, or a model as it is shared or exported, with the engine of ``choose_engine``.
 
-    ``checkpoint`` is 'best', 'last', 'average' or a path; ``others`` make an ensemble with the run.
+    ``checkpoint`` is 'best', 'last', 'average' or a path.
 
     Raises:
         UsageError: the options do not go together, or the device cannot compute like that.
         ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
         MissingExtraError: the engine's package is not installed.
     """
-    engine = choose_engine(run, options, ["`ensemble`"] if others else [])
+    engine = choose_engine(run, options)
     if engine != "torch":
         return _find_engine(engine).load(run, checkpoint, options, ranks)
     # Torch takes a second, which other engines may do without.
@@ -55,7 +54,7 @@ def load_translator(
     use_threads(options.threads)
     device = choose_device(options.device, ranks)
     precision = choose_precision(options.precision, device)
-    return load_torch_translator(run, checkpoint, device, precision, others)
+    return load_torch_translator(run, checkpoint, device, precision)
 
 
 def load_settings(run: RunDirectory) -> Config:

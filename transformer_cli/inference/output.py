@@ -20,11 +20,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from transformer_cli.base.compression import compressor
 from transformer_cli.base.errors import OutputError
 from transformer_cli.base.files import read_small
 from transformer_cli.base.guard import check_guard, find_guard
 from transformer_cli.base.locations import open_checked
+from transformer_cli.base.text_files import compressor
 from transformer_cli.base.writing import (
     PARTIAL,
     claim,
@@ -103,7 +103,7 @@ class Output:
         if self._file.seek(0, os.SEEK_END):
             try:
                 if lines is None:
-                    raise _UnfitError("text with alignments, or from a pipe, cannot be resumed")
+                    raise _UnfitError("text with further outputs, or from a pipe, is not resumed")
                 self._resume(lines)
                 return None
             except _UnfitError as error:

@@ -4,16 +4,16 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from transformer_cli.base.compression import is_compressed, open_text
 from transformer_cli.base.errors import TransformerCliError, UsageError
+from transformer_cli.base.text_files import is_compressed, open_text
 
 _TRANSLATORS_FILES = frozenset(
     (".po", ".pot", ".mo", ".gmo", ".tmx", ".xlf", ".xliff", ".sdlxliff", ".mqxliff", ".mxliff")
 )
 _NO_LINES = re.compile(
     r"\.(adoc|asciidoc|ass|astro|cjs|conf|cshtml|css|csv|dfxp|dita|docx?|ejs|epub|ftl|idml|inc|ini"
-    r"|ipynb|js|jsonc?|jspx?|jsx|log|mdx|mjs|njk|od[pst]|pdf|php|plist|pptx?|properties|qmd|resx|rmd"
-    r"|rst|rtf|sbv|scss|ssa|strings|stringsdict|sub|svelte|svg|tex|toml|tsx|ttml|twig|vue|xcstrings"
+    r"|ipynb|js|json[cl]?|jspx?|jsx|log|mdx|mjs|njk|od[pst]|parquet|pdf|php|plist|pptx?|properties|qmd|resx|rmd"
+    r"|rst|rtf|sbv|scss|ssa|strings|stringsdict|sub|svelte|svg|tex|toml|ts[vx]|ttml|twig|vue|xcstrings"
     r"|xlsx?|xml|xsd|xslt?|ya?ml)"
 )
 """Endings of files whose lines are not sentences.

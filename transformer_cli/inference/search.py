@@ -17,17 +17,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from transformer_cli.inference.engine import Hypothesis, SearchOptions
-from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.transformer import Transformer
 
-SearchableModel = Transformer | Ensemble
 NOT_FORCED = -1
 """Right padding of ``prefixes``: no token is forced there."""
 
 
 @torch.inference_mode()
 def search(
-    model: SearchableModel,
+    model: Transformer,
     src: Int[Tensor, "batch src"],
     max_lengths: Int[Tensor, " batch"],
     options: SearchOptions,
@@ -102,7 +100,7 @@ class AllowedTokens:
 
 
 def find_continuations(
-    model: SearchableModel,
+    model: Transformer,
     tokens: Int[Tensor, "batch hypothesis"],
     place: int,
     state: Any,
@@ -151,7 +149,7 @@ def top_k(
 
 
 def _greedy(
-    model: SearchableModel,
+    model: Transformer,
     src: Int[Tensor, "batch src"],
     max_lengths: Int[Tensor, " batch"],
     options: SearchOptions,
@@ -197,7 +195,7 @@ def truncate_at_eos(ids: list[int], eos_id: int) -> list[int]:
 
 
 def _beam(
-    model: SearchableModel,
+    model: Transformer,
     src: Int[Tensor, "batch src"],
     max_lengths: Int[Tensor, " batch"],
     options: SearchOptions,

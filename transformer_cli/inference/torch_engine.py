@@ -1,32 +1,35 @@
-"""Search by torch, in batches of sentences of like length and on all cores; alignments."""
+"""Search by torch, in batches of sentences of like length and on all cores."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 from typing import TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from transformer_cli.base.errors import UsageError, is_out_of_memory
-from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
+from transformer_cli.base.errors import is_out_of_memory
+from transformer_cli.inference.engine import (
+    Hypothesis,
+    Result,
+    SearchOptions,
+    cut_by_tokens,
+    describe_versions,
+)
 from transformer_cli.inference.search import NOT_FORCED, search
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.model.device import empty_cache
-from transformer_cli.model.ensemble import Ensemble
 from transformer_cli.model.linear import autocast, pack_weights
-from transformer_cli.model.transformer import Transformer, record_attention
+from transformer_cli.model.transformer import Transformer
 from transformer_cli.runs.directory import RunDirectory
-from transformer_cli.runs.trained_model import TrainedModel, load_trained_model
-from transformer_cli.text.tokenizer import have_same_tokenizers
-from transformer_cli.text.vocabulary import BOS_ID, PAD_ID
+from transformer_cli.runs.trained_model import load_trained_model
+from transformer_cli.text.vocabulary import PAD_ID
 
 Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 # More would wait for each other: between torch's operations only one of them can run.
 _MAX_WORKERS = 4
@@ -39,15 +42,11 @@ class TorchEngine:
     Attributes:
         model: on its device, in evaluation mode.
         precision: type of the matrix products.
-        others: models on the same device, of the same tokenizers, whose probabilities are averaged
-            with those of ``model``.
     """
 
     model: Transformer
     precision: torch.dtype
-    others: tuple[Transformer, ...] = ()
-    searches_at_once = False
-    can_align = True
+    name = "torch"
 
     @property
     def device(self) -> torch.device:
@@ -59,19 +58,11 @@ class TorchEngine:
         """Whether a GPU computes."""
         return self.device.type != "cpu"
 
-    @cached_property
-    def searched(self) -> Transformer | Ensemble:
-        """What is searched: the model, or all of them as one."""
-        return Ensemble([self.model, *self.others]) if self.others else self.model
-
     @property
     def fingerprint(self) -> dict[str, str]:
         """What decides the output: the precision, and torch's version, as rounding differs."""
         precision = {"precision": str(self.precision).removeprefix("torch.")}
         return precision | describe_versions("torch")
-
-    def leave_to_parent(self) -> None:
-        """Do nothing: a child can use the model."""
 
     def search(
         self,
@@ -90,7 +81,7 @@ class TorchEngine:
         order = np.argsort(-lengths, kind="stable")[: np.count_nonzero(lengths)]
         device = self.device
         # Each hypothesis of a beam takes as much memory as a sentence.
-        batches = list(_cut_by_tokens(order, lengths, batch_tokens // options.beam_size))
+        batches = list(cut_by_tokens(order, lengths, batch_tokens // options.beam_size))
 
         def search_rows(batch: np.ndarray) -> list[list[Hypothesis]]:
             if should_stop():
@@ -98,15 +89,15 @@ class TorchEngine:
             starts = [prefixes[index] for index in batch]
             with autocast(device, self.precision):
                 return search(
-                    self.searched,
-                    _pad([sources[index] for index in batch], PAD_ID),
+                    self.model,
+                    pad([sources[index] for index in batch], PAD_ID),
                     torch.tensor([max_lengths[index] for index in batch]),
                     options,
-                    _pad(starts, NOT_FORCED) if any(starts) else None,
+                    pad(starts, NOT_FORCED) if any(starts) else None,
                 )
 
         search_batch = partial(split_when_out_of_memory, search_rows)
-        with autocast(device, self.precision), pack_weights(self.searched):
+        with autocast(device, self.precision), pack_weights(self.model):
             found = map_on_cores(search_batch, batches, device)
             for batch, parts in zip(batches, found, strict=True):
                 for index, hypotheses in zip(batch, chain.from_iterable(parts), strict=True):
@@ -114,29 +105,11 @@ class TorchEngine:
                 progress(len(batch))
         return outputs
 
-    @torch.inference_mode()
-    def align(
-        self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
-    ) -> list[list[int]]:
-        """Return the place of the source token that each target token's step attends to most.
-
-        Attention is the mean of all heads of all layers; see ``SearchEngine.align`` for the rest.
-        """
-        aligned: list[list[int]] = [[] for _ in targets]
-        lengths = np.array([max(map(len, pair)) for pair in zip(sources, targets, strict=True)])
-        order = np.argsort(-lengths, kind="stable")
-
-        def align_rows(batch: np.ndarray) -> None:
-            src = _pad([sources[index] for index in batch], PAD_ID).to(self.device)
-            tgt_in = _pad([[BOS_ID, *targets[index][:-1]] for index in batch], PAD_ID)
-            most_attended = _find_most_attended(self.searched, src, tgt_in.to(self.device))
-            for index, places in zip(batch, most_attended.tolist(), strict=True):
-                aligned[index] = places[: len(targets[index])]
-
-        with autocast(self.device, self.precision), pack_weights(self.searched):
-            for batch in _cut_by_tokens(order, lengths, batch_tokens):
-                split_when_out_of_memory(align_rows, batch)
-        return aligned
+    def run_jobs(
+        self, jobs: Iterator[Callable[[], Result]], stop: Callable[[], object]
+    ) -> Iterator[Result]:
+        """Run one job after another: each has all cores, or the GPU."""
+        return (job() for job in jobs)
 
 
 TorchTranslator = TextTranslator[TorchEngine]
@@ -144,83 +117,26 @@ TorchTranslator = TextTranslator[TorchEngine]
 
 
 def load_torch_translator(
-    run: RunDirectory,
-    checkpoint: str,
-    device: torch.device,
-    precision: torch.dtype,
-    others: Sequence[RunDirectory] = (),
+    run: RunDirectory, checkpoint: str, device: torch.device, precision: torch.dtype
 ) -> TorchTranslator:
     """Load a trained run, or a model as it is shared; see ``load_trained_model``.
 
-    ``others`` make an ensemble with it, of which settings of search are those of ``run``.
-
     Raises:
-        UsageError: runs do not go together in an ensemble.
         ConfigError, RunError, TokenizerError, CheckpointError: something is missing or damaged.
     """
     trained = load_trained_model(run, checkpoint)
-    members = [trained, *(_load_for_ensemble(other, checkpoint, run, trained) for other in others)]
-    model, *more = (member.model.to(device) for member in members)
+    engine = TorchEngine(trained.model.to(device), precision)
     return TextTranslator(
-        TorchEngine(model, precision, tuple(more)),
-        trained.tokenizers,
-        trained.config,
-        trained.config.decoding,
-        checkpoint="+".join(member.sum for member in members),
+        engine, trained.tokenizers, trained.config, trained.config.decoding, checkpoint=trained.sum
     )
 
 
-def _load_for_ensemble(
-    other: RunDirectory, checkpoint: str, run: RunDirectory, trained: TrainedModel
-) -> TrainedModel:
-    if checkpoint not in ("best", "last", "average"):
-        raise UsageError(
-            f"`checkpoint` {checkpoint}: is of one run; with `ensemble`, name best, last or average"
-        )
-    loaded = load_trained_model(other, checkpoint)
-    if not have_same_tokenizers(run.tokenizer, other.tokenizer):
-        raise UsageError(
-            f"`ensemble` {other.path}: its tokenizer is not that of {run.path}; runs of one "
-            "configuration that differ in seed or sizes have the same, and runs begun from them"
-        )
-    ours, theirs = trained.config.model, loaded.config.model
-    if (ours.positions, ours.max_positions) != (theirs.positions, theirs.max_positions):
-        raise UsageError(
-            f"`ensemble` {other.path}: its model.positions or model.max_positions are not those "
-            f"of {run.path}"
-        )
-    return loaded
-
-
-def _cut_by_tokens(
-    order: np.ndarray, lengths: np.ndarray, batch_tokens: int
-) -> Iterator[np.ndarray]:
-    """Yield slices of ``order``, longest first, of at most ``batch_tokens`` when padded."""
-    while len(order):
-        rows = max(1, batch_tokens // lengths[order[0]])
-        yield order[:rows]
-        order = order[rows:]
-
-
-def _pad(rows: Sequence[list[int]], value: int) -> Int[Tensor, "batch longest"]:
+def pad(rows: Sequence[list[int]], value: int) -> Int[Tensor, "batch longest"]:
     """Return rows of ids as a tensor, padded on the right."""
     padded = np.full((len(rows), max(map(len, rows))), value, dtype=np.int64)
     for row, ids in zip(padded, rows, strict=True):
         row[: len(ids)] = ids
     return torch.from_numpy(padded)
-
-
-def _find_most_attended(
-    model: Transformer | Ensemble, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
-) -> Int[Tensor, "batch tgt"]:
-    attentions = nn.ModuleList(layer.cross_attention for layer in model.decoder_layers())
-    with record_attention(attentions) as recorded:
-        model.hidden_states(src, tgt_in)
-    # (batch, heads, tgt, src) of each layer -> (batch, tgt, src)
-    weights = torch.stack([calls[0].float().mean(dim=1) for calls in recorded.values()])
-    ends = (src != model.pad_id).sum(dim=1) - 1
-    is_word = torch.arange(src.size(1), device=src.device) < ends[:, None]
-    return weights.mean(dim=0).masked_fill(~is_word[:, None], -1.0).argmax(dim=2)
 
 
 def map_on_cores(

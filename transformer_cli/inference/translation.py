@@ -10,7 +10,6 @@ from transformer_cli.text.protocol import EncodedSource
 
 Pieces = tuple[Hypothesis, ...]
 """One translation of a line as ids: a hypothesis for each of its pieces."""
-_SHOWN_LINES = 10
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Translation:
         score: what translations of a line are ranked by: that, divided by the length penalty; of
             several pieces, the sum of theirs, so that the best of each make up the best.
         alignment: which word of the line goes with which of ``text``, counted from 0, words being
-            what white space separates; empty if nobody asked.
+            what white space separates; empty unless an extension aligns them.
         tokens: number of its tokens, the end of each piece included.
         remark: what a reviser says of it; see ``Reviser``.
         pieces: what was found, as ids; empty for a line that is its own translation.
@@ -146,7 +145,6 @@ class Reviser:
         lines: Sequence[EncodedLine],
         found: list[list[Translation]],
         n_best: int | None,
-        with_alignments: bool,
         watcher: Watcher,
     ) -> list[list[Translation]]:
         """Return the translations of each line, best first, some of them replaced.
@@ -156,7 +154,6 @@ class Reviser:
             lines: what is translated.
             found: at least one translation of each line.
             n_best: see ``TextTranslator.translate_lines``.
-            with_alignments: whether words are aligned.
             watcher: its ``progress`` has counted the lines already.
         """
         return found
@@ -164,10 +161,3 @@ class Reviser:
     def notes(self) -> Notes:
         """Return what takes notes of a text's translations."""
         return Notes()
-
-
-def name_lines(numbers: Sequence[int]) -> str:
-    """Return the numbers of some lines as messages say them: the first few."""
-    shown = ", ".join(f"{number:,}" for number in numbers[:_SHOWN_LINES])
-    more = ", …" if len(numbers) > _SHOWN_LINES else ""
-    return f"line{'s' if len(numbers) > 1 else ''} {shown}{more}"

@@ -3,14 +3,13 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Generic, Self, TypeVar
 
 from transformer_cli.base.errors import InputError, UsageError
 from transformer_cli.base.packages import __version__
 from transformer_cli.config.choices import LARGEST_BEAM, LONGEST_SOURCE, MOST_BATCH_TOKENS
 from transformer_cli.config.schema import Config, DecodingConfig
-from transformer_cli.inference.alignment import align_words
 from transformer_cli.inference.engine import Hypothesis, SearchEngine, SearchOptions
 from transformer_cli.inference.translation import (
     NOBODY,
@@ -132,7 +131,6 @@ class TextTranslator(Generic[EngineT]):
         lines: Sequence[str],
         prefixes: Sequence[str] | None = None,
         n_best: int | None = 1,
-        with_alignments: bool = False,
         tags: Sequence[str | None] | None = None,
         watcher: Watcher = NOBODY,
     ) -> list[list[Translation]]:
@@ -150,12 +148,11 @@ class TextTranslator(Generic[EngineT]):
             prefixes: what each line's translations begin with, if the line is not blank.
             n_best: maximum number of translations per line, limited by the beam size; None: the
                 best one, whose scores nobody needs.
-            with_alignments: whether to align the words of the translations.
             tags: each line's, which the tokenizers know; see ``Tokenizers.start``.
             watcher: hears of each line that is split before any is translated.
         """
         encoded = self.encode_lines(lines, prefixes, tags, watcher.on_long_line)
-        return self.translate_encoded(encoded, n_best, with_alignments, watcher)
+        return self.translate_encoded(encoded, n_best, watcher)
 
     def encode_lines(
         self,
@@ -175,7 +172,6 @@ class TextTranslator(Generic[EngineT]):
         self,
         encoded: Sequence[EncodedLine],
         n_best: int | None = 1,
-        with_alignments: bool = False,
         watcher: Watcher = NOBODY,
     ) -> list[list[Translation]]:
         """Return each encoded line's translations; see ``translate_lines``."""
@@ -208,13 +204,12 @@ class TextTranslator(Generic[EngineT]):
             ranked.append([*zip(*of_pieces, strict=False)][: n_best or 1] or [()])
         written = iter(
             self.write(
-                [(line, one) for line, ones in zip(encoded, ranked, strict=True) for one in ones],
-                with_alignments,
+                [(line, one) for line, ones in zip(encoded, ranked, strict=True) for one in ones]
             )
         )
         found = [[next(written) for _ in ones] for ones in ranked]
         for reviser in self.all_revisers:
-            found = reviser.revise(self, encoded, found, n_best, with_alignments, watcher)
+            found = reviser.revise(self, encoded, found, n_best, watcher)
         return found
 
     def encode_line(self, text: str, prefix: str, tag: str | None = None) -> EncodedLine:
@@ -241,79 +236,33 @@ class TextTranslator(Generic[EngineT]):
             return True
         return not (prefix or self.tokenizers.letterless or self.tokenizers.has_words(text))
 
-    def write(
-        self, found: Sequence[tuple[EncodedLine, Pieces]], with_alignments: bool = False
-    ) -> list[Translation]:
+    def write(self, found: Sequence[tuple[EncodedLine, Pieces]]) -> list[Translation]:
         """Write what was found for lines as text."""
-        if not with_alignments:
-            return [self.write_line(line, pieces) for line, pieces in found]
-        aligned = self.align(found)
-        return [self.write_line(*one, places) for one, places in zip(found, aligned, strict=True)]
-
-    def align(self, found: Sequence[tuple[EncodedLine, Pieces]]) -> list[list[int]]:
-        """Return, for each token of what was found, the place in its line of the token it is from.
-
-        Places count the tokens of all pieces of the line.
-        """
-        of_pieces = iter(
-            self.engine.align(
-                [
-                    ids
-                    for line, pieces in found
-                    for ids, _ in zip(line.pieces, pieces, strict=False)
-                ],
-                [piece.ids for _, pieces in found for piece in pieces],
-                self.decoding.batch_tokens,
-            )
-        )
-        aligned = []
-        for line, pieces in found:
-            starts = accumulate((len(piece) - 1 for piece in line.pieces), initial=0)
-            aligned.append(
-                [
-                    start + place
-                    for _, start in zip(pieces, starts, strict=False)
-                    for place in next(of_pieces)
-                ]
-            )
-        return aligned
+        return [self.write_line(line, pieces) for line, pieces in found]
 
     def write_line(
-        self,
-        line: EncodedLine,
-        pieces: Pieces,
-        places: Sequence[int] | None = None,
-        tokens: Sequence[str] | None = None,
+        self, line: EncodedLine, pieces: Pieces, tokens: Sequence[str] | None = None
     ) -> Translation:
         """Write one translation as text.
 
         Args:
             line: what is translated.
             pieces: what was found.
-            places: what ``align`` returns, if words are to be aligned.
             tokens: of the translation, where others than ``Tokenizer.filled_tokens`` are written.
         """
         if line.is_copied:
-            text = line.text.strip()
-            links = () if places is None else tuple((n, n) for n in range(len(text.split())))
-            return Translation(text, alignment=links)
+            return Translation(line.text.strip())
         source, tgt = line.source, self.tokenizers.tgt
         ids = [number for piece in pieces for number in piece.ids]
         if tokens is None:
-            is_needed = places is not None or tgt.is_word_level or source.values
+            is_needed = tgt.is_word_level or source.values
             tokens = tgt.filled_tokens(ids, source.values) if is_needed else []
-        text = " ".join(filter(None, _piece_texts(tgt, line, pieces, tokens)))
-        links = ()
-        if places:
-            src_tokens = self.tokenizers.source_tokens(source, line.ids)
-            links = align_words(line.text, src_tokens, text, tokens, places)
         length_penalty = self.decoding.length_penalty
         return Translation(
-            text,
+            " ".join(filter(None, _piece_texts(tgt, line, pieces, tokens))),
             sum((piece.log_probability for piece in pieces), start=0.0),
             sum((score(piece, length_penalty) for piece in pieces), start=0.0),
-            links,
-            len(ids) + len(pieces),
+            tokens=len(ids) + len(pieces),
             pieces=pieces,
         )
 

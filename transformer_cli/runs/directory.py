@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 from filelock import lock_descriptor
 
 from transformer_cli.base import registry
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import (
     ConfigError,
     MissingRunError,
@@ -30,6 +29,7 @@ from transformer_cli.base.files import check_no_links, is_at, is_stream, read_js
 from transformer_cli.base.guard import find_guard
 from transformer_cli.base.locations import is_url, open_regular
 from transformer_cli.base.packages import __version__
+from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import TEMPORARY_END, name_path_in_error, remove_directory
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 CONFIG, MARK, LOCK, CHECKPOINTS = "config.yaml", "run.json", ".lock", "checkpoints"
 
-# What extensions write, by name, with the facts "configuration" (training only reads
-# it) and "unlocked" where they apply.
+# What extensions write, by name, with the facts "configuration" (training only reads it) and
+# "unlocked" where they apply; and "begin" and "provenance", see runs/initialize.py.
 _ADDED = {name: entry.facts for name, entry in registry.entries("run file").items()}
 # Data that can be made again, by directory, with the names of its files: nothing else is deleted.
 _DATA = {
@@ -50,7 +50,7 @@ _DATA = {
     "corpus": r"[A-Za-z0-9_-]{1,64}\.(src|tgt)|[a-z]+\.json",  # of any kind of data
 }
 LOCKED = (
-    *(MARK, LOCK, CONFIG, "origins.json", "metrics.jsonl", CHECKPOINTS, *_DATA),
+    *(MARK, LOCK, CONFIG, "metrics.jsonl", CHECKPOINTS, *_DATA),
     *(name for name, facts in _ADDED.items() if "unlocked" not in facts),
 )
 """Everything that is written by processes that hold the lock."""
@@ -80,7 +80,6 @@ class RunDirectory:
         if re.fullmatch("[a-z][a-z0-9+]+:", self.path.parts[0] if self.path.parts else ""):
             raise UsageError(f"{self.path}: is no directory; a run lies on a disk, not in a store")
         self.config = self.path / CONFIG  # resolved, as YAML
-        self.origins = self.path / "origins.json"  # of the settings; see config/origins.py
         self.tokenizer = self.path / "tokenizer"
         self.encoded = self.path / "encoded"  # the training text as token ids; see data/store.py
         self.corpus = self.path / "corpus"  # text that a kind of data has prepared

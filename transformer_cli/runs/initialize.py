@@ -2,15 +2,14 @@
 
 import os
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import date
-from itertools import chain, count
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
 from transformer_cli.base import registry
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import (
     CheckpointError,
     ConfigError,
@@ -22,11 +21,12 @@ from transformer_cli.base.errors import (
 from transformer_cli.base.files import read_small
 from transformer_cli.base.locations import exists, fetched_from, find_files, text_path
 from transformer_cli.base.messages import log
+from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import TEMPORARY_MARK, remove_leftovers
 from transformer_cli.config.differences import Difference, as_yaml, differences
-from transformer_cli.config.origins import Origins, dump_origins, load_origins, trace_origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
+from transformer_cli.config.setting_tree import Node, iter_leaves, join_keys
 from transformer_cli.config.yaml import dump_config
 from transformer_cli.runs.checkpoint import Checkpoint, TrainingState, list_checkpoints
 from transformer_cli.runs.directory import (
@@ -49,29 +49,33 @@ def begin_run(
     run: RunDirectory,
     config: Config,
     overwrite: bool,
-    origins: Origins,
+    root: Node,
     is_training: bool = True,
 ) -> Iterator[None]:
-    """Lock and initialize a run while the block runs.
+    """Lock and initialize a run while the block runs; ``root`` is what ``config`` was read from.
 
     With ``overwrite``, a run that has checkpoints is renamed, which is logged, and the data of one
     without is made again. If the block fails, or ``is_training`` is false, a run keeps the settings
     that its checkpoints were trained with, unless it has got new checkpoints.
     """
     # Before an earlier run is renamed: a new one may be started from its config.yaml.
-    origins = trace_origins(origins, run.config, load_origins(run.origins))
+    beginnings = {
+        run.path / name: entry.load("begin")(run, config, root)
+        for name, entry in registry.entries("run file").items()
+        if "begin" in entry.facts
+    }
     if overwrite and (moved := rename_run(run)):
         log(f"{run.path}: the earlier run is now {moved}")
     is_new = not run.path.exists()
     with lock_run(run):
         before = list_checkpoints(run.checkpoints)
         trained_with: dict[Path, bytes] = {}
-        for path in (run.config, run.origins) if before else ():
+        for path in (run.config, *beginnings) if before else ():
             with suppress(OSError):
                 trained_with[path] = read_small(path)
         is_recorded = False
         try:
-            initialize_run(run, config, overwrite, origins)
+            initialize_run(run, config, overwrite, beginnings.values())
             yield
             is_recorded = is_training
         except (ConfigError, CorpusError, TokenizerError) as error:
@@ -133,7 +137,10 @@ def rename_run(run: RunDirectory) -> Path | None:
 
 
 def initialize_run(
-    run: RunDirectory, config: Config, overwrite: bool = False, origins: Origins | None = None
+    run: RunDirectory,
+    config: Config,
+    overwrite: bool = False,
+    records: Iterable[Callable[[], None]] = (),
 ) -> None:
     """Initialize a run directory, which the caller has locked; see ``begin_run``."""
     try:
@@ -146,9 +153,8 @@ def initialize_run(
         text = dump_config(config)
         if not run.config.is_file() or read_small(run.config) != text.encode():
             write_text(run.config, text)
-        # The first session's origins are kept.
-        if origins and not load_origins(run.origins):
-            write_text(run.origins, dump_origins(origins, text))
+        for record in records:
+            record()
         run.checkpoints.mkdir(exist_ok=True)
         # Permissions are not enough: root has them on a disk that is mounted read-only.
         trial = run.checkpoints / f"trial{TEMPORARY_MARK}{os.getpid()}"
@@ -220,46 +226,23 @@ def is_data_outdated(run: RunDirectory, config: Config) -> bool:
 def _fixed_differences(run: RunDirectory, config: Config) -> list[Difference]:
     """Return the differences in settings that may not change on resuming."""
     old = run.load_config()
-    fixed = [each for each in differences(old, config) if not each.may_change]
-    paths = set(_list_paths([old.model_dump(), config.model_dump()])) if fixed else set()
+    leaves = iter_leaves(old.model_dump(), into_lists=True)
+    paths = {join_keys(keys) for keys, value in leaves if isinstance(value, Path)}
     return [
-        each for each in fixed if not _is_same({each.key: each.old}, {each.key: each.new}, paths)
+        each
+        for each in differences(old, config)
+        if not each.may_change
+        # A sum may be added once the first download has shown it.
+        and not (each.key.endswith("sha256") and each.old is None)
+        and not (each.key in paths and isinstance(each.new, str) and _is_gone(str(each.old)))
     ]
 
 
-def _is_same(old: object, new: object, paths: Collection[str]) -> bool:
-    """Return whether values are the same, but for ``paths`` that have moved and sums of files."""
-    match old, new:
-        case str(), str() if old in paths and new in paths:
-            return old == new or not _is_left(text_path(old))
-        case dict(), dict():
-            # A sum may be added once the first download has shown it.
-            return all(
-                (key.endswith("sha256") and old.get(key) is None)
-                or _is_same(old.get(key), new.get(key), paths)
-                for key in {**old, **new}
-            )
-        case list(), list():
-            same = (_is_same(*each, paths) for each in zip(old, new, strict=False))
-            return len(old) == len(new) and all(same)
-    return old == new
-
-
-def _list_paths(value: object) -> Iterator[str]:
-    """Yield the paths in settings, as records have them."""
-    match value:
-        case Path():
-            yield value.as_posix()
-        case dict():
-            yield from _list_paths([*value.values()])
-        case [*items]:
-            yield from chain.from_iterable(map(_list_paths, items))
-
-
-def _is_left(path: Path) -> bool:
+def _is_gone(path: str) -> bool:
     with suppress(CorpusError):  # no file matches its wildcards
-        return fetched_from(path) is not None or any(map(exists, find_files(path)))
-    return False
+        place = text_path(path)
+        return fetched_from(place) is None and not any(map(exists, find_files(place)))
+    return True
 
 
 class Extension(NamedTuple):
@@ -306,14 +289,14 @@ def load_newest_state(run: RunDirectory) -> TrainingState | None:
 def record_provenance(run: RunDirectory, config: Config) -> None:
     """Let extensions record where the text and the first weights of a run come from.
 
-    Each provides, as ``provenance``, a function of the run's path and its settings that writes a
-    ``file`` of the run. It is called if the text may come from elsewhere, or the file is there.
+    Each ``run file`` may have a ``provenance``, a function of the run's path and its settings that
+    writes it. It is called if the text may come from elsewhere, or the file is there.
     """
     # With checkpoints, a run has the text that it began with, whatever can be found by now.
     if list_checkpoints(run.checkpoints):
         return
     has_urls = "://" in config.data.model_dump_json()
     is_from_elsewhere = config.init is not None or has_urls or bool(find_owners(config))
-    for entry in registry.entries("provenance").values():
-        if is_from_elsewhere or (run.path / entry.facts["file"]).exists():
-            entry.load()(run.path, config)
+    for name, entry in registry.entries("run file").items():
+        if "provenance" in entry.facts and (is_from_elsewhere or (run.path / name).exists()):
+            entry.load("provenance")(run.path, config)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from transformer_cli.base.errors import CheckpointError, ConfigError, RunError
 from transformer_cli.base.files import sha256
 from transformer_cli.config.differences import Difference, differences
-from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
+from transformer_cli.config.setting_tree import Node, find_node
 from transformer_cli.runs.checkpoint import (
     MANIFEST,
     Checkpoint,
@@ -134,11 +134,11 @@ def check_init(config: Config, run: RunDirectory, overwrite: bool) -> None:
     open_checkpoint(source, "best")
 
 
-def describe_inherited_init(config: Config, origins: Origins, bases: Sequence[Path]) -> str | None:
+def describe_inherited_init(config: Config, root: Node, bases: Sequence[Path]) -> str | None:
     """Return a hint if settings build on a run's, one of ``bases``, but not on its weights."""
     base = next((base for base in bases if base.name == CONFIG and is_run(base.parent)), None)
-    origin = origins.get("init")
-    if base is None or (origin is not None and Path(origin[0].source) != base):
+    written = find_node(root, ("init",))
+    if base is None or (written is not None and Path(written.place.source) != base):
         return None
     weights = "random weights" if config.init is None else f"the weights of {config.init}"
     return (

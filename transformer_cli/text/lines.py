@@ -5,16 +5,26 @@ length, whatever the line: repetitions are possessive, or end at a character tha
 part.
 """
 
+import codecs
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Sequence
-from functools import cache
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cache, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Literal, NamedTuple, get_args
+
+from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.text_files import find_compressed_ending, open_text
+from transformer_cli.config.choices import DecodingErrors
 
 if TYPE_CHECKING:
     import regex
 
+MAX_LINE_BYTES = 1 << 22
+"""Longest line that is read: what has no line ends is no text, and might not fit into memory."""
+_ENCODING_KEYS = " (`encoding` NAME; in a configuration, encoding: NAME)"
+_TAR_MAGICS = b"ustar\x0000", b"ustar  \x00"  # POSIX' and GNU's
 SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff"
@@ -176,3 +186,89 @@ def _search_by_turns(searches: Sequence[Search]) -> Search:
         return min(left, key=lambda match: match.start(), default=None)
 
     return search
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def stream_lines(path: Path, once: bool = False, encoding: str | None = None) -> Iterator[str]:
+    """Yield the lines of a text file, compressed or not; raise what ``decode_lines`` does."""
+    with open_text(path, once, encoding=encoding) as file:
+        yield from decode_lines(bounded_lines(file, str(path)), str(path))
+
+
+def bounded_lines(file: BinaryIO, name: str) -> Iterator[bytes]:
+    """Yield the lines of a binary file; raise CorpusError at one longer than ``MAX_LINE_BYTES``."""
+    lines = iter(partial(file.readline, MAX_LINE_BYTES + 1), b"")
+    for number, line in enumerate(lines, start=1):
+        if len(line) > MAX_LINE_BYTES:
+            raise CorpusError(
+                f"{name}:{number}: a line of more than {MAX_LINE_BYTES >> 20} MiB; this is not one "
+                "sentence or record on each line"
+            )
+        yield line
+
+
+def decode_lines(
+    raw_lines: Iterable[bytes], name: str, errors: DecodingErrors = "strict"
+) -> Iterator[str]:
+    r"""Decode the lines of the binary file ``name`` one by one.
+
+    Only ``\n`` ends a line, so that both sides of a corpus are cut alike by every program: other
+    characters that Python's ``splitlines`` breaks at stay in their line. One ``\r`` before the line
+    end is dropped, and so is a byte order mark at the start of the file. The last line may lack
+    its line end. ``errors`` 'replace' writes U+FFFD for what is not UTF-8.
+
+    Raises:
+        CorpusError: a line is not UTF-8, and ``errors`` is 'strict'.
+    """
+    for number, raw in enumerate(raw_lines, start=1):
+        if number == 1:
+            raw = without_byte_order_mark(raw, name)
+            if not raw:
+                return
+        yield decode_line(raw, name, number, errors)
+
+
+def without_byte_order_mark(first_line: bytes, name: str) -> bytes:
+    """Return a text file's first line without its mark; CorpusError: it is no UTF-8 text at all."""
+    first_line = first_line.removeprefix(codecs.BOM_UTF8)
+    if ending := find_compressed_ending(first_line):
+        raise CorpusError(
+            f"{name}: is compressed; give it a name that ends with {ending}, or decompress it first"
+        )
+    if first_line[257:265] in _TAR_MAGICS:  # its headers would be lines
+        raise CorpusError(f"{name}: is a tar archive; unpack it, and name the files in it")
+    if found := _find_utf16(first_line):
+        raise CorpusError(
+            f"{name}: is UTF-16, not UTF-8; set its encoding to {found}{_ENCODING_KEYS}, or "
+            f"convert it, for example with iconv -f {found.upper()} -t UTF-8"
+        )
+    return first_line
+
+
+def _find_utf16(first_line: bytes) -> str | None:
+    """Return the name of the UTF-16 that a line seems to be in; None: it is in none."""
+    if first_line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    # Without a mark, every other byte of most text is 0.
+    head = first_line[:64]
+    for name, zeros in (("utf-16-be", head[::2].count(0)), ("utf-16-le", head[1::2].count(0))):
+        if len(head) > 4 and zeros * 5 >= len(head) * 2:
+            return name
+    return None
+
+
+def decode_line(raw: bytes, name: str, number: int, errors: DecodingErrors = "strict") -> str:
+    """Decode a line and leave out its line end; raise what ``decode_lines`` does."""
+    raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+    try:
+        return raw.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        # Counted in characters, as editors do: what stands before the bad byte is valid.
+        column = len(raw[: error.start].decode("utf-8")) + 1
+        raise CorpusError(
+            f"{name}:{number}: not UTF-8 (byte 0x{raw[error.start]:02x} at column {column} of "
+            f"the line); set the file's encoding{_ENCODING_KEYS}, or convert it to UTF-8, for "
+            "example with iconv"
+        ) from error

@@ -1,17 +1,12 @@
 """What the rest of the program knows of tokenizers: one side's, and both sides' as a line codec."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Protocol, TypeVar
-
-import numpy as np
+from typing import Any, Protocol
 
 from transformer_cli.base.errors import UsageError
 from transformer_cli.config.schema import Config
 from transformer_cli.text.lines import has_words
-
-T = TypeVar("T")
 
 
 class Tokenizer(Protocol):
@@ -128,9 +123,11 @@ class Tokenizers:
         """What decides translations besides the tokenizers, by name."""
         return {}
 
-    def encode_pair(self, src: str, tgt: str) -> tuple[list[int], list[int]]:
-        """Return the ids of a pair of lines, as in training."""
-        return self.src.encode(src), self.tgt.encode(tgt)
+    def encode_pairs(
+        self, src: Sequence[str], tgt: Sequence[str]
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """Return the ids of both sides of some pairs, as in training."""
+        return list(map(self.src.encode, src)), list(map(self.tgt.encode, tgt))
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -204,11 +201,6 @@ class CodecKind(Protocol):
         """Return tokenizers with further ids."""
 
 
-# Trainers hold their lines in memory, and more of them than this improve nothing.
-MOST_LINES = 1_000_000
-_DRAWS_AT_ONCE = 1 << 16
-
-
 @dataclass(frozen=True)
 class StreamedLines:
     """Lines that each iteration reads from the start."""
@@ -221,47 +213,3 @@ class StreamedLines:
 
     def __len__(self) -> int:
         return self.count
-
-
-class TrainerInput:
-    """The lines that a library's subword trainer reads, once; of over a million, an even sample."""
-
-    def __init__(self, lines: Iterable[str], count: int, lowercase: bool) -> None:
-        self._lines = lines if count <= MOST_LINES else sample_lines(lines, count, MOST_LINES)
-        self._lowercase = lowercase
-        self.failure: BaseException | None = None
-        """The error that ended the reading, if any: libraries turn it into one of their own."""
-
-    def __iter__(self) -> Iterator[str]:
-        try:
-            for line in self._lines:
-                yield line.lower() if self._lowercase else line
-        except (Exception, KeyboardInterrupt, SystemExit) as error:
-            self.failure = error
-            raise
-
-
-def sample_lines(lines: Iterable[T], count: int, size: int) -> Iterator[T]:
-    """Yield ``size`` of ``count`` lines, those at ``draw_places``."""
-    steps = np.diff(draw_places(count, size), prepend=-1) - 1
-    rest = iter(lines)
-    for step in steps.tolist():
-        yield from islice(rest, step, step + 1)
-
-
-def draw_places(count: int, size: int) -> np.ndarray:
-    """Return ``size`` of the numbers below ``count``, sorted: always these, all equally likely.
-
-    This is selection sampling: Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S.
-    SentencePiece's own sampling differs from process to process.
-    """
-    draws = np.random.RandomState([1])
-    chosen: list[int] = []
-    for first in range(0, count, _DRAWS_AT_ONCE):
-        left = count - np.arange(first, min(count, first + _DRAWS_AT_ONCE))
-        scaled = draws.random_sample(len(left)) * left
-        # Fewer and fewer are wanted, so that there is none elsewhere.
-        for place in np.flatnonzero(scaled < size - len(chosen)).tolist():
-            if scaled[place] < size - len(chosen):
-                chosen.append(first + place)
-    return np.array(chosen, np.int64)

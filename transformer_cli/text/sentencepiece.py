@@ -3,7 +3,7 @@
 import io
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import permutations
@@ -17,7 +17,7 @@ from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.base.messages import show_progress
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.text.model_check import SENTENCEPIECE, check_model, mark_checked
-from transformer_cli.text.protocol import Lines, Tokenizer, TrainerInput
+from transformer_cli.text.protocol import Lines, Tokenizer
 from transformer_cli.text.tokenizer import Side, SideFilesManifest, TrainingText
 from transformer_cli.text.vocabulary import (
     BOS_ID,
@@ -176,7 +176,7 @@ def learn_model(config: SentencePieceConfig, lines: Lines, label: str) -> bytes:
     import sentencepiece
 
     model = io.BytesIO()
-    text = TrainerInput(show_progress(lines, label), len(lines), config.lowercase)
+    text = _TrainerInput(show_progress(lines, label), config.lowercase)
     with _normalization(config.normalization) as normalization:
         try:
             sentencepiece.SentencePieceTrainer.train(
@@ -209,6 +209,24 @@ def learn_model(config: SentencePieceConfig, lines: Lines, label: str) -> bytes:
         data = _without_path(data, rules)
     mark_checked(data)
     return data
+
+
+class _TrainerInput:
+    """The lines that the trainer reads, once."""
+
+    def __init__(self, lines: Iterable[str], lowercase: bool) -> None:
+        self._lines = lines
+        self._lowercase = lowercase
+        self.failure: BaseException | None = None
+        """The error that ended the reading, if any: the library turns it into one of its own."""
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for line in self._lines:
+                yield line.lower() if self._lowercase else line
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            self.failure = error
+            raise
 
 
 @contextmanager

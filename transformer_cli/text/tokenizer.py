@@ -17,10 +17,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from transformer_cli.base import registry
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.base.files import read_small, sha256
 from transformer_cli.base.messages import warn
+from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import whole_file
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
@@ -37,6 +37,8 @@ from transformer_cli.text.vocabulary import SpecialIds
 MANIFEST_NAME = "tokenizer.json"
 _KINDS = ("words", "sentencepiece")
 _TRAITS = ("letterless", "copied")
+# Trainers hold their lines in memory, and more of them than this improve nothing.
+MOST_LINES = 1_000_000
 MAX_TOKENIZER_BYTES = 1 << 28  # of a vocabulary or a model, many times the largest ones in use
 
 Side = Literal["src", "tgt", "joint"]
@@ -81,7 +83,7 @@ class TokenizerManifest(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     learns_from_sample: ClassVar[bool] = False
-    """Whether ``MOST_LINES`` of a larger text are all that is learned from."""
+    """Whether ``MOST_LINES`` of a larger text are enough to learn from."""
 
     format: Literal[1] = 1
     lowercase: bool
@@ -230,6 +232,17 @@ class TrainingText:
     sha256: str
     traits: Mapping[str, bool] = field(default_factory=dict)
 
+    def sample(self, size: int) -> "TrainingText":
+        """Return at most ``size`` of the pairs, evenly spaced."""
+        count = len(self.src)
+        if count <= size:
+            return self
+        src, tgt = (
+            [line for n, line in enumerate(side) if (n + 1) * size // count > n * size // count]
+            for side in (self.src, self.tgt)
+        )
+        return replace(self, src=src, tgt=tgt)
+
     def sides(self, joint: bool) -> list[tuple[Side, Lines, str]]:
         """Return what to learn from: both sides as one, or each; with a label for messages."""
         if joint:
@@ -248,10 +261,13 @@ def learn_tokenizers(
 
     ``codecs`` are records by name, as ``describe_codecs`` returns them.
     """
+    kind = find_kind(config.kind)
+    if kind.learns_from_sample and not config.files:
+        text = text.sample(MOST_LINES // (2 if config.one_vocabulary else 1))
     for name, record in codecs.items():
         src, tgt = find_codec(name).text_to_learn(record, text.src, text.tgt)
         text = replace(text, src=src, tgt=tgt)
-    manifest: TokenizerManifest = find_kind(config.kind).learn(config, text, directory)
+    manifest: TokenizerManifest = kind.learn(config, text, directory)
     manifest.model_copy(update={"codecs": dict(codecs), **text.traits}).save(directory)
     if config.kind != "words":
         made = manifest.load(directory)
@@ -260,11 +276,6 @@ def learn_tokenizers(
             if found := check.load()(config, sides):
                 warn("tokenizer", found)
     return load_tokenizers(directory)
-
-
-def learns_from_sample(config: TokenizerConfig) -> bool:
-    """Return whether such tokenizers are learned from ``MOST_LINES`` of a larger text."""
-    return not config.files and find_kind(config.kind).learns_from_sample
 
 
 def copy_tokenizers(

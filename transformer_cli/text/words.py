@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
 
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import ConfigError, TokenizerError
 from transformer_cli.base.files import sha256
 from transformer_cli.base.messages import show_progress
+from transformer_cli.base.text_files import write_text
 from transformer_cli.config.languages import base_language
 from transformer_cli.config.tokenizer_schema import WordsConfig
 from transformer_cli.text.lines import is_of_word

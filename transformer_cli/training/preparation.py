@@ -22,11 +22,18 @@ from transformer_cli.base.ranks import Ranks
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.base.writing import whole_directory
 from transformer_cli.config.data_schema import DataConfig
-from transformer_cli.config.origins import Origins
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import find_owners
-from transformer_cli.data.batches import Augmentation, BpeDropout, Concatenation
-from transformer_cli.data.corpus import ParallelText, concatenate, without_blank_pairs
+from transformer_cli.config.setting_tree import Node
+from transformer_cli.data.augmentation import Augmentation, BpeDropout, Concatenation
+from transformer_cli.data.corpus import (
+    MIN_PAIRS_FOR_WORKERS,
+    ParallelText,
+    StreamedText,
+    TextCheck,
+    concatenate,
+    without_blank_pairs,
+)
 from transformer_cli.data.kinds import (
     Preparation,
     find_mixing,
@@ -35,25 +42,25 @@ from transformer_cli.data.kinds import (
     open_training_parts,
     open_training_text,
 )
+from transformer_cli.data.shards import ShardedStore
 from transformer_cli.data.store import (
     EncodedStore,
+    EncodedText,
     Load,
-    ShardedStore,
+    encode_text,
     load_once,
     open_store,
     read_stats,
     store_artifact,
     write_store,
 )
-from transformer_cli.data.token_arrays import EncodedText, Mix, encode_text
-from transformer_cli.data.training_text import MIN_PAIRS_FOR_WORKERS, StreamedText, TextCheck
 from transformer_cli.model.transformer import build_model, load_weights
 from transformer_cli.runs import initialize
 from transformer_cli.runs.checkpoint import list_checkpoints
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.trained_model import check_init, open_checkpoint
 from transformer_cli.text import tokenizer
-from transformer_cli.text.protocol import MOST_LINES, Tokenizers
+from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.vocabulary import PAD_ID
 from transformer_cli.training.resources import check_memory
 from transformer_cli.training.trainer import Trainer
@@ -64,7 +71,7 @@ class TrainRequest:
     """What to train and where."""
 
     config: Config
-    origins: Origins
+    root: Node  # the tree that the settings were read from
     run: RunDirectory
     overwrite: bool  # whether to rename an earlier run, and start again
     allow_suspect_data: bool
@@ -84,7 +91,7 @@ class Texts:
 
 @dataclass(frozen=True)
 class PreparedData:
-    """A run's texts, its tokenizers, the texts as token ids, and how sources are mixed."""
+    """A run's texts, its tokenizers, and the texts as token ids."""
 
     texts: Texts
     tokenizers: Tokenizers
@@ -92,7 +99,6 @@ class PreparedData:
     pairs: ShardedStore
     """Those of ``train`` that are not longer than ``training.max_length``."""
     val: EncodedText
-    mix: Mix | None  # None: all sources of the training text are alike
 
     @property
     def vocab_sizes(self) -> tuple[int, int]:
@@ -122,7 +128,7 @@ def _prepare(request: TrainRequest, stack: ExitStack) -> tuple[RunDirectory, Pre
         is_kept = open_kind(config.data).keeps_text
         texts = None if is_kept else check_texts(request, run, executor)
         beginning = initialize.begin_run(
-            run, config, request.overwrite, request.origins, request.is_training
+            run, config, request.overwrite, request.root, request.is_training
         )
         stack.enter_context(beginning)
         data = _fill(request, run, executor, texts)
@@ -308,14 +314,12 @@ def _complete(
     tokenizers: Tokenizers,
     store: EncodedStore,
 ) -> PreparedData:
-    """Encode the validation split, and choose what to train on and how its parts are mixed."""
+    """Encode the validation split, and choose the pairs to train on."""
     place, stats = run.text_place, texts.train.stats
-    found = (entry.load() for entry in find_mixing(config.data))
-    mixes = (find(config, place, stats, tokenizers, store) for find in found)
-    mix = next((mix for mix in mixes if mix is not None), None)
-    pairs = ShardedStore(store, config.training.max_length, mix=mix)
-    val = encode_text(texts.val, tokenizers)
-    return PreparedData(texts, tokenizers, store, pairs, val, mix)
+    mixing = [entry.load() for entry in find_mixing(config.data)]
+    mixed = (mix(config, place, stats, tokenizers, store) for mix in mixing)
+    pairs = next(filter(None, mixed), None) or ShardedStore(store, config.training.max_length)
+    return PreparedData(texts, tokenizers, store, pairs, encode_text(texts.val, tokenizers))
 
 
 def _prepare_tokenizers(
@@ -335,10 +339,8 @@ def _prepare_tokenizers(
         if config.init is not None:
             source = RunDirectory(config.init).tokenizer
             return tokenizer.copy_tokenizers(source, text_sha256, directory, codecs, traits)
-        is_sampled = len(text) > MOST_LINES and tokenizer.learns_from_sample(config.tokenizer)
-        lines = text.sample(MOST_LINES) if is_sampled else text
         languages = config.data.src_lang, config.data.tgt_lang
-        learned_from = tokenizer.TrainingText(*languages, lines.src, lines.tgt, text_sha256, traits)
+        learned_from = tokenizer.TrainingText(*languages, text.src, text.tgt, text_sha256, traits)
         return tokenizer.learn_tokenizers(config.tokenizer, learned_from, directory, codecs)
 
 

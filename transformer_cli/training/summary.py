@@ -1,9 +1,8 @@
 """What is shown before a training starts, and what ``vocab`` shows of each side."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import Any
 
 import torch
 
@@ -15,7 +14,7 @@ from transformer_cli.config.tokenizer_schema import (
     TokenizerConfig,
     WordsConfig,
 )
-from transformer_cli.data.token_arrays import PERCENTILES, percentiles
+from transformer_cli.data.store import PERCENTILES, percentiles
 from transformer_cli.model.transformer import Transformer, count_parameters
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import changed_environment, describe_environment, read_records
@@ -56,14 +55,6 @@ class Preview:
         """Return rows of the summary."""
         return ()
 
-    def facts(self, planned: PlannedTraining) -> Mapping[str, Any]:
-        """Return facts for programs, by name."""
-        return {}
-
-
-def _previews() -> list[Preview]:
-    return [entry.load()() for entry in entries("preview").values()]
-
 
 def summarize_training(planned: PlannedTraining) -> Iterator[Row]:
     """Yield the summary, which ends with the rows of previews and the run directory."""
@@ -75,19 +66,10 @@ def summarize_training(planned: PlannedTraining) -> Iterator[Row]:
         now = describe_environment(trainer.device, trainer.precision, trainer.ranks.size)
         changed = changed_environment(read_records(planned.run.metrics), now)
         yield from _list_changes(planned.previous, config, trainer, changed)
-    for preview in _previews():
+    for entry in entries("preview").values():
+        preview: Preview = entry.load()()
         yield from preview.rows(planned)
     yield "run", str(planned.run.path)
-
-
-def report_training(planned: PlannedTraining) -> dict[str, Any]:
-    """Return the steps of a training, and the facts of previews."""
-    facts: dict[str, Any] = {}
-    for preview in _previews():
-        facts |= preview.facts(planned)
-    trainer = planned.trainer
-    steps = {"steps": trainer.total_steps, "steps_done": trainer.step}
-    return {**facts, **steps, "steps_per_epoch": trainer.steps_per_epoch}
 
 
 def _summarize_data(planned: PlannedTraining) -> Iterator[Row]:
@@ -105,8 +87,7 @@ def _summarize_data(planned: PlannedTraining) -> Iterator[Row]:
         f"{len(data.val):,} to validate on (left out: {texts.blank_in_val:,} with a blank side)"
         + too_long,
     )
-    if data.mix is not None:
-        yield from data.mix.summarize()
+    yield from data.pairs.rows()
     sample = planned.trainer.epochs.sample(1)
     about = "" if sample.is_exact else "about "
     src, tgt = sample.tokens

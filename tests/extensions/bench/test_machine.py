@@ -1,4 +1,3 @@
-from email.message import Message
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,16 +20,6 @@ def test_facts_have_versions_and_the_probe() -> None:
     assert facts["precision"] == "float32, as bfloat16 is only 1.10 times as fast"
     assert facts["device"] == "cpu"
     assert all(facts.values())
-
-
-def test_an_extra_is_there_if_all_its_packages_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    brought = {"good": ["torch>=2"], "bad": ["torch", "no-such-package>=1"], "deep": ["numpy[bad]"]}
-    about = Message()
-    for extra in brought:
-        about["Provides-Extra"] = extra
-    monkeypatch.setattr(machine, "metadata", lambda package: about)
-    monkeypatch.setattr(machine, "requirements", lambda extra, package="": brought[extra])
-    assert machine.describe_machine("cpu")["extras"] == "good"
 
 
 @pytest.mark.parametrize(

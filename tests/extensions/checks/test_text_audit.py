@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from transformer_cli.config.data_schema import FilesData
-from transformer_cli.data.corpus import concatenate
+from transformer_cli.data.corpus import StreamedText, concatenate
 from transformer_cli.data.kinds import open_training_parts
-from transformer_cli.data.training_text import StreamedText
 from transformer_cli.extensions.checks.text_audit import TextAudit
 
 

@@ -10,10 +10,9 @@ from lost_worker import load_or_die
 
 from extensions.cluster.dask_cluster import DaskCluster
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
-from transformer_cli.data import corpus, training_text
-from transformer_cli.data.corpus import ParallelFiles
+from transformer_cli.data import corpus
+from transformer_cli.data.corpus import ParallelFiles, StreamedText
 from transformer_cli.data.store import Load, write_store
-from transformer_cli.data.training_text import StreamedText
 from transformer_cli.extensions.cluster.cluster import open_cluster, read_cluster
 from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers
 
@@ -26,7 +25,7 @@ SUBWORDS = SentencePieceConfig(kind="sentencepiece", vocab_size=40, byte_fallbac
 def test_a_lost_worker_changes_no_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # for lost_worker
     monkeypatch.setattr(corpus, "BLOCK_PAIRS", 8)
-    monkeypatch.setattr(training_text, "MIN_PAIRS_FOR_WORKERS", 1)
+    monkeypatch.setattr(corpus, "MIN_PAIRS_FOR_WORKERS", 1)
     monkeypatch.chdir(tmp_path)  # where the workers are not
     for name in ("src", "tgt"):
         Path(name).write_text("".join(f"{line}\n" for line in LINES))

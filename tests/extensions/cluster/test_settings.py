@@ -16,8 +16,8 @@ def test_an_address_is_a_cluster() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("local: {workers: 2}\nssh: {hosts: [a]}\n", "2: ssh: local is given, too"),
-        ("resources: {GPU: 1}\n", " address: missing; give it, or one of local, ssh, slurm"),
+        ("local: {workers: 2}\naddress: tcp://a:1\n", "1: local: address is given, too"),
+        ("resources: {GPU: 1}\n", " address: missing; give it, or one of local, slurm"),
         ("local: {worker: 2}\n", "1: local.worker: unknown key; did you mean 'workers'?"),
         ("local: {}\n", "1: local.workers: missing (processes)"),
         (

@@ -7,6 +7,7 @@ import pytest
 
 from transformer_cli.config.yaml import load_config, load_settings
 from transformer_cli.extensions.config_tools.command import annotate
+from transformer_cli.extensions.config_tools.origins import find_origins
 
 ROOT = """\
 data: {kind: copy}
@@ -38,8 +39,8 @@ def top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_line_says_where_it_is_from(top: Path, tmp_path: Path) -> None:
-    config, origins = load_settings(top, ["training.epochs=5", "model.dropout=0.3"])
-    text = annotate(config, origins)
+    config, root = load_settings(top, ["training.epochs=5", "model.dropout=0.3"])
+    text = annotate(config, find_origins(config, root))
     lines = text.splitlines()
     for line in (
         "seed: 3                    # top.yaml:2",
@@ -63,8 +64,8 @@ def test_names_of_files_do_no_harm_in_comments(tmp_path: Path) -> None:
     base.write_text("data: {kind: copy}\ntokenizer: {kind: words}\n")
     (tmp_path / "link.yaml").symlink_to(base)
     over.write_text("base: link.yaml\nseed: 3\n")
-    config, origins = load_settings(base, ["seed=3"])
-    over.write_text(annotate(config, origins))
+    config, root = load_settings(base, ["seed=3"])
+    over.write_text(annotate(config, find_origins(config, root)))
     assert load_config(over) == config
     assert "\x1b" not in over.read_text()
 
@@ -76,7 +77,7 @@ def test_settings_wider_than_most_have_their_comment_beside_them(tmp_path: Path)
         f"data: {{kind: files, src_lang: de, tgt_lang: en, train: {pair}, val: {pair},\n"
         f"  test: {{'a: b': {pair}}}}}\ntokenizer: {{kind: words}}\n"
     )
-    config, origins = load_settings(path)
-    path.write_text(annotate(config, origins))
+    config, root = load_settings(path)
+    path.write_text(annotate(config, find_origins(config, root)))
     assert load_config(path) == config
     assert len(re.findall(r" nor this' +# ", path.read_text())) == 3

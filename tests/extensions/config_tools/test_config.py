@@ -8,9 +8,9 @@ from cli import process
 from cli.conftest import TINY, Training
 from cli.process import assert_refused, run
 
-from transformer_cli.config.origins import load_origins
 from transformer_cli.config.yaml import load_config
 from transformer_cli.extensions.config_tools.json_schema import schema_text
+from transformer_cli.extensions.config_tools.origins import load_origins
 from transformer_cli.runs.directory import RunDirectory
 
 DERIVED = "base: tiny.yaml\ntraining: {epochs: 2}\n"
@@ -88,7 +88,7 @@ def test_show_refuses_what_is_no_configuration(tmp_path: Path) -> None:
 def test_vocab_writes_what_train_goes_on_with(derived: Path) -> None:
     directory = RunDirectory(derived.with_name("run"))
     assert run("vocab", derived, "--run-dir", directory.path).code == 0
-    origins = load_origins(directory.origins)
+    origins = load_origins(directory.path)
     assert [str(written) for written in origins["training.epochs"]] == [
         f"{derived}:2",
         f"{derived.with_name('tiny.yaml')}:5",
@@ -97,7 +97,7 @@ def test_vocab_writes_what_train_goes_on_with(derived: Path) -> None:
     # where they first came from.
     asked = ("--run-dir", directory.path, "--set", "training.epochs=1")
     assert run("train", directory.config, *asked).code == 0
-    again = load_origins(directory.origins)
+    again = load_origins(directory.path)
     latest, replaced, *_ = again["training.epochs"]
     assert (str(latest), str(replaced), replaced.value) == ("--set", f"{derived}:2", 2)
     assert again["model.d_model"] == origins["model.d_model"]
@@ -105,7 +105,7 @@ def test_vocab_writes_what_train_goes_on_with(derived: Path) -> None:
     assert "base" not in directory.config.read_text()
     over = ("--run-dir", directory.path, "--overwrite")
     assert run("vocab", directory.config, *over).code == 0
-    assert load_origins(directory.origins) == again
+    assert load_origins(directory.path) == again
 
 
 # --- validate and schema --------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from transformer_cli.config.data_schema import ToyData
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.data.kinds import load_split
-from transformer_cli.data.token_arrays import EncodedText, encode_text
+from transformer_cli.data.store import EncodedText, encode_text
 from transformer_cli.extensions.constraints.inline_terms import MOST_WORDS, InlineTerms, Lexicon
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizers, with_terms
 from transformer_cli.extensions.constraints.terms import TermList, make_term

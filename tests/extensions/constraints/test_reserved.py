@@ -68,7 +68,7 @@ def test_placeholders_become_slots_with_a_joiner_where_there_is_no_space() -> No
 
 
 def test_equal_placeholders_share_a_slot_and_a_pair_has_those_of_both_sides() -> None:
-    src, tgt = TOKENIZERS.encode_pair("%d {a} %s %d", "{b} %s: %d")
+    (src,), (tgt,) = TOKENIZERS.encode_pairs(["%d {a} %s %d"], ["{b} %s: %d"])
     assert src == [SLOT[0], *text("{a}"), SLOT[1], SLOT[0]]
     assert tgt == [*text("{b}"), SLOT[1], JOINER, *text(":"), SLOT[0]]
 
@@ -90,7 +90,7 @@ def test_more_placeholders_than_slots_stay_text() -> None:
 )
 def test_a_line_is_restored_up_to_white_space(line: str) -> None:
     assert shown(line).split() == line.split()
-    src, tgt = TOKENIZERS.encode_pair(line, line)
+    (src,), (tgt,) = TOKENIZERS.encode_pairs([line], [line])
     assert (src, tgt) == (TOKENIZERS.encode_source(line).ids,) * 2
 
 
@@ -142,7 +142,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "words": {"kind": "words"},
     "sentencepiece": {"kind": "sentencepiece", "vocab_size": 310, "joint": False},
     "sentencepiece file": {"kind": "sentencepiece", "model": "spm.model"},
-    "wordpiece": {"kind": "wordpiece", "vocab_size": 120},
     "huggingface file": {"kind": "huggingface", "file": "bpe.json"},
 }
 
@@ -210,7 +209,7 @@ def test_lines_keep_their_placeholders(kind: str, made: Path, tmp_path: Path) ->
     both = learned(kind, made, tmp_path / "a", GROUPS, [])
     assert (both.src is both.tgt) == (kind not in ("words", "sentencepiece"))
     for src, tgt in zip(GERMAN[:3], ENGLISH[:3], strict=True):
-        ids = both.encode_pair(src, tgt)[1]
+        ids = both.encode_pairs([src], [tgt])[1][0]
         values = both.encode_source(src).values
         written = both.tgt.detokenize(ids, both.tgt.filled_tokens(ids, values))
         assert written.replace(" ", "") == tgt.replace(" ", "")
@@ -246,7 +245,7 @@ def test_manifests_without_reserved_tokens_are_as_they_were(made: Path, tmp_path
 
 
 def test_copies_know_the_tags_that_they_were_learned_with(made: Path, tmp_path: Path) -> None:
-    learned("wordpiece", made, tmp_path / "a", [], ["news", "web"])
+    learned("sentencepiece", made, tmp_path / "a", [], ["news", "web"])
     (tmp_path / "b").mkdir()
     copied = copy_tokenizers(
         tmp_path / "a", "other", tmp_path / "b", {"reserved": {"tags": ["web"]}}

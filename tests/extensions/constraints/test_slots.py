@@ -9,6 +9,8 @@ import pytest
 from inference.translators import MAX_POSITIONS, ByBeam, random_translator, translate_stream
 
 from transformer_cli.base.errors import UsageError
+from transformer_cli.extensions.alignments.aligning import with_alignments
+from transformer_cli.extensions.alignments.unknown_words import with_unk_replacement
 from transformer_cli.extensions.constraints.reserved import (
     SLOTS,
     ReservedTokenizers,
@@ -19,7 +21,7 @@ from transformer_cli.extensions.constraints.search_again import SECOND_BEAM
 from transformer_cli.extensions.constraints.terms import TermList, make_term
 from transformer_cli.extensions.report.attention_maps import compute_attention_maps
 from transformer_cli.extensions.revision.doubts import DoubtFinder
-from transformer_cli.extensions.revision.line_revisers import Doubts, with_unk_replacement
+from transformer_cli.extensions.revision.line_revisers import Doubts
 from transformer_cli.inference.engine import Hypothesis
 from transformer_cli.inference.torch_engine import TorchTranslator
 from transformer_cli.inference.translation import Watcher
@@ -72,7 +74,7 @@ def test_a_prefix_has_its_placeholders_as_slots() -> None:
 
 def test_alignments_count_placeholders_as_words() -> None:
     translator = slots_translator([SLOT[0]])
-    (best,), *_ = translator.translate_lines(["a {x} b"], with_alignments=True)
+    (best,), *_ = with_alignments(translator).translate_lines(["a {x} b"])
     assert best.text == "{x} {x} {x} {x} {x}"
     assert {tgt for _, tgt in best.alignment} <= set(range(5))
     assert {src for src, _ in best.alignment} <= set(range(3))
@@ -81,7 +83,7 @@ def test_alignments_count_placeholders_as_words() -> None:
 def test_unknown_words_are_not_replaced_by_tags_or_joiners() -> None:
     translator = tagged(with_unk_replacement(slots_translator([UNK_ID])), "news")
     for line in ("a", "{x}:b", "Xaver %s."):
-        (best,), *_ = translator.translate_lines([line], with_alignments=True)
+        (best,), *_ = with_alignments(translator).translate_lines([line])
         assert len(best.text) >= 5
         assert "news" not in best.text
 

@@ -11,8 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from extensions.corpora.format_files import reader, written
-from transformer_cli.base.compression import compressor
 from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.text_files import compressor
 
 ENDINGS = [".gz", ".xz"] + [".zst"] * (
     find_spec("backports") is not None or sys.version_info > (3, 14)

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.data.corpus import MAX_LINE_BYTES
 from transformer_cli.extensions.corpora.tables import (
     field_names,
     get_field,
@@ -14,6 +13,7 @@ from transformer_cli.extensions.corpora.tables import (
     read_parquet,
     read_tsv,
 )
+from transformer_cli.text.lines import MAX_LINE_BYTES
 
 
 def test_a_table_keeps_its_columns_and_quotes() -> None:

@@ -9,15 +9,15 @@ from hypothesis import given, strategies as st
 from stored_corpus import BATCH_TOKENS, HUNDRED, corpus, pairs_of, rows
 
 from transformer_cli.data.batches import EpochBatches
-from transformer_cli.data.store import ShardedStore
-from transformer_cli.extensions.corpora.mixing import TrainingMix
+from transformer_cli.data.shards import ShardedStore
+from transformer_cli.extensions.corpora.mixing import MixedStore, TrainingMix
 
 TAG = 777
 
 
-def mixed(directory: Path, mix: TrainingMix, shard_pairs: int = 100) -> ShardedStore:
+def mixed(directory: Path, mix: TrainingMix, shard_pairs: int = 100) -> MixedStore:
     store = corpus(directory, HUNDRED, page_pairs=5).store
-    return ShardedStore(store, 99, shard_pairs, mix)
+    return MixedStore(store, 99, mix, shard_pairs)
 
 
 def drawn(epochs: EpochBatches, epoch: int) -> Counter[int]:
@@ -95,17 +95,17 @@ def test_tags_stand_before_the_sources_of_their_part(tmp_path: Path) -> None:
     text = corpus(tmp_path, HUNDRED, page_pairs=5).text
     store = mixed(tmp_path, mix, 25)
     for number in range(store.num_shards):
-        shard = store.shard(number)
+        shard = store.draw(number, 1, 0)
         for index in range(len(shard)):
             pair = int(shard.tgt[index][0]) - 4
             tag = [] if pair < 33 else [TAG] if pair < 93 else [TAG + 1]
             assert shard.src[index].tolist() == [*tag, *text.src[pair].tolist()]
             assert shard.tgt[index].tolist() == text.tgt[pair].tolist()
-        lengths, _ = store._short_pairs(number)
+        lengths = store.shard_lengths(number)
         assert np.array_equal(lengths.src, shard.src.lengths)
 
 
 def test_a_tag_counts_for_the_longest_source(tmp_path: Path) -> None:
     store = corpus(tmp_path, [(5, 5), (5, 5)], page_pairs=5).store
     mix = TrainingMix((1, 1), (1.0, 1.0), (TAG, None))
-    assert ShardedStore(store, 5, 5, mix).num_pairs == 1
+    assert MixedStore(store, 5, mix, 5).num_pairs == 1

@@ -18,7 +18,7 @@ from transformer_cli.extensions.checks.near_copies import (
 from transformer_cli.extensions.corpora import preparing
 from transformer_cli.extensions.corpora.checked_corpus import CheckedCorpus
 from transformer_cli.extensions.corpora.prepared import split_path
-from transformer_cli.extensions.corpora.preparing import clean_corpus, prepare_corpus
+from transformer_cli.extensions.corpora.preparing import prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
 
 Pairs = list[tuple[str, str]]
@@ -154,8 +154,3 @@ def test_what_is_kept_apart_is_told_so(tmp_path: Path) -> None:
         "; to leave the copies out of training, set data.split: {near: apart}"
     )
     assert "they are in data.replay" in CheckedCorpus(apart).advise_near("val")
-    summaries = [
-        clean_corpus(data, tmp_path / f"{n}").reasons[-1].summary
-        for n, data in enumerate((usual, apart))
-    ]
-    assert ["near-copy" in summary for summary in summaries] == [False, True]

@@ -1,16 +1,12 @@
-"""Pages and directories of cleaned text that another process saves or writes."""
+"""Directories of cleaned text that another process saves or writes."""
 
 from pathlib import Path
 
 import pytest
 from cli.process import assert_refused, run
 from cli.test_others_at_work import (
-    Case,
     pytest_generate_tests,
     test_nothing_is_written_into_a_run_or_a_model,
-    test_of_two_commands_that_write_one_file_the_second_is_refused,
-    test_what_is_replaced_keeps_its_owner_group_and_mode,
-    test_what_someone_saves_meanwhile_is_kept,
 )
 
 from transformer_cli.base.writing import claim
@@ -18,9 +14,6 @@ from transformer_cli.base.writing import claim
 __all__ = [
     "pytest_generate_tests",
     "test_nothing_is_written_into_a_run_or_a_model",
-    "test_of_two_commands_that_write_one_file_the_second_is_refused",
-    "test_what_is_replaced_keeps_its_owner_group_and_mode",
-    "test_what_someone_saves_meanwhile_is_kept",
 ]
 
 CORPUS = """\
@@ -32,13 +25,7 @@ data:
   split: {val: 1}
 tokenizer: {kind: words}
 """
-COMMANDS: dict[str, Case] = {
-    "page": ("p.html", ["clean", "corpus.yaml", "-o", "cleaned", "--report", "p.html"]),
-}
-INTO_RUNS = [
-    ("clean", "corpus.yaml", "-o", "RUN/cleaned"),
-    ("clean", "corpus.yaml", "-o", "cleaned", "--report", "RUN/config.yaml"),
-]
+INTO_RUNS = [("clean", "corpus.yaml", "-o", "RUN/cleaned")]
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from transformer_cli.base.errors import ConfigError, CorpusError
-from transformer_cli.data.training_text import StreamedText
+from transformer_cli.data.corpus import StreamedText
 from transformer_cli.extensions.corpora import preparing
 from transformer_cli.extensions.corpora.kind import describe_record
 from transformer_cli.extensions.corpora.prepared import (
@@ -25,7 +25,7 @@ from transformer_cli.extensions.corpora.prepared import (
 )
 from transformer_cli.extensions.corpora.preparing import clean_corpus, is_prepared, prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
-from transformer_cli.extensions.corpora.sorting import DROPPED, DroppedPair
+from transformer_cli.extensions.corpora.sorting import DROPPED
 
 Pairs = list[tuple[str, str]]
 
@@ -44,6 +44,14 @@ def corpus(sources: list[dict[str, Any]], **settings: Any) -> CorpusData:
         | split
         | settings
     )
+
+
+class DroppedPair(NamedTuple):
+    number: int
+    source: str
+    reason: str
+    src: str
+    tgt: str
 
 
 def prepare(data: CorpusData, directory: Path) -> tuple[dict[str, Pairs], list[DroppedPair]]:

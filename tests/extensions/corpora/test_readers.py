@@ -11,11 +11,10 @@ from zipfile import ZipFile
 import pytest
 
 from extensions.corpora.format_files import PAIRS, reader, written
-from transformer_cli.base.compression import compressor
 from transformer_cli.base.errors import CorpusError
-from transformer_cli.data.corpus import PairSource, ParallelFiles
+from transformer_cli.base.text_files import compressor
+from transformer_cli.data.corpus import PairSource, ParallelFiles, StreamedText
 from transformer_cli.data.kinds import open_split
-from transformer_cli.data.training_text import StreamedText
 from transformer_cli.extensions.corpora.opening import SourceReader, open_source
 from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.corpora.units import (

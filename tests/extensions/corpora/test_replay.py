@@ -9,8 +9,8 @@ import pytest
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import EpochBatches
+from transformer_cli.data.corpus import StreamedText
 from transformer_cli.data.kinds import open_training_text
-from transformer_cli.data.training_text import StreamedText
 from transformer_cli.extensions.checks.findings import check_corpus
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.initialize import initialize_run
@@ -137,8 +137,7 @@ def test_a_pair_is_drawn_at_most_a_thousand_times(tmp_path: Path) -> None:
 def test_the_summary_says_what_is_replayed(tmp_path: Path) -> None:
     settings = config(tmp_path, "files", 0.25)
     data = prepare(tmp_path, settings)
-    assert data.mix is not None
-    rows = list(data.mix.summarize())
+    rows = list(data.pairs.rows())
     assert rows == [("replay", "20 of 80 pairs an epoch, drawn from 60")]
 
 

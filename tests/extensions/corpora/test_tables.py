@@ -1,4 +1,4 @@
-"""``translate`` and ``evaluate`` of tables."""
+"""``translate`` of tables."""
 
 import gzip
 import json
@@ -56,10 +56,6 @@ def test_a_table_gets_a_column(training: Training, here: Path, expected: list[st
     assert found == as_tsv(expected)
     streamed = translate(training, here, "--src-column", "text", stdin=TSV.encode())
     assert streamed == found
-    translate(training, here, "-i", "in.tsv", "--src-column", "text", "-o", "out.jsonl")
-    records = parse((here / "out.jsonl").read_text(encoding="utf-8"))
-    assert [record["translation"] for record in records] == expected
-    assert [record["note"] for record in records] == NOTES
 
 
 def test_records_get_a_field(training: Training, here: Path, expected: list[str]) -> None:
@@ -114,8 +110,13 @@ def test_ranks_write_what_one_process_does(
         (["-i", "in.tsv"], 2, "in.tsv: is a table; say where its text is with --src-column N|NAME"),
         (["-i", "IN.TSV"], 2, "IN.TSV: is a table; say where its text is with --src-column N|NAME"),
         (["-i", "in.tsv", "--src-column", "3"], 1, "there is no column 3; mend or remove"),
-        (["-i", "in.tsv", "--src-column", "1", "-o", "o.parquet"], 2, "not Parquet; rename -o"),
-        (["-i", "in.tsv", "--src-column", "1", "--scores"], 2, "ends with .jsonl"),
+        (
+            ["-i", "in.tsv", "--src-column", "1", "-o", "o.jsonl"],
+            2,
+            "-o: rows of in.tsv are written as TSV",
+        ),
+        (["-i", "in.txt", "-o", "o.parquet"], 2, "not Parquet; rename -o"),
+        (["-i", "in.tsv", "--src-column", "1", "--scores"], 2, "which TSV cannot hold"),
         (["-i", "in.txt", "--src-field", "x"], 1, "in.txt:1: invalid JSON"),
     ],
 )
@@ -126,42 +127,9 @@ def test_what_cannot_be_is_refused(
     assert not list(here.glob("o.*"))
 
 
-def test_evaluate_scores_columns_as_it_does_lines(training: Training, here: Path) -> None:
-    (here / "refs.txt").write_text("4 3 2 1\n\n1 2 3 4\n5 5\n")
-    refs = (here / "refs.txt").read_text().splitlines()
-    table = "".join(f"{text}\t{ref}\n" for text, ref in zip(TEXTS, refs, strict=True))
-    (here / "both.tsv").write_text(table)
-    score = partial(run, "evaluate", training.run, "--json", cwd=here)
-    lines = json.loads(score("--src", "in.txt", "--ref", "refs.txt").out)
-    both = ["--src", "both.tsv", "--src-column", "1", "--ref", "both.tsv", "--ref-column", "2"]
-    columns = json.loads(score(*both).out)
-    assert columns.pop("split") == "both.tsv"
-    assert lines.pop("split") == "in.txt"
-    assert columns == lines
-    mixed = json.loads(
-        score("--src", "in.jsonl.gz", "--src-field", "text", "--ref", "refs.txt").out
-    )
-    assert mixed["scores"] == lines["scores"]
-    uneven = score(*both[:4], "--ref", "in.tsv", "--ref-column", "2")
-    assert_refused(uneven, 1, "both.tsv has 4 texts but in.tsv has 5; text n")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--src", "in.tsv", "--ref", "in.txt"], "in.tsv: is a table; say where its text is"),
-        (["--src", "in.txt", "--ref", "in.tsv"], "its text is with --ref-column N|NAME"),
-        (["--src-column", "1"], "--src-column needs a file; add --src"),
-    ],
-)
-def test_columns_that_are_missing(
-    training: Training, here: Path, options: list[str], message: str
+@pytest.mark.parametrize("name", ["in.tsv", "in.jsonl.gz"])
+def test_evaluate_does_not_take_a_table_for_lines(
+    training: Training, here: Path, name: str
 ) -> None:
-    assert_refused(run("evaluate", training.run, *options, cwd=here), 2, message)
-
-
-@pytest.mark.parametrize("name", ["out.tsv", "out.jsonl.gz", "out.parquet"])
-def test_evaluate_writes_no_table(training: Training, here: Path, name: str) -> None:
-    refused = run("evaluate", training.run, "-o", name, cwd=here)
-    assert_refused(refused, 2, f"evaluate: -o {name}: lines are written, not a table")
-    assert not (here / name).exists()
+    refused = run("evaluate", training.run, "--src", name, "--ref", "in.txt", cwd=here)
+    assert_refused(refused, 2, f"{name}: its lines are not sentences; save it as lines of text")

@@ -17,8 +17,8 @@ from transformer_cli.config.tokenizer_schema import (
     WordsConfig,
 )
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig, WordPieceConfig
-from transformer_cli.inference.loading import ComputeOptions, choose_engine, load_translator
+from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig
+from transformer_cli.inference.loading import ComputeOptions, choose_engine
 from transformer_cli.runs.directory import RunDirectory
 
 SUBWORDS = SentencePieceConfig(kind="sentencepiece")
@@ -28,7 +28,6 @@ SUBWORDS = SentencePieceConfig(kind="sentencepiece")
 WITH_UNK: list[TokenizerConfig] = [
     SentencePieceConfig(kind="sentencepiece", byte_fallback=False),
     SentencePieceConfig(kind="sentencepiece", model=Path("made_elsewhere.model")),
-    WordPieceConfig(kind="wordpiece"),
     HuggingFaceConfig(kind="huggingface", file=Path("made_elsewhere.json")),
 ]
 
@@ -122,9 +121,9 @@ def test_int8_is_ctranslate2s_and_for_cpus(
         (ComputeOptions(precision="int8"), "`precision` int8"),
     ],
 )
-def test_an_ensemble_is_refused_by_what_is_in_its_way(
+def test_what_needs_torch_is_refused_by_what_is_in_its_way(
     asked: ComputeOptions, option: str, tmp_path: Path
 ) -> None:
-    run, others = RunDirectory(tmp_path / "run"), [RunDirectory(tmp_path / "other")]
-    with pytest.raises(UsageError, match=f"{option}: .* leave out {option}, or `ensemble`$"):
-        load_translator(run, "best", replace(asked, device="cpu"), others=others)
+    run = RunDirectory(tmp_path / "run")
+    with pytest.raises(UsageError, match=f"{option}: .* leave out {option}, or --sample$"):
+        choose_engine(run, replace(asked, device="cpu"), ["--sample"])

@@ -1,6 +1,8 @@
 """Documents from strangers: only known encodings are read, and nothing takes for ever."""
 
 import codecs
+import encodings
+import pkgutil
 import signal
 import string
 import textwrap
@@ -11,12 +13,14 @@ import pytest
 import sentencex
 
 from extensions.documents.fakes import filled
-from transformer_cli.base.compression import ENCODINGS
 from transformer_cli.base.errors import TransformerCliError
+from transformer_cli.base.text_files import find_encoding
 from transformer_cli.extensions.corpora.opening import open_source
 from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.documents.sentences import cut_sentences
 
+_NAMES = (module.name for module in pkgutil.iter_modules(encodings.__path__))
+ENCODINGS = {name for name in map(find_encoding, _NAMES) if name is not None}
 DECLARING = {
     "x.html": '<meta charset="{}"><p>{}</p>\n',
     "x.xlf": '<?xml version="1.0" encoding="{}"?><xliff version="1.2"><file source-language="en" '

@@ -7,7 +7,6 @@ from cli.conftest import Training
 from cli.test_missing_packages import (
     CTRANSLATE2,
     EXPORT,
-    HUGGING_FACE,
     REPORT,
     test_where_it_is_needed as refuse,
 )
@@ -22,8 +21,6 @@ from cli.test_missing_packages import (
         ("onnx", ["export", "{run}", "exported", "--format", "onnx"], EXPORT),
         ("ctranslate2", ["export", "{run}", "exported", "--format", "ctranslate2"], CTRANSLATE2),
         ("ctranslate2", ["translate", "{run}", "--engine", "ctranslate2"], CTRANSLATE2),
-        ("tokenizers", ["vocab", "{config}", *HUGGING_FACE], "pip install 'tokenizers>="),
-        ("tokenizers", ["train", "{config}", *HUGGING_FACE], "pip install 'tokenizers>="),
         ("huggingface_hub", ["import", "some/model", "made"], "pip install 'huggingface_hub"),
         (
             "tokenizers",

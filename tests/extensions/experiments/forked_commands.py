@@ -29,7 +29,7 @@ def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> N
         hooked: what a command's arguments begin with.
         hook: called in its process first.
     """
-    from transformer_cli.extensions.experiments import forecast, runner
+    from transformer_cli.extensions.experiments import runner
 
     def run_command(command: Command) -> Ended:
         is_hooked = hook is not None and " ".join(command.arguments).startswith(hooked)
@@ -41,8 +41,7 @@ def fork_commands(hooked: str = "", hook: Callable[[], None] | None = None) -> N
             os.kill(os.getpid(), signal.SIGKILL)
         return Ended(code)
 
-    for module in (runner, forecast):
-        vars(module)["run_command"] = run_command
+    vars(runner)["run_command"] = run_command
     vars(runner)["ThreadPoolExecutor"] = Inline
 
 

@@ -33,7 +33,6 @@ RUN_KEYS = {
     "step",
     "steps",
     "seconds",
-    "trained_with",
 }
 
 
@@ -119,7 +118,6 @@ def test_a_copy_is_no_different_and_the_table_says_what_json_says(
     for found in values["runs"]:
         found["scores"]["bleu"]["value"] = 0.01
     assert TRAIN_LONGER in format_reports([values], "runs").splitlines()
-    assert "trained with" not in finished.out
     for name, score in first["scores"].items():
         assert f"{METRICS[name].label:<15}  {score['signature']}" in lines
 
@@ -138,22 +136,6 @@ def test_settings_that_differ_stand_in_a_table(training: Training, other: Path) 
     assert table[2].split() == ["data.train_lines", "200", "150", "200", "200"]
     assert table[3] == ""
     assert max(map(len, lines)) <= 100
-
-
-def test_what_the_runs_were_trained_with_stands_in_a_table_where_it_differs(
-    training: Training, own_run: Path
-) -> None:
-    metrics = own_run / "metrics.jsonl"
-    metrics.write_text(metrics.read_text().replace('"precision": "float32"', '"precision": "bf16"'))
-    values = report(training.run, own_run)
-    assert [each["trained_with"]["precision"] for each in values["runs"]] == ["float32", "bf16"]
-    assert values["environment"]["precision"] == "float32"
-    lines = run("compare", training.run, own_run).out.splitlines()
-    table = lines[lines.index("no setting differs") + 1 :]
-    assert table[0] == ""
-    assert table[1].split() == ["trained", "with", "tiny", own_run.name]
-    assert table[2].split() == ["precision", "float32", "bf16"]
-    assert table[3] == ""
 
 
 def test_steps_and_time_are_the_checkpoints(training: Training, own_run: Path) -> None:

@@ -32,7 +32,7 @@ def compared_run(name: str, **sections: Any) -> ComparedRun:
     config = Config.model_validate({**required, **sections})
     path = Path("runs") / name
     checkpoint = path / "checkpoints" / "step"
-    return ComparedRun(name, RunDirectory(path), config, checkpoint, 1, 1, 1.0, None)
+    return ComparedRun(name, RunDirectory(path), config, checkpoint, 1, 1, 1.0)
 
 
 def on_files(

@@ -18,24 +18,17 @@ HIDDEN = set("\x00\x07\x08\x1b\x7f\x9b\u2028\u202a\u202e\u2066\u2069\u200e\u200f
 
 def test_a_page_shows_what_would_steer_it(tmp_path: Path) -> None:
     groups = make_groups(tmp_path, {"reference": [[1.0]], STEERING: [[2.0]]})
-    sentence = "\u202eشرطة\u202c \x1b[2J"
     split = EvaluatedSplit(
         STEERING,
-        src=[sentence],
-        references=["one \u202etwo"],
+        sentences=1,
         groups=["reference", STEERING],
-        translations=[[["one two"]], [[f"one {STEERING}"]]],
         comparisons={"bleu": compare("nrefs:1", [[30.0], [33.0]])},
     )
     page = render_groups(describe_groups(SweepResults(STEERING, groups, {}, "bleu", [split])), "")
     assert SHOWN in page
     assert "\x1b" not in page
     assert "\x07" not in page
-    # In paragraphs of their own only, which end what bidi controls begin.
-    bidi = [line for line in page.splitlines() if HIDDEN & set(line)]
-    assert bidi
-    assert all(line.strip().startswith("<td") and 'dir="auto"' in line for line in bidi)
-    assert "\\u202eشرطة" not in page
+    assert not HIDDEN & set(page)
     (data,) = (line for line in page.splitlines() if 'id="data"' in line)
     shown = json.loads(data.partition(">")[2].rpartition("</script>")[0])
     assert not HIDDEN & set(json.dumps(shown, ensure_ascii=False))

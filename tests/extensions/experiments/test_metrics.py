@@ -169,7 +169,7 @@ def test_a_table_of_groups_has_no_row_without_case() -> None:
     found = [
         {
             "name": name,
-            "runs": [{"trained_with": None}] * 2,
+            "runs": [{}] * 2,
             "scores": {key: report_score(each, number) for key, each in compared.items()},
             "seen": {"pairs": 0, "unknown": []},
         }

@@ -9,10 +9,8 @@ from sacrebleu.metrics.bleu import BLEU
 from extensions.experiments.null_effects import VARIANCES, World, significant_bleu
 from transformer_cli.evaluation.scores import score
 from transformer_cli.extensions.experiments.seed_statistics import (
-    MAX_SEEDS,
     compare_groups,
     compare_means,
-    needed_seeds,
     score_sentences,
     summarize,
 )
@@ -120,27 +118,6 @@ def test_holms_correction_is_statsmodels() -> None:
         assert [each.p_holm for each in tested] == pytest.approx(list(expected))
 
 
-@pytest.mark.parametrize("effect", [0.2, 0.5, 0.8, 1.0, 1.3, 2.0, 3.0])
-def test_needed_seeds_are_statsmodels(effect: float) -> None:
-    from statsmodels.stats.power import TTestIndPower
-
-    found = needed_seeds(effect, one_seed=1.0)
-    assert found is not None
-    power = TTestIndPower().power
-    assert power(effect, found, 0.05) >= 0.8
-    assert power(effect, found - 1, 0.05) < 0.8
-    # The test has no direction, and points no unit.
-    assert needed_seeds(-7 * effect, one_seed=49.0) == found
-
-
-def test_no_number_of_seeds_makes_up_for_too_few_sentences() -> None:
-    assert needed_seeds(1.0, one_seed=0.01, sentences=1 / 7, sentences_error=0.02) is None
-    assert needed_seeds(1.0, one_seed=0.01, sentences=1 / 9, sentences_error=0.01) == 2
-    assert needed_seeds(0.01, one_seed=1.0) is None
-    assert needed_seeds(1.0, one_seed=0.0, sentences=1e-9, sentences_error=1e-10) == 2
-    assert MAX_SEEDS == 1000
-
-
 # --- by simulation --------------------------------------------------------------------------------
 
 # The 10,000 experiments per cell of docs/extensions/experiments.md take minutes; these bounds are
@@ -167,26 +144,6 @@ def test_null_effects_of_bleu_are_significant_in_five_percent() -> None:
     assert 2.0 < significant_bleu(400, (3, 3), 60, (0.1, 0.5)) < 8.5
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("seed_variance", "group_variance"), [(5.0, 0.0), (5.0, 4.0)])
-def test_a_true_effect_is_found_as_often_as_needed_seeds_promises(
-    seed_variance: float, group_variance: float
-) -> None:
-    sentences = 100
-    one_seed, own = (1 + seed_variance) / sentences, group_variance / sentences
-    error = own * (2 / (sentences - 1)) ** 0.5
-    effect = 0.8
-    seeds = needed_seeds(effect, one_seed, own, error)
-    assert seeds is not None
-    found = World((seeds, seeds), sentences, seed_variance, group_variance).significant(
-        1000, effect
-    )
-    fewer = World((seeds - 1,) * 2, sentences, seed_variance, group_variance).significant(
-        1000, effect
-    )
-    assert fewer - 3 < 80 < found + 3
-
-
 # --- what cannot be tested ------------------------------------------------------------------------
 
 
@@ -200,7 +157,6 @@ def test_single_runs_have_scores_and_differences_only(monkeypatch: pytest.Monkey
         assert found is not None
         assert found.difference == pytest.approx(second.mean - first.mean)
         assert (found.half_width, found.p_value, found.p_holm) == (None, None, None)
-        assert found.needed_seeds is None
 
 
 def test_a_single_run_beside_groups_leaves_their_test_as_it_is() -> None:
@@ -217,7 +173,7 @@ def test_equal_outputs_do_not_differ() -> None:
     for metric in compare_groups([one, one], REFERENCES).values():
         found = metric.groups[1].difference
         assert found is not None
-        assert (found.difference, found.p_value, found.needed_seeds) == (0.0, 1.0, None)
+        assert (found.difference, found.p_value) == (0.0, 1.0)
 
 
 def test_one_sentence_that_all_seeds_translate_otherwise_proves_little() -> None:
@@ -234,8 +190,3 @@ def test_one_sentence_is_no_text() -> None:
     found = compare_groups(groups, ["a b c d"])["bleu"].groups[1].difference
     assert found is not None
     assert found.p_value is None
-
-
-def test_needed_seeds_where_more_would_show_less() -> None:
-    # The variance over sentences is hardly known, so that its degrees of freedom take over.
-    assert needed_seeds(1.0, 0.3, 0.05, 0.049) == 15

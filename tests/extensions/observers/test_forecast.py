@@ -17,7 +17,7 @@ from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch, EpochBatches
 from transformer_cli.data.kinds import load_split
-from transformer_cli.data.token_arrays import EncodedText, EveryPair, TokenArray
+from transformer_cli.data.store import EncodedText, Lengths, TokenArray
 from transformer_cli.evaluation.scoring import Validator
 from transformer_cli.extensions.observers import forecast as module
 from transformer_cli.extensions.observers.forecast import (
@@ -272,11 +272,11 @@ class Halves:
     def __init__(self) -> None:
         self._whole = text()
 
-    def shard(self, number: int) -> EncodedText:
-        return self._whole.take(np.arange(30) if number else np.arange(30, 40))
+    def shard_lengths(self, shard: int) -> Lengths:
+        return self.draw(shard, 1, 0).lengths
 
-    def sampler(self, number: int) -> EveryPair:
-        return self.shard(number).sampler(number)
+    def draw(self, shard: int, seed: int, epoch: int) -> EncodedText:
+        return self._whole.take(np.arange(30) if shard else np.arange(30, 40))
 
 
 def test_of_several_shards_the_largest_speaks_for_all() -> None:
@@ -292,9 +292,8 @@ def test_a_text_of_one_batch_is_sampled_as_often_as_asked() -> None:
     assert [len(batch.src) for batch in batches] == [40] * 3
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
 def test_an_evaluation_is_timed_on_translations_as_long_as_the_references(
-    training: Training, monkeypatch: pytest.MonkeyPatch, beam_size: int
+    training: Training, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_directory = RunDirectory(training.run)
     data = run_directory.load_config().data
@@ -317,7 +316,7 @@ def test_an_evaluation_is_timed_on_translations_as_long_as_the_references(
     monkeypatch.setattr(module, "_MEASURED", {"cpu": 10})
     clock = iter([0.0, 5.0, 0.0, 5.0])
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    assert time_pair(validator, beam_size, thorough=True) == 0.5
+    assert time_pair(validator) == 0.5
     assert len(found) == 10
     assert all(written == reference for written, reference in found)
     assert time_validation(validator) == 0.5 * len(pairs)

@@ -6,14 +6,17 @@ from transformer_cli.extensions.report.examples import (
     mark_differences,
     sentence_chrf,
     split_parts,
-    split_words,
 )
 
 
+def _split_words(text: str) -> list[str]:
+    return [part for part in split_parts(text) if part[0].isalnum()]
+
+
 def test_words_of_many_scripts() -> None:
-    assert split_words("Don’t stop – Café, x_1!") == ["don", "t", "stop", "café", "x_1"]
-    assert split_words("नमस्ते दुनिया。日本語") == ["नमस्ते", "दुनिया", "日", "本", "語"]
-    assert split_words("กี่ครั้ง") == ["กี่", "ค", "รั้", "ง"]  # no mark without its consonant
+    assert _split_words("Don’t stop – Café, x_1!") == ["Don", "t", "stop", "Café", "x_1"]
+    assert _split_words("नमस्ते दुनिया。日本語") == ["नमस्ते", "दुनिया", "日", "本", "語"]
+    assert _split_words("กี่ครั้ง") == ["กี่", "ค", "รั้", "ง"]  # no mark without its consonant
 
 
 @given(st.text())

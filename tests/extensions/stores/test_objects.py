@@ -12,7 +12,6 @@ import pytest
 
 from extensions.corpora.format_files import FORMATS, PAIRS, reader, written
 from transformer_cli.base.artifact import mtime_key_of
-from transformer_cli.base.compression import compressor, open_text
 from transformer_cli.base.errors import (
     CorpusError,
     MissingExtraError,
@@ -21,6 +20,7 @@ from transformer_cli.base.errors import (
     UsageError,
 )
 from transformer_cli.base.locations import UrlPath, find_files, text_path
+from transformer_cli.base.text_files import compressor, open_text
 from transformer_cli.base.writing import whole_file
 from transformer_cli.config.data_schema import FilePair
 from transformer_cli.data.corpus import ParallelFiles

@@ -1,15 +1,14 @@
-"""Tokenizers made elsewhere, and WordPiece: by their own libraries, and by ours."""
+"""Tokenizers made elsewhere: by their own libraries, and by ours."""
 
 import base64
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sentencepiece
-from hypothesis import given, strategies as st
 from tokenizers import (
     Tokenizer as Library,
     decoders,
@@ -20,14 +19,13 @@ from tokenizers import (
     trainers,
 )
 
-from transformer_cli.base.errors import ConfigError, CorpusError, MissingExtraError, TokenizerError
+from transformer_cli.base.errors import MissingExtraError, TokenizerError
 from transformer_cli.config.tokenizer_schema import (
     SentencePieceConfig,
     TokenizerConfig,
 )
 from transformer_cli.extensions.tokenizers import huggingface
-from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig, WordPieceConfig
-from transformer_cli.extensions.tokenizers.wordpiece import learn_wordpiece
+from transformer_cli.extensions.tokenizers.settings import HuggingFaceConfig
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
 from transformer_cli.text.sentencepiece import SentencePieceTokenizer
 from transformer_cli.text.tokenizer import (
@@ -43,7 +41,6 @@ from transformer_cli.text.vocabulary import (
     EOS_ID,
     PAD_ID,
     SPECIALS,
-    UNK_ID,
     SpecialIds,
 )
 
@@ -340,118 +337,6 @@ def test_sampled_subwords_are_the_same_text(taken: dict[str, Tokenizer]) -> None
     assert [tokenizer.decode(ids) for ids in sampled] == GERMAN[:2]
 
 
-# --- WordPiece ------------------------------------------------------------------------------------
-
-
-def wordpiece(**changes: Any) -> WordPieceConfig:
-    return WordPieceConfig(**{"kind": "wordpiece", "vocab_size": 120, **changes})
-
-
-@pytest.fixture(scope="module")
-def pieces(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    return learn(wordpiece(), tmp_path_factory.mktemp("wordpiece")).src
-
-
-@pytest.mark.parametrize("joint", [True, False])
-def test_wordpiece_is_the_same_each_time(joint: bool, tmp_path: Path) -> None:
-    config = wordpiece(joint=joint, vocab_size=90)
-    prints = set()
-    for number in range(4):
-        learn(config, tmp_path / str(number))
-        prints.add(fingerprint(tmp_path / str(number)))
-    assert len(prints) == 1
-    assert load_tokenizers(tmp_path / "0").src.size == 90
-
-
-def test_wordpieces_text_comes_back_with_its_spaces(pieces: Tokenizer) -> None:
-    for line in (*LINES, "Ein T-Shirt. - läuft", "-- Hund", "(siehe) ;"):
-        decoded = pieces.decode(pieces.encode(line))
-        assert decoded == "".join("<unk>" if each in "();" else each for each in line)
-
-
-@given(st.lists(st.sampled_from(["Hund", "T-Shirt", "läuft", "dog", ".", "-", "street."])))
-def test_known_characters_in_any_order_come_back(parts: list[str]) -> None:
-    line = " ".join(parts)
-    assert KNOWN.decode(KNOWN.encode(f"  {line}  ")) == line
-    assert words(KNOWN, line) == parts
-
-
-def _known() -> Tokenizer:
-    from transformer_cli.extensions.tokenizers.huggingface import HuggingFaceTokenizer
-
-    data = learn_wordpiece(wordpiece(), LINES, "text")
-    return HuggingFaceTokenizer(
-        data, False, Path("joint.json"), SpecialIds(unk=0, bos=1, eos=2, pad=3)
-    )
-
-
-KNOWN = _known()
-
-
-def test_wordpieces_unknown_is_a_character(pieces: Tokenizer) -> None:
-    ids = pieces.encode("Hu😀nd 日本")
-    assert ids.count(UNK_ID) == 2
-    assert pieces.decode(ids) == "Hu<unk>nd <unk>"
-
-
-@pytest.mark.parametrize("line", STRANGE)
-def test_strange_lines_go_through_wordpiece(pieces: Tokenizer, line: str) -> None:
-    ids = pieces.encode(line)
-    assert not {BOS_ID, EOS_ID, PAD_ID} & set(ids)
-    assert "\n" not in pieces.decode(ids)
-
-
-def test_wordpiece_keeps_what_scripts_need(tmp_path: Path) -> None:
-    written = ["10⁶ m² ½ ™ …", "نمی‌دانم", "ශ්‍රී", "ខ្ញុំ​ទៅ", "你好，世界！", "é"] * 2
-    text = TrainingText("fa", "fa", written, written, "a sum")
-    src = learn_tokenizers(wordpiece(vocab_size=300), text, tmp_path).src
-    assert [src.decode(src.encode(line)) for line in written] == written
-    assert src.decode(src.encode("\ufeff10⁶\u00a0\tm²\x07 e\u0301")) == "10⁶ m² é"
-    (tmp_path / "nfkc").mkdir()
-    config = wordpiece(vocab_size=300, normalization="nfkc")
-    src = learn_tokenizers(config, text, tmp_path / "nfkc").src
-    assert src.decode(src.encode("10⁶ ½ نمی‌دانم")) == "106 1⁄2 نمی‌دانم"
-
-
-def test_wordpiece_can_forget_case_and_accents(tmp_path: Path) -> None:
-    src = learn(wordpiece(lowercase=True, strip_accents=True), tmp_path).src
-    assert src.decode(src.encode("Ein Hund LÄUFT")) == "ein hund lauft"
-
-
-def test_a_vocabulary_too_small_for_the_characters_says_what_is_possible(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"^tokenizer\.vocab_size: 20 ") as caught:
-        learn(wordpiece(vocab_size=20), tmp_path)
-    possible = int(str(caught.value).split("at least ", 1)[1].split(",")[0])
-    assert learn(wordpiece(vocab_size=possible), tmp_path / "one").src.size == possible
-    with pytest.raises(ConfigError):
-        learn(wordpiece(vocab_size=possible - 1), tmp_path / "other")
-
-
-class Unreadable:
-    """Lines of which reading fails in the middle, the second time."""
-
-    def __init__(self, failure: BaseException) -> None:
-        self.failure = failure
-        self.passes = 0
-
-    def __iter__(self) -> Iterator[str]:
-        self.passes += 1
-        yield from LINES[:5]
-        if self.passes == 2:
-            raise self.failure
-        yield from LINES[5:]
-
-    def __len__(self) -> int:
-        return len(LINES)
-
-
-@pytest.mark.parametrize("failure", [CorpusError("text.de:6: not UTF-8"), KeyboardInterrupt()])
-def test_what_ends_the_reading_is_what_is_raised(failure: BaseException) -> None:
-    with pytest.raises(type(failure)) as caught:
-        learn_wordpiece(wordpiece(), Unreadable(failure), "text")
-    assert caught.value is failure
-
-
 # --- files that are no good -----------------------------------------------------------------------
 
 
@@ -535,6 +420,5 @@ def test_a_missing_library_names_its_extra(
     made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "tokenizers", None)
-    for config in (config_of(made / "bert.json"), wordpiece()):
-        with pytest.raises(MissingExtraError, match=r"pip install 'tokenizers>="):
-            learn(config, tmp_path)
+    with pytest.raises(MissingExtraError, match=r"pip install 'tokenizers>="):
+        learn(config_of(made / "bert.json"), tmp_path)

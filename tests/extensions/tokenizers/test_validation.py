@@ -7,11 +7,9 @@ from validating import refusal
 from transformer_cli.config.schema import Config
 
 
-@pytest.mark.parametrize(
-    "tokenizer", ["{kind: wordpiece}", "{kind: huggingface, file: tokenizer.json}"]
-)
 @pytest.mark.parametrize("side", ["src", "tgt"])
-def test_bpe_dropout_needs_merges(tokenizer: str, side: str) -> None:
+def test_bpe_dropout_needs_merges(side: str) -> None:
+    tokenizer = "{kind: huggingface, file: tokenizer.json}"
     refused = refusal(
         f"data: {{kind: copy}}\ntokenizer: {tokenizer}\ntraining: {{{side}_bpe_dropout: 0.1}}\n"
     )
@@ -46,8 +44,6 @@ def test_files_made_elsewhere_are_for_one_side_or_both(tokenizer: str, message: 
     [
         ({"kind": "huggingface", "file": "f"}, True),
         ({"kind": "huggingface", "src_file": "f", "tgt_file": "f"}, False),
-        ({"kind": "wordpiece"}, True),
-        ({"kind": "wordpiece", "joint": False}, False),
     ],
 )
 def test_tying_needs_one_vocabulary(tokenizer: dict[str, object], is_one: bool) -> None:

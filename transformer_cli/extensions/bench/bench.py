@@ -1,7 +1,7 @@
 """How fast this machine trains and translates, measured in a minute.
 
 The model has the size of a shipped configuration, with random weights and random sentences. A speed
-is the median of as many calls as fit into a few seconds; for matrix products, it is the maximum.
+is the median of as many calls as fit into a few seconds.
 """
 
 import time
@@ -18,18 +18,17 @@ import psutil
 import torch
 
 from transformer_cli.base.messages import bar
-from transformer_cli.config.schema import Config, ModelConfig
+from transformer_cli.config.schema import Config
 from transformer_cli.config.shipped import find_configs
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.config.yaml import load_config
-from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.data.store import EncodedText, TokenArray
 from transformer_cli.extensions.ctranslate2.engine import CTranslate2Engine
 from transformer_cli.extensions.ctranslate2.spec import write_model
 from transformer_cli.inference.engine import SearchEngine, SearchOptions
 from transformer_cli.inference.torch_engine import TorchEngine
 from transformer_cli.inference.translation import ignore, never
 from transformer_cli.model.device import choose_precision
-from transformer_cli.model.linear import FusedLinear, autocast
 from transformer_cli.model.transformer import Transformer, build_model
 from transformer_cli.runs.trained_model import TrainedModel
 from transformer_cli.text.protocol import Tokenizer, Tokenizers
@@ -53,9 +52,7 @@ class Speed:
     precision: str
     threads: int
     engine: str
-    tokens_per_second: float | None  # target tokens
-    flops_per_second: float | None
-    share_of_peak: float | None  # of the FLOP/s of matrix products with as many threads
+    tokens_per_second: float  # target tokens
 
 
 @dataclass(frozen=True)
@@ -64,14 +61,11 @@ class Bench:
 
     config: Config
     device: torch.device
-    sizes: tuple[int, ...]  # rows and columns of the matrices that are multiplied
     seconds: float = 2.5  # training gets twice as long
 
     @classmethod
     def of_shipped_model(cls, device: torch.device) -> "Bench":
-        config = load_config(find_configs()[MODEL])
-        sizes = (1024, 2048) if device.type == "cpu" else (4096, 8192)
-        return cls(config, device, sizes)
+        return cls(load_config(find_configs()[MODEL]), device)
 
     @property
     def vocab(self) -> int:
@@ -79,7 +73,7 @@ class Bench:
         return self.config.tokenizer.vocab_size
 
     def plan(self) -> list[tuple[str, str, int]]:
-        """Return (what to measure, precision, threads); the peaks come first."""
+        """Return (what to measure, precision, threads)."""
         on_cpu = self.device.type == "cpu"
         fast = choose_precision("auto", self.device) == torch.bfloat16
         precisions = ["float32", *(["bfloat16"] if fast or (on_cpu and has_bfloat16()) else [])]
@@ -88,59 +82,33 @@ class Bench:
         return [
             (what, precision, threads)
             for threads in sorted({1, all_threads} if on_cpu else {all_threads})
-            for what, names in (
-                ("matrix product", precisions),
-                ("training", precisions),
-                ("translation", searched),
-            )
+            for what, names in (("training", precisions), ("translation", searched))
             for precision in names
         ]
 
     def measure(self) -> Iterator[Speed]:
         """Yield a speed for each entry of the plan; a bar on stderr says what is measured."""
-        all_threads, peaks, plan = torch.get_num_threads(), {}, self.plan()
+        all_threads, plan = torch.get_num_threads(), self.plan()
         with bar(len(plan), "", " measurements") as shown:
             try:
                 for what, precision, threads in plan:
                     shown.set_description(f"{what}, {precision}, threads {threads}")
                     torch.set_num_threads(threads)
-                    engine, tokens, flops = "torch", None, None
-                    if what == "translation":
-                        engine, tokens = self._translate(precision, threads)
-                    elif what == "training":
-                        tokens, flops = self._train(getattr(torch, precision))
+                    if what == "training":
+                        engine, tokens = "torch", self._train(getattr(torch, precision))
                     else:
-                        flops = self._multiply(getattr(torch, precision))
-                        peaks[precision, threads] = flops
-                    share = flops / peaks[precision, threads] if flops else None
-                    yield Speed(what, precision, threads, engine, tokens, flops, share)
+                        engine, tokens = self._translate(precision, threads)
+                    yield Speed(what, precision, threads, engine, tokens)
                     shown.update()
             finally:
                 torch.set_num_threads(all_threads)
 
-    def _multiply(self, dtype: torch.dtype) -> float:
-        """Return the FLOP/s of the fastest product of two square matrices, as layers multiply."""
-        with torch.inference_mode(), autocast(self.device, dtype):
-            return max(rate for size in self.sizes for rate in self._square(size, dtype))
-
-    def _square(self, size: int, dtype: torch.dtype) -> list[float]:
-        layer = FusedLinear(torch.nn.Linear(size, size, device=self.device))
-        x = torch.randn(size, size, device=self.device, dtype=dtype)
-        layer.pack()
-
-        def multiply() -> float:
-            layer(x)
-            return 2.0 * size**3
-
-        multiply()  # the first one allocates, and picks a kernel
-        return self._rates(multiply, self.seconds / 6)
-
-    def _train(self, dtype: torch.dtype) -> tuple[float, float]:
-        """Return the target tokens a second of training, and their FLOP/s."""
-        config, text = self.config, self._draw_text()
+    def _train(self, dtype: torch.dtype) -> float:
+        """Return the target tokens a second of training."""
+        config = self.config
         endless = config.training.model_copy(update={"epochs": 10**6})
         config = config.model_copy(update={"training": endless})
-        trainer = Trainer(self._build_model(), text, config, dtype)
+        trainer = Trainer(self._build_model(), self._draw_text(), config, dtype)
         steps = trainer.steps()
         # A GPU computes behind the host, and records a shape's graph when it sees it again.
         is_late = self.device.type == "cuda"
@@ -151,9 +119,7 @@ class Bench:
 
         for _ in range(first):
             train()
-        rate = median(self._rates(train, 2 * self.seconds))
-        src, tgt = ((lengths + 1).tolist() for lengths in text.lengths)  # end marks
-        return rate, rate * training_flops(config.model, self.vocab, src, tgt) / sum(tgt)
+        return median(self._rates(train, 2 * self.seconds))
 
     def _translate(self, precision: str, threads: int) -> tuple[str, float]:
         """Return the engine's name, and its target tokens a second in greedy search."""
@@ -252,52 +218,3 @@ class _Numerals(Tokenizer):
 
 def _has_ctranslate2() -> bool:
     return find_spec("ctranslate2") is not None
-
-
-# --- arithmetic -----------------------------------------------------------------------------------
-
-_FORWARD_AND_BACKWARD = 3
-"""Backward makes two products of each of forward's: one for the input, one for the weights."""
-
-
-def training_flops(
-    config: ModelConfig, vocab: int, src_lengths: Sequence[int], tgt_lengths: Sequence[int]
-) -> float:
-    """Floating-point operations of the matrix products of one update; padding is never counted.
-
-    A token costs 2 operations forward and 4 backward for each weight of the matrices it passes;
-    attention's two products cost 2 * d_model forward and 4 * d_model backward each for every
-    pair of positions that may attend. Embedding, normalisation, softmax, dropout, loss and
-    optimizer are left out: they take time, but no work of matrix products.
-
-    Args:
-        config: sizes of the model.
-        vocab: entries of the target vocabulary.
-        src_lengths: source tokens of each pair, the end mark counted.
-        tgt_lengths: target tokens of each pair, the end mark counted.
-    """
-    src_weights, tgt_weights = _weights_of_a_token(config, vocab)
-    products = src_weights * sum(src_lengths) + tgt_weights * sum(tgt_lengths)
-    products += 2 * config.d_model * _attended(config, src_lengths, tgt_lengths)
-    return 2.0 * _FORWARD_AND_BACKWARD * products
-
-
-def _weights_of_a_token(config: ModelConfig, vocab: int) -> tuple[int, int]:
-    """Matrix weights that a source and a target token pass through, in all layers."""
-    projection = config.d_model**2
-    feed_forward = (3 if config.activation == "swiglu" else 2) * config.d_model * config.d_ff
-    # The memory's keys and values are made of source tokens, by the decoder's matrices.
-    src = config.num_encoder_layers * (4 * projection + feed_forward)
-    src += config.num_decoder_layers * 2 * projection
-    tgt = config.num_decoder_layers * (6 * projection + feed_forward)
-    tgt += config.d_model * vocab
-    return src, tgt
-
-
-def _attended(config: ModelConfig, src_lengths: Sequence[int], tgt_lengths: Sequence[int]) -> int:
-    """Pairs of a query and a key that it may attend to, in all layers."""
-    within_src = sum(src * src for src in src_lengths)
-    within_tgt = sum(tgt * (tgt + 1) // 2 for tgt in tgt_lengths)  # up to itself
-    across = sum(src * tgt for src, tgt in zip(src_lengths, tgt_lengths, strict=True))
-    encoder = config.num_encoder_layers * within_src
-    return encoder + config.num_decoder_layers * (within_tgt + across)

@@ -18,16 +18,15 @@ if TYPE_CHECKING:
     from transformer_cli.extensions.bench.bench import Speed
 
 _BUSY = 0.1
-_HEAD = ("", "by", "precision", "threads", "tokens/s", "GFLOP/s", "of the peak")
+_HEAD = ("", "by", "precision", "threads", "tokens/s")
 
 
 def bench(json: options.Json = False, device: options.Device = "auto") -> None:
     """Measure what this machine does with this program, in about a minute.
 
-    Measured are training and greedy translation with a model of the size of multi30k_de_en_fast,
+    It measures training and greedy translation with a model of the size of multi30k_de_en_fast,
     random weights and random sentences, in each precision that the machine has, by one thread and
-    by all; and products of matrices, whose speed is the peak that training can reach. Other work
-    on the machine makes all of it slower. Tokens are those of the target.
+    by all. Other work on the machine makes both slower. Tokens are those of the target.
 
     With --json there is one object, with what --version --verbose prints in it, to compare machines
     by.
@@ -59,12 +58,5 @@ def bench(json: options.Json = False, device: options.Device = "auto") -> None:
 def _rows(speeds: "Iterable[Speed]") -> Iterator[tuple[str, ...]]:
     yield _HEAD
     for one in speeds:
-        numbers = (one.tokens_per_second, one.flops_per_second and one.flops_per_second / 1e9)
-        yield (
-            one.what,
-            one.engine,
-            one.precision,
-            str(one.threads),
-            *("-" if number is None else f"{number:,.0f}" for number in numbers),
-            "-" if one.share_of_peak is None else f"{one.share_of_peak:.0%}",
-        )
+        tokens = f"{one.tokens_per_second:,.0f}"
+        yield one.what, one.engine, one.precision, str(one.threads), tokens

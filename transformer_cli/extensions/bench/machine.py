@@ -2,20 +2,22 @@
 
 import os
 import platform
-import re
-from importlib.metadata import PackageNotFoundError, metadata, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
 
 from transformer_cli.base.errors import size
-from transformer_cli.base.packages import __version__, requirements
+from transformer_cli.base.packages import __version__
 from transformer_cli.base.ranks import count_cores
 from transformer_cli.config.choices import DeviceName
 from transformer_cli.model.device import choose_device, choose_precision
 from transformer_cli.training import resources
 
-_PACKAGES = ("torch", "ctranslate2", "sentencepiece", "sacrebleu", "safetensors", "numpy")
+_PACKAGES = (
+    *("torch", "ctranslate2", "sentencepiece", "tokenizers", "sacrebleu", "safetensors", "numpy"),
+    *("onnx", "plotly", "optuna", "scipy", "distributed"),
+)
 # These decide how fast matrices are multiplied; the last line is for ARM.
 _INSTRUCTIONS = (
     *("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8"),
@@ -36,7 +38,6 @@ def describe_machine(device_name: DeviceName = "auto") -> dict[str, str]:
         "cores": f"{count_cores()} usable of {os.cpu_count()}",
         "memory": size(resources.memory_of(torch.device("cpu"))),
         **{name: _version_of(name) or "not installed" for name in _PACKAGES},
-        "extras": ", ".join(_installed_extras()) or "none",
         "device": _describe_device(device),
         "precision": _describe_precision(device),
     }
@@ -60,24 +61,6 @@ def _version_of(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _installed_extras() -> list[str]:
-    """Return the extras of this program whose packages are all installed."""
-    try:
-        extras = metadata("transformer-cli").get_all("Provides-Extra") or []
-    except PackageNotFoundError:  # run from a checkout that is not installed
-        return []
-    return [extra for extra in extras if all(map(_is_installed, requirements(extra)))]
-
-
-def _is_installed(requirement: str) -> bool:
-    """Return whether a package is installed, with its extras, as in 'sacrebleu[ja]>=2.4'."""
-    found = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?", requirement)
-    if found is None or _version_of(found[1]) is None:
-        return False
-    extras = filter(None, (found[2] or "").split(","))
-    return all(_is_installed(one) for extra in extras for one in requirements(extra, found[1]))
 
 
 def _describe_device(device: torch.device) -> str:

@@ -28,6 +28,11 @@ class FilterReport(NamedTuple):
 class CheckedKind:
     """A kind whose splits are the user's own text files."""
 
+    is_made = False
+    """Whether a rule makes the text, so that nothing can be wrong with it."""
+    has_few_words = False
+    """Whether all pairs are near one another, as they are made of a few words."""
+
     def __init__(self, data: DataSection) -> None:
         self.data: Any = data
 
@@ -42,6 +47,18 @@ class CheckedKind:
     def try_filters(self) -> FilterReport | None:
         """Return what filters would do to the text; None: the kind has none."""
         return None
+
+
+class CheckedToy(CheckedKind):
+    """The toy captions."""
+
+    has_few_words = True
+
+
+class CheckedCopy(CheckedKind):
+    """The copy task."""
+
+    is_made = has_few_words = True
 
 
 def find_checked(data: DataSection) -> CheckedKind:

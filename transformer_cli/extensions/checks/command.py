@@ -16,7 +16,7 @@ from transformer_cli.cli.display import align_columns, say
 
 with lazy_imports():
     from transformer_cli.config import schema, yaml
-    from transformer_cli.data import kinds, token_arrays
+    from transformer_cli.data import kinds, store
     from transformer_cli.extensions.checks import checked_kind, findings
     from transformer_cli.runs import directory
     from transformer_cli.text import tokenizer
@@ -105,7 +105,7 @@ def _find_tokenizer(
 
 def _lines(report: "findings.CorpusReport", warning: str | None) -> Iterable[str]:
     """Yield the lines of a report; ``warning`` is one more, about filters."""
-    percentiles = "/".join(map(str, token_arrays.PERCENTILES))
+    percentiles = "/".join(map(str, store.PERCENTILES))
     rows: list[Sequence[str]] = [("split", "pairs", f"source, percentiles {percentiles}", "target")]
     for split in report.splits:
         sides = ("/".join(map(str, side)) for side in (split.src_lengths, split.tgt_lengths))

@@ -7,15 +7,10 @@ from typing import Any
 from transformer_cli.base.messages import warn
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.cli.display import align_columns
-from transformer_cli.cli.evaluate import (
-    EvaluateOptions,
-    EvaluationNote,
-    ScoreSome,
-)
+from transformer_cli.cli.evaluate import EvaluationNote, ScoreSome
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.extensions.checks import seen_pairs
 from transformer_cli.extensions.checks.near_copies import BANDS
-from transformer_cli.extensions.checks.options import NearOptions
 from transformer_cli.runs.directory import RunDirectory
 
 
@@ -23,11 +18,10 @@ class SeenNote(EvaluationNote):
     """Which pairs of a text models have seen in training."""
 
     def __init__(
-        self, given: EvaluateOptions, runs: Sequence[RunDirectory], name: str, text: ParallelText
+        self, runs: Sequence[RunDirectory], name: str, text: ParallelText, has_near: bool
     ) -> None:
         self._name = name
         self._seen = seen_pairs.find_seen(runs, text)
-        has_near = given.extra(NearOptions).near
         self._nearest = seen_pairs.find_nearest(runs, text) if has_near else None
 
     def report(self, hypotheses: Sequence[str], score_some: ScoreSome) -> dict[str, Any]:

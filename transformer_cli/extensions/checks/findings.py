@@ -24,15 +24,22 @@ from transformer_cli.config.choices import LONGEST_SOURCE
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.languages import has_spaces
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import BLOCK_PAIRS, PairSource, ParallelFiles
+from transformer_cli.data.corpus import (
+    BLOCK_PAIRS,
+    BlockStats,
+    PairSource,
+    ParallelFiles,
+    TextStats,
+    check_pairs,
+)
 from transformer_cli.data.kinds import (
     Preparation,
     open_kind,
     open_split,
     open_training_parts,
 )
-from transformer_cli.data.token_arrays import PERCENTILES, percentiles
-from transformer_cli.data.training_text import BlockStats, TextStats, check_pairs
+from transformer_cli.data.store import PERCENTILES, percentiles
+from transformer_cli.extensions.checks.checked_kind import find_checked
 from transformer_cli.extensions.checks.digests import NO_DIGEST, digest, is_among
 from transformer_cli.extensions.checks.near_copies import Nearness
 from transformer_cli.extensions.checks.rules import (
@@ -139,7 +146,7 @@ def check_corpus(
         unit = "tokens"
     elif has_spaces(data.src_lang) and has_spaces(data.tgt_lang):
         unit = "words"
-    languages = [] if open_kind(data).is_made else [data.src_lang, data.tgt_lang]
+    languages = [] if find_checked(data).is_made else [data.src_lang, data.tgt_lang]
     unknown = [language for language in languages if scripts_of(language) is None]
     report = CorpusReport(unit, unknown, [], [], [], [], [], sorted(set(ignored)))
     kind = open_kind(data)

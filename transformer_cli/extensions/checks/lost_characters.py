@@ -47,16 +47,10 @@ def _contexts(lines: Iterable[str]) -> dict[str, str]:
 
 def _folding(config: TokenizerConfig) -> Callable[[str], str]:
     """Return what makes texts equal that differ only as the settings ask for."""
-    lowercase, strip_accents = config.lowercase, getattr(config, "strip_accents", False)
+    lowercase = config.lowercase
 
     def fold(text: str) -> str:
         text = text.lower() if lowercase else text
-        if strip_accents:
-            text = "".join(
-                each
-                for each in unicodedata.normalize("NFD", text)
-                if unicodedata.category(each) != "Mn"
-            )
         return unicodedata.normalize("NFC", text)
 
     return fold

@@ -4,8 +4,11 @@ api = 1
 needs = ("revision",)
 provides = {
     "command": {"check": {"load": "command:check"}},
-    "evaluate options": {"near": {"load": "options:NearOptions"}},
-    "evaluation_note": {"seen": {"load": "evaluation_note:SeenNote"}},
+    "evaluate options": {"near": {"load": "options:NearOptions", "acts_unasked": True}},
+    "checked kind": {
+        "toy": {"load": "checked_kind:CheckedToy"},
+        "copy": {"load": "checked_kind:CheckedCopy"},
+    },
     "stored": {"lines": {"load": "digests:digest_pairs"}},
     "text_check": {"audit": {"load": "text_audit:TextAudit"}},
     "tokenizer check": {"characters": {"load": "lost_characters:describe_lost_characters"}},

@@ -17,7 +17,6 @@ import numpy as np
 from transformer_cli.config.languages import has_spaces
 from transformer_cli.data.corpus import in_batches
 from transformer_cli.text.lines import MARKS
-from transformer_cli.text.protocol import draw_places
 
 Pairs = Sequence[tuple[str, str]]
 
@@ -159,7 +158,7 @@ class Nearness:
 
 def _draw(splits: Mapping[str, Pairs], size: int) -> dict[str, Pairs]:
     return {
-        name: [pairs[place] for place in draw_places(len(pairs), size)]
+        name: [pairs[n * len(pairs) // size] for n in range(size)] if size < len(pairs) else pairs
         for name, pairs in splits.items()
     }
 

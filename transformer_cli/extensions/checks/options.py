@@ -1,9 +1,14 @@
 """The option of ``evaluate`` about text that is near the training text."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
+from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import ExtraOptions, flag
+
+with lazy_imports():
+    from transformer_cli.extensions.checks import evaluation_note
 
 
 @dataclass(frozen=True)
@@ -14,3 +19,7 @@ class NearOptions(ExtraOptions):
     near: Annotated[
         bool, flag("Scores by nearness to the training text, which is read.", "--near")
     ] = False
+
+    def open_note(self, given: Any, runs: Sequence[Any], name: str, text: Any) -> Any:
+        """Return what is noted of pairs that were seen in training, whether asked or not."""
+        return evaluation_note.SeenNote(runs, name, text, self.near)

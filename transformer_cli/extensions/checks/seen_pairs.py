@@ -14,10 +14,9 @@ from transformer_cli.base.errors import CorpusError, TransformerCliError
 from transformer_cli.base.files import read_json
 from transformer_cli.base.locations import open_regular
 from transformer_cli.base.messages import show_progress
-from transformer_cli.data.corpus import ParallelText
+from transformer_cli.data.corpus import ParallelText, StreamedText
 from transformer_cli.data.kinds import open_kind, open_training_text
 from transformer_cli.data.store import read_stats
-from transformer_cli.data.training_text import StreamedText
 from transformer_cli.extensions.checks.digests import (
     NO_DIGEST,
     digest,

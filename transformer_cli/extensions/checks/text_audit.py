@@ -19,13 +19,20 @@ from transformer_cli.base.errors import CorpusError, SuspectTextError
 from transformer_cli.base.files import is_same_file
 from transformer_cli.base.workers import SerialExecutor
 from transformer_cli.config.data_schema import DataSection
-from transformer_cli.data.corpus import PairSource, ParallelFiles, ParallelText, in_batches
+from transformer_cli.data.corpus import (
+    BlockStats,
+    PairSource,
+    ParallelFiles,
+    ParallelText,
+    StreamedText,
+    in_batches,
+    keep_full,
+)
 from transformer_cli.data.kinds import (
     default_split,
     open_kind,
     open_split,
 )
-from transformer_cli.data.training_text import BlockStats, StreamedText, keep_full
 from transformer_cli.extensions.checks.checked_kind import Sources, find_checked
 from transformer_cli.extensions.checks.near_copies import LOOKED_FOR, Nearness, Samples
 from transformer_cli.extensions.checks.shift import Shift, ShiftCheck
@@ -62,7 +69,7 @@ class TextAudit:
         self.near: list[Nearness] = []
         """Of each split that is scored."""
         self._data = data
-        self._kind = open_kind(data)
+        self._checked = find_checked(data)
         self._allow = allow or is_begun
         self._is_begun = is_begun
         self._one_language = data.src_lang == data.tgt_lang
@@ -80,7 +87,7 @@ class TextAudit:
 
         A CorpusError is raised if one is missing, misaligned, damaged or blank.
         """
-        if self._kind.is_made:
+        if self._checked.is_made:
             return
         self.expect(dict(self._open_scored()))
         for name, audited in [*self._scored.items()]:
@@ -96,7 +103,7 @@ class TextAudit:
         """Check the names of all files; the training text will be searched for the scored ones."""
         self._scored = {name: _Audited(source, False) for name, source in scored.items()}
         training = {name: audited.source for name, audited in self._trained.items()}
-        if not self._kind.is_made:
+        if not self._checked.is_made:
             for mistake in _find_mistaken_files(self._data, training, scored):
                 self._refuse(mistake)
 
@@ -146,7 +153,7 @@ class TextAudit:
     def conclude(self, text_sha256: str, is_known: bool) -> None:
         """Note what was found in the training text, unless it was noted before."""
         for name, other in self._scored.items():
-            if other.text_sha256 == text_sha256 and not self._kind.is_made:
+            if other.text_sha256 == text_sha256 and not self._checked.is_made:
                 self._refuse(f"{name}: its text is the training text")
         if is_known:
             return
@@ -161,7 +168,7 @@ class TextAudit:
             count = len(pairs & self._found)
             if count and count >= _LARGE_OVERLAP * len(pairs):
                 self.notes.append(f"{name}: {count:,} of {len(pairs):,} pairs are trained on too")
-        if self._kind.has_few_words:  # so that all is near
+        if self._checked.has_few_words:  # so that all is near
             return
         self.near = wanted.samples.conclude(self._nearest)
         for near in self.near:

@@ -218,11 +218,10 @@ def open_cluster(
             where = stack.enter_context(start_cluster(settings))
         else:
             _check_reachable(settings.address)
-        place = settings.address or settings.kind
-        if place == "kubernetes" or re.match("(tcp|ucx|ws):", place):
+        if settings.address and re.match("(tcp|ucx|ws):", settings.address):
             say(
-                f"{place} uses no certificates: anyone who can connect to it can run code as you, "
-                "here and on its workers; use tls:// unless its network is private"
+                f"{settings.address} uses no certificates: anyone who can connect to it can run "
+                "code as you, here and on its workers; use tls:// unless its network is private"
             )
         try:
             client = distributed.Client(where, timeout=_RECONNECT_SECONDS, set_as_default=False)

@@ -21,17 +21,6 @@ class LocalCluster(Section):
     options: dict[str, Any] = setting({}, _OPTIONS)
 
 
-class SshCluster(Section):
-    """Machines reached by SSH (distributed.SSHCluster, which needs asyncssh)."""
-
-    hosts: Annotated[list[Name], Field(min_length=1)] = Field(
-        description="machines with workers; the scheduler runs on the first"
-    )
-    workers: Count = setting(1, "processes on each host")
-    python: Name | None = setting(None, "interpreter there; null: the one here")
-    options: dict[str, Any] = setting({}, _OPTIONS)
-
-
 class QueueCluster(Section):
     """Jobs of a batch system, each with one worker (dask-jobqueue)."""
 
@@ -52,14 +41,6 @@ class QueueCluster(Section):
         return self
 
 
-class KubernetesCluster(Section):
-    """Pods (dask_kubernetes.operator.KubeCluster, which needs dask-kubernetes and its operator)."""
-
-    workers: Count = Field(description="pods")
-    image: Name = Field(description="image with this program and distributed, of these versions")
-    options: dict[str, Any] = setting({}, _OPTIONS)
-
-
 QUEUES = {
     "slurm": "SLURMCluster",
     "pbs": "PBSCluster",
@@ -75,13 +56,11 @@ class ClusterSettings(Section):
 
     address: str | None = setting(None, "a scheduler that runs, as in tcp://HOST:8786")
     local: LocalCluster | None = setting(None, "processes of this machine")
-    ssh: SshCluster | None = setting(None, "machines reached by SSH")
     slurm: QueueCluster | None = setting(None, "jobs of Slurm")
     pbs: QueueCluster | None = setting(None, "jobs of PBS")
     sge: QueueCluster | None = setting(None, "jobs of Grid Engine")
     lsf: QueueCluster | None = setting(None, "jobs of LSF")
     htcondor: QueueCluster | None = setting(None, "jobs of HTCondor")
-    kubernetes: KubernetesCluster | None = setting(None, "pods of Kubernetes")
     resources: dict[Name, Annotated[float, Field(gt=0)]] = setting(
         {},
         "what a job of sweep and distill takes of a worker's resources, as in {GPU: 1}, which "

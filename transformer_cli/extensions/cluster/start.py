@@ -7,7 +7,6 @@ web servers ask for no certificate, so they are turned off.
 import os
 import shlex
 import sys
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
@@ -37,8 +36,6 @@ _CONFIG = {
     f"{_NANNY}.MALLOC_TRIM_THRESHOLD_": None,
     "distributed.worker.profile.enabled": False,
 }
-# Dask reads the addresses of processes that it starts over SSH from their logs.
-_SSH_CONFIG = {"logging.distributed": "info", f"{_NANNY}.DASK_LOGGING__DISTRIBUTED": "info"}
 # Arguments of schedulers and workers that turn off the dashboard and then the web server.
 _NO_WEB = {"dashboard": False, "dashboard_address": "127.0.0.1:0", "preload": [__name__]}
 
@@ -57,23 +54,11 @@ def _options(settings: ClusterSettings) -> dict[str, Any]:
     return getattr(getattr(settings, settings.kind), "options", {})
 
 
-def _find_class(kind: str) -> Any:
-    """Return Dask's class of a kind of cluster."""
-    if kind == "kubernetes":
-        operator = import_extra("dask_kubernetes.operator", None, "--cluster with kubernetes")
-        return operator.KubeCluster
-    if kind in QUEUES:
-        jobqueue = import_extra("dask_jobqueue", "cluster", f"--cluster with {kind}")
-        return getattr(jobqueue, QUEUES[kind])
-    distributed = import_distributed()
-    return distributed.LocalCluster if kind == "local" else distributed.SSHCluster
-
-
 @contextmanager
 def start_cluster(settings: ClusterSettings) -> Iterator[Any]:
-    """Start a cluster with its scheduler in this process, or where its kind has it.
+    """Start a cluster with its scheduler in this process.
 
-    It accepts only processes that have the certificate made for it; on Kubernetes, anyone.
+    It accepts only processes that have the certificate made for it.
     """
     jobs = getattr(settings, settings.kind)
     with ExitStack() as stack:
@@ -110,7 +95,7 @@ def _private_directory(settings: ClusterSettings) -> Iterator[Path]:
     machines have to see it too, so unless everything runs here, it is in the working directory.
     """
     where = None
-    if settings.kind not in ("local", "kubernetes"):
+    if settings.kind != "local":
         shared = _options(settings).get("shared_temp_directory", ".")
         where = Path(os.path.expandvars(shared)).expanduser().absolute()
     made = TemporaryDirectory(prefix=HIDDEN_PREFIX, dir=where, ignore_cleanup_errors=True)
@@ -128,53 +113,36 @@ async def _wait_until_submitted(cluster: Any) -> None:
 
 
 def _create(settings: ClusterSettings, private: Path) -> Any:
-    cluster_class = _find_class(settings.kind)
     options = dict(_options(settings))
-    if pods := settings.kubernetes:
-        name = f"transformer-cli-{uuid.uuid4().hex[:8]}"
-        return cluster_class(name=name, image=pods.image, n_workers=pods.workers, **options)
     import_extra("cryptography", "cluster", f"--cluster with {settings.kind}")
-    security = import_distributed().Security.temporary()
-    if local := settings.local:
-        dashboard = {"dashboard_address": options.pop("dashboard_address", None)}
-        scheduler = dashboard | options.pop("scheduler_kwargs", {})
-        options = {
-            "n_workers": local.workers,
-            "threads_per_worker": 1,
-            "silence_logs": "CRITICAL",  # of workers that cannot start, where _CONFIG is not read
-            "resources": dict(settings.resources),
-            "preload": _NO_WEB["preload"],
-            **options,
-            "scheduler_kwargs": _with_dashboard(scheduler),
-            "security": security,
-        }
-        with block_sigint():  # for the thread that starts workers, too
-            return cluster_class(**options)
-    files = _write_certificate(security, private)
-    scheduler = _with_dashboard(options.pop("scheduler_options", {}))
-    options["scheduler_options"] = scheduler | {"protocol": "tls"}
-    options["security"] = type(security)(**files)
-    if ssh := settings.ssh:
-        import_extra("asyncssh", None, "--cluster with ssh")
-        options["scheduler_options"]["security"] = files
-        workers = {
-            "nthreads": 1,
-            "n_workers": ssh.workers,
-            "resources": dict(settings.resources),
-            "security": files,
-            **_NO_WEB,
-        }
-        hosts = [ssh.hosts[0], *ssh.hosts]
-        options |= {"worker_options": workers, "remote_python": ssh.python}
-        with import_extra("dask", "cluster", "--cluster").config.set(_SSH_CONFIG):
-            return cluster_class(hosts, **options)
-    return _create_queue(settings, cluster_class, options, private)
+    distributed = import_distributed()
+    security = distributed.Security.temporary()
+    if settings.local is None:
+        return _create_queue(settings, options, _write_certificate(security, private), private)
+    dashboard = {"dashboard_address": options.pop("dashboard_address", None)}
+    scheduler = dashboard | options.pop("scheduler_kwargs", {})
+    options = {
+        "n_workers": settings.local.workers,
+        "threads_per_worker": 1,
+        "silence_logs": "CRITICAL",  # of workers that cannot start, where _CONFIG is not read
+        "resources": dict(settings.resources),
+        "preload": _NO_WEB["preload"],
+        **options,
+        "scheduler_kwargs": _with_dashboard(scheduler),
+        "security": security,
+    }
+    with block_sigint():  # for the thread that starts workers, too
+        return distributed.LocalCluster(**options)
 
 
 def _create_queue(
-    settings: ClusterSettings, cluster_class: Any, options: dict[str, Any], private: Path
+    settings: ClusterSettings, options: dict[str, Any], security: Any, private: Path
 ) -> Any:
     jobs = getattr(settings, settings.kind)
+    jobqueue = import_extra("dask_jobqueue", "cluster", f"--cluster with {settings.kind}")
+    cluster_class = getattr(jobqueue, QUEUES[settings.kind])
+    scheduler = _with_dashboard(options.pop("scheduler_options", {}))
+    options |= {"scheduler_options": scheduler | {"protocol": "tls"}, "security": security}
     named = {"walltime": jobs.walltime, "queue": jobs.queue, "account": jobs.account}
     options = {key: value for key, value in named.items() if value is not None} | options
     if jobs.gres is not None:
@@ -193,15 +161,15 @@ def _create_queue(
         **{"local_directory": shlex.quote(str(private)), **options},
     )
     # Dask does not quote these names in the script of a job.
-    security = copy(options["security"])
+    security = copy(security)
     for name in ("tls_ca_file", "tls_worker_cert", "tls_worker_key"):
         setattr(security, name, shlex.quote(getattr(security, name)))
     cluster.new_spec["options"]["security"] = security
     return cluster
 
 
-def _write_certificate(security: Any, private: Path) -> dict[str, Any]:
-    """Write the certificate and its key; return the arguments of Dask's Security that use them."""
+def _write_certificate(security: Any, private: Path) -> Any:
+    """Write the certificate and its key; return a Security of Dask's that reads them."""
     certificate, key = private / "certificate.pem", private / "key.pem"
     certificate.write_text(security.tls_ca_file)
     key.touch(mode=0o600)
@@ -209,7 +177,7 @@ def _write_certificate(security: Any, private: Path) -> dict[str, Any]:
     arguments = {"require_encryption": True, "tls_ca_file": str(certificate)}
     for role in ("client", "scheduler", "worker"):
         arguments |= {f"tls_{role}_cert": str(certificate), f"tls_{role}_key": str(key)}
-    return arguments
+    return type(security)(**arguments)
 
 
 def _with_dashboard(options: dict[str, Any]) -> dict[str, Any]:

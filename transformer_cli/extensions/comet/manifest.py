@@ -3,5 +3,4 @@
 api = 1
 provides = {
     "evaluate options": {"comet": {"load": "options:CometOptions"}},
-    "evaluation_note": {"comet": {"load": "options:open_comet"}},
 }

@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
+from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli.declaring import ExtraOptions, flag
 
-if TYPE_CHECKING:
-    from transformer_cli.cli.evaluate import EvaluateOptions
-    from transformer_cli.data.corpus import ParallelText
-    from transformer_cli.extensions.comet.scoring_model import CometNote
-    from transformer_cli.runs.directory import RunDirectory
+with lazy_imports():
+    from transformer_cli.extensions.comet import scoring_model
 
 
 @dataclass(frozen=True)
@@ -20,13 +18,6 @@ class CometOptions(ExtraOptions):
     heading = "Search and scores"
     comet: Annotated[bool, flag("COMET too, if its package is installed.", "--comet")] = False
 
-
-def open_comet(
-    given: "EvaluateOptions", runs: "Sequence[RunDirectory]", name: str, text: "ParallelText"
-) -> "CometNote | None":
-    """Return COMET's score of a text; None: nobody asked for it."""
-    if not given.extra(CometOptions).comet:
-        return None
-    from transformer_cli.extensions.comet.scoring_model import load_comet
-
-    return load_comet(given.device, text)
+    def open_note(self, given: Any, runs: Sequence[Any], name: str, text: Any) -> Any:
+        """Return COMET's score of a text, if it is asked for."""
+        return scoring_model.load_comet(given.device, text) if self.comet else None

@@ -7,7 +7,7 @@ are broken it offers no values, and the shell completes file names.
 import glob
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -50,10 +50,27 @@ def _complete_setting(context: typer.Context, incomplete: str) -> Values:
 def _list_settings() -> dict[str, tuple[str, Values]]:
     """Return the help of each setting, and values it may have, by its dotted key."""
     settings: dict[str, tuple[str, Values]] = {}
-    for key, part in shipped.iter_settings():
+    for key, part in _iter_settings():
         _, values = settings.setdefault(key, (part["description"], {}))
         values |= _values(part)
     return settings
+
+
+def _iter_settings() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each setting's dotted key and its part of the schema, for each kind that has it."""
+    schema = (shipped.shipped_directory() / shipped.SCHEMA).read_text(encoding="utf-8")
+    properties = json.loads(schema)["properties"]
+    del properties["base"]  # of a file
+    yield from _iter_below(properties)
+
+
+def _iter_below(properties: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, part in properties.items():
+        kinds = [kind for kind in part.get("anyOf", [part]) if "properties" in kind]
+        for kind in kinds:
+            yield from _iter_below(kind["properties"], f"{above}{name}.")
+        if not kinds:
+            yield above + name, part
 
 
 def _values(part: dict[str, Any]) -> Values:

@@ -13,13 +13,13 @@ from transformer_cli.cli.declaring import argument
 from transformer_cli.cli.display import print_error, say
 
 with lazy_imports():
-    from transformer_cli.config import differences, origins, setting_tree, yaml
-    from transformer_cli.extensions.config_tools import json_schema
+    from transformer_cli.config import differences, setting_tree, yaml
+    from transformer_cli.extensions.config_tools import json_schema, origins
     from transformer_cli.runs import directory
 
 if TYPE_CHECKING:
-    from transformer_cli.config.origins import Origins, Written
     from transformer_cli.config.schema import Config
+    from transformer_cli.extensions.config_tools.origins import Origins, Written
 
 _WIDEST = 40
 """Columns of a line that the comments next to it make room for; those of wider ones stand out."""
@@ -62,11 +62,11 @@ def show(
         run = directory.RunDirectory(config)
         run.load_config()  # or it is no run
         run.check_not_exported()
-        file, earlier = run.config, origins.load_origins(run.origins)
+        file, earlier = run.config, origins.load_origins(run.path)
         if not earlier:
-            log(f"{run.path}: where its settings come from is not known (no {run.origins.name})")
-    settings, newer = yaml.load_settings(file, set_ or [])
-    traced = origins.trace_origins(newer, file, earlier)
+            log(f"{run.path}: where its settings come from is not known (no {origins.RECORD})")
+    settings, root = yaml.load_settings(file, set_ or [])
+    traced = origins.trace_origins(origins.find_origins(settings, root), file, earlier)
     say(annotate(settings, traced).removesuffix("\n"))
 
 

@@ -13,8 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from transformer_cli.data.store import EncodedStore
-from transformer_cli.data.token_arrays import EncodedText, TokenArray
+from transformer_cli.data.store import EncodedStore, EncodedText, TokenArray
 from transformer_cli.extensions.constraints.reserved import ReservedTokenizer
 from transformer_cli.text.lines import SPACELESS
 

@@ -292,9 +292,15 @@ class ReservedTokenizers(Tokenizers):
     def start(self, tag: str | None = None) -> list[int]:
         return super().start(tag or self.tag)
 
-    def encode_pair(self, src: str, tgt: str) -> tuple[list[int], list[int]]:
-        of_src, of_tgt = _split_pair(src, tgt, self.protect)
-        return _ids(self.src.encode_parts(of_src)), _ids(self.tgt.encode_parts(of_tgt))
+    def encode_pairs(
+        self, src: Sequence[str], tgt: Sequence[str]
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        src_ids, tgt_ids = [], []
+        for pair in zip(src, tgt, strict=True):
+            of_src, of_tgt = _split_pair(*pair, self.protect)
+            src_ids.append(_ids(self.src.encode_parts(of_src)))
+            tgt_ids.append(_ids(self.tgt.encode_parts(of_tgt)))
+        return src_ids, tgt_ids
 
     def encode_source(self, line: str) -> EncodedSource:
         """Return the ids of a source alone; all placeholders are slots.

@@ -34,22 +34,20 @@ class ReservedReviser(Reviser):
         lines: Sequence[EncodedLine],
         found: list[list[Translation]],
         n_best: int | None,
-        with_alignments: bool,
         watcher: Watcher,
     ) -> list[list[Translation]]:
         """Search again, unless several translations are wanted, or samples."""
         if (n_best or 1) > 1 or translator.sample_seed is not None:
             return found
         quiet = Watcher(should_stop=watcher.should_stop)
-        found = self._search_wider(translator, lines, found, with_alignments, quiet)
-        return self._put_terms_in_slots(translator, lines, found, with_alignments, quiet)
+        found = self._search_wider(translator, lines, found, quiet)
+        return self._put_terms_in_slots(translator, lines, found, quiet)
 
     def _search_wider(
         self,
         translator: Any,
         lines: Sequence[EncodedLine],
         found: list[list[Translation]],
-        with_alignments: bool,
         watcher: Watcher,
     ) -> list[list[Translation]]:
         """Search pieces that have lost something with a wider beam; take the one that lost least.
@@ -81,7 +79,7 @@ class ReservedReviser(Reviser):
             fewest = partial(count_losses, line, line.pieces[number])
             pieces[place][number] = min([pieces[place][number], *hypotheses], key=fewest)
         chosen = [(lines[place], tuple(of_line)) for place, of_line in pieces.items()]
-        written = dict(zip(pieces, translator.write(chosen, with_alignments), strict=True))
+        written = dict(zip(pieces, translator.write(chosen), strict=True))
         return [
             [written[place]] if place in written else ranked for place, ranked in enumerate(found)
         ]
@@ -91,7 +89,6 @@ class ReservedReviser(Reviser):
         translator: Any,
         lines: Sequence[EncodedLine],
         found: list[list[Translation]],
-        with_alignments: bool,
         watcher: Watcher,
     ) -> list[list[Translation]]:
         """Translate lines that lost terms with these in slots; take what has lost fewer."""
@@ -108,7 +105,7 @@ class ReservedReviser(Reviser):
         other = replace(translator, tokenizers=slots, revisers=())
         own = [lines[place] for place in places]
         encoded = [other.encode_line(line.text, line.prefix, line.tag) for line in own]
-        again = other.translate_encoded(encoded, 1, with_alignments, watcher)
+        again = other.translate_encoded(encoded, 1, watcher)
         better = {
             place: translations
             for place, line, translations in zip(places, own, again, strict=True)

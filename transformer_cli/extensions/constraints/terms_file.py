@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from transformer_cli.base.compression import is_compressed
 from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.text_files import is_compressed
 from transformer_cli.config.languages import normalize_language
-from transformer_cli.data.corpus import stream_lines
 from transformer_cli.extensions.constraints.terms import TermList, make_term
 from transformer_cli.extensions.corpora.tables import tabs_hint
 from transformer_cli.extensions.corpora.tmx import TBX, TmxReader
+from transformer_cli.text.lines import stream_lines
 
 _MOST_TERMS = 1_000_000
 _HEADER = {"source", "src", "target", "tgt"}

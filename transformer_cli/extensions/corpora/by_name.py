@@ -4,21 +4,15 @@ Names become URLs, which are fetched and kept like any others. The Hub's answers
 data set stays at the commit where it was first found, and is read without a network from then on.
 """
 
-import re
-from contextlib import suppress
-from pathlib import Path, PurePath
-from typing import Any
+from pathlib import Path
 from urllib.parse import quote
 
 from pydantic import BaseModel, Field, ValidationError
 
-from transformer_cli.base.compression import open_text
 from transformer_cli.base.errors import CorpusError, size
-from transformer_cli.base.files import read_small, sha256 as sum_of
+from transformer_cli.base.files import read_small
 from transformer_cli.base.packages import import_extra
-from transformer_cli.config.data_schema import DataConfig
-from transformer_cli.extensions.corpora.provenance import Fetched
-from transformer_cli.extensions.corpora.settings import SourceConfig, list_sources, list_urls
+from transformer_cli.extensions.corpora.settings import SourceConfig
 from transformer_cli.extensions.corpora.units import no_such
 from transformer_cli.extensions.stores.fetching import fetch, find, tell
 
@@ -31,19 +25,6 @@ _ON_THE_HUB = (
     "check the name, and that its page shows its rows: what is private, needs a login, or was not "
     "converted to Parquet, is read by an hf:// path"
 )
-_MAX_TERMS = 1 << 16
-
-
-def list_fetched(data: DataConfig) -> tuple[Fetched, ...]:
-    """Return the origin and licence of all text that was fetched into the user's cache."""
-    found = [_read_archive(PurePath(url).name, url, sha) for url, sha in list_urls(data).items()]
-    for source in list_sources(data):
-        if source.opus is not None:
-            url = archive_url(source.opus, data.src_lang, data.tgt_lang)
-            found.append(_read_archive(source.opus, url))
-        elif source.hf is not None:
-            found.append(_describe_data_set(source))
-    return tuple(dict.fromkeys(filter(None, found)))
 
 
 # --- OPUS -----------------------------------------------------------------------------------------
@@ -72,25 +53,6 @@ def fetch_corpus(name: str, src_lang: str, tgt_lang: str) -> tuple[Path, Path]:
     return archive / f"*.{opus_code(src_lang)}", archive / f"*.{opus_code(tgt_lang)}"
 
 
-def _read_archive(name: str, url: str, sha256: str | None = None) -> Fetched | None:
-    path = find(url, sha256)
-    if path is None:
-        return None
-    return Fetched(name=name, url=url, sha256=(sum_of(path),), licence=_read_licence(path))
-
-
-def _read_licence(archive: Path) -> str | None:
-    """Return the licence that the README of one of OPUS' archives states."""
-    if archive.suffix.lower() != ".zip":
-        return None
-    with suppress(CorpusError), open_text(archive / "README") as file:
-        text = file.read(_MAX_TERMS).decode(errors="replace")
-        if match := re.search(r"^ *License: *(\S.*)", text, re.MULTILINE):
-            link = re.sub(r"<a href=\"?([^\s\"<>]++)[^<>]*+>([^<]*+)</a>", r"\2 (\1)", match[1])
-            return re.sub("<[^<>]*+>", "", link).strip()[:200] or None
-    return None
-
-
 # --- the Hugging Face Hub -------------------------------------------------------------------------
 
 
@@ -113,7 +75,6 @@ class _DataSet(BaseModel):
 
     sha: str = Field(pattern="^[0-9a-f]{40}$")
     siblings: list[_File] = []
-    card: dict[str, Any] | None = Field(None, alias="cardData")
 
 
 def fetch_data_set(source: SourceConfig) -> tuple[Path, ...]:
@@ -124,17 +85,15 @@ def fetch_data_set(source: SourceConfig) -> tuple[Path, ...]:
         MissingExtraError: pyarrow is not installed.
     """
     import_extra("pyarrow", "parquet", f"hf: {source.hf}")
-    found = _ask_hub(source, _CONVERTED)
-    _ask_hub(source)  # here, while there is a network, for its card
-    files = _list_files(source, found)
+    files = _list_files(source, _ask_hub(source))
     if len(files) > 1 and any(find(url, file.sha256) is None for url, file in files.items()):
         total = size(sum(file.size or 0 for file in files.values()))
         tell(f"hf: {source.hf}: {len(files)} files, {total}")
     return tuple(fetch(url, file.sha256, advice=_ON_THE_HUB) for url, file in files.items())
 
 
-def _ask_hub(source: SourceConfig, what: str = "") -> _DataSet:
-    url = f"{HUB}api/datasets/{source.hf}/{what}".rstrip("/")
+def _ask_hub(source: SourceConfig) -> _DataSet:
+    url = f"{HUB}api/datasets/{source.hf}/{_CONVERTED}"
     path = fetch(url, say=lambda _: None, advice=_ON_THE_HUB)
     try:
         return _DataSet.model_validate_json(read_small(path))
@@ -157,14 +116,3 @@ def _list_files(source: SourceConfig, found: _DataSet) -> dict[str, _File]:
         problem = no_such("configuration with that split", wanted, splits)
         raise CorpusError(f"hf: {source.hf}: {problem}; name them with config and split")
     return splits[wanted]
-
-
-def _describe_data_set(source: SourceConfig) -> Fetched:
-    found = _ask_hub(source, _CONVERTED)
-    licence = (_ask_hub(source).card or {}).get("license")
-    return Fetched(
-        name=f"{source.hf}@{found.sha}",
-        url=f"{HUB}datasets/{source.hf}/tree/{found.sha}",
-        sha256=tuple(file.sha256 or "" for file in _list_files(source, found).values()),
-        licence=None if licence is None else str(licence)[:200],
-    )

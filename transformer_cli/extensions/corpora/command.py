@@ -1,22 +1,22 @@
 """``transformer-cli clean``."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError, UsageError
-from transformer_cli.base.packages import import_extra, lazy_imports
+from transformer_cli.base.packages import lazy_imports
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import CommandOptions, declared_by, option
 from transformer_cli.cli.display import align_columns, say
 
 with lazy_imports():
-    from transformer_cli.base import compression, writing
+    from transformer_cli.base import writing
     from transformer_cli.config import yaml
-    from transformer_cli.extensions.corpora import preparing, settings
+    from transformer_cli.extensions.corpora import prepared, preparing, settings
     from transformer_cli.runs import directory as directories
 
 
@@ -27,9 +27,6 @@ class CleanOptions(CommandOptions):
     config: options.Config
     directory: Annotated[Path, option("DIR", "Where to write; new or empty.", "--output", "-o")]
     set_: options.Set = None
-    report: Annotated[
-        Path | None, option("FILE", "Also write a page with examples of what was rejected.")
-    ] = None
 
 
 @declared_by(CleanOptions, "clean")
@@ -42,59 +39,35 @@ def clean(given: CleanOptions) -> None:
 
     \b
     Example:
-      transformer-cli clean my.yaml -o cleaned --report cleaned.html
+      transformer-cli clean my.yaml -o cleaned
     """
     given.check_extras()
-    directory, report = given.directory, given.report
     data = yaml.load_config(given.config, given.set_ or []).data
     if not isinstance(data, settings.CorpusData):
         raise ConfigError(
             f"{given.config}: data.kind is {data.kind}; clean needs kind corpus, with the text as "
             "sources"
         )
-    check_new(directory, "-o")
-    if report is not None:
-        place, new = report.resolve(), directory.resolve()
-        if place == new:
-            raise UsageError(f"--report {report}: is the directory of -o; give the name of a file")
-        if place.parent != new:
-            sources, keys = settings.list_sources(data), settings.PATH_KEYS
-            texts = [("data.sources", getattr(each, key)) for each in sources for key in keys]
-            options.check_output(report, "--report", [("CONFIG", given.config), *texts])
-        elif preparing.is_written(place.name):
-            raise UsageError(f"--report {report}: clean writes text there; name it otherwise")
-        if not registry.is_installed("report"):
-            missing = registry.describe_missing("extension", "report")
-            raise UsageError(f"--report {report}: {missing}")
-        import_extra("jinja2", "report", "--report")
-    has_own_place = report is not None and report.resolve().parent != directory.resolve()
-    with writing.claim(directory, report if has_own_place else None):
-        with options.choose_executor(given, directory)() as executor:
-            result = preparing.clean_corpus(data, directory.resolve(), executor)
-        say("\n".join(_lines(result)))
-        if report is not None:
-            from transformer_cli.extensions.report import rendering  # which may be left out
-
-            page = rendering.render_page(
-                "cleaning", None, {}, cleaning=result, data=data, title=given.config.stem
-            )
-            compression.write_text(report, page, is_named=has_own_place)
+    check_new(given.directory, "-o")
+    with writing.claim(given.directory):
+        with options.choose_executor(given, given.directory)() as executor:
+            record = preparing.clean_corpus(data, given.directory.resolve(), executor)
+        say("\n".join(_lines(record, preparing.list_reasons(data))))
 
 
-def _lines(result: "preparing.Cleaning") -> Iterator[str]:
-    def row(name: str, count: int) -> tuple[str, str, str]:
-        return name, f"{count:,}", f"{count / result.pairs:.2%}"
-
-    yield from align_columns(
-        [
-            ("filter", "pairs", "share"),
-            *(row(reason.name, reason.count) for reason in result.reasons),
-            *(row(f"kept in {split}", count) for split, count in result.kept.items()),
-            ("all", f"{result.pairs:,}", ""),
-        ]
-    )
-    if result.bad:
-        yield f"{result.bad:,} units could not be read"
+def _lines(record: "prepared.CorpusRecord", reasons: Iterable[str]) -> Iterator[str]:
+    """Yield how many pairs each filter rejects, and how many are kept, of all sources."""
+    removed, kept = Counter[str](), Counter[str]()
+    for source in record.sources:
+        removed.update(source.removed)
+        kept.update(source.kept)
+    pairs = removed.total() + kept.total()
+    counts = {name: removed[name] for name in reasons}
+    counts |= {f"kept in {split}": count for split, count in kept.items()}
+    rows = [(name, f"{count:,}", f"{count / pairs:.2%}") for name, count in counts.items()]
+    yield from align_columns([("filter", "pairs", "share"), *rows, ("all", f"{pairs:,}", "")])
+    if bad := sum(source.bad for source in record.sources):
+        yield f"{bad:,} units could not be read"
 
 
 def check_new(

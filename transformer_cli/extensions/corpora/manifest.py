@@ -1,6 +1,9 @@
 """What this extension adds, as plain data."""
 
 api = 1
+TABLES = (".tsv", ".jsonl", ".parquet")
+"""Endings of tables, of which translate reads a column or a field."""
+
 needs = ("checks", "revision")
 provides = {
     "checked kind": {"corpus": {"load": "checked_corpus:CheckedCorpus"}},
@@ -12,19 +15,23 @@ provides = {
         },
         "data.replay": {"load": "settings:ReplaySettings", "kinds": ("files",)},
     },
-    "provenance": {"fetched": {"load": "provenance:record_fetched", "file": "fetched.json"}},
-    "run file": {"fetched.json": {}},
     # What is trained on beside the split train, and how often each part is drawn.
     "mixing": {
         "sources": {
-            "load": "mixing:find_mix",
+            "load": "mixing:mix_store",
             "open": "mixing:open_added",
             "keys": ("sources", "more", "replay"),
             "tags": "settings:tag_names",
         }
     },
-    "translate options": {"tables": {"load": "options:TableOptions"}},
-    "evaluate options": {"tables": {"load": "options:ScoredTableOptions"}},
+    "translate options": {
+        "tables": {
+            "load": "options:TableOptions",
+            "endings": TABLES,
+            "reads": f"a table ({', '.join(TABLES)})",
+            "if tabs are lost": "of a table, --src-column N translates one column",
+        }
+    },
     "init": {
         "own": {
             "load": "init:configure_own",
@@ -34,11 +41,6 @@ provides = {
             "load": "init:configure_opus",
             "help": "Corpora by name: lists those of OPUS in two languages; opus:NAME starts "
             "from one.",
-        },
-        "tatoeba": {
-            "load": "init:configure_tatoeba",
-            "help": "Everyday sentences in English and another language, a zip of "
-            "manythings.org/anki.",
         },
     },
     "init options": {"text": {"load": "init:TextOptions"}},

@@ -1,7 +1,7 @@
 """Weights and tags of the sources of a training text, and which pairs an epoch draws from them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -9,16 +9,9 @@ import numpy as np
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.config.data_schema import DataConfig
 from transformer_cli.config.schema import Config
-from transformer_cli.data.corpus import PairSource
-from transformer_cli.data.store import EncodedStore
-from transformer_cli.data.token_arrays import (
-    EncodedText,
-    EveryPair,
-    Lengths,
-    Sampler,
-    TokenArray,
-)
-from transformer_cli.data.training_text import TextStats
+from transformer_cli.data.corpus import PairSource, TextStats
+from transformer_cli.data.shards import SHARD_PAIRS, ShardedStore
+from transformer_cli.data.store import EncodedStore, EncodedText, Lengths, TokenArray
 from transformer_cli.extensions.corpora import prepared
 from transformer_cli.extensions.corpora.opening import MAX_BAD_UNITS, open_source
 from transformer_cli.extensions.corpora.settings import (
@@ -41,11 +34,8 @@ class TrainingMix:
     """How often each of its pairs is drawn in an epoch."""
     tags: tuple[int | None, ...]
     """Id of the token before each of its sources; None: no such token."""
-    rows: tuple[tuple[str, str], ...] = field(default=(), repr=False, compare=False)
+    rows: tuple[tuple[str, str], ...] = ()
     """Of the summary of a training."""
-
-    def summarize(self) -> Iterable[tuple[str, str]]:
-        return self.rows
 
     def scale_last(self, count: int, factor: float) -> "TrainingMix":
         """Return the mix with the weights of the last ``count`` sources times ``factor``."""
@@ -76,12 +66,57 @@ class TrainingMix:
         flat[~is_tag] = text.src.ids
         return EncodedText(TokenArray.from_lengths(flat, lengths), text.tgt)
 
-    def build_sampler(self, lengths: Lengths, pairs: np.ndarray) -> Sampler:
-        if all(weight == 1.0 for weight in self.weights):
-            return EveryPair(lengths)
-        sources = self.sources_of(pairs)
+
+class MixedStore(ShardedStore):
+    """The short pairs of a store, tags before their sources, drawn by the sources' weights."""
+
+    def __init__(
+        self,
+        store: EncodedStore,
+        max_length: int,
+        mix: TrainingMix,
+        shard_pairs: int = SHARD_PAIRS,
+    ) -> None:
+        super().__init__(store, max_length, shard_pairs)
+        self.mix = mix
+
+    def shard_lengths(self, shard: int) -> Lengths:
+        """Return the most tokens of a pair that each draw may pick."""
+        return self._sampler(shard).lengths
+
+    def draw(self, shard: int, seed: int, epoch: int) -> EncodedText:
+        """Return the pair of each draw."""
+        return super().draw(shard, seed, epoch).take(self._sampler(shard).pick(seed, epoch, shard))
+
+    def rows(self) -> Iterable[tuple[str, str]]:
+        return self.mix.rows
+
+    def read(self, shard: int) -> EncodedText:
+        """Read all pairs of a shard, with tags."""
+        return self.mix.add_tags(super().read(shard), self._places(shard))
+
+    def read_lengths(self, shard: int) -> Lengths:
+        """Read the lengths of all pairs of a shard, tags included."""
+        src, tgt = super().read_lengths(shard)
+        return Lengths(src + self.mix.count_tags(self._places(shard)), tgt)
+
+    def _places(self, shard: int) -> np.ndarray:
+        """Return the places in the whole text of a shard's pairs, long ones too."""
+        page_pairs = self.store.record.page_pairs
+        firsts = np.array(self.pages(shard)) * page_pairs
+        places = (firsts[:, None] + np.arange(page_pairs)).ravel()
+        return places[places < len(self.store)]
+
+    def _sampler(self, shard: int) -> "EpochSampler":
+        """Return what draws from the short pairs of a shard."""
+        lengths = self.read_lengths(shard)
+        short = self.find_short(lengths)
+        lengths = Lengths(lengths.src[short], lengths.tgt[short])
+        sources = self.mix.sources_of(self._places(shard)[short])
+        if all(weight == 1.0 for weight in self.mix.weights):
+            return EpochSampler(np.arange(len(short)), [], lengths)
         every, shares = [np.zeros(0, np.int64)], []
-        for number, weight in enumerate(self.weights):
+        for number, weight in enumerate(self.mix.weights):
             own = np.flatnonzero(sources == number)
             own = own[np.lexsort((lengths.src[own], lengths.tgt[own]))]
             whole = int(weight)
@@ -159,14 +194,14 @@ def open_added(data: DataConfig) -> dict[str, PairSource]:
     }
 
 
-def find_mix(
+def mix_store(
     config: Config,
     place: Path | None,
     stats: TextStats,
     tokenizers: Tokenizers,
     store: EncodedStore,
-) -> TrainingMix | None:
-    """Return weights and tags of the sources of the training text; None: they are all alike."""
+) -> MixedStore | None:
+    """Return the training text by weights and tags of its sources; None: they are all alike."""
     data = config.data
     added = [(source.weight, source.tag) for source in added_sources(data).values()]
     if isinstance(data, CorpusData):
@@ -183,8 +218,10 @@ def find_mix(
         return None
     weights, tags = zip(*settings, strict=True)
     ids = tuple(None if tag is None else tokenizers.tag_id(tag) for tag in tags)
-    mix = TrainingMix(tuple(sizes), weights, ids)
-    return mix if replay is None else _weigh_replay(replay, mix, store, config.training.max_length)
+    mix, max_length = TrainingMix(tuple(sizes), weights, ids), config.training.max_length
+    if replay is not None:
+        mix = _weigh_replay(replay, mix, store, max_length)
+    return MixedStore(store, max_length, mix)
 
 
 def _weigh_replay(

@@ -7,17 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from transformer_cli.base import registry
-from transformer_cli.base.compression import is_compressed, open_text
 from transformer_cli.base.errors import CorpusError, UsageError
 from transformer_cli.base.files import is_same_file
-from transformer_cli.base.locations import find_files
+from transformer_cli.base.text_files import is_compressed, open_text
 from transformer_cli.cli.init import NewConfig
 from transformer_cli.config.languages import normalize_language
 from transformer_cli.data.corpus import ParallelFiles
-from transformer_cli.extensions.corpora.opening import MAX_BAD_UNITS
-from transformer_cli.extensions.corpora.tables import TsvReader
 from transformer_cli.extensions.corpora.template import fill_template, quote_path
-from transformer_cli.extensions.revision.foreign_scripts import ScriptCheck, scripts_of
+from transformer_cli.extensions.revision.foreign_scripts import scripts_of
 
 if TYPE_CHECKING:  # it needs the extension that fetches
     from transformer_cli.extensions.corpora.opus import Release
@@ -26,8 +23,6 @@ _LANGUAGE_OPTIONS = ("--src-lang", "--tgt-lang")
 _MAX_HELD_OUT = 1000
 _SHARE_HELD_OUT = 20
 """One pair in so many, of each split, as long as these are fewer than the maximum."""
-_TATOEBA = "Everyday sentences of tatoeba.org and www.manythings.org/anki (CC-BY 2.0 France)"
-"""With what its licence asks for: to be named."""
 
 
 def read_languages(src_lang: str, tgt_lang: str) -> tuple[str, str]:
@@ -89,7 +84,8 @@ def configure_own(
     Raises:
         CorpusError: a file cannot be read, or has too few lines.
     """
-    counts = {split: _count(texts[split]) for split in ("val", "test", "train") if split in texts}
+    splits = [split for split in ("val", "test", "train") if split in texts]
+    counts = {split: sum(1 for _ in texts[split].pairs()) for split in splits}
     sources = {split: _describe_source(directory, pair) for split, pair in texts.items()}
     missing = [] if "val" in texts else [name for name in ("val", "test") if name not in texts]
     held_out = _hold_out(texts["train"].src, counts["train"], missing)
@@ -99,7 +95,8 @@ def configure_own(
 
 def _describe_source(directory: Path, pair: ParallelFiles) -> str:
     encoding = "" if pair.encoding is None else f", encoding: {pair.encoding}"
-    return f"{{src: {_quote(directory, pair.src)}, tgt: {_quote(directory, pair.tgt)}{encoding}}}"
+    src, tgt = (quote_path(_seen_from(directory, path)) for path in pair.paths)
+    return f"{{src: {src}, tgt: {tgt}{encoding}}}"
 
 
 def _name_config(name: str | None, kind: str, languages: tuple[str, str], text: str) -> NewConfig:
@@ -128,38 +125,6 @@ def configure_release(
     return _name_config(name, f"opus_{release.corpus.lower()}", languages, filled)
 
 
-def configure_tatoeba(
-    file: Path, languages: tuple[str, str], directory: Path, name: str | None = None
-) -> NewConfig:
-    """Return the configuration for ``directory`` for a zip of manythings.org/anki.
-
-    Raises:
-        UsageError: none of the languages is English, or one does not fit the text.
-        MissingTextError: there is no such file.
-        CorpusError: the file cannot be read, or is no such zip.
-    """
-    if "en" not in languages:
-        given = "--src-lang {} --tgt-lang {}".format(*languages)
-        raise UsageError(f"{given}: these files have English and another language; name en, too")
-    if file.suffix.lower() != ".zip" or not file.is_file():
-        open_text(file).close()  # tells what is wrong with a file that is not there
-        problem = "is no zip by its name; name one of https://www.manythings.org/anki"
-        raise CorpusError(f"{file}: {problem}, or rename it to end in .zip")
-    tables = [path for path in find_files(file / "*.txt") if not path.name.startswith("_")]
-    if len(tables) != 1:
-        raise CorpusError(
-            f"{file}: has {len(tables)} tables, where a zip of manythings.org has one"
-        )
-    columns = (1, 2) if languages[0] == "en" else (2, 1)  # English is always first
-    pairs = _count_checked(TsvReader(file, tuple(tables), MAX_BAD_UNITS, columns), languages)
-    path = _quote(directory, file, tables[0].name)
-    source = f"{{tsv: {path}, src_column: {columns[0]}, tgt_column: {columns[1]}}}"
-    held_out = _hold_out(tables[0], pairs, ["val", "test"])
-    sources = {"train": source}
-    filled = fill_template(_TATOEBA, languages, pairs, sources, held_out, has_families=True)
-    return _name_config(name, "own_tatoeba", languages, filled)
-
-
 def _hold_out(where: Path | str, pairs: int, splits: list[str]) -> dict[str, int]:
     """Return how many pairs are held out for each split."""
     if splits and pairs < _SHARE_HELD_OUT:
@@ -168,31 +133,6 @@ def _hold_out(where: Path | str, pairs: int, splits: list[str]) -> dict[str, int
             "with validation text of your own, --val-src and --val-tgt"
         )
     return dict.fromkeys(splits, min(_MAX_HELD_OUT, pairs // _SHARE_HELD_OUT))
-
-
-def _quote(directory: Path, path: Path, member: str = "") -> str:
-    return quote_path(_seen_from(directory, path) / member)
-
-
-def _count(files: ParallelFiles) -> int:
-    return sum(1 for _ in files.pairs())
-
-
-def _count_checked(reader: TsvReader, languages: tuple[str, str]) -> int:
-    """Count a table's pairs; raise UsageError if a side is not in its language's script."""
-    checks = [ScriptCheck(language) for language in languages]
-    pairs, foreign = 0, [0, 0]
-    for sides in reader.pairs():
-        pairs += 1
-        for side, check in enumerate(checks):
-            foreign[side] += check.foreign_script(sides[side]) is not None
-    for option, language, lines in zip(_LANGUAGE_OPTIONS, languages, foreign, strict=True):
-        if lines > pairs / 2:
-            raise UsageError(
-                f"{option} {language}: most lines of that side of {reader.path} are in another "
-                "script; give the language that the zip is in"
-            )
-    return pairs
 
 
 def _seen_from(directory: Path, path: Path) -> Path:

@@ -10,10 +10,9 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from transformer_cli.base.compression import find_encoding, open_text
 from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.text_files import find_encoding, open_text
 from transformer_cli.config.languages import base_language
-from transformer_cli.data.corpus import bounded_lines, without_byte_order_mark
 from transformer_cli.extensions.corpora.units import (
     InvalidTextError,
     OddFileError,
@@ -22,6 +21,7 @@ from transformer_cli.extensions.corpora.units import (
     comparable_code,
     one_line,
 )
+from transformer_cli.text.lines import bounded_lines, without_byte_order_mark
 
 Texts = Mapping[str, str]
 """Of an entry, by keyword: msgctxt, msgid, msgid_plural, msgstr or msgstr[0] and so on."""

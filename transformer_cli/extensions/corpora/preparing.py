@@ -5,11 +5,11 @@ that is written. What becomes of each pair is decided here (``deciding.py``), an
 where it belongs (``sorting.py``). What comes out depends neither on how the text is cut nor on
 where the tasks run.
 
-Cleaning writes what is left out as well, and says how much that is.
+Cleaning writes what is left out as well.
 """
 
 import shutil
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
@@ -27,7 +27,8 @@ from transformer_cli.base.ranks import count_cores
 from transformer_cli.base.workers import SerialExecutor, open_pool
 from transformer_cli.base.writing import remove_leftovers
 from transformer_cli.data.corpus import ConcatenatedSources
-from transformer_cli.extensions.checks.rules import Filter, build_filters
+from transformer_cli.extensions.checks.filter_names import FILTER_NAMES
+from transformer_cli.extensions.checks.rules import Filter
 from transformer_cli.extensions.corpora import prepared
 from transformer_cli.extensions.corpora.deciding import (
     SIDES,
@@ -46,14 +47,16 @@ from transformer_cli.extensions.corpora.deciding import (
     write_part,
 )
 from transformer_cli.extensions.corpora.opening import SourceReader, count_bytes
-from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig, SplitConfig
+from transformer_cli.extensions.corpora.settings import (
+    CorpusData,
+    SourceConfig,
+    SplitConfig,
+)
 from transformer_cli.extensions.corpora.sorting import (
     DROPPED,
     HELD_OUT,
-    DroppedPair,
     append_dropped,
     append_splits,
-    draw_examples,
     find_near,
     read_pairs,
 )
@@ -166,12 +169,11 @@ def write_corpus(
     data: CorpusData,
     directory: Path,
     executor: Executor | None = None,
-    examples: list[DroppedPair] | None = None,
+    writes_dropped: bool = False,
 ) -> prepared.CorpusRecord:
     """Write a corpus into a directory that is there; see ``prepare_corpus``.
 
-    With a list for ``examples``, the pairs that are left out are appended to ``DROPPED``, and some
-    of each reason to the list.
+    If it ``writes_dropped``, the pairs that are left out are appended to ``DROPPED``.
     """
     sources = _open_sources(data)
     text = _concatenate(sources)
@@ -195,7 +197,7 @@ def write_corpus(
             )
         fates = _decide(filtering, sources, parts, data.split, tasks)
         names = [*SPLITS.values(), *(filter_.name for filter_ in filtering.filters), HELD_OUT]
-        counts = _write(sources, parts, fates, names, directory, examples)
+        counts = _write(sources, parts, fates, names, directory, writes_dropped)
     return prepared.CorpusRecord(
         made_of={"sources": source_sha256},
         mtime_key=mtime_key,
@@ -325,17 +327,15 @@ def _write(
     fates: np.ndarray,
     names: Sequence[str],
     directory: Path,
-    examples: list[DroppedPair] | None,
+    writes_dropped: bool,
 ) -> np.ndarray:
     """Write each pair where it belongs; return for each source how many have which fate."""
     counts = np.zeros((len(sources), len(names)), np.int64)
-    shown = draw_examples(fates)
     for part, own in zip(parts, _cut(fates, parts), strict=True):
         counts[part.source] += np.bincount(own, minlength=len(names))
         append_splits(part, own, directory)
-        if examples is not None:
-            dropped = append_dropped(part, own, names, sources[part.source].name, directory)
-            examples += [pair for pair in dropped if pair.number in shown]
+        if writes_dropped:
+            append_dropped(part, own, names, sources[part.source].name, directory)
         for side in SIDES:
             part.path(f"{side}.txt").unlink()
     return counts
@@ -356,81 +356,27 @@ def _record(source: _Source, fates: Sequence[str], counts: np.ndarray) -> prepar
 # --- cleaning -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Reason:
-    """A filter or ``HELD_OUT``, and the pairs that it removes."""
-
-    name: str
-    summary: str
-    by_source: list[int]
-    """Pairs of each source."""
-    examples: list[DroppedPair]
-    """A sample of them, in their order."""
-
-    @property
-    def count(self) -> int:
-        return sum(self.by_source)
-
-
-@dataclass(frozen=True)
-class Cleaning:
-    """What became of the pairs of a corpus."""
-
-    record: prepared.CorpusRecord
-    reasons: list[Reason]
-    """In the order in which they are looked for; those that removed nothing are there too."""
-
-    @property
-    def pairs(self) -> int:
-        return sum(source.pairs for source in self.record.sources)
-
-    @property
-    def bad(self) -> int:
-        return sum(source.bad for source in self.record.sources)
-
-    @property
-    def kept(self) -> Counter[str]:
-        return sum((Counter(source.kept) for source in self.record.sources), Counter())
-
-
-def clean_corpus(data: CorpusData, directory: Path, executor: Executor | None = None) -> Cleaning:
+def clean_corpus(
+    data: CorpusData, directory: Path, executor: Executor | None = None
+) -> prepared.CorpusRecord:
     """Write the pairs that are kept and those that are not into the new directory ``directory``.
 
     See ``prepare_corpus``.
     """
-    examples: list[DroppedPair] = []
     remove_leftovers(directory.absolute().parent, others=[directory.name])
 
     def write(made: Path) -> prepared.CorpusRecord:
         head = f"pair\tsource\tfilter\t{data.src_lang}\t{data.tgt_lang}\n"
         (made / DROPPED).write_text(head, encoding="utf-8", newline="")
-        record = write_corpus(data, made, executor, examples)
+        record = write_corpus(data, made, executor, writes_dropped=True)
         # The same text gives the same bytes, whenever it was written.
         return record.model_copy(update={"mtime_key": None})
 
-    record = prepared.corpus_artifact(directory).make(write)
-    reasons = [
-        Reason(
-            name,
-            summary,
-            [source.removed.get(name, 0) for source in record.sources],
-            [pair for pair in examples if pair.reason == name],
-        )
-        for name, summary in _summarize_reasons(data).items()
-    ]
-    return Cleaning(record, reasons)
+    return prepared.corpus_artifact(directory).make(write)
 
 
-def is_written(name: str) -> bool:
-    """Return whether ``clean_corpus`` may write a file of this name, whatever its case."""
-    return name.lower() in (prepared.RECORD, DROPPED) or name.lower().endswith((".src", ".tgt"))
-
-
-def _summarize_reasons(data: CorpusData) -> dict[str, str]:
-    names = {*data.filters, *(name for source in data.sources for name in source.filters or [])}
-    filters = build_filters(names, data.src_lang, data.tgt_lang)
-    summaries: dict[str, str] = {filter_.name: filter_.summary for filter_ in filters}
-    if data.split is not None:
-        near = ", or it is a near-copy of a pair of those" if data.split.near else ""
-        summaries[HELD_OUT] = f"a side occurs in val or test, which were drawn{near}"
-    return summaries
+def list_reasons(data: CorpusData) -> list[str]:
+    """Return why pairs may be left out, in the order in which that is decided."""
+    used = {"blank", *data.filters}.union(*(source.filters or () for source in data.sources))
+    held_out = [HELD_OUT] if data.split is not None else []
+    return [name for name in FILTER_NAMES if name in used] + held_out

@@ -1,4 +1,4 @@
-"""Rows of a table, translated as lines: read as TSV, JSONL or Parquet, written as TSV or JSONL.
+"""Rows of a table, translated as lines: TSV stays TSV, JSONL and Parquet are written as JSONL.
 
 The other columns are as they were, and the translation is in a new column or field.
 """
@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 from transformer_cli.base.errors import CorpusError
@@ -35,35 +35,31 @@ def read_rows(
     where: TextColumn,
     file: BinaryIO,
     name: str,
-    output: Literal["tsv", "jsonl"],
     errors: DecodingErrors = "strict",
     is_json: bool = False,
 ) -> Iterator[Row]:
-    """Yield the rows of a table, and before them its header if there is one to write.
+    """Yield the rows of a table, and before them its header if there is one.
 
     Args:
         where: the table's format, and where in it the text is.
         file: the table, open; Parquet is read by its name.
         name: the file's name.
-        output: the format that rows are written in.
         errors: 'replace' writes U+FFFD for what is not UTF-8.
         is_json: whether translations are JSON, for rows that are JSON too.
 
     Raises:
-        CorpusError: a row cannot be read, or not written in the other format, or there is a
-            translation already.
+        CorpusError: a row cannot be read, or there is a translation already.
         MissingExtraError: pyarrow, which reads Parquet, is not installed.
     """
     header, records = read_table(where, file, name, errors)
     if where.format == "tsv":
         if header is not None:
             _check_new("column", header, f"{name}:1")
-        records = _pad(header, records)
-    if output == "tsv":
-        yield from _tsv_rows(header, records) if where.format == "tsv" else _flat_rows(records)
+            source = "\t".join(header)
+            yield Row("", source, lambda _: f"{source}\t{TRANSLATION}")
+        for _, text, columns in _pad(header, records):
+            yield _tsv_row(text, columns)
         return
-    if where.format == "tsv":
-        records = _to_dicts(header, records, name)
     for place, text, record in records:
         holder = record  # the object that has the text: the record, or one within it
         if where.key not in record:
@@ -93,56 +89,12 @@ def _pad(header: list[str] | None, records: Iterator[TableRecord]) -> Iterator[T
         yield TableRecord(place, text, columns + [""] * (width - len(columns)))
 
 
-def _tsv_rows(header: list[str] | None, records: Iterator[TableRecord]) -> Iterator[Row]:
-    if header is not None:
-        yield _header_row(header)
-    for _, text, columns in records:
-        yield _tsv_row(text, columns)
-
-
-def _flat_rows(records: Iterator[TableRecord]) -> Iterator[Row]:
-    """Yield records as rows of TSV, whose header is the fields of the first one."""
-    names: list[str] | None = None
-    for place, text, record in records:
-        if names is None:
-            names = list(record)
-            _check_new("field", names, place)
-            yield _header_row([_to_column(name, place, name) for name in names])
-        if record.keys() != set(names):
-            raise CorpusError(f"{place}: its fields are not those of the first; write JSONL")
-        yield _tsv_row(text, [_to_column(record[field], place, field) for field in names])
-
-
-def _header_row(names: list[str]) -> Row:
-    source = "\t".join(names)
-    return Row("", source, lambda _: f"{source}\t{TRANSLATION}")
-
-
 def _tsv_row(text: str, columns: list[str]) -> Row:
     source = "\t".join(columns)
     return Row(text, source, lambda translation: f"{source}\t{_NOT_IN_TSV.sub(' ', translation)}")
 
 
-def _to_column(value: Any, place: str, field: str) -> str:
-    column = value if isinstance(value, str) else "" if value is None else _to_json(value)
-    if _NOT_IN_TSV.search(column):
-        raise CorpusError(f"{place}: field '{field}' has what TSV cannot hold; write JSONL")
-    return column
-
-
 # --- JSON -----------------------------------------------------------------------------------------
-
-
-def _to_dicts(
-    header: list[str] | None, records: Iterator[TableRecord], name: str
-) -> Iterator[TableRecord]:
-    """Yield rows of TSV as dicts, by the header's names or else by the columns' numbers."""
-    names = header
-    if names is not None and len(set(names)) < len(names):
-        raise CorpusError(f"{name}:1: two columns have the same name; write TSV")
-    for place, text, columns in records:
-        names = names or [str(number) for number in range(1, len(columns) + 1)]
-        yield TableRecord(place, text, dict(zip(names, columns, strict=True)))
 
 
 def _json_row(text: str, record: dict[str, Any], holder: dict[str, Any], is_json: bool) -> Row:
@@ -174,23 +126,18 @@ def _mark(value: Any) -> str:
 class TableFormat(RowFormat):
     """Tables: their rows are translated as lines."""
 
-    def __init__(
-        self, where: TextColumn, written: Literal["tsv", "jsonl"], line_offset: int
-    ) -> None:
-        self.line_offset = line_offset
+    def __init__(self, where: TextColumn) -> None:
         self.has_lines = where.format != "parquet"
-        self._where, self._written = where, written
+        self._where = where
 
     def read(
         self, given: TranslateOptions, source: BinaryIO, raw_lines: Iterable[bytes]
     ) -> Iterator[Row]:
         is_json = given.n_best_written is not None
-        return read_rows(
-            self._where, source, given.input_name, self._written, given.errors, is_json
-        )
+        return read_rows(self._where, source, given.input_name, given.errors, is_json)
 
     def fingerprint(self) -> dict[str, str]:
-        return {"table": f"{self._where.format} {self._where.key!r} to {self._written}"}
+        return {"table": f"{self._where.format} {self._where.key!r}"}
 
     def output_name(self, path: Path) -> str:
         """Return the name of a file's translation: Parquet is written as JSONL."""

@@ -17,12 +17,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from transformer_cli.base.locations import fetched_from
-from transformer_cli.config.data_schema import (
-    DataSection,
-    FilesData,
-    TextFiles,
-)
+from transformer_cli.config.data_schema import DataSection, TextFiles
 from transformer_cli.config.sections import (
     Count,
     CountOrZero,
@@ -32,6 +27,7 @@ from transformer_cli.config.sections import (
     list_added,
     setting,
 )
+from transformer_cli.extensions.checks.filter_names import FilterName
 
 
 @dataclass(frozen=True)
@@ -69,21 +65,6 @@ _KEYS_OF_FORMATS = {
 }
 PATH_KEYS = ("src", "tgt", *_FILE_FORMATS)
 """Keys of a source that are paths."""
-FilterName = Literal[
-    "blank",
-    "encoding",
-    "identical",
-    "script",
-    "markup",
-    "numbers",
-    "language",
-    "language_short",
-    "length",
-    "length_ratio",
-    "duplicates",
-    "duplicates_folded",
-]
-"""In the order in which they are applied."""
 SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
 TWO_NAMES = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$"
 CorpusName = Annotated[
@@ -406,20 +387,6 @@ def list_sources(data: DataSection) -> list[SourceConfig]:
     if isinstance(data, CorpusData):
         sources += [*data.sources, *filter(None, [data.val]), *data.test.values()]
     return sources
-
-
-def list_urls(data: DataSection) -> dict[str, str | None]:
-    """Return the URLs of the web that paths begin with, and the sums that they must have."""
-    texts: list[TextFiles] = [*list_sources(data)]
-    if isinstance(data, FilesData):
-        texts += [data.train, data.val, *data.test.values()]
-    found = {}
-    for text in texts:
-        paths = [path for key in PATH_KEYS if (path := getattr(text, key, None)) is not None]
-        for path, sha256 in zip(paths, text.sums, strict=False):
-            if url := fetched_from(path):
-                found[url] = sha256
-    return found
 
 
 def tag_names(data: DataSection) -> list[str]:

@@ -1,9 +1,8 @@
 """Write the pairs of a corpus where they belong: into a split's files, or those left out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import compress, product
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,14 +11,12 @@ from transformer_cli.extensions.corpora.deciding import (
     SIDES,
     SPLITS,
     Part,
-    mix,
     read_part,
 )
 
 HELD_OUT = "held_out"
 """Reason why a pair is left out that shares a side with val or test."""
 DROPPED = "dropped.tsv"
-_EXAMPLES = 20  # of a reason, at most
 
 
 def read_pairs(part: Part, is_wanted: np.ndarray) -> list[tuple[str, str]]:
@@ -35,18 +32,6 @@ def find_near(
     for some in cut_held_out(pairs, languages):
         is_near |= HeldOutPairs(pairs[some], languages).find_near(read_part(part))
     return is_near
-
-
-class DroppedPair(NamedTuple):
-    """A pair that is left out."""
-
-    number: int
-    """Its place among all pairs of all sources, from 1."""
-    source: str
-    reason: str
-    """Name of the filter, or ``HELD_OUT``."""
-    src: str
-    tgt: str
 
 
 def append_splits(part: Part, fates: np.ndarray, directory: Path) -> None:
@@ -65,25 +50,14 @@ def append_splits(part: Part, fates: np.ndarray, directory: Path) -> None:
 
 def append_dropped(
     part: Part, fates: np.ndarray, names: Sequence[str], source: str, directory: Path
-) -> Iterator[DroppedPair]:
-    """Append the pairs of a part that are left out to ``DROPPED``, and yield them.
+) -> None:
+    """Append the pairs of a part that are left out to ``DROPPED``.
 
-    ``names`` are those of all ``fates``, and ``source`` is the name of the part's source.
+    ``names`` are those of all ``fates``, and ``source`` is the name of the part's source. A pair's
+    number is its place among all pairs of all sources, from 1.
     """
     with (directory / DROPPED).open("ab") as file:
         is_dropped = (fates >= len(SPLITS)).tobytes()
-        for place, (src, tgt) in compress(enumerate(read_part(part)), is_dropped):
-            pair = DroppedPair(part.first + place + 1, source, names[fates[place]], src, tgt)
-            cells = (str(cell).replace("\t", " ") for cell in pair)
-            file.write(("\t".join(cells) + "\n").encode())
-            yield pair
-
-
-def draw_examples(fates: np.ndarray) -> set[int]:
-    """Return the numbers, from 1, of some pairs that are left out for each reason."""
-    chosen: set[int] = set()
-    for reason in range(len(SPLITS), int(fates.max()) + 1):
-        numbers = np.flatnonzero(fates == reason) + 1
-        draws = mix(numbers.astype(np.uint64))
-        chosen.update(numbers[np.argsort(draws)[:_EXAMPLES]].tolist())
-    return chosen
+        for place, (src, tgt) in compress(enumerate(read_part(part), 1), is_dropped):
+            cells = (str(part.first + place), source, names[fates[place - 1]], src, tgt)
+            file.write(("\t".join(cell.replace("\t", " ") for cell in cells) + "\n").encode())

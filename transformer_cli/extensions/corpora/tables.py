@@ -1,6 +1,6 @@
 """Tables: tab-separated values, JSON objects, one per line, and Parquet; a row at a time.
 
-Of a table to translate or to score, one column is text; of one to train on, two are a pair.
+Of a table to translate, one column is text; of one to train on, two are a pair.
 """
 
 import json
@@ -12,12 +12,11 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn
 
-from transformer_cli.base.compression import is_compressed, open_text
 from transformer_cli.base.errors import CorpusError, UsageError
 from transformer_cli.base.locations import is_local, is_url, locate, text_path
 from transformer_cli.base.packages import import_extra
+from transformer_cli.base.text_files import is_compressed, open_text
 from transformer_cli.config.choices import DecodingErrors
-from transformer_cli.data.corpus import ParallelText, bounded_lines, stream_lines
 from transformer_cli.extensions.corpora.options import TableFormat, format_of
 from transformer_cli.extensions.corpora.units import (
     ROW_ADVICE,
@@ -30,6 +29,7 @@ from transformer_cli.extensions.corpora.units import (
     one_line,
 )
 from transformer_cli.inference.plain_text import ending_of
+from transformer_cli.text.lines import bounded_lines
 
 SEPARATED_BY_TABS = "columns are separated by tabs, so save it as TSV"
 # Few, as a file of some kilobytes may hold the same long text in all its rows.
@@ -64,67 +64,28 @@ class TextColumn(NamedTuple):
     """Number of a column, from 1, or its name; or name of a field."""
 
 
-def find_text(
-    path: Path, column: str | None, field: str | None, side: str = "src"
-) -> TextColumn | None:
-    """Return where a file's text is, by two options and the file's name; None: in its lines.
-
-    ``side`` is the beginning of the options' names.
+def find_text(path: Path, column: str | None, field: str | None) -> TextColumn:
+    """Return where the text of a table is, by two options and the file's name.
 
     Raises:
         UsageError: the options do not fit the name, or one is missing.
     """
     table = format_of(path)
-    column_option, field_option = f"--{side}-column", f"--{side}-field"
     match table, column, field:
         case _, str(), str():
-            problem = (
-                f"{column_option} is for TSV, {field_option} for JSONL and Parquet; leave one out"
-            )
+            problem = "--src-column is for TSV, --src-field for JSONL and Parquet; leave one out"
         case "jsonl" | "parquet", str(), None:
-            problem = f"{column_option}: is for TSV; {path} needs {field_option} NAME"
+            problem = f"--src-column: is for TSV; {path} needs --src-field NAME"
         case "tsv", None, str():
-            problem = f"{field_option}: is for JSONL and Parquet; {path} needs {column_option}"
-        case "tsv", None, None:
-            problem = f"{path}: is a table; say where its text is with {column_option} N|NAME"
-        case str(), None, None:
-            problem = f"{path}: is a table; say where its text is with {field_option} NAME"
+            problem = f"--src-field: is for JSONL and Parquet; {path} needs --src-column"
         case _, str(), None:
             return TextColumn("tsv", int(column) if re.fullmatch("[0-9]{1,9}", column) else column)
         case _, None, str():
             return TextColumn(table or "jsonl", field)
         case _:
-            return None
+            option = "--src-column N|NAME" if table == "tsv" else "--src-field NAME"
+            problem = f"{path}: is a table; say where its text is with {option}"
     raise UsageError(problem)
-
-
-def read_parallel_tables(
-    src: tuple[Path, TextColumn | None],
-    tgt: tuple[Path, TextColumn | None],
-    encoding: str | None = None,
-) -> ParallelText:
-    """Read two sides, each of them a table's texts or, where no column is given, a file's lines.
-
-    Raises what ``read_table`` does, and CorpusError if there are no texts, or not as many on both.
-    """
-    text = ParallelText(_read_texts(*src, encoding), _read_texts(*tgt, encoding))
-    if len(text.src) != len(text.tgt):
-        raise CorpusError(
-            f"{src[0]} has {len(text.src)} texts but {tgt[0]} has {len(text.tgt)}; text n of one "
-            "must translate text n of the other"
-        )
-    if not len(text):
-        raise CorpusError(f"{src[0]}: has no texts; give a table with at least one row")
-    return text
-
-
-def _read_texts(path: Path, where: TextColumn | None, encoding: str | None) -> list[str]:
-    if where is None:
-        return list(stream_lines(path, once=True, encoding=encoding))
-    if where.format == "parquet":
-        encoding = None  # its text is UTF-8
-    with open_text(path, once=True, encoding=encoding) as file:
-        return [record.text for record in read_table(where, file, str(path), "strict")[1]]
 
 
 def read_table(

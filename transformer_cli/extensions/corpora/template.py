@@ -18,7 +18,7 @@ data:
 """
 _SPLIT = """\
   # Drawn by pair: no sentence of them is trained on, on either side.
-  split: {{val: {val}, test: {test}{near}}}
+  split: {{val: {val}, test: {test}}}
 """
 _MODEL = """
 tokenizer:
@@ -69,13 +69,11 @@ def fill_template(
     pairs: int,
     sources: Mapping[str, str],
     held_out: Mapping[str, int],
-    has_families: bool = False,
 ) -> str:
     """Return the YAML text of an experiment on ``pairs`` pairs of the source to train on.
 
     ``sources`` are those of ``train``, and of ``val`` and ``test`` if there are any; ``held_out``,
-    how many pairs are to be drawn from ``train`` for ``val`` and ``test``; ``has_families``,
-    whether it has so many near-copies that drawn pairs flatter.
+    how many pairs are to be drawn from ``train`` for ``val`` and ``test``.
     """
     src_lang, tgt_lang = languages
     trained = pairs - sum(held_out.values())
@@ -84,8 +82,7 @@ def fill_template(
         what=what, src_lang=src_lang, tgt_lang=tgt_lang, pairs=pairs, train=sources["train"]
     )
     val = f"  val: {sources['val']}\n" if "val" in sources else ""
-    near = ", near: apart" * has_families
-    split = _SPLIT.format(**{"test": 0, **held_out}, near=near) if held_out else ""
+    split = _SPLIT.format(**{"test": 0, **held_out}) if held_out else ""
     test = f"  test:\n    test: {sources['test']}\n" if "test" in sources else ""
     if not test and "test" not in held_out:
         test = _NO_TEST

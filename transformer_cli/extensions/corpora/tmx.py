@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 from xml.parsers import expat
 
-from transformer_cli.base.compression import find_encoding, open_text
 from transformer_cli.base.errors import CorpusError
+from transformer_cli.base.text_files import find_encoding, open_text
 from transformer_cli.extensions.corpora.units import (
     MAX_SIDE_CHARACTERS,
     InvalidTextError,

@@ -19,8 +19,14 @@ from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import SearchPrecisionName
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.config.setting_tree import shorten
-from transformer_cli.data.token_arrays import cut_by_tokens
-from transformer_cli.inference.engine import Hypothesis, SearchOptions, describe_versions
+from transformer_cli.extensions.ctranslate2.running_ahead import run_ahead
+from transformer_cli.inference.engine import (
+    Hypothesis,
+    Result,
+    SearchOptions,
+    cut_by_tokens,
+    describe_versions,
+)
 from transformer_cli.text.protocol import Tokenizers
 from transformer_cli.text.tokenizer import MAX_TOKENIZER_BYTES
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, SPECIALS, UNK_ID
@@ -54,8 +60,7 @@ class CTranslate2Engine:
     src_names: list[str]  # the source's tokens as CTranslate2 is given them, by id
     tgt_names: list[str]  # the same of the target
     max_positions: int  # of an output that the exported table of positions has room for
-    searches_at_once = True
-    can_align = False
+    name = "ctranslate2"
     _starting: Lock = field(default_factory=Lock)
 
     @cached_property
@@ -116,7 +121,7 @@ class CTranslate2Engine:
     @property
     def fingerprint(self) -> dict[str, str]:
         """What decides the output: the precision that it has chosen, its name and its version."""
-        precision = {"precision": self.translator.compute_type, "engine": "ctranslate2"}
+        precision = {"precision": self.translator.compute_type, "engine": self.name}
         return precision | describe_versions("ctranslate2")
 
     def leave_to_parent(self) -> None:
@@ -198,10 +203,11 @@ class CTranslate2Engine:
         # Those that reached the limit count only where none has ended, and then the best of them.
         return ended or hypotheses[:1]
 
-    def align(
-        self, sources: Sequence[list[int]], targets: Sequence[list[int]], batch_tokens: int
-    ) -> list[list[int]]:
-        raise NotImplementedError("CTranslate2 aligns nothing; use torch")
+    def run_jobs(
+        self, jobs: Iterator[Callable[[], Result]], stop: Callable[[], object]
+    ) -> Iterator[Result]:
+        """Run two jobs at once, so that no core waits while one of them ends."""
+        return run_ahead(jobs, stop)
 
 
 def _cut_batches(

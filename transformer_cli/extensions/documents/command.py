@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from transformer_cli.base.artifact import mtime_key_of
-from transformer_cli.base.compression import compressor, write_text
 from transformer_cli.base.files import sha256
 from transformer_cli.base.messages import bar, log
-from transformer_cli.base.packages import import_extra
+from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.base.ranks import Ranks
+from transformer_cli.base.text_files import compressor, write_text
 from transformer_cli.base.writing import claim, whole_file
 from transformer_cli.cli.translate_options import TranslateOptions
 from transformer_cli.cli.translation import (
@@ -42,6 +42,9 @@ from transformer_cli.inference.stream import chunk_lines_of
 from transformer_cli.inference.translation import NOBODY, Translation, Watcher, ignore
 from transformer_cli.inference.translator import TextTranslator
 from transformer_cli.runs.directory import RunDirectory
+
+with lazy_imports():
+    from transformer_cli.extensions.alignments import aligning  # and torch
 
 
 class DocumentFormat(InputFormat):
@@ -127,10 +130,11 @@ def fill_document(
     def translate(lines: Sequence[str], aligned: bool) -> list[Translation]:
         add_total(len(lines))
         found = []
+        chosen = aligning.with_alignments(translator) if aligned else translator
         size = chunk_lines_of(translator)
         for start in range(0, len(lines), size):
             chunk = lines[start : start + size]
-            found += translator.translate_lines(chunk, with_alignments=aligned, watcher=watcher)
+            found += chosen.translate_lines(chunk, watcher=watcher)
         return [best for best, *_ in found]
 
     def find_matches(texts: Sequence[str]) -> list[Match | None]:
@@ -144,7 +148,7 @@ def fill_document(
         translate,
         translator.config.data.src_lang,
         protected_by(tokenizers),
-        translator.engine.can_align,
+        translator.engine.name == "torch",
         aligns_all=options.extra(DocumentOptions).report is not None,
         find_matches=find_matches,
         fills_doubtful=fallback is None,

@@ -11,8 +11,8 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple, Self
 
-from transformer_cli.base.compression import find_encoding
 from transformer_cli.base.errors import InputError
+from transformer_cli.base.text_files import find_encoding
 from transformer_cli.text.lines import find_verbatim, has_letters
 
 MAX_BYTES = 1 << 26  # of a document, which is held in memory as a whole

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transformer_cli.base.compression import is_compressed, open_text
 from transformer_cli.base.errors import InputError
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.base.registry import Entry, entries
+from transformer_cli.base.text_files import is_compressed, open_text
 
 with lazy_imports():
     from transformer_cli.extensions.documents import document as documents

@@ -3,25 +3,33 @@
 from typing import Any
 
 api = 1
-needs = ("constraints", "corpora", "report", "revision")
-provides: dict[str, dict[str, dict[str, Any]]] = {
-    "translate options": {"documents": {"load": "options:DocumentOptions"}},
-    # A format has a class, the endings of its files, and whether they say their own encoding.
-    "document": {
-        "po": {"load": "po:PoDocument", "endings": (".po", ".pot"), "declares_encoding": True},
-        "xliff": {
-            "load": "xliff:XliffDocument",
-            "endings": (".xlf", ".xliff"),
-            "declares_encoding": True,
-        },
-        "tmx": {"load": "tmx:TmxDocument", "endings": (".tmx",), "declares_encoding": True},
-        "html": {"load": "html:HtmlDocument", "endings": (".html", ".htm", ".xhtml", ".xht")},
-        "markdown": {
-            "load": "markdown:MarkdownDocument",
-            "endings": (".md", ".markdown", ".mdown", ".mkd"),
-        },
-        "srt": {"load": "subtitles:SrtDocument", "endings": (".srt",)},
-        "vtt": {"load": "subtitles:VttDocument", "endings": (".vtt",)},
-        "lines": {"load": "document:LinesDocument", "endings": ()},
+needs = ("alignments", "constraints", "corpora", "report", "revision")
+# A format has a class, the endings of its files, and whether they say their own encoding.
+_FORMATS: dict[str, dict[str, Any]] = {
+    "po": {"load": "po:PoDocument", "endings": (".po", ".pot"), "declares_encoding": True},
+    "xliff": {
+        "load": "xliff:XliffDocument",
+        "endings": (".xlf", ".xliff"),
+        "declares_encoding": True,
     },
+    "tmx": {"load": "tmx:TmxDocument", "endings": (".tmx",), "declares_encoding": True},
+    "html": {"load": "html:HtmlDocument", "endings": (".html", ".htm", ".xhtml", ".xht")},
+    "markdown": {
+        "load": "markdown:MarkdownDocument",
+        "endings": (".md", ".markdown", ".mdown", ".mkd"),
+    },
+    "srt": {"load": "subtitles:SrtDocument", "endings": (".srt",)},
+    "vtt": {"load": "subtitles:VttDocument", "endings": (".vtt",)},
+    "lines": {"load": "document:LinesDocument", "endings": ()},
+}
+_ENDINGS = [facts["endings"] for facts in _FORMATS.values()]
+provides: dict[str, dict[str, dict[str, Any]]] = {
+    "translate options": {
+        "documents": {
+            "load": "options:DocumentOptions",
+            "endings": [ending for endings in _ENDINGS for ending in endings],
+            "reads": f"a document ({', '.join(endings[0] for endings in _ENDINGS if endings)})",
+        }
+    },
+    "document": _FORMATS,
 }

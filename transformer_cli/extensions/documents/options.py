@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.packages import import_extra, lazy_imports
 from transformer_cli.base.ranks import Ranks
-from transformer_cli.base.registry import entries
 from transformer_cli.cli.declaring import flag, option
 from transformer_cli.cli.translate_options import InputOptions, TranslateOptions
+from transformer_cli.extensions.alignments.options import AlignmentOptions
 
 with lazy_imports():
     from transformer_cli.base import artifact, locations
@@ -49,10 +49,6 @@ class DocumentOptions(InputOptions):
             return True
         is_asked = (self.memory or self.report) and given.reads_file
         return bool(is_asked) and not given.extra(tables.TableOptions).matches(given)
-
-    def describe(self) -> str:
-        endings = [each.facts["endings"][:1] for each in entries("document").values()]
-        return f"a document ({', '.join(ending for of_one in endings for ending in of_one)})"
 
     def declares_encoding(self, given: TranslateOptions) -> bool:
         entry = formats.format_of(given.input_)
@@ -109,7 +105,7 @@ class DocumentOptions(InputOptions):
             "--n-best": given.n_best is not None,
             "--scores": given.scores,
             "--prefix-file": given.prefix_file is not None,
-            "--alignments": given.alignments is not None,
+            "--alignments": given.extra(AlignmentOptions).alignments is not None,
             "--errors": given.errors != "strict",
             "--src-column": of_table.src_column is not None,
             "--src-field": of_table.src_field is not None,

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import yaml
 
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.metrics import DEFAULT_TOKENIZER, METRICS, USUAL, Metrics
 from transformer_cli.base.packages import __version__
+from transformer_cli.base.text_files import write_text
 from transformer_cli.config.data_schema import (
     CopyData,
     DataSection,
@@ -22,7 +22,6 @@ from transformer_cli.config.data_schema import (
 from transformer_cli.config.schema import Config
 from transformer_cli.evaluation.best_checkpoint import read_validated_by
 from transformer_cli.evaluation.scores import measure
-from transformer_cli.extensions.corpora.provenance import Fetched, read_fetched
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig, added_sources
 from transformer_cli.extensions.exchange.hub_model import CARD
 from transformer_cli.extensions.exchange.imported import find_import_source
@@ -112,7 +111,6 @@ def write_card(
         library,
         use.format(**{"name": name, "src": languages[0], "tgt": languages[1], **named}),
         find_import_source(run.path) or find_import_source(first_run.path),
-        tuple(dict.fromkeys(read_fetched(first_run.path) + read_fetched(run.path))),
     )
     write_text(directory / CARD, card)
 
@@ -138,17 +136,14 @@ def model_card(
     library: Library,
     use: str,
     imported_from: str | None = None,
-    fetched: Sequence[Fetched] = (),
 ) -> str:
     """Return the text of README.md: YAML front matter, then Markdown.
 
     ``sizes`` are the sizes of the vocabularies, one if they are joint. ``use`` is Markdown.
     ``imported_from`` names the model that this one, or the run in ``init``, was imported from.
-    ``fetched`` is the training text from elsewhere.
     """
     src, tgt = config.data.src_lang, config.data.tgt_lang
     corpus, licence = _corpus(config, imported_from)
-    corpus += "".join(map(_describe_fetched, fetched))
     entries = f"{sizes[0]:,} entries for both languages"
     if len(sizes) == 2:
         entries = f"{sizes[0]:,} entries for {src}, {sizes[1]:,} for {tgt}"
@@ -243,14 +238,6 @@ def _corpus(config: Config, imported_from: str | None) -> tuple[str, str]:
 
 def _list_sources(sources: Iterable[SourceConfig], separator: str) -> str:
     return separator.join(_quote(source.description) for source in sources)
-
-
-def _describe_fetched(fetched: Fetched) -> str:
-    """Return an item of a list, in which the names may contain anything."""
-    sums = ", ".join(map(_code, fetched.sha256[:1])) + ", …" * (len(fetched.sha256) > 1)
-    licence = _code(fetched.licence) if fetched.licence else "not stated with it"
-    where = f"{_quote(fetched.name)}, from {_code(fetched.url)} (SHA-256 {sums})"
-    return f"\n- {where}; licence: {licence}\n"
 
 
 def _scores(score: ValidationScore | None, lowercase: bool) -> str:

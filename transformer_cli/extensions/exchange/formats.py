@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from transformer_cli.base import registry
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import UsageError
+from transformer_cli.base.text_files import write_text
 from transformer_cli.config.schema import Config
 from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.text.protocol import Tokenizers

@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import NoReturn
 
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.files import read_json
+from transformer_cli.base.text_files import write_text
 from transformer_cli.config.schema import Config
 from transformer_cli.data.kinds import CorpusKind
 from transformer_cli.extensions.exchange.settings import ImportedData

@@ -4,8 +4,7 @@ api = 1
 needs = ("corpora", "ctranslate2")
 provides = {
     "corpus": {"imported": {"settings": "settings:ImportedData", "load": "imported:ImportedKind"}},
-    "provenance": {"imported": {"load": "imported:record_import", "file": "import.json"}},
-    "run file": {"import.json": {}},
+    "run file": {"import.json": {"provenance": "imported:record_import"}},
     "preview": {"export": {"load": "preview:ExportPreview"}},
     "command": {
         "export": {"load": "command_export:export"},

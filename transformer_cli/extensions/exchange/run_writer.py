@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from transformer_cli.base.artifact import sum_json
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.packages import __version__
+from transformer_cli.base.text_files import write_text
 from transformer_cli.base.writing import remove_leftovers, whole_directory
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config

@@ -6,8 +6,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import UsageError
+from transformer_cli.base.text_files import write_text
 from transformer_cli.config.choices import Quantization
 from transformer_cli.config.schema import Config
 from transformer_cli.config.yaml import dump_config

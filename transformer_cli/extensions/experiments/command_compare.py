@@ -195,7 +195,6 @@ def _describe_run(run: "compared_runs.ComparedRun", scores: Mapping[str, object]
         "step": run.step,
         "steps": run.steps,
         "seconds": run.seconds,
-        "trained_with": run.trained_with,
     }
 
 
@@ -227,34 +226,17 @@ def format_reports(reports: Sequence[Mapping[str, Any]], kind: str) -> str:
         lines += group_notes(names[0], len(names), means)
     else:
         lines += _run_notes(names[0], entries)
-    lines += ["", *(_format_differences("setting", names, settings) or ["no setting differs"])]
-    trainings = [_merge_trainings(entry.get("runs", [entry])) for entry in entries]
-    keys = dict.fromkeys(chain.from_iterable(trainings))
-    values = {key: [training.get(key) for training in trainings] for key in keys}
-    differing = {key: row for key, row in values.items() if len(set(row)) > 1}
-    if differing:
-        lines += ["", *_format_differences("trained with", names, differing)]
+    lines += ["", *(_format_differences(names, settings) or ["no setting differs"])]
     signatures = {METRICS[key].label: score for key, score in entries[0]["scores"].items()}
     lines += ["", *(f"{label:<15}  {score['signature']}" for label, score in signatures.items())]
     return "\n".join(lines)
 
 
-def _merge_trainings(runs: Sequence[Entry]) -> dict[str, str]:
-    """Return device, precision, versions and so on of a group's runs; several where they differ."""
-    trainings = [run["trained_with"] or {} for run in runs]
-    keys = dict.fromkeys(chain.from_iterable(trainings))
-    return {
-        key: ", ".join(dict.fromkeys(_as_yaml(training.get(key)) for training in trainings))
-        for key in keys
-    }
-
-
-def _format_differences(
-    what: str, names: Sequence[str], values: Mapping[str, Sequence[object]]
-) -> list[str]:
-    """Format a table of values by their keys, one a run; nothing if there are none."""
+def _format_differences(names: Sequence[str], values: Mapping[str, Sequence[object]]) -> list[str]:
+    """Format a table of settings' values, one a run; nothing if there are none."""
     if not values:
         return []
+    what = "setting"
     width = (_WIDTH - max(map(len, [what, *values]))) // len(names) - 2
     longest = max(width, _NARROWEST)
 
@@ -328,28 +310,24 @@ def report_score(metric: "seed_statistics.MetricComparison", number: int) -> dic
 
 
 def _group_table(head: str, names: Sequence[str], scores: Sequence[Entry]) -> list[str]:
-    table = [[head, "seeds", "mean", "95 % interval", "difference", "p", "Holm", "needed"]]
+    table = [[head, "seeds", "mean", "95 % interval", "difference", "p", "Holm"]]
     for name, score in zip(names, scores, strict=True):
         mean = f"{score['mean']:.2f}{plus_minus(score['deviation'])}"
         interval, difference = score["interval"], score["difference"]
-        row = [name, str(len(score["scores"])), mean, "-", "-", "-", "-", "-"]
+        row = [name, str(len(score["scores"])), mean, "-", "-", "-", "-"]
         if interval is not None:
             row[3] = f"{interval[0]:.2f} to {interval[1]:.2f}"
         if difference is not None:
-            points, p_value = difference["difference"], difference["p_value"]
-            needed = difference["needed_seeds"]
-            lacking = "-" if p_value is None or points == 0 else f">{seed_statistics.MAX_SEEDS:,}"
             row[4:] = [
-                f"{points:+.2f}{plus_minus(difference['half_width'])}",
-                _p(p_value),
+                f"{difference['difference']:+.2f}{plus_minus(difference['half_width'])}",
+                _p(difference["p_value"]),
                 _p(difference["p_holm"]),
-                f"{needed:,}" if needed else lacking,
             ]
         table.append(row)
     if len(names) == 1:
         table = [row[:4] for row in table]
     elif len(names) == 2:
-        table = [row[:6] + row[7:] for row in table]
+        table = [row[:6] for row in table]
     return align_columns(table)
 
 
@@ -366,7 +344,6 @@ def group_notes(reference: str, groups: int, means: Mapping[str, Iterable[float]
         "such a one,",
         "by a test over seeds and sentences together (Clark 1973)."
         + (" Holm: p, corrected for all rows." if groups > 2 else ""),
-        "needed: seeds of each group that show a true difference of this size 4 times in 5.",
     ]
 
 

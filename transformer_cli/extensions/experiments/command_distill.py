@@ -59,19 +59,16 @@ def distill(
     settings = None if cluster is None else clusters.read_cluster(cluster)
     directory.check()
 
-    def make_plan(threads: int | None) -> "plans.DistillPlan":
-        computing = runner.Computing.choose(
-            directory, device, precision, threads, allow_suspect_data
-        )
-        return plans.DistillPlan(distillation, directory, computing)
-
     if dry_run:
-        say("\n".join(preview_distillation(make_plan(threads))))
+        plan = plans.DistillPlan(distillation, directory, runner.Computing())
+        say("\n".join(preview_distillation(plan)))
         return
     with runner.open_workers(path, settings) as workers:
-        plan = make_plan(threads or (workers.threads if cluster else None))
+        share = threads or (workers.threads if cluster else None)
+        computing = runner.Computing.choose(directory, device, precision, share, allow_suspect_data)
+        plan = plans.DistillPlan(distillation, directory, computing)
         teachers = sorted({each.run.path.as_posix() for each in distillation.teachers})
-        directory.create(**plan.computing.precisions, teachers=teachers)
+        directory.create(**computing.precisions, teachers=teachers)
         raise typer.Exit(run_distillation(plan, workers))
 
 

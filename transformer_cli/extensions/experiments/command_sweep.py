@@ -1,5 +1,7 @@
 """``transformer-cli sweep``: its runs and their results."""
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -9,18 +11,16 @@ from transformer_cli.base.errors import MissingExtraError
 from transformer_cli.base.messages import log
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.base.packages import lazy_imports
-from transformer_cli.base.ranks import count_cores
 from transformer_cli.cli import options
 from transformer_cli.cli.declaring import argument, flag, option
 from transformer_cli.cli.display import align_columns, say
 from transformer_cli.extensions.cluster.options import Cluster
 
 with lazy_imports():
-    from transformer_cli.base import compression
+    from transformer_cli.base import text_files
     from transformer_cli.extensions.cluster import cluster as clusters
     from transformer_cli.extensions.experiments import (
         command_compare as compare,
-        forecast,
         page,
         results,
         runner,
@@ -33,7 +33,7 @@ STOPPING_RUNS = "stopping all runs, each with a checkpoint; once more stops at o
 
 _ABOUT_FILE = "YAML file: base, a configuration; seeds, a number; grid, values of settings."
 _ABOUT_DIR = "Directory of the sweep.  [default: sweeps/FILE's name]"
-_ABOUT_DRY_RUN = "Print how many runs, how long and how much disk, then exit."
+_ABOUT_DRY_RUN = "Print the points, and how many runs are left, then exit."
 
 
 def sweep(
@@ -65,19 +65,35 @@ def sweep(
 
     directory.check()
 
-    def make_plan(share: int, num_jobs: int) -> "plans.SweepPlan":
-        computing = runner.Computing.choose(
-            directory, device, precision, threads or share, allow_suspect_data
-        )
-        return plans.SweepPlan(loaded, directory, computing, num_jobs)
-
     if dry_run:
-        say("\n".join(forecast.preview_sweep(make_plan(max(1, count_cores() // jobs), jobs))))
+        plan = plans.SweepPlan(loaded, directory, runner.Computing())
+        say("\n".join(preview_sweep(plan)))
         return
     with runner.open_workers(path, settings, device, jobs) as workers:
-        plan = make_plan(workers.threads, len(workers.places()))
-        directory.create(**plan.computing.precisions)
+        computing = runner.Computing.choose(
+            directory, device, precision, threads or workers.threads, allow_suspect_data
+        )
+        plan = plans.SweepPlan(loaded, directory, computing, len(workers.places()))
+        directory.create(**computing.precisions)
         raise typer.Exit(run_sweep(plan, workers))
+
+
+def preview_sweep(plan: "plans.SweepPlan") -> Iterator[str]:
+    """Yield the lines of a table of the runs that are left."""
+    num_runs = plan.sweep.num_points * len(plan.seeds)
+    rows = [["point", "runs left"]]
+    if plan.sweep.space is None:
+        plan.check_trained_alike()
+        undone = (run for run in plan.runs() if not plan.directory.seems_done(run.job))
+        left = Counter(run.point.name for run in undone)
+        rows += [[point, str(runs)] for point, runs in left.items()]
+        ended = num_runs - left.total()
+    else:  # its points are drawn later
+        ended = plan.directory.count_ended()
+    yield f"{ended} of {num_runs} runs have ended"
+    if len(rows) > 1:
+        yield from ["", *align_columns(rows)]
+    yield f"what a training takes: transformer-cli train {plan.sweep.base} --dry-run"
 
 
 def run_sweep(plan: "plans.SweepPlan", workers: "runner.Workers") -> int:
@@ -99,7 +115,7 @@ def run_sweep(plan: "plans.SweepPlan", workers: "runner.Workers") -> int:
             reached = results.read_results(directory.path, log)
             if reached.splits:
                 say("\n".join(format_splits(reached)))
-            compression.write_text(directory.report, page.render_results(reached))
+            text_files.write_text(directory.report, page.render_results(reached))
             log(f"{directory.report}: all runs on one page")
         except MissingExtraError as error:
             log(f"{directory.report}: not written: {error}")
@@ -127,7 +143,7 @@ def format_splits(reached: "results.SweepResults") -> list[str]:
     """Return the lines of a table for each evaluated split."""
     lines: list[str] = []
     for split in reached.splits:
-        lines += ["", f"{split.name}: {len(split.references):,} sentences"]
+        lines += ["", f"{split.name}: {split.sentences:,} sentences"]
         for name, metric in split.comparisons.items():
             lines += ["", *compare.format_group_scores(METRICS[name].label, split.groups, metric)]
     reference = reached.groups[reached.reference].name

@@ -23,7 +23,6 @@ from transformer_cli.extensions.experiments.results import (
 )
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory, is_run
-from transformer_cli.runs.metrics_log import environment_of_training, read_records
 from transformer_cli.text.tokenizer import fingerprint
 
 Kind = Literal["runs", "groups"]
@@ -40,7 +39,6 @@ class ComparedRun:
     step: int  # optimizer steps up to the checkpoint
     steps: int  # and of the whole training, up to now
     seconds: float  # of the whole training, up to now
-    trained_with: dict[str, object] | None  # see ``environment_of_training``
     is_finished: bool = True  # whether no step and no validation is left
 
 
@@ -100,7 +98,6 @@ def _open(name: str, run: RunDirectory, which: str, beam_size: int | None) -> Co
         step,
         last.step,
         last.seconds,
-        environment_of_training(read_records(run.metrics), step),
         last.is_final(config.training),
     )
 

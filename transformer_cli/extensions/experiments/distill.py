@@ -11,14 +11,14 @@ from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
-from transformer_cli.base.compression import is_compressed, write_text
 from transformer_cli.base.errors import InputError, TransformerCliError
 from transformer_cli.base.files import sha256
+from transformer_cli.base.text_files import is_compressed, write_text
 from transformer_cli.base.writing import whole_file
 from transformer_cli.config.data_schema import CopyData, FilePair
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
-from transformer_cli.data.corpus import ParallelFiles, stream_lines
+from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.kinds import open_kind
 from transformer_cli.extensions.constraints.settings import find_terms
 from transformer_cli.extensions.corpora.prepared import open_writer
@@ -47,6 +47,7 @@ from transformer_cli.extensions.experiments.runner import Computing, Plan
 from transformer_cli.extensions.report.examples import sentence_chrf
 from transformer_cli.runs.checkpoint import Checkpoint, find_checkpoint
 from transformer_cli.runs.directory import RunDirectory
+from transformer_cli.text.lines import stream_lines
 from transformer_cli.text.tokenizer import fingerprint
 
 TEXT_JOB, STUDENT_JOB = "text", "train student"

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import ConfigError
 from transformer_cli.config import yaml
 from transformer_cli.config.choices import LARGEST_BEAM
@@ -261,6 +262,8 @@ def _find_problem(
             f"translates {config.data.src_lang} to {config.data.tgt_lang}, and has to translate "
             f"{' to '.join(languages)} for this student; name another one"
         )
+    if others and not registry.is_installed("ensembles"):
+        return f"is one of several: {registry.describe_missing('extension', 'ensembles')}"
     for other in others:
         models = config.model, other.config.model
         if len({(model.positions, model.max_positions) for model in models}) > 1:

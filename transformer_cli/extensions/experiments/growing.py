@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import UsageError
 from transformer_cli.base.files import read_small
 from transformer_cli.base.messages import bar, log, show_progress
+from transformer_cli.base.text_files import write_text
 from transformer_cli.config.schema import Config
 from transformer_cli.data.corpus import ParallelFiles
 from transformer_cli.data.kinds import check_has_text, load_split
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metrics_of_runs
 from transformer_cli.evaluation.scores import paired_bootstrap
 from transformer_cli.extensions.constraints.settings import find_terms
-from transformer_cli.extensions.corpora.mixing import TrainingMix
+from transformer_cli.extensions.corpora.mixing import MixedStore, TrainingMix
 from transformer_cli.extensions.corpora.opening import open_source, source_of_file
 from transformer_cli.extensions.corpora.prepared import open_writer
 from transformer_cli.extensions.corpora.settings import SourceConfig
@@ -34,7 +34,6 @@ from transformer_cli.inference.loading import ComputeOptions, load_translator
 from transformer_cli.inference.translation import Watcher
 from transformer_cli.runs.checkpoint import find_checkpoint, list_checkpoints
 from transformer_cli.runs.directory import RunDirectory, lock_run, write_mark
-from transformer_cli.text.protocol import draw_places
 from transformer_cli.training.preparation import PreparedData, open_prepared_data
 
 CONFIG, RECORD, REPLAY = "growth.yaml", "growth.json", "replay"
@@ -201,14 +200,16 @@ def next_run(old: Path) -> Path:
 
 def _draw_replay(old: PreparedData, wanted: int) -> Mapping[str | None, np.ndarray]:
     """Draw places in the old training text, by tag; sources keep their shares of an epoch."""
-    mix = old.mix or TrainingMix((len(old.texts.train),), (1.0,), (None,))
-    assert isinstance(mix, TrainingMix)
+    mix = TrainingMix((len(old.texts.train),), (1.0,), (None,))
+    if isinstance(old.pairs, MixedStore):
+        mix = old.pairs.mix
     names = {old.tokenizers.tag_id(name): name for name in old.tokenizers.tags}
     drawn = np.array(mix.weights) * mix.sizes
     places: dict[str | None, list[np.ndarray]] = {}
     start = 0
     for size, share, tag in zip(mix.sizes, drawn / drawn.sum(), mix.tags, strict=True):
-        chosen = draw_places(size, min(size, math.ceil(wanted * share)))
+        count = min(size, math.ceil(wanted * share))
+        chosen = np.arange(count) * size // max(count, 1)
         if len(chosen):
             places.setdefault(None if tag is None else names[tag], []).append(start + chosen)
         start += size

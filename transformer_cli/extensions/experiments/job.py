@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal
 
 from transformer_cli.base import files, writing
 from transformer_cli.base.artifact import Artifact, FileRecord, Record, sum_json, write_record
-from transformer_cli.base.compression import write_text
 from transformer_cli.base.errors import TransformerCliError, UsageError
 from transformer_cli.base.packages import __version__
+from transformer_cli.base.text_files import write_text
 from transformer_cli.config.schema import Config
 from transformer_cli.config.sections import Section
 from transformer_cli.data.corpus import PairSource

@@ -48,7 +48,6 @@ class SweepRecord(BaseModel):
     reference: str
     metric: RankName
     evaluate: list[_Name]
-    made_of: dict[str, dict[str, str]] = {}  # see ``SweepPlan.check_trained_alike``
 
 
 def run_name(point: str, seed: int | str) -> str:
@@ -168,10 +167,8 @@ class EvaluatedSplit(NamedTuple):
     """A split that groups were evaluated on, after training."""
 
     name: str
-    src: Sequence[str]
-    references: Sequence[str]
+    sentences: int
     groups: Sequence[str]  # evaluated ones; a group whose runs all failed is not among them
-    translations: Sequence[Sequence[Sequence[str]]]  # by group, run and sentence
     comparisons: Mapping[str, MetricComparison]  # by the metric's name, of these groups
 
 
@@ -237,7 +234,7 @@ def _read_splits(
         translations = [by_name[name] for name in names]
         number = names.index(reference.name) if reference.name in names else None
         compared = compare_groups(translations, text.tgt, number, metrics)
-        yield EvaluatedSplit(split, text.src, text.tgt, names, translations, compared)
+        yield EvaluatedSplit(split, len(text), names, compared)
 
 
 def _load_text(run: RunDirectory, split: str) -> ParallelText:

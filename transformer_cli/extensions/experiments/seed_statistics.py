@@ -19,8 +19,6 @@ from transformer_cli.base.packages import import_extra
 from transformer_cli.evaluation.scores import measure, paired_bootstrap
 
 LEVEL = 0.05  # of the two-sided tests; intervals cover the rest
-POWER = 0.8
-MAX_SEEDS = 1000  # beyond this, ``needed_seeds`` gives up
 
 
 @dataclass
@@ -34,7 +32,6 @@ class GroupDifference:
     half_width: float | None = None  # half of its 95 % interval, over seeds and sentences
     p_value: float | None = None  # of a test over seeds and sentences
     p_holm: float | None = None  # ``p_value``, corrected for all groups that are compared
-    needed_seeds: int | None = None  # per group, to show such a difference in 4 of 5 experiments
 
 
 @dataclass
@@ -67,10 +64,9 @@ class MetricComparison:
 class _Variance:
     """An estimated variance of the difference between two groups' means."""
 
-    seeds: float  # the part of the seeds drawn, which more seeds reduce
+    seeds: float  # the part of the seeds drawn
     seed_degrees: float  # of freedom, of ``seeds``
-    one_seed: float  # variance of one seed's score: the mean of both groups'
-    sentences: float  # the part of the sentences drawn, which more seeds do not reduce
+    sentences: float  # the part of the sentences drawn
     sentences_error: float  # standard error of ``sentences``
 
 
@@ -148,14 +144,13 @@ def compare_means(
     total = variance.seeds + variance.sentences
     if not total:
         return GroupDifference(difference, p_value=None if difference else 1.0)
-    degrees = _degrees(total, variance.seeds, variance.seed_degrees, variance.sentences_error)
+    # The degrees of freedom of a sum of variances (Satterthwaite 1946).
+    parts = variance.seeds**2 / variance.seed_degrees + variance.sentences_error**2 / 2
+    degrees = total**2 / parts
     return GroupDifference(
         difference,
         half_width=_critical(degrees) * total**0.5,
         p_value=float(2 * _special().stdtr(degrees, -abs(difference) / total**0.5)),
-        needed_seeds=needed_seeds(
-            difference, variance.one_seed, variance.sentences, variance.sentences_error
-        ),
     )
 
 
@@ -193,36 +188,9 @@ def _estimate_variance(
     return _Variance(
         seeds=float(over_seeds.sum()),
         seed_degrees=float(degrees),
-        one_seed=float(seed_variances.mean()),
         sentences=sentences if counts else 0.0,
         sentences_error=error if counts else 0.0,
     )
-
-
-def _degrees(total: float, seeds: float, seed_degrees: float, sentences_error: float) -> float:
-    """Return the degrees of freedom of a sum of variances (Satterthwaite 1946)."""
-    return total**2 / (seeds**2 / seed_degrees + sentences_error**2 / 2)
-
-
-def needed_seeds(
-    difference: float, one_seed: float, sentences: float = 0.0, sentences_error: float = 0.0
-) -> int | None:
-    """Return how many seeds each of two groups needs to show a true difference, at least 2.
-
-    With so many, four of five experiments come out significant at 5 %, two-sided. None: even
-    ``MAX_SEEDS`` are too few. The variances are those of ``_Variance``.
-    """
-
-    def power(seeds: int) -> float:
-        over_seeds = 2 * one_seed / seeds
-        total = over_seeds + sentences
-        degrees = _degrees(total, over_seeds, 2 * seeds - 2, sentences_error)
-        # Beyond 30 the power is 1 with any degrees of freedom, and scipy's function may be NaN.
-        noncentrality = min(abs(difference) / total**0.5, 30.0)
-        return float(1 - _special().nctdtr(degrees, noncentrality, _critical(degrees)))
-
-    # Not by bisection: with few sentences, more seeds may leave fewer degrees of freedom.
-    return next((seeds for seeds in range(2, MAX_SEEDS + 1) if power(seeds) >= POWER), None)
 
 
 def _correct_by_holm(groups: Sequence[GroupScore]) -> None:

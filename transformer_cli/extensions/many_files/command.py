@@ -379,13 +379,12 @@ def _translate(task: Task, translator: TextTranslator[SearchEngine], watcher: Wa
 class _LongLines:
     """Counts the lines of a file that are too long to be translated as one."""
 
-    form: RowFormat
     count: int = 0
     first: str = ""
 
     def __call__(self, long: LongLine) -> None:
         self.count += 1
-        self.first = self.first or str(replace(long, line=long.line + self.form.line_offset))
+        self.first = self.first or str(long)
 
     def summary(self) -> list[str]:
         """Return a line about them if there are any."""
@@ -405,7 +404,7 @@ def _translate_one(
     if isinstance(form, WholeFormat):
         return TranslatedFile(*form.translate_one(options, translator, watcher, check_unchanged))
     assert isinstance(form, RowFormat)
-    long_lines = _LongLines(form)
+    long_lines = _LongLines()
     with form.open_rows(options) as (rows, _):
         job = Translating(options, translator, rows, form)
         with shared_file(options.output) if task.is_shared else open_output(job) as file:

@@ -35,9 +35,7 @@ class ManyFilesOptions(InputOptions):
         of_one = "is for one file, but -i names many; leave it out"
         if given.prefix_file is not None:
             yield f"--prefix-file {of_one}"
-        if given.alignments is not None:
-            yield f"--alignments {of_one}"
-        for name, _ in (pair for each in given.extras for pair in each.outputs()):
+        for name, _ in given.further_outputs:
             yield f"{name} {of_one}"
         if Ranks.from_env().size > 1:
             yield "torchrun's processes share one file; give many files to --cluster"

@@ -21,13 +21,12 @@ from transformer_cli.base.ranks import SINGLE_PROCESS
 from transformer_cli.config.schema import Config
 from transformer_cli.data.batches import Batch, EpochSample
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.token_arrays import encode_text
+from transformer_cli.data.store import encode_text
 from transformer_cli.evaluation.scores import score
 from transformer_cli.evaluation.scoring import Validator, find_measurable_pairs, mean_loss
 from transformer_cli.inference.engine import SearchOptions
 from transformer_cli.inference.translation import ignore, never
 from transformer_cli.model.device import empty_cache
-from transformer_cli.model.transformer import Transformer
 from transformer_cli.text.vocabulary import BOS_ID, EOS_ID, PAD_ID
 from transformer_cli.training.loss import GradientAccumulator
 from transformer_cli.training.optimizer import Optimizer, learning_rate
@@ -196,12 +195,6 @@ def trial_fits(trainer: Trainer, config: Config) -> bool:
     return sharing * FLOAT * (held + sum(numbers)) <= memory_of(trainer.device)
 
 
-def checkpoint_bytes(config: Config, model: Transformer) -> int:
-    """Return the bytes of the checkpoints that a run keeps: the newest ones, and the best."""
-    numbers = count_numbers(model, config)
-    return (config.training.keep_last + 1) * FLOAT * (numbers.weights + numbers.state)
-
-
 def describe_forecast(expected: Forecast) -> str:
     """Return a forecast in words."""
     seconds = duration(expected.seconds)
@@ -221,7 +214,7 @@ def time_validation(validator: Validator) -> float:
     return time_pair(validator) * len(validator.pairs) / validator.trainer.ranks.size
 
 
-def time_pair(validator: Validator, beam_size: int = 1, thorough: bool = False) -> float:
+def time_pair(validator: Validator) -> float:
     """Return the seconds that evaluating a pair takes, by some pairs of the validation split.
 
     Their references are forced on the search: a model that is not trained yet would write much
@@ -231,7 +224,7 @@ def time_pair(validator: Validator, beam_size: int = 1, thorough: bool = False) 
     count = min(len(pairs), _MEASURED[device.type])
     places = [number * len(pairs) // count for number in range(count)]
     src, tgt = ([side[place] for place in places] for side in (pairs.src, pairs.tgt))
-    translator = validator.translator.with_search(beam_size=beam_size)
+    translator = validator.translator.with_search(beam_size=1)
     encoded = encode_text(ParallelText(src, tgt), translator.tokenizers)
     try:
         short = find_measurable_pairs(translator, encoded)
@@ -241,16 +234,16 @@ def time_pair(validator: Validator, beam_size: int = 1, thorough: bool = False) 
     sources = [[*encoded.src[place].tolist(), EOS_ID] for place in range(len(short))]
     references = [encoded.tgt[place].tolist() for place in range(len(short))]
     limits = [len(ids) + 1 for ids in references]
-    options = SearchOptions(BOS_ID, EOS_ID, (PAD_ID, BOS_ID), beam_size)
+    options = SearchOptions(BOS_ID, EOS_ID, (PAD_ID, BOS_ID), 1)
     validator.trainer.eval_model.eval()
     engine, batch_tokens = translator.engine, translator.decoding.batch_tokens
     training_tokens = translator.config.training.batch_tokens
 
     def evaluate() -> None:
         engine.search(sources, references, limits, options, batch_tokens, ignore, never)
-        mean_loss(engine.searched, encoded, training_tokens, engine.precision)
+        mean_loss(engine.model, encoded, training_tokens, engine.precision)
         # Shifted, as those of one text that are the same are scored faster.
-        score([*tgt[1:], tgt[0]], tgt, thorough, validator.metrics)
+        score([*tgt[1:], tgt[0]], tgt, metrics=validator.metrics)
 
     if device.type != "cpu":
         evaluate()  # loads and chooses kernels as well

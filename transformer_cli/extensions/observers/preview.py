@@ -1,8 +1,6 @@
 """The forecast as a part of the summary before a training."""
 
-import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from transformer_cli.base.packages import lazy_imports
 from transformer_cli.evaluation.scoring import Validator
@@ -16,7 +14,7 @@ _WORTHWHILE = 100
 
 
 class ForecastPreview(Preview):
-    """The forecast, in the summary before a training and in ``--dry-run --json``."""
+    """The forecast, in the summary before a training."""
 
     def rows(self, planned: PlannedTraining) -> Iterator[Row]:
         """Yield the forecast of the steps that are left.
@@ -34,25 +32,6 @@ class ForecastPreview(Preview):
         expected = forecast.forecast_training(trainer, _validator(planned))
         if expected is not None:
             yield "forecast", forecast.describe_forecast(expected)
-
-    def facts(self, planned: PlannedTraining) -> Mapping[str, Any]:
-        """Return the seconds and bytes of the steps that are left.
-
-        Seconds and bytes of memory are None if a step does not fit into memory.
-        """
-        start = time.process_time()  # what an idle machine takes to load torch and the data
-        trainer, config = planned.trainer, planned.config
-        validator = _validator(planned)
-        expected = None
-        if trainer.step < trainer.total_steps and forecast.trial_fits(trainer, config):
-            expected = forecast.forecast_training(trainer, validator)
-        return {
-            "start_seconds": start,
-            "pair_seconds": forecast.time_pair(validator, config.decoding.beam_size, thorough=True),
-            "seconds": None if expected is None else expected.idle_seconds,
-            "memory": None if expected is None else expected.memory,
-            "disk": forecast.checkpoint_bytes(config, trainer.model),
-        }
 
 
 def _validator(planned: PlannedTraining) -> Validator:

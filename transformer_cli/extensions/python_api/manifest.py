@@ -1,6 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
+needs = ("alignments",)
 provides = {
     "python": {
         "Translation": {"load": "translator:Translation"},

@@ -224,7 +224,7 @@ class Translator:
         has_scores = n_best is not None or bool(needing_torch)
         with self._turn:
             loaded = self._get(self._scoring_engine if has_scores else self._engine)
-            if needing_torch and not loaded.engine.can_align:
+            if needing_torch and loaded.engine.name != "torch":
                 exported = self._run.only_engine
                 lack = f"reads no model exported for {exported.facts['reader']}" if exported else ""
                 raise UsageError(
@@ -236,9 +236,11 @@ class Translator:
             translator = translator.with_search(max(n_best or 1, translator.decoding.beam_size))
             for number, (text, start) in enumerate(zip(texts, starts or (), strict=False), start=1):
                 translator.check_prefix(text, start, number)
-            return translator.translate_lines(
-                texts, starts, n_best, alignments, tags=[tag] * len(texts)
-            )
+            if alignments:
+                from transformer_cli.extensions.alignments.aligning import with_alignments
+
+                translator = with_alignments(translator)
+            return translator.translate_lines(texts, starts, n_best, tags=[tag] * len(texts))
 
     def _get(self, engine: str) -> TextTranslator[SearchEngine]:
         """Return what searches with an engine, loaded when it is first asked for."""
@@ -265,7 +267,10 @@ class Translator:
             if name == "torch":
                 sys.modules["torch"].set_num_threads(1)
             else:
-                self._loaded.pop(name).engine.leave_to_parent()
+                # Its threads stay in the parent, and only they could free what it holds.
+                engine = self._loaded.pop(name).engine
+                if leave := getattr(engine, "leave_to_parent", None):
+                    leave()
 
 
 _LOADED: WeakSet[Translator] = WeakSet()

@@ -1,8 +1,6 @@
-"""Statistics and charts of a run: curves, training text, and scores by length and rarity."""
+"""Statistics and charts of a run: curves, and scores by length."""
 
-from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -10,49 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from transformer_cli.base.metrics import METRICS, USUAL, Metric, Metrics
-from transformer_cli.data.store import open_store, read_stats
-from transformer_cli.data.token_arrays import PERCENTILES, percentiles
-from transformer_cli.extensions.report.examples import split_words
-from transformer_cli.runs.directory import RunDirectory
 from transformer_cli.runs.metrics_log import Record, number, validations
-from transformer_cli.text.tokenizer import fingerprint
 
 STEP = "optimizer step"
 _TWO_ROLES = ("val", "train")
-# Buckets start at these numbers of source tokens, and at these numbers of occurrences of a word in
-# the training text; the last bucket has no end.
+# Buckets start at these numbers of source tokens; the last one has no end.
 LENGTHS = (1, 6, 11, 16, 21, 31, 41, 61)
-FREQUENCIES = (0, 1, 10, 100, 1000)
 
 
 # --- statistics -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SideStatistics:
-    """One side of the training text."""
-
-    lines: int
-    tokens: int
-    lengths: dict[int, int]  # tokens of a line, by percentile
-    counts: np.ndarray  # number of lines with 0, 1, 2, … tokens
-
-
-def read_trained(run: RunDirectory) -> list[SideStatistics] | None:
-    """Return both sides of a run's training text; None: it is not stored there."""
-    stats = read_stats(run.encoded)
-    if stats is None:
-        return None
-    sha256 = fingerprint(run.tokenizer)
-    store = open_store(run.encoded, stats.text_sha256, sha256, is_verified=True)
-    if not store:
-        return None
-    sides = []
-    num_tokens = store.record.src_tokens, store.record.tgt_tokens
-    for tokens, counts in zip(num_tokens, store.count_lengths(), strict=True):
-        lengths = dict(zip(PERCENTILES, percentiles(counts, PERCENTILES), strict=True))
-        sides.append(SideStatistics(len(store), tokens, lengths, counts))
-    return sides
 
 
 @dataclass(frozen=True)
@@ -62,20 +26,6 @@ class LengthBucket:
     label: str
     sentences: int
     scores: dict[str, float]
-
-
-@dataclass(frozen=True)
-class RarityBucket:
-    """Words that are about as frequent in the training text, and how many were found."""
-
-    label: str
-    words: int  # occurrences in the references
-    found: int  # those that the translation of the same sentence has too
-
-    @property
-    def recall(self) -> float:
-        """The share that was found, in per cent."""
-        return 100 * self.found / self.words
 
 
 def score_by_length(
@@ -103,38 +53,6 @@ def score_by_length(
     return buckets
 
 
-def score_by_rarity(
-    seen: Mapping[str, int], hypotheses: Sequence[str], references: Sequence[str]
-) -> list[RarityBucket]:
-    """Return the recall of the references' words by their frequency in the training text.
-
-    If a reference has a word twice and its translation once, it is found once.
-    """
-    labels = ["never", *_labels(FREQUENCIES)[1:]]
-    in_references, found_again = Counter[str](), Counter[str]()
-    for hypothesis, reference in zip(hypotheses, references, strict=True):
-        of_reference = Counter(split_words(reference))
-        of_both = of_reference & Counter(split_words(hypothesis))
-        for word, count in of_reference.items():
-            label = labels[bisect_right(FREQUENCIES, seen.get(word, 0)) - 1]
-            in_references[label] += count
-            found_again[label] += of_both[word]
-    return [
-        RarityBucket(label, in_references[label], found_again[label])
-        for label in labels
-        if in_references[label]
-    ]
-
-
-def count_words(lines: Iterable[str], references: Sequence[str]) -> Counter[str]:
-    """Count each word of the references in ``lines``; other words are not counted."""
-    counted = {word for reference in references for word in split_words(reference)}
-    counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(word for word in split_words(line) if word in counted)
-    return counts
-
-
 def _labels(starts: Sequence[int]) -> list[str]:
     inner = [f"{start:,}–{end - 1:,}" for start, end in pairwise(starts)]
     return [*inner, f"{starts[-1]:,}+"]
@@ -144,16 +62,15 @@ def _labels(starts: Sequence[int]) -> list[str]:
 
 
 class Series(NamedTuple):
-    """A line or a row of bars in a chart."""
+    """A line in a chart."""
 
     name: str
-    role: str  # sets the colour: 'train', 'val', 'src' or 'tgt', or a number in the legend
+    role: str  # sets the colour: 'train' or 'val', or a number in the legend
     x: list[Any]
     y: list[float | None]
     note: list[str] | None = None  # hover text of each point
     low: list[float | None] | None = None  # lower edge of a band around the line
     high: list[float | None] | None = None
-    is_faint: bool = False  # drawn dotted, or as hollow dots
 
 
 class Chart(NamedTuple):
@@ -165,12 +82,10 @@ class Chart(NamedTuple):
     y: str
     series: list[Series]
     says: str = ""  # alternative text
-    kind: str = "lines"  # or 'bars', 'area', 'bands' or 'dots'
+    kind: str = "lines"  # or 'bands'
     log: bool = False
     from_zero: bool = True
     mark: int | None = None  # the step of the checkpoint that the page is about
-    x_scale: str = "linear"  # or 'log' or 'category'
-    categories: list[str] | None = None  # in the order of the x axis
 
     def as_json(self) -> dict[str, Any]:
         return {**self._asdict(), "series": [line._asdict() for line in self.series]}
@@ -224,48 +139,3 @@ def _in_words(line: Series) -> str:
     points = [(x, y) for x, y in zip(line.x, line.y, strict=True) if y is not None]
     (first, at_first), (last, at_last) = points[0], points[-1]
     return f"{line.name} {at_first:.4g} at step {first}, {at_last:.4g} at step {last}"
-
-
-def make_length_chart(
-    trained: Sequence[SideStatistics] | None, languages: tuple[str, str]
-) -> list[Chart]:
-    """Return a chart of training lines by length, without the longest hundredth."""
-    if trained is None:
-        return []
-    series = []
-    names = zip(("source", "target"), ("src", "tgt"), languages, trained, strict=True)
-    for name, role, language, side in names:
-        end = side.lengths[99] + 1
-        counts = side.counts[:end].tolist()
-        series.append(Series(f"{name} ({language})", role, list(range(end)), counts))
-    medians = f"{trained[0].lengths[50]} and {trained[1].lengths[50]}"
-    says = f"Lines by length: the middle ones have {medians} tokens, source and target."
-    title = "Length of training lines"
-    return [Chart("lengths", title, "tokens in a line", "lines", series, says, kind="area")]
-
-
-def make_breakdown_charts(
-    lengths: Sequence[LengthBucket], rarity: Sequence[RarityBucket] | None
-) -> list[Chart]:
-    """Return bar charts of the scores by length and of the recall by rarity."""
-    labels = [bucket.label for bucket in lengths]
-    notes = [f"{bucket.sentences:,} sentences" for bucket in lengths]
-    metrics = [METRICS[name] for name in lengths[0].scores][:2]
-    bars = [
-        Series(
-            metric.label, role, labels, [bucket.scores[metric.name] for bucket in lengths], notes
-        )
-        for metric, role in zip(metrics, _TWO_ROLES, strict=True)
-    ]
-    names = " and ".join(metric.label for metric in metrics)
-    title, says = "Scores by length of the source", f"{names} by source tokens"
-    more = "; the table has the numbers."
-    drawn = [Chart("by-length", title, "source tokens", "score", bars, says + more, "bars")]
-    if rarity:
-        labels = [bucket.label for bucket in rarity]
-        notes = [f"{bucket.found:,} of {bucket.words:,}" for bucket in rarity]
-        bars = [Series("recall", "val", labels, [bucket.recall for bucket in rarity], notes)]
-        title, x = "Reference words found in the translation", "times in the training text"
-        says = "Recall by how often the training text has a word"
-        drawn.append(Chart("by-rarity", title, x, "per cent found", bars, says + more, "bars"))
-    return drawn

@@ -12,7 +12,7 @@ from transformer_cli.cli.declaring import option
 from transformer_cli.cli.display import say
 
 with lazy_imports():
-    from transformer_cli.base import compression, files, writing
+    from transformer_cli.base import files, text_files, writing
     from transformer_cli.extensions.report import run_page
     from transformer_cli.inference import loading
     from transformer_cli.runs import directory as directories
@@ -62,7 +62,7 @@ def report(
         else:
             compute = loading.ComputeOptions("auto", device, precision, threads, beam_size)
             html = run_page.render_run(directory, split, checkpoint, compute, sentence or [])
-        compression.write_text(page, html, is_named=output is not None)
+        text_files.write_text(page, html, is_named=output is not None)
     say(str(page))
 
 

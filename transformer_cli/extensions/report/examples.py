@@ -8,13 +8,10 @@ from difflib import SequenceMatcher
 from itertools import groupby
 from typing import NamedTuple
 
-import numpy as np
-
 from transformer_cli.data.corpus import ParallelText
 from transformer_cli.text.lines import MARKS, SPACELESS
 
 SHOWN = 8  # translations of each kind
-SHOWN_EACH = 6  # sentences that one of two groups translates better
 SEED = 1  # of random choices
 _WORD = re.compile(rf"[{SPACELESS}][{MARKS}]*+|(?:(?![{SPACELESS}])[\w{MARKS}])+")
 _PART = re.compile(rf"{_WORD.pattern}|\s+|.", re.DOTALL)
@@ -63,49 +60,6 @@ def choose_sentences(
     return {"worst": from_worst[:shown], "best": from_best[:shown], "random": sorted(drawn)}
 
 
-@dataclass(frozen=True)
-class TwoTranslations:
-    """A sentence with a translation of each of two groups."""
-
-    line: int  # of the split, from 1
-    src: str
-    reference: str
-    scores: tuple[float, float]  # mean chrF of each group's translations
-    translations: tuple[list[Span], list[Span]]  # those of median chrF, marked
-
-
-def choose_differing(
-    first: Sequence[Sequence[str]],
-    second: Sequence[Sequence[str]],
-    src: Sequence[str],
-    references: Sequence[str],
-) -> tuple[list[TwoTranslations], list[TwoTranslations]]:
-    """Return the sentences that one group translates better, and those that the other does.
-
-    Translations are by run and sentence. The sentences with the largest differences in mean chrF
-    are chosen.
-    """
-    groups = first, second
-    scores = [np.array([sentence_chrf(run, references) for run in group]) for group in groups]
-    means = [group.mean(axis=0) for group in scores]
-    difference = means[0] - means[1]
-
-    def median_translation(line: int, group: int) -> list[Span]:
-        ranked = np.argsort(scores[group][:, line], kind="stable")
-        run = ranked[(len(ranked) - 1) // 2]  # of two, the lower one
-        return mark_differences(groups[group][run][line], references[line])[0]
-
-    def show(line: int) -> TwoTranslations:
-        mean = (float(means[0][line]), float(means[1][line]))
-        marked = median_translation(line, 0), median_translation(line, 1)
-        return TwoTranslations(1 + line, src[line], references[line], mean, marked)
-
-    order = np.argsort(-difference, kind="stable")
-    better = [show(line) for line in order[:SHOWN_EACH].tolist() if difference[line] > 0]
-    worse = [show(line) for line in order[::-1][:SHOWN_EACH].tolist() if difference[line] < 0]
-    return better, worse
-
-
 def mark_differences(first: str, second: str) -> tuple[list[Span], list[Span]]:
     """Return both texts as spans of common and different words (a word diff)."""
     cut = [split_parts(text) for text in (first, second)]
@@ -132,11 +86,6 @@ def _spans(cut: list[str], common: set[int]) -> list[Span]:
         Span("".join(cut[number] for number in run), is_different)
         for is_different, run in groupby(range(len(cut)), key=differs)
     ]
-
-
-def split_words(text: str) -> list[str]:
-    """Return the words of ``text`` in lower case, without punctuation."""
-    return _WORD.findall(text.lower())
 
 
 def split_parts(text: str) -> list[str]:

@@ -4,27 +4,22 @@ import base64
 import random
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
 from torch import Tensor
 
-from transformer_cli.base.errors import CorpusError, InputError
-from transformer_cli.base.messages import log, show_progress, warn
+from transformer_cli.base.errors import InputError
+from transformer_cli.base.messages import log, warn
 from transformer_cli.base.metrics import METRICS
 from transformer_cli.cli import options
 from transformer_cli.cli.display import scoring_bar
-from transformer_cli.config import setting_tree as tree
-from transformer_cli.config.origins import Origins, load_origins
-from transformer_cli.config.schema import Config
-from transformer_cli.config.yaml import dump_config
 from transformer_cli.data.corpus import ParallelText
-from transformer_cli.data.kinds import open_training_text
-from transformer_cli.data.token_arrays import encode_text
+from transformer_cli.data.store import EncodedStore, encode_text, open_store, read_stats
 from transformer_cli.evaluation.best_checkpoint import metrics_of_runs
 from transformer_cli.evaluation.scoring import evaluate
+from transformer_cli.extensions.config_tools.command import annotate
+from transformer_cli.extensions.config_tools.origins import load_origins
 from transformer_cli.extensions.report import charts
 from transformer_cli.extensions.report.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.extensions.report.command_attention import check_sentence
@@ -77,18 +72,12 @@ def render_run(
             searcher=searcher,
             metrics=metrics,
         )
-        rarity = _score_by_rarity(run, config, result.hypotheses, text.tgt)
     source_lengths = encoded.src.lengths.tolist()
     attention += _attend(translator, text, source_lengths)
     records = metrics_log.read_records(run.metrics)
     validated = metrics_log.validations(records)
-    trained = charts.read_trained(run)
     lengths = charts.score_by_length(source_lengths, result.hypotheses, text.tgt, metrics)
-    drawn = [
-        *charts.make_training_charts(records, step),
-        *charts.make_length_chart(trained, (config.data.src_lang, config.data.tgt_lang)),
-        *charts.make_breakdown_charts(lengths, rarity),
-    ]
+    drawn = charts.make_training_charts(records, step)
     page_data = {
         "charts": [chart.as_json() for chart in drawn],
         "attention": attention,
@@ -110,9 +99,8 @@ def render_run(
         scores=result.scores,
         perplexity=metrics_log.perplexity(result.loss),
         lengths=lengths,
-        rarity=rarity,
         examples=choose_examples(text, result.hypotheses),
-        trained=trained,
+        trained=_open_trained(run),
         unknown=[  # shares of tokens
             float((side.ids == UNK_ID).mean()) if len(side.ids) else 0.0
             for side in (encoded.src, encoded.tgt)
@@ -124,24 +112,17 @@ def render_run(
         validations=validated,
         validated_metrics=charts.measured_metrics(validated),
         label_smoothing=config.training.label_smoothing,
-        settings=chosen_settings(config, load_origins(run.origins)),
         trained_with=metrics_log.environment_of_training(records, step),
-        config=dump_config(config),
+        config=annotate(config, load_origins(run.path)),
     )
 
 
-def _score_by_rarity(
-    run: RunDirectory, config: Config, hypotheses: Sequence[str], references: Sequence[str]
-) -> list[charts.RarityBucket] | None:
-    """Return the recall of rare words; None: the run was moved here without its text."""
-    try:
-        pairs = open_training_text(config.data, run.text_place).pairs()
-        seen = charts.count_words(
-            show_progress((tgt for _, tgt in pairs), "counting words"), references
-        )
-    except CorpusError:
+def _open_trained(run: RunDirectory) -> EncodedStore | None:
+    """Return a run's encoded training text; None: it is not there."""
+    stats = read_stats(run.encoded)
+    if stats is None:
         return None
-    return charts.score_by_rarity(seen, hypotheses, references)
+    return open_store(run.encoded, stats.text_sha256, fingerprint(run.tokenizer), is_verified=True)
 
 
 def _attend(
@@ -197,49 +178,3 @@ def _pack(queries: Sequence[str], keys: Sequence[str], weights: Tensor) -> dict[
         "heads": heads,
         "weights": base64.b64encode(steps.tobytes()).decode("ascii"),
     }
-
-
-# --- settings -------------------------------------------------------------------------------------
-
-
-class Setting(NamedTuple):
-    """A setting that is not as it would be if nobody had said anything."""
-
-    key: str
-    value: object
-    instead_of: object  # its value in the base, or else by default
-    required: bool  # there is neither
-    origin: str | None  # where it was written; None: that is not known
-    base: str | None  # where the other value was; None also for a default
-
-
-def chosen_settings(config: Config, origins: Origins) -> list[Setting]:
-    """Return the settings that differ from a base or from the default, in the schema's order."""
-    chosen = []
-    for keys, value in tree.iter_leaves(config.model_dump(mode="json")):
-        key, default = tree.join_keys(keys), _default(config, keys)
-        origin, *earlier = origins.get(key, ()) or (None,)
-        # A file may say again what its base says.
-        base = next((one for one in earlier if one and one.value != value), None)
-        required = default is PydanticUndefined and base is None
-        instead_of = base.value if base else None if required else default
-        if required or value != instead_of:
-            where = (str(origin) if origin else None, str(base) if base else None)
-            chosen.append(Setting(key, value, instead_of, required, *where))
-    return chosen
-
-
-def _default(section: object, keys: tree.Keys) -> object:
-    """Return a setting's default as YAML has it; PydanticUndefined if it has none."""
-    default: object = None
-    for key in keys:
-        if isinstance(section, BaseModel):
-            if isinstance(default, type(section)):
-                default = getattr(default, str(key))
-            else:
-                field = type(section).model_fields[str(key)]
-                default = field.get_default(call_default_factory=True)
-            section = getattr(section, str(key))
-        elif isinstance(section, dict):
-            section = section[key]
-    return list(default) if isinstance(default, tuple) else default

@@ -1,11 +1,10 @@
-"""Revises translations: unknown words are copied, and doubtful lines are searched again."""
+"""Revises translations: doubtful lines are searched again."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import le
 from typing import Any, TypeVar
 
-from transformer_cli.base.errors import UsageError
 from transformer_cli.extensions.revision.doubts import DoubtFinder, loses_numbers
 from transformer_cli.extensions.revision.foreign_scripts import are_close
 from transformer_cli.inference.engine import SearchEngine
@@ -15,13 +14,12 @@ from transformer_cli.inference.translation import (
     Reviser,
     Translation,
     Watcher,
-    name_lines,
 )
 from transformer_cli.inference.translator import TextTranslator
-from transformer_cli.text.vocabulary import UNK_ID
 
 SECOND_BEAM = 8
 """Beam of the second search for a doubtful translation, unless the first one's is wider."""
+_SHOWN_LINES = 10
 _DOUBTFUL = "doubtful, "
 _FIXED = f"{_DOUBTFUL}fixed by a second search"
 Translator = TypeVar("Translator", bound=TextTranslator[Any])
@@ -41,62 +39,6 @@ def may_copy(translator: TextTranslator[Any]) -> bool:
     """
     data = translator.config.data
     return translator.tokenizers.copied or are_close(data.src_lang, data.tgt_lang)
-
-
-# --- unknown words --------------------------------------------------------------------------------
-
-
-def with_unk_replacement(translator: Translator) -> Translator:
-    """Return a translator that copies source words for unknown words, if the target is in words."""
-    if not translator.tokenizers.tgt.is_word_level:
-        raise UsageError(
-            "needs a word-level tokenizer; this model writes subwords, which can spell any word"
-        )
-    revisers = (*translator.revisers, UnknownWords())
-    return replace(translator, writes_unknown=True, revisers=revisers)
-
-
-class UnknownWords(Reviser):
-    """Copies source words for unknown words."""
-
-    def revise(
-        self,
-        translator: TextTranslator[SearchEngine],
-        lines: Sequence[EncodedLine],
-        found: list[list[Translation]],
-        n_best: int | None,
-        with_alignments: bool,
-        watcher: Watcher,
-    ) -> list[list[Translation]]:
-        """Write the words that unknown ones are aligned to in their place."""
-        unknown = [
-            (place, rank)
-            for place, (line, ranked) in enumerate(zip(lines, found, strict=True))
-            for rank, one in enumerate(ranked)
-            if UNK_ID in _ids(one)[len(line.prefix_ids) :]
-        ]
-        if not unknown:
-            return found
-        aligned = translator.align([(lines[p], found[p][rank].pieces) for p, rank in unknown])
-        found = [list(ranked) for ranked in found]
-        for (place, rank), places in zip(unknown, aligned, strict=True):
-            line, one = lines[place], found[place][rank]
-            src_tokens = translator.tokenizers.source_tokens(line.source, line.ids)
-            tokens = translator.tokenizers.tgt.filled_tokens(_ids(one), line.source.values)
-            for number, token_id in enumerate(_ids(one)):
-                if token_id == UNK_ID and number >= len(line.prefix_ids):
-                    # Tokens that stand for no text are no words.
-                    tokens[number] = src_tokens[places[number]] or tokens[number]
-            wanted = places if with_alignments else None
-            found[place][rank] = translator.write_line(line, one.pieces, wanted, tokens)
-        return found
-
-
-def _ids(translation: Translation) -> list[int]:
-    return [number for piece in translation.pieces for number in piece.ids]
-
-
-# --- doubtful translations ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -121,7 +63,6 @@ class Doubts(Reviser):
         lines: Sequence[EncodedLine],
         found: list[list[Translation]],
         n_best: int | None,
-        with_alignments: bool,
         watcher: Watcher,
     ) -> list[list[Translation]]:
         """Search again, with a wider beam, for lines whose best translation is doubtful.
@@ -141,7 +82,7 @@ class Doubts(Reviser):
             doubtful = [lines[place] for place in places]
             with watcher.announce(f"searching {len(places):,} doubtful lines again"):
                 quiet = Watcher(should_stop=watcher.should_stop)
-                again = wider.translate_encoded(doubtful, beam_size, with_alignments, quiet)
+                again = wider.translate_encoded(doubtful, beam_size, quiet)
             for place, candidates in zip(places, again, strict=True):
                 told[place] = [self._choose(translator, lines[place], told[place][0], candidates)]
         if not self.falls_back:
@@ -216,3 +157,10 @@ class RevisionNotes(Notes):
         for what, numbers in {**differing, **self._remarks, **fixed}.items():
             if numbers:
                 yield f"{len(numbers):,} of {lines:,} lines: {what}; {name_lines(numbers)}"
+
+
+def name_lines(numbers: Sequence[int]) -> str:
+    """Return the numbers of some lines as messages say them: the first few."""
+    shown = ", ".join(f"{number:,}" for number in numbers[:_SHOWN_LINES])
+    more = ", …" if len(numbers) > _SHOWN_LINES else ""
+    return f"line{'s' if len(numbers) > 1 else ''} {shown}{more}"

@@ -1,4 +1,6 @@
 """What this extension adds, as plain data."""
 
 api = 1
-provides = {"translate options": {"revision": {"load": "options:RevisionOptions"}}}
+provides = {
+    "translate options": {"revision": {"load": "options:RevisionOptions", "acts_unasked": True}},
+}

@@ -1,11 +1,11 @@
-"""Options of `translate` about doubtful translations and unknown words."""
+"""Options of `translate` about doubtful translations."""
 
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
+from transformer_cli.base import registry
 from transformer_cli.base.errors import UsageError
-from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, flag, option
-from transformer_cli.cli.options import prefix_errors
+from transformer_cli.cli.declaring import AnyTranslator, ExtraOptions, option
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,6 @@ class RevisionOptions(ExtraOptions):
     about = (
         "A doubtful translation (repetitive, far too long or short) is searched again, with a "
         "wider beam."
-    )
-    replace_unk: Annotated[bool, flag("Copy source words for unknown ones.", "--replace-unk")] = (
-        False
     )
     fallback: Annotated[
         Literal["source"] | None, option(None, "What is written for a doubtful translation.")
@@ -35,27 +32,20 @@ class RevisionOptions(ExtraOptions):
         """Raise the same for one of many files."""
         self.check(given)
 
-    def needs(self) -> list[str]:
-        """Return --replace-unk, for which words are aligned."""
-        return ["--replace-unk"] if self.replace_unk else []
-
     def fingerprint(self) -> dict[str, str]:
-        """Return the options given."""
-        unknown = {"replace_unk": "True"} if self.replace_unk else {}
-        return unknown if self.fallback is None else {**unknown, "fallback": self.fallback}
+        """Return the option if it is given."""
+        return {} if self.fallback is None else {"fallback": self.fallback}
 
     def prepare(self, translator: AnyTranslator, given: Any) -> AnyTranslator:
         """Return a translator that revises what it finds."""
         from transformer_cli.extensions.revision import doubts, line_revisers
 
-        if self.replace_unk:
-            with prefix_errors("--replace-unk: ", "; leave it out"):
-                translator = line_revisers.with_unk_replacement(translator)
+        listed = registry.entries("translate options").values()
         of_doubts = line_revisers.Doubts(
             doubts.DoubtFinder(translator.config.data.tgt_lang, line_revisers.may_copy(translator)),
             is_raw=given.n_best_written is not None,
             falls_back=self.fallback is not None,
-            # Kinds of input that know of tabs say so.
-            tab_advice="".join(getattr(each, "tab_advice", "") for each in given.extras),
+            # What reads tables says so.
+            tab_advice="".join(each.facts.get("if tabs are lost", "") for each in listed),
         )
         return replace(translator, revisers=(*translator.revisers, of_doubts))

@@ -17,6 +17,6 @@ provides = {
         "http": {"load": "fetching:WEB"},
         "https": {"load": "fetching:WEB"},
         "*": {"load": "objects:OBJECTS"},  # whatever stores fsspec knows: s3, gs, hf
-        "zip": {"load": "archives:ZIP", "inside": ".zip"},
+        "zip": {"load": "archives:ZIP", "inside": ".zip", "magic": b"PK\3\4"},
     },
 }

@@ -110,7 +110,7 @@ def find_specials(data: bytes, source: Path) -> SpecialIds:
     return SpecialIds(**specials)
 
 
-def import_tokenizers(what: str = "tokenizer.kind wordpiece") -> ModuleType:
+def import_tokenizers(what: str = "tokenizer.kind huggingface") -> ModuleType:
     """Import Hugging Face's tokenizers library for ``what``; MissingExtraError: there is none."""
     # Lines are encoded one by one, and the library warns processes that fork after using threads.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

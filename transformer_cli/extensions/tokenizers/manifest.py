@@ -3,7 +3,6 @@
 api = 1
 provides = {
     "tokenizer": {
-        "wordpiece": {"settings": "settings:WordPieceConfig", "load": "wordpiece:Manifest"},
         "huggingface": {"settings": "settings:HuggingFaceConfig", "load": "huggingface:Manifest"},
     }
 }

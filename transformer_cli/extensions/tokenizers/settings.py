@@ -1,29 +1,11 @@
-"""The settings of these kinds of tokenizers."""
+"""The settings of tokenizers in Hugging Face's format."""
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from transformer_cli.config.sections import Count, FilePath, setting
+from transformer_cli.config.sections import FilePath, setting
 from transformer_cli.config.tokenizer_schema import TokenizerSection
-
-
-class WordPieceConfig(TokenizerSection):
-    """WordPiece, BERT's kind of subwords, learned from the training text; keeps spaces."""
-
-    kind: Literal["wordpiece"]
-    vocab_size: Annotated[int, Field(ge=8, lt=2**31)] = setting(
-        8000, "maximum vocabulary size, the four special tokens included"
-    )
-    joint: bool = setting(True, "one vocabulary for both sides")
-    normalization: Literal["nfc", "nfkc", "identity"] = setting(
-        "nfc",
-        "how characters are unified; nfc: equal spellings and white space; nfkc also turns ⁶ into "
-        "6 and ½ into 1⁄2; identity: not at all",
-    )
-    min_frequency: Count = setting(2, "minimum frequency of characters and merges")
-    lowercase: bool = setting(False, "lowercase both sides, output included")
-    strip_accents: bool = setting(False, "strip accents on both sides, output included")
 
 
 class HuggingFaceConfig(TokenizerSection):

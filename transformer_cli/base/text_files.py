@@ -1,0 +1,236 @@
+"""Text files, wherever they lie: opened to read their bytes, or written whole.
+
+Extensions read and write compressed ones, by the endings of their names::
+
+    provides = {"compression": {"lz": {"load": "lz:FORMAT", "ending": ".lz", "magic": b"LZIP"}}}
+
+A compressed file has one or several members. What is written here ends a member at each flush, so
+that a file may be cut at a member's end and continued.
+"""
+
+import codecs
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, BinaryIO, Protocol, TextIO, cast
+
+from transformer_cli.base import registry
+from transformer_cli.base.errors import CorpusError, MissingExtraError, MissingTextError
+from transformer_cli.base.locations import SpecialFileError, is_local, locate
+from transformer_cli.base.writing import whole_file
+
+_CHUNK_BYTES = 1 << 17
+# Known without an extension too: neither read nor written as if they were plain text.
+_COMPRESSED = (".gz", ".xz", ".zst")
+_ASCII = bytes(range(128))
+_UTF_16 = ("utf-16", "utf-16-le", "utf-16-be")
+
+
+class Compression(Protocol):
+    """A format of compressed files, which an extension provides.
+
+    Each method raises MissingExtraError if the format's package is not installed.
+    """
+
+    def compressor(self, path: Path) -> Callable[[bytes], bytes]:
+        """Return the function that makes a whole member of bytes, for the file ``path``."""
+
+    def decompress(self, path: Path, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield the bytes of all members, a bounded number at a time.
+
+        Raises:
+            CorpusError: the file ``path``, whose bytes ``chunks`` are, is damaged or cut off.
+        """
+
+    def create(self, path: Path, named: Path) -> BinaryIO:
+        """Open a new file, whose final name is ``named``, to write compressed members into it."""
+
+
+def _find_compression(path: Path) -> Compression | None:
+    """Return the format of a file by its name's ending; None: it is not compressed."""
+    entries = registry.entries("compression")
+    for entry in entries.values():
+        if entry.facts["ending"] == path.suffix:
+            return cast(Compression, entry.load())
+    if path.suffix in _COMPRESSED:
+        problem = registry.describe_missing("compression", path.suffix, entries)
+        raise MissingExtraError(f"{path}: {problem}")
+    return None
+
+
+def is_compressed(path: Path) -> bool:
+    """Return whether the ending of ``path`` is that of a compressed file."""
+    endings = (entry.facts["ending"] for entry in registry.entries("compression").values())
+    return path.suffix in (*_COMPRESSED, *endings)
+
+
+def find_compressed_ending(data: bytes) -> str | None:
+    """Return the ending that a file of these first bytes should have; None: it is plain."""
+    entries = [*registry.entries("compression").values(), *registry.entries("location").values()]
+    for entry in entries:
+        if (magic := entry.facts.get("magic")) and data.startswith(magic):
+            return str(entry.facts.get("ending") or entry.facts["inside"])
+    return None
+
+
+def is_plain(path: Path) -> bool:
+    """Return whether a path is that of a file of this machine which is not compressed."""
+    return not is_compressed(path) and is_local(path)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def open_text(path: Path, once: bool = False, encoding: str | None = None) -> io.BufferedReader:
+    """Open text to read its bytes, decompressed as its name's ending says.
+
+    If a user has named it to be read ``once``, a pipe or a device will do. CorpusError may be
+    raised now or later, as it is read and found damaged or cut off. Text in another ``encoding``
+    than UTF-8 is recoded.
+    """
+    compression = _find_compression(path)
+    file = _open(path, once)
+    chunks = _read(path, file)
+    if compression is not None:
+        chunks = compression.decompress(path, chunks)
+    if encoding is not None:
+        chunks = _to_utf8(chunks, str(path), encoding)
+    return io.BufferedReader(_Chunks(file, chunks), _CHUNK_BYTES)
+
+
+def _open(path: Path, once: bool) -> IO[bytes]:
+    try:
+        return locate(path).open(path, once)
+    except SpecialFileError:
+        raise CorpusError(
+            f"{path}: a pipe or a device can be read only once, but training reads its text "
+            "several times; save it in a file"
+        ) from None
+    except FileNotFoundError:
+        raise MissingTextError(
+            f"{path}: there is no such file; relative paths start from the directory that the "
+            f"command is run in, here {Path.cwd()}"
+        ) from None
+    except IsADirectoryError:
+        raise CorpusError(f"{path}: this is a directory; give the path of a text file") from None
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> CorpusError:
+    return CorpusError(
+        f"{path}: cannot be read ({error.strerror}); check the path and its permissions"
+    )
+
+
+def _read(path: Path, file: IO[bytes]) -> Iterator[bytes]:
+    try:
+        while data := file.read(_CHUNK_BYTES):
+            yield data
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+class _Chunks(io.RawIOBase):
+    """A file whose bytes come in chunks."""
+
+    def __init__(self, file: IO[bytes], chunks: Iterator[bytes]) -> None:
+        self._file = file
+        self._chunks = chunks
+        self._left = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._file.isatty()
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._left:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._left = memoryview(chunk)
+        size = min(len(buffer), len(self._left))
+        buffer[:size] = self._left[:size]
+        self._left = self._left[size:]
+        return size
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def compressor(path: Path) -> Callable[[bytes], bytes]:
+    """Return the function that makes a whole member of bytes; for plain text it changes nothing."""
+    compression = _find_compression(path)
+    return bytes if compression is None else compression.compressor(path)
+
+
+def text_writer(target: Path, path: Path) -> TextIO:
+    """Open ``target`` to write UTF-8 into it, compressed as the ending of ``path`` says."""
+    compression = _find_compression(path)
+    file = target.open("wb") if compression is None else compression.create(target, path)
+    return io.TextIOWrapper(file, encoding="utf-8", newline="")
+
+
+def write_text(path: Path, text: str, is_named: bool = False) -> None:
+    """Write UTF-8 text whole, with line ends as they are, compressed if the name ends so.
+
+    ``is_named`` as for ``whole_file``.
+    """
+    compress = compressor(path)
+    with whole_file(path, is_named) as temporary:
+        temporary.write_bytes(compress(text.encode()))
+
+
+# --- encodings ------------------------------------------------------------------------------------
+
+
+def find_encoding(given: str, utf16: bool = False) -> str | None:
+    """Return Python's name of an encoding that a file declares or a user names; None: no such one.
+
+    All of them read ASCII as ASCII, one character after another, in linear time. ``utf16`` allows
+    UTF-16, which users may name, and XML may declare; a text in it cannot declare it in ASCII.
+    Readers drop a byte order mark, so 'utf-8-sig' is UTF-8.
+    """
+    try:
+        name = codecs.lookup(given).name.removesuffix("-sig")
+        if utf16 and name in _UTF_16:
+            return name
+        # idna raises errors of its own; mac-arabic has two codes for digits; the others give some
+        # sequences of ASCII another meaning.
+        is_odd = re.search("idna|iso2022|escape|arabic|farsi", name)
+        if is_odd or _ASCII.decode(name) != _ASCII.decode():
+            return None
+    except (LookupError, ValueError):
+        return None
+    return name
+
+
+def as_utf8(file: Any, name: str, encoding: str) -> io.BufferedReader:
+    """Return a reader of the text of an open file, such as a pipe, as UTF-8."""
+    chunks = iter(partial(file.read1, _CHUNK_BYTES), b"")
+    return io.BufferedReader(_Chunks(file, _to_utf8(chunks, name, encoding)), _CHUNK_BYTES)
+
+
+def _to_utf8(chunks: Iterable[bytes], name: str, encoding: str) -> Iterator[bytes]:
+    decoder, line = codecs.getincrementaldecoder(encoding)(), 1
+    for chunk in chain(chunks, (b"",)):
+        try:
+            text = decoder.decode(chunk, final=not chunk)
+        except UnicodeDecodeError as error:
+            before = error.object[: error.start]
+            line += before.decode(encoding, "ignore").count("\n")
+            raise CorpusError(
+                f"{name}:{line}: not {encoding} (byte 0x{error.object[error.start]:02x}); set "
+                "the file's true encoding, or convert it to UTF-8"
+            ) from None
+        line += text.count("\n")
+        yield text.encode()

@@ -1,0 +1,143 @@
+"""A translator that aligns the words of what it writes, by the attention of its model."""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from itertools import accumulate
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from transformer_cli.extensions.alignments.word_links import align_words
+from transformer_cli.inference.engine import cut_by_tokens
+from transformer_cli.inference.torch_engine import TorchEngine, pad, split_when_out_of_memory
+from transformer_cli.inference.translation import EncodedLine, Pieces, Translation
+from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.model.linear import autocast, pack_weights
+from transformer_cli.model.transformer import Transformer, record_attention
+from transformer_cli.text.vocabulary import BOS_ID, PAD_ID
+
+Translator = TypeVar("Translator", bound=TextTranslator[Any])
+Found = tuple[EncodedLine, Pieces]
+"""A line, and one translation of it as ids."""
+
+
+class AligningTranslator(TextTranslator[TorchEngine]):
+    """Aligns the words of all translations that it writes."""
+
+    def write(self, found: Sequence[Found]) -> list[Translation]:
+        """Write what was found for lines as text, with its alignment."""
+        aligned = align_pieces(self, found)
+        return [
+            write_aligned(self, *one, places) for one, places in zip(found, aligned, strict=True)
+        ]
+
+
+def with_alignments(translator: Translator) -> Translator:
+    """Return a translator that also aligns words."""
+    values = {each.name: getattr(translator, each.name) for each in fields(translator)}
+    return cast("Translator", AligningTranslator(**values))
+
+
+def write_aligned(
+    translator: TextTranslator[Any],
+    line: EncodedLine,
+    pieces: Pieces,
+    places: Sequence[int],
+    tokens: Sequence[str] | None = None,
+) -> Translation:
+    """Write one translation with its alignment.
+
+    Args:
+        translator: what has found it.
+        line: what is translated.
+        pieces: what was found.
+        places: what ``align_pieces`` returns of them.
+        tokens: of the translation, where others than ``Tokenizer.filled_tokens`` are written.
+    """
+    if line.is_copied:
+        copied = translator.write_line(line, pieces)
+        return replace(copied, alignment=tuple((n, n) for n in range(len(copied.text.split()))))
+    if tokens is None:
+        ids = [number for piece in pieces for number in piece.ids]
+        tokens = translator.tokenizers.tgt.filled_tokens(ids, line.source.values)
+    written = translator.write_line(line, pieces, tokens)
+    src_tokens = translator.tokenizers.source_tokens(line.source, line.ids)
+    links = align_words(line.text, src_tokens, written.text, tokens, places)
+    return replace(written, alignment=links)
+
+
+def align_pieces(translator: TextTranslator[Any], found: Sequence[Found]) -> list[list[int]]:
+    """Return, for each token of what was found, the place in its line of the token it is from.
+
+    Places count the tokens of all pieces of the line.
+    """
+    of_pieces = iter(
+        align_tokens(
+            translator.engine,
+            [ids for line, pieces in found for ids, _ in zip(line.pieces, pieces, strict=False)],
+            [piece.ids for _, pieces in found for piece in pieces],
+            translator.decoding.batch_tokens,
+        )
+    )
+    aligned = []
+    for line, pieces in found:
+        starts = accumulate((len(piece) - 1 for piece in line.pieces), initial=0)
+        aligned.append(
+            [
+                start + place
+                for _, start in zip(pieces, starts, strict=False)
+                for place in next(of_pieces)
+            ]
+        )
+    return aligned
+
+
+@torch.inference_mode()
+def align_tokens(
+    engine: TorchEngine,
+    sources: Sequence[list[int]],
+    targets: Sequence[list[int]],
+    batch_tokens: int,
+) -> list[list[int]]:
+    """Return the place of the source token that each target token's step attends to most.
+
+    Attention is the mean of all heads of all layers.
+
+    Args:
+        engine: holds the model.
+        sources: token ids, each with its EOS, which nothing is aligned to.
+        targets: translations of them, without EOS.
+        batch_tokens: maximum tokens of a side of a batch, padding included.
+    """
+    aligned: list[list[int]] = [[] for _ in targets]
+    lengths = np.array([max(map(len, pair)) for pair in zip(sources, targets, strict=True)])
+    order = np.argsort(-lengths, kind="stable")
+
+    def align_rows(batch: np.ndarray) -> None:
+        src = pad([sources[index] for index in batch], PAD_ID).to(engine.device)
+        tgt_in = pad([[BOS_ID, *targets[index][:-1]] for index in batch], PAD_ID)
+        most_attended = find_most_attended(engine.model, src, tgt_in.to(engine.device))
+        for index, places in zip(batch, most_attended.tolist(), strict=True):
+            aligned[index] = places[: len(targets[index])]
+
+    with autocast(engine.device, engine.precision), pack_weights(engine.model):
+        for batch in cut_by_tokens(order, lengths, batch_tokens):
+            split_when_out_of_memory(align_rows, batch)
+    return aligned
+
+
+def find_most_attended(
+    model: Transformer, src: Int[Tensor, "batch src"], tgt_in: Int[Tensor, "batch tgt"]
+) -> Int[Tensor, "batch tgt"]:
+    """Return the place of the source token that each step attends to most, never that of EOS."""
+    attentions = nn.ModuleList(layer.cross_attention for layer in model.decoder_layers())
+    with record_attention(attentions) as recorded:
+        model.hidden_states(src, tgt_in)
+    # (batch, heads, tgt, src) of each layer -> (batch, tgt, src)
+    weights = torch.stack([calls[0].float().mean(dim=1) for calls in recorded.values()])
+    ends = (src != model.pad_id).sum(dim=1) - 1
+    is_word = torch.arange(src.size(1), device=src.device) < ends[:, None]
+    return weights.mean(dim=0).masked_fill(~is_word[:, None], -1.0).argmax(dim=2)

@@ -1,0 +1,79 @@
+"""Copies source words for unknown words of translations."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from transformer_cli.base.errors import UsageError
+from transformer_cli.extensions.alignments.aligning import (
+    AligningTranslator,
+    Translator,
+    align_pieces,
+    write_aligned,
+)
+from transformer_cli.inference.engine import SearchEngine
+from transformer_cli.inference.translation import EncodedLine, Reviser, Translation, Watcher
+from transformer_cli.inference.translator import TextTranslator
+from transformer_cli.text.vocabulary import UNK_ID
+
+
+def with_unk_replacement(translator: Translator) -> Translator:
+    """Return a translator that copies source words for unknown words, if the target is in words."""
+    if not translator.tokenizers.tgt.is_word_level:
+        raise UsageError(
+            "needs a word-level tokenizer; this model writes subwords, which can spell any word"
+        )
+    revisers = (*translator.revisers, UnknownWords())
+    return replace(translator, writes_unknown=True, revisers=revisers)
+
+
+class UnknownWords(Reviser):
+    """Copies source words for unknown words."""
+
+    def revise(
+        self,
+        translator: TextTranslator[SearchEngine],
+        lines: Sequence[EncodedLine],
+        found: list[list[Translation]],
+        n_best: int | None,
+        watcher: Watcher,
+    ) -> list[list[Translation]]:
+        """Write the words that unknown ones are aligned to in their place."""
+        unknown = [
+            (place, rank)
+            for place, (line, ranked) in enumerate(zip(lines, found, strict=True))
+            for rank, one in enumerate(ranked)
+            if UNK_ID in _ids(one)[len(line.prefix_ids) :]
+        ]
+        if not unknown:
+            return found
+        aligned = align_pieces(
+            translator, [(lines[place], found[place][rank].pieces) for place, rank in unknown]
+        )
+        found = [list(ranked) for ranked in found]
+        for (place, rank), places in zip(unknown, aligned, strict=True):
+            line, one = lines[place], found[place][rank]
+            tokens = _replace_unknown(translator, line, one, places)
+            found[place][rank] = (
+                write_aligned(translator, line, one.pieces, places, tokens)
+                if isinstance(translator, AligningTranslator)
+                else translator.write_line(line, one.pieces, tokens)
+            )
+        return found
+
+
+def _replace_unknown(
+    translator: TextTranslator[Any], line: EncodedLine, one: Translation, places: Sequence[int]
+) -> list[str]:
+    """Return the tokens of a translation, with those of its source for unknown ones."""
+    src_tokens = translator.tokenizers.source_tokens(line.source, line.ids)
+    tokens = translator.tokenizers.tgt.filled_tokens(_ids(one), line.source.values)
+    for number, token_id in enumerate(_ids(one)):
+        if token_id == UNK_ID and number >= len(line.prefix_ids):
+            # Tokens that stand for no text are no words.
+            tokens[number] = src_tokens[places[number]] or tokens[number]
+    return tokens
+
+
+def _ids(translation: Translation) -> list[int]:
+    return [number for piece in translation.pieces for number in piece.ids]

@@ -1,0 +1,133 @@
+"""Compressed text: gzip, xz and Zstandard, each read and written by its library."""
+
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from transformer_cli.base.errors import CorpusError, MissingExtraError
+
+_CHUNK_BYTES = 1 << 17
+_MEMBER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of compressed files; ``Compression`` in base/text_files.py says what methods do."""
+
+    name: str
+    load_library: Callable[[Path], tuple[Callable[[bytes], bytes], Callable[[], Any]]]
+    """Given a file's path for errors, returns what makes a whole member of bytes, and what makes
+    the decompressor of a member."""
+
+    def compressor(self, path: Path) -> Callable[[bytes], bytes]:
+        return self.load_library(path)[0]
+
+    def decompress(self, path: Path, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        return self._decompress(path, chunks, self.load_library(path)[1])
+
+    def create(self, path: Path, named: Path) -> BinaryIO:
+        return io.BufferedWriter(_Members(path, self.compressor(named)), _MEMBER_BYTES)
+
+    def _decompress(
+        self, path: Path, chunks: Iterator[bytes], new_member: Callable[[], Any]
+    ) -> Iterator[bytes]:
+        """Yield the bytes in a file's members, one after another, a bounded number at a time.
+
+        Python's own readers take what follows a member and is none for nothing, in xz and zstd.
+        """
+        data, is_empty = b"", True
+        while True:
+            while not (data := data.lstrip(b"\0")):  # zeros between members are padding
+                if not (data := next(chunks, b"")):
+                    if is_empty:
+                        raise self._damage_error(path, "it is empty")
+                    return
+            member, is_empty, has_ended = new_member(), False, False
+            while not member.eof:
+                try:
+                    text = member.decompress(data, _CHUNK_BYTES)
+                except Exception as error:  # each library has its own
+                    raise self._damage_error(path, str(error)) from error
+                if has_ended and not text and not member.eof:
+                    raise self._damage_error(path, "it ends too early")
+                yield text
+                # zlib returns what it has not read yet, and the others keep it.
+                data = getattr(member, "unconsumed_tail", b"")
+                if not data and getattr(member, "needs_input", True) and not member.eof:
+                    data = next(chunks, b"")
+                    has_ended = not data
+            data = member.unused_data
+
+    def _damage_error(self, path: Path, reason: str) -> CorpusError:
+        return CorpusError(
+            f"{path}: damaged or cut-off {self.name} file ({reason}); get it again, or "
+            f"take {path.suffix} off its name if it is plain text"
+        )
+
+
+def _load_zlib(path: Path) -> tuple[Callable[[bytes], bytes], Callable[[], Any]]:
+    # No time in it, so that the same text is the same bytes.
+    return partial(gzip.compress, mtime=0), partial(zlib.decompressobj, wbits=31)
+
+
+def _load_lzma(path: Path) -> tuple[Callable[[bytes], bytes], Callable[[], Any]]:
+    try:
+        lzma: Any = import_module("lzma")
+    except ModuleNotFoundError as error:  # Python may be built without it
+        raise MissingExtraError(
+            f"{path}: .xz needs Python's module lzma, which this Python lacks; decompress "
+            "the file, or use another Python"
+        ) from error
+    return lzma.compress, lzma.LZMADecompressor
+
+
+def _load_zstd(path: Path) -> tuple[Callable[[bytes], bytes], Callable[[], Any]]:
+    try:
+        zstd: Any = import_module(
+            "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+        )
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"{path}: .zst needs the package backports.zstd, which is not installed; "
+            "pip install backports.zstd"
+        ) from error
+    # As the zstd program does; the library alone would leave the checksum out.
+    compress = partial(zstd.compress, options={zstd.CompressionParameter.checksum_flag: 1})
+    # Windows of up to 2 GiB, as `zstd --long=31` makes them.
+    windows = {zstd.DecompressionParameter.window_log_max: 31}
+    return compress, partial(zstd.ZstdDecompressor, options=windows)
+
+
+GZIP = Format("gzip", _load_zlib)
+XZ = Format("xz", _load_lzma)
+ZSTD = Format("zstd", _load_zstd)
+
+
+class _Members(io.FileIO):
+    """A file of which each write makes a member."""
+
+    def __init__(self, path: Path, compress: Callable[[bytes], bytes]) -> None:
+        super().__init__(path, "w")
+        self._compress = compress
+        self._is_empty = True
+
+    def write(self, data: Any) -> int:
+        compressed = memoryview(self._compress(bytes(data)))
+        self._is_empty = False
+        while compressed:
+            compressed = compressed[super().write(compressed) :]
+        return len(data)
+
+    def close(self) -> None:
+        try:
+            if not self.closed and self._is_empty:
+                self.write(b"")
+        finally:
+            super().close()

@@ -35,7 +35,7 @@ def _config(context: typer.Context) -> None:
 def show(
     config: Annotated[
         Path,
-        argument("CONFIG", "YAML file, or a run directory.", completes="config or run"),
+        argument("CONFIG", "YAML file, or a run directory."),
     ],
     set_: options.Set = None,
 ) -> None:
@@ -67,7 +67,7 @@ def show(
 def validate(
     configs: Annotated[
         list[Path],
-        argument("CONFIG", "YAML file of an experiment.", completes="config"),
+        argument("CONFIG", "YAML file of an experiment."),
     ],
 ) -> None:
     """Check every key and value of configuration files.

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from transformer_cli.config import setting_tree as tree
 from transformer_cli.config.differences import as_yaml
 from transformer_cli.config.schema import Config
+from transformer_cli.config.sections import Section, extend_fully
 from transformer_cli.config.yaml import SET, dump_settings
 
 _WIDEST = 40
@@ -52,7 +53,7 @@ def _history(latest: tree.Node) -> Iterator[Written]:
 
 def annotate(config: Config, origins: Origins) -> str:
     """Return the YAML text of all settings, with each one's origin as a comment."""
-    text = dump_settings(config.dump_fully())
+    text = dump_settings(_dump_fully(config))
     lines = text.splitlines()
     root = tree.parse(text, "")
     comments = {}
@@ -65,6 +66,15 @@ def annotate(config: Config, origins: Origins) -> str:
     for number, comment in comments.items():
         lines[number] = f"{lines[number]:<{column}}  # {comment}"
     return "".join(f"{line}\n" for line in lines)
+
+
+def _dump_fully(section: Section) -> dict[str, Any]:
+    """Return all settings as YAML has them, with the keys that installed extensions add."""
+    given = {key: getattr(section, key) for key in section.model_fields_set}
+    whole = extend_fully(type(section)).model_validate(given)
+    dumped = whole.model_dump(mode="json")
+    below = {key: value for key, value in whole if isinstance(value, Section)}
+    return dumped | {key: _dump_fully(part) for key, part in below.items()}
 
 
 def _comment(value: object, *history: Written) -> str:

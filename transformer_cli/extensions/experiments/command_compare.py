@@ -34,7 +34,6 @@ Runs = Annotated[
         "RUN",
         "Run directories; or groups of runs that differ in their seeds: a directory of runs, "
         "a pattern in quotes ('runs/a-*'), or a sweep's directory.",
-        completes="run",
     ),
 ]
 Splits = Annotated[
@@ -44,7 +43,6 @@ Splits = Annotated[
         "Split of all runs' corpus, or of one run's: RUN:NAME; once for each text.  "
         "[default: the first test of the first run with text]",
         "--split",
-        completes="run split",
     ),
 ]
 Checkpoint = Annotated[

@@ -26,6 +26,7 @@ from transformer_cli.extensions.corpora.prepared import (
 from transformer_cli.extensions.corpora.preparing import clean_corpus, is_prepared, prepare_corpus
 from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.corpora.sorting import DROPPED
+from transformer_cli.extensions.corpora.tagged_line import TaggedLine
 
 Pairs = list[tuple[str, str]]
 
@@ -145,9 +146,9 @@ def test_each_held_out_pair_has_the_tag_of_its_source(tmp_path: Path) -> None:
     data = corpus(sources, split={"val": 20})
     prepare(data, tmp_path / "corpus")
     text = read_split(tmp_path / "corpus", "val", data)
-    assert text.tags is not None
-    assert [None if src.endswith("!") else "news" for src in text.src] == text.tags
-    assert {*text.tags} == {"news", None}
+    tags = [src.tag for src in text.src if isinstance(src, TaggedLine)]
+    assert [None if src.endswith("!") else "news" for src in text.src] == tags
+    assert {*tags} == {"news", None}
 
 
 def test_given_splits_are_written_and_written_again_when_they_change(tmp_path: Path) -> None:

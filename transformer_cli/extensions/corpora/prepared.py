@@ -18,6 +18,7 @@ from transformer_cli.base.writing import whole_file
 from transformer_cli.data.corpus import ParallelFiles, ParallelText
 from transformer_cli.extensions.corpora.opening import SourceReader, open_source
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
+from transformer_cli.extensions.corpora.tagged_line import TaggedLine
 
 RECORD = "sources.json"
 
@@ -102,7 +103,7 @@ def split_path(directory: Path, split: str) -> ParallelFiles:
 
 
 def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
-    """Read a split, each source with its tag; raise CorpusError if it is missing or damaged."""
+    """Read a split, each source a ``TaggedLine``; raise CorpusError if it is missing or damaged."""
     text = split_path(directory, split).read()
     record = read_corpus_record(directory)
     given = given_sources(data).get(split)
@@ -116,7 +117,7 @@ def read_split(directory: Path, split: str, data: CorpusData) -> ParallelText:
             for source, made in zip(data.sources, record.sources, strict=True)
             for _ in range(made.kept.get(split, 0))
         ]
-    return ParallelText(text.src, text.tgt, tags if any(tags) else None)
+    return ParallelText(list(map(TaggedLine, text.src, tags)), text.tgt) if any(tags) else text
 
 
 def open_configured(source: SourceConfig, data: CorpusData) -> SourceReader:

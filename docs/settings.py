@@ -27,6 +27,9 @@ _HEAD = """
 """
 _ADDED = "\nThe kinds and keys that an extension adds are on its page, in docs/extensions/.\n"
 _KINDS = "one of the kinds below"
+_CHANGEABLE = """
+When a run is resumed, these [may change](#what-may-change-when-a-run-is-resumed): {}.
+"""
 
 
 def renew() -> dict[Path, str]:
@@ -103,7 +106,18 @@ def core_settings() -> str:
         else:
             text = f"{_type(part)}; default `{as_yaml(part['default'])}`"
             table.append(f"| `{name}` | {text}. {_sentence(part['description'])} |")
-    return _HEAD + "".join(f"{row}\n" for row in table) + _ADDED + "".join(rest)
+    keys = ", ".join(f"`{key}`" for key in dict.fromkeys(_may_change({"properties": sections})))
+    return "".join((_HEAD, *(f"{row}\n" for row in table), _ADDED, _CHANGEABLE.format(keys), *rest))
+
+
+def _may_change(part: Schema, above: str = "") -> Iterator[str]:
+    """Yield the settings, and whole sections, that may change when a run is resumed."""
+    for kind in part.get("anyOf", [part]):
+        for name, below in kind.get("properties", {}).items():
+            if below.get("may_change"):
+                yield above + name
+            else:
+                yield from _may_change(below, f"{above}{name}.")
 
 
 def _section(name: str, part: Schema) -> str:

@@ -19,7 +19,6 @@ import stand_in_windows
 from cli import process
 from cli.conftest import TINY, config
 
-from transformer_cli.base import child, workers
 from transformer_cli.base.errors import TokenizerError
 from transformer_cli.cli import process as processes
 from transformer_cli.config.data_schema import FilePair
@@ -129,20 +128,6 @@ def test_ctrl_break_is_a_request_to_stop(config: Path, tmp_path: Path) -> None:
 def test_what_a_reader_no_longer_wants_is_no_error(windows: None) -> None:
     assert processes.is_closed_pipe(OSError(errno.EINVAL, "Invalid argument"))
     assert not processes.is_closed_pipe(OSError(errno.ENOSPC, "No space left on device"))
-
-
-def test_ctrl_c_is_left_to_the_main_process(windows: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(signal, "pthread_sigmask")
-    with child.block_sigint():
-        pass  # nothing can be blocked: a worker ignores it
-    monkeypatch.setitem(sys.modules, "torch", sys.modules["torch"])  # put back: workers hide it
-    monkeypatch.setattr(workers, "_end_with_parent", lambda: None)
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        workers._begin_worker()
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def test_a_model_is_tried_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,7 @@
 """Encoding gives the same bytes wherever it is done, and no process outlives its maker."""
 
-import os
-import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
@@ -12,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from children import start
-from lost_worker import load_or_die
 
 from transformer_cli.base import registry
-from transformer_cli.base.errors import CorpusError, TokenizerError, WorkerError
+from transformer_cli.base.errors import CorpusError, TokenizerError
 from transformer_cli.base.workers import SerialExecutor, open_pool
 from transformer_cli.config.tokenizer_schema import SentencePieceConfig
 from transformer_cli.data import corpus
@@ -27,21 +22,6 @@ from transformer_cli.text.tokenizer import TrainingText, learn_tokenizers, load_
 SRC = [f"{n} Hunde, {n * 7 % 13} Katzen \u2028 und ein Vogel" * (n % 9 > 0) for n in range(60)]
 TGT = [f"{n} dogs, {n * 7 % 13} cats and a bird" for n in range(60)]
 SUBWORDS = SentencePieceConfig(kind="sentencepiece", vocab_size=60, byte_fallback=False)
-
-# What a test of its own processes starts: endless work, as a program's main module.
-ENDLESS = """
-import sys
-import time
-from transformer_cli.base.workers import open_pool
-
-if __name__ == "__main__":
-    with open_pool(2) as pool:
-        for number, _ in enumerate(pool.map(time.sleep, [0.01] * 20_000)):
-            if number == 5:
-                print("working", flush=True)
-            if number == 9 and sys.argv[1] == "fails":
-                raise RuntimeError("elsewhere than in a worker")
-"""
 
 
 @pytest.fixture(scope="module")
@@ -74,21 +54,6 @@ def encode(
     return bytes_of(directory)
 
 
-def children() -> set[int]:
-    """Processes that this one has started and that have not ended, but for Python's helpers."""
-    found = set()
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            number, rest = status.read_text().split(" (", 1)
-            command = (status.parent / "cmdline").read_bytes()
-        except OSError:
-            continue
-        state, parent = rest.rsplit(")", 1)[1].split()[:2]
-        if int(parent) == os.getpid() and state != "Z" and b"spawn_main" in command:
-            found.add(int(number))
-    return found
-
-
 class Twice(SerialExecutor):
     """Makes each call twice, as where a worker was given up too early."""
 
@@ -111,7 +76,6 @@ def test_the_store_is_the_same_however_it_is_encoded(
         there = StreamedText.of(files, executor=pool).stats
         assert replace(there, mtime_key=None) == replace(text.stats, mtime_key=None)
         assert encode(tmp_path / "processes", text, load, pool) == expected
-    assert children() == set()
     for block in (1, 2, 59, 60, 1000):
         monkeypatch.setattr(corpus, "BLOCK_PAIRS", block)
         assert encode(tmp_path / f"{block}", StreamedText.of(files), load) == expected
@@ -128,7 +92,6 @@ def test_a_workers_trouble_is_one_line(tmp_path: Path, files: ParallelFiles) -> 
         open_pool(2) as pool,
     ):
         encode(tmp_path / "store", StreamedText.of(files), load, pool)
-    assert children() == set()
     assert not (tmp_path / "store").exists()
 
 
@@ -150,20 +113,6 @@ def test_text_that_has_lost_pairs_is_noticed(
         encode(tmp_path / "store", text, partial(load_once, tokenizers, "print"))
 
 
-@pytest.mark.posix
-def test_a_killed_worker_is_one_line(
-    tmp_path: Path, tokenizers: Path, files: ParallelFiles
-) -> None:
-    load = partial(load_or_die, tokenizers, tmp_path / "died")
-    with (
-        pytest.raises(WorkerError, match=r"^a worker process was killed, or has crashed; [^\n]*$"),
-        open_pool(2) as pool,
-    ):
-        encode(tmp_path / "store", StreamedText.of(files), load, pool)
-    assert children() == set()
-    assert not [*tmp_path.glob("store*")]
-
-
 def test_workers_import_no_torch(tokenizers: Path) -> None:
     code = (
         "import sys; from transformer_cli.data import store; "
@@ -171,54 +120,3 @@ def test_workers_import_no_torch(tokenizers: Path) -> None:
         f"load_tokenizers(Path({str(tokenizers)!r})); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-@pytest.mark.long_cases
-@pytest.mark.posix
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
-def test_however_the_program_ends_its_workers_do(tmp_path: Path, name: str) -> None:
-    number = signal.Signals[name]
-    script = tmp_path / "endless.py"
-    script.write_text(ENDLESS)
-    command = [sys.executable, str(script), "goes on"]
-    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"working\n"
-    assert len(in_session(process.pid)) >= 3
-    if number == signal.SIGINT:
-        os.killpg(process.pid, number)  # as Ctrl-C does
-    else:
-        process.send_signal(number)
-    # When the last process is gone, nobody holds stderr's other end.
-    _, said = process.communicate(timeout=60)
-    assert b"leaked" not in said
-    # A traceback of the script's own, which does not know what to do with Ctrl-C, and no other.
-    assert said.count(b"Traceback") == (number == signal.SIGINT)
-    assert process.returncode == -number
-    deadline = time.monotonic() + 60
-    while in_session(process.pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert in_session(process.pid) == set()
-
-
-def test_trouble_elsewhere_leaves_no_worker(tmp_path: Path) -> None:
-    script = tmp_path / "endless.py"
-    script.write_text(ENDLESS)
-    command = [sys.executable, str(script), "fails"]
-    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    _, said = process.communicate(timeout=120)
-    assert process.returncode == 1
-    assert said.count(b"Traceback") == 1
-
-
-def in_session(leader: int) -> set[int]:
-    """Processes of a session that have not ended."""
-    found = set()
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, _, _, session, *_ = status.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        if int(session) == leader and state != "Z":
-            found.add(int(status.parent.name))
-    return found

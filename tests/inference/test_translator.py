@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -182,9 +182,9 @@ class CopyingEngine:
 
     fingerprint: ClassVar[dict[str, str]] = {"engine": "copying"}
     name = "copying"
-    searches_at_once = is_on_gpu = False
+    is_on_gpu = False
 
-    def leave_to_parent(self) -> None:
+    def run_jobs(self, *jobs: object) -> Any:
         raise NotImplementedError
 
     def __init__(self) -> None:

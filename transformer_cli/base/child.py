@@ -4,10 +4,7 @@ That may be anybody's.
 """
 
 import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 PYTHON = (sys.executable, "-P")  # starts an interpreter, best in ``environment()``
@@ -54,24 +51,3 @@ def leave_out_working_directory() -> None:
         # The program lies there, not installed. It still goes before another one that is.
         installed = (at for at, path in enumerate(sys.path) if path.endswith("-packages"))
         sys.path.insert(next(installed, len(sys.path)), root)
-
-
-@contextmanager
-def block_sigint() -> Iterator[None]:
-    """Block Ctrl-C for the processes that are started inside the block.
-
-    It signals all processes, but only this one handles it and ends the others. They keep it
-    blocked; on Windows, which blocks no signals, they ignore it once they run.
-    """
-    if sys.platform == "win32":
-        yield
-        return
-    from multiprocessing import resource_tracker  # which Windows has not
-
-    # multiprocessing starts it with the first process, and then unblocks SIGINT.
-    resource_tracker.ensure_running()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

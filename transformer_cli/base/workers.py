@@ -1,51 +1,31 @@
-"""Executors of this machine: worker processes that end with their parent, or none for small work.
+"""What computes on text in pieces: this process, or the workers that an extension has.
 
-What is submitted is a function of a module and small arguments; text and ids lie in files.
+An extension provides a function that opens an executor of so many workers::
+
+    provides = {"pool": {"threads": {"load": "threads:open_pool"}}}
 """
 
-import multiprocessing
-import os
-import signal
-import sys
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
-from threading import Thread
 from typing import Any
 
-from transformer_cli.base.child import block_sigint
-from transformer_cli.base.errors import WorkerError
+from transformer_cli.base import registry
 
 
 @contextmanager
 def open_pool(workers: int) -> Iterator[Executor]:
-    """Yield an executor of so many processes, or of this one; they are killed at the end.
+    """Yield an executor of so many workers, or of this process if nothing installed has any.
 
     Raises:
-        WorkerError: a worker process has died.
+        WorkerError: a worker has died.
     """
-    if workers == 1:
+    entry = next(iter(registry.entries("pool").values()), None)
+    if workers == 1 or entry is None:
         yield SerialExecutor()
         return
-    others = set(multiprocessing.active_children())
-    # Where this process is killed, the one that cleans up after it would warn of semaphores.
-    sys.warnoptions.append("ignore:resource_tracker")
-    # Not forked: the parent has threads, and torch.
-    pool = _Pool(workers, multiprocessing.get_context("spawn"), initializer=_begin_worker)
-    try:
-        yield pool
-    except BrokenProcessPool:
-        raise WorkerError(
-            "a worker process was killed, or has crashed; start again, with more memory free if "
-            "it was short"
-        ) from None
-    finally:
-        # Ended first, as the pool would wait for results that nobody needs any more.
-        for worker in set(multiprocessing.active_children()) - others:
-            worker.kill()
-        pool.shutdown(cancel_futures=True)
+    with entry.load()(workers) as executor:
+        yield executor
 
 
 class SerialExecutor(Executor):
@@ -63,32 +43,3 @@ class SerialExecutor(Executor):
     def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **_: Any) -> Iterator[Any]:
         """Yield each result, so that one who shows progress has some to show."""
         return map(fn, *iterables)
-
-
-class _Pool(ProcessPoolExecutor):
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        with block_sigint():  # a worker may be started
-            return super().submit(fn, *args, **kwargs)
-
-    def map(self, fn: Callable[..., Any], *iterables: Iterable[Any], **_: Any) -> Iterator[Any]:
-        """Yield the results; unlike the original, cancel no call that was not waited for.
-
-        Before Python 3.12, a pool whose workers are killed stumbles over cancelled calls.
-        """
-        calls = deque(self.submit(fn, *arguments) for arguments in zip(*iterables, strict=False))
-        return (calls.popleft().result() for _ in range(len(calls)))
-
-
-def _begin_worker() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # spaCy imports torch where it is installed: seconds and 200 MB per process, and never used.
-    sys.modules["torch"] = None  # type: ignore[assignment]
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent has ended, of which the executor's queues do not tell."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)

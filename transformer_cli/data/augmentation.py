@@ -10,7 +10,11 @@ from transformer_cli.text.protocol import Tokenizer
 from transformer_cli.text.vocabulary import UNK_ID
 
 Augmentation = Callable[[EncodedText, int], EncodedText]
-"""(pairs of a batch, 32-bit seed) -> the same text, cut or put together otherwise."""
+"""(pairs of a batch, 32-bit seed) -> the same text, cut or put together otherwise.
+
+All that change a batch get the same seed: one that is added draws from ``[seed, number]``, with a
+number of its own, or its draws are another's.
+"""
 
 
 @dataclass(frozen=True)

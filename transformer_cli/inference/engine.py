@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -53,19 +55,12 @@ class SearchEngine(Protocol):
         """The name by which it is chosen."""
 
     @property
-    def searches_at_once(self) -> bool:
-        """Whether threads may call ``search`` at once, each of them with gain."""
-
-    @property
     def is_on_gpu(self) -> bool:
         """Whether a GPU computes."""
 
     @property
     def fingerprint(self) -> dict[str, str]:
         """What of its own decides the output, by name: settings, and the version of a library."""
-
-    def leave_to_parent(self) -> None:
-        """Give up, in a forked process, what only the parent's threads can free."""
 
     def search(
         self,
@@ -87,6 +82,14 @@ class SearchEngine(Protocol):
             batch_tokens: source tokens in a batch, times the beam.
             progress: called with the number of sentences just finished.
             should_stop: called before each batch; once it returns True, the rest has no hypotheses.
+        """
+
+    def run_jobs(
+        self, jobs: Iterator[Callable[[], Result]], stop: Callable[[], object]
+    ) -> Iterator[Result]:
+        """Yield the results of jobs that search, in order, at the pace that suits the engine.
+
+        It may take a job before those ahead of it are done; ``stop`` makes those that run end soon.
         """
 
 

@@ -1,13 +1,10 @@
-"""Chunks of a stream's lines: translated one after another, or two at a time."""
+"""Chunks of a stream's lines, which one process or several translate together."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import takewhile
 from threading import Event, Lock
-from typing import Any, TypeVar
+from typing import Any
 
 from transformer_cli.base.ranks import SINGLE_PROCESS, Ranks
 from transformer_cli.inference.engine import SearchEngine
@@ -26,7 +23,6 @@ _GPU_CHUNKS = 4  # times as many on a GPU, whose batches would otherwise be smal
 Chunk = tuple[Sequence[str], Sequence[str]]
 """Lines without line ends, and what the translation of each begins with."""
 _Numbered = tuple[int, str, str]  # a line with its number and prefix
-_Result = TypeVar("_Result")
 
 
 def chunk_lines_of(translator: TextTranslator[SearchEngine]) -> int:
@@ -51,8 +47,8 @@ def translate_chunks(
         n_best: see ``TextTranslator.translate_lines``.
         first_line: its number.
         ranks: who shares each chunk; all of them get all translations.
-        reads_ahead: whether two chunks are held, if the engine can search both: not of a pipe,
-            whose writer may wait for translations.
+        reads_ahead: whether the engine may hold several chunks: not of a pipe, whose writer may
+            wait for translations.
         watcher: its callbacks are called on each rank, and its ``progress`` from any thread.
     """
     stopped, reporting = Event(), Lock()
@@ -95,45 +91,8 @@ def translate_chunks(
             else:
                 yield partial(translate, encode(chunk))
 
-    if reads_ahead and ranks.size == 1 and translator.engine.searches_at_once:
-        yield from _run_ahead(prepare(), stopped.set)
+    if reads_ahead and ranks.size == 1:
+        yield from translator.engine.run_jobs(prepare(), stopped.set)
     else:
         for job in prepare():
             yield job()
-
-
-def _run_ahead(
-    jobs: Iterator[Callable[[], _Result]], stop: Callable[[], object]
-) -> Iterator[_Result]:
-    """Yield the jobs' results, in order; the next job is made, and begins, before one is done.
-
-    What making a job raises comes after the results of those before it, and a signal after the
-    results that are finished: work that is done is not lost.
-    """
-    running: deque[Future[_Result]] = deque()
-    failure = None
-    has_all = True  # whether every result that was taken from ``running`` has been yielded
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        try:
-            while running or failure is None:
-                if failure is None:
-                    try:
-                        running.append(pool.submit(next(jobs)))
-                    except Exception as error:
-                        failure = error
-                if running and (len(running) == 2 or failure is not None):
-                    result = running[0].result()
-                    has_all = False
-                    running.popleft()
-                    yield result
-                    has_all = True
-        except (KeyboardInterrupt, SystemExit):  # SIGINT, SIGTERM
-            # Before the others are stopped. After a gap, results would be of other lines.
-            finished = list(takewhile(Future.done, running)) if has_all else []
-            stop()
-            yield from (future.result() for future in finished)
-            raise
-        finally:
-            stop()
-    if not isinstance(failure, StopIteration):
-        raise failure

@@ -15,6 +15,7 @@ from torch import Tensor
 from transformer_cli.base.errors import is_out_of_memory
 from transformer_cli.inference.engine import (
     Hypothesis,
+    Result,
     SearchOptions,
     cut_by_tokens,
     describe_versions,
@@ -29,7 +30,6 @@ from transformer_cli.runs.trained_model import load_trained_model
 from transformer_cli.text.vocabulary import PAD_ID
 
 Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 # More would wait for each other: between torch's operations only one of them can run.
 _MAX_WORKERS = 4
@@ -47,7 +47,6 @@ class TorchEngine:
     model: Transformer
     precision: torch.dtype
     name = "torch"
-    searches_at_once = False
 
     @property
     def device(self) -> torch.device:
@@ -64,9 +63,6 @@ class TorchEngine:
         """What decides the output: the precision, and torch's version, as rounding differs."""
         precision = {"precision": str(self.precision).removeprefix("torch.")}
         return precision | describe_versions("torch")
-
-    def leave_to_parent(self) -> None:
-        """Do nothing: a child can use the model."""
 
     def search(
         self,
@@ -108,6 +104,12 @@ class TorchEngine:
                     outputs[index] = hypotheses
                 progress(len(batch))
         return outputs
+
+    def run_jobs(
+        self, jobs: Iterator[Callable[[], Result]], stop: Callable[[], object]
+    ) -> Iterator[Result]:
+        """Run one job after another: each has all cores, or the GPU."""
+        return (job() for job in jobs)
 
 
 TorchTranslator = TextTranslator[TorchEngine]

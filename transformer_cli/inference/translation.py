@@ -10,7 +10,6 @@ from transformer_cli.text.protocol import EncodedSource
 
 Pieces = tuple[Hypothesis, ...]
 """One translation of a line as ids: a hypothesis for each of its pieces."""
-_SHOWN_LINES = 10
 
 
 @dataclass(frozen=True)
@@ -160,10 +159,3 @@ class Reviser:
     def notes(self) -> Notes:
         """Return what takes notes of a text's translations."""
         return Notes()
-
-
-def name_lines(numbers: Sequence[int]) -> str:
-    """Return the numbers of some lines as messages say them: the first few."""
-    shown = ", ".join(f"{number:,}" for number in numbers[:_SHOWN_LINES])
-    more = ", …" if len(numbers) > _SHOWN_LINES else ""
-    return f"line{'s' if len(numbers) > 1 else ''} {shown}{more}"

@@ -1,8 +1,6 @@
 """The JSON Schema: what we ship fits it, what is wrong does not. And the page of all settings."""
 
 import json
-import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import jsonschema
@@ -14,7 +12,7 @@ from transformer_cli.config.schema import Config, NoamSchedule
 from transformer_cli.config.setting_tree import parse, values
 from transformer_cli.config.shipped import find_configs
 from transformer_cli.config.yaml import dump_config, load_config
-from transformer_cli.extensions.config_tools.json_schema import Schema, inline_schema, schema_text
+from transformer_cli.extensions.config_tools.json_schema import schema_text
 
 _ROOT = Path(__file__).parents[3]
 _SHIPPED = list(find_configs().values())
@@ -46,23 +44,6 @@ def test_the_reference_is_up_to_date() -> None:
     """Or: python -m docs.settings."""
     for path, page in renew().items():
         assert page == path.read_text(encoding="utf-8")
-
-
-def test_the_reference_has_what_may_change() -> None:
-    rows = re.findall(
-        r"^\| `([a-z_.]+)\*?` \|", _PAGE.partition("\n## Settings\n")[0], re.MULTILINE
-    )
-    assert set(rows) == set(_may_change({"properties": inline_schema()["properties"]}))
-
-
-def _may_change(part: Schema) -> Iterator[str]:
-    for kind in part.get("anyOf", [part]):
-        for below in kind.get("properties", {}).values():
-            if below.get("may_change"):
-                has_more = below["type"] == "object"
-                yield below["title"].partition(" of ")[0] + "." * has_more
-            else:
-                yield from _may_change(below)
 
 
 @pytest.mark.parametrize("path", _SHIPPED, ids=lambda path: path.name)

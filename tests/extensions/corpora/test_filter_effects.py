@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from transformer_cli.extensions.checks.rules import FILTER_NAMES
+from transformer_cli.extensions.checks.filter_names import FILTER_NAMES
 from transformer_cli.extensions.corpora.checked_corpus import find_filter_effects
 from transformer_cli.extensions.corpora.settings import CorpusData
 

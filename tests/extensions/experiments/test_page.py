@@ -134,19 +134,17 @@ def test_curves_are_means_in_bands_from_the_lowest_to_the_highest_seed(
 ) -> None:
     charts = {chart.name: chart for chart in report["curves"]}
     assert charts.keys() == {"curves-score", "curves-loss"}
-    whole, rest = (each for each in charts["curves-score"].series if each.name == HOSTILE)
+    (line,) = (each for each in charts["curves-score"].series if each.name == HOSTILE)
     found = np.array([each[:2] for each in SCORES[HOSTILE]])
-    assert whole.x == [20, 40]
-    assert whole.y == pytest.approx(found.mean(axis=0))
-    assert whole.low == pytest.approx(found.min(axis=0))
-    assert whole.high == pytest.approx(found.max(axis=0))
-    # What the failed run did not reach goes on from there, dotted.
-    assert (whole.is_faint, rest.is_faint) == (False, True)
-    assert (rest.x, rest.y) == ([40, 60], [whole.y[1], 31.5])
-    losses = {each.name: each for each in charts["curves-loss"].series if not each.is_faint}
+    assert line.x == [20, 40, 60]
+    # What the failed run did not reach goes on without it.
+    assert line.y == pytest.approx([*found.mean(axis=0), 31.5])
+    assert line.low == pytest.approx([*found.min(axis=0), 31.0])
+    assert line.high == pytest.approx([*found.max(axis=0), 32.0])
+    losses = {each.name: each for each in charts["curves-loss"].series}
     assert losses["reference"].y[0] == pytest.approx(np.mean([100 / 30, 100 / 32, 100 / 31]))
     # Best first, as in the legend; a group without any validation has no line.
-    assert [each.role for each in charts["curves-score"].series] == ["0", "0", "1", "2"]
+    assert [each.role for each in charts["curves-score"].series] == ["0", "1", "2"]
 
 
 def test_validations_at_the_ends_of_epochs_are_averaged_epoch_by_epoch(tmp_path: Path) -> None:
@@ -156,27 +154,6 @@ def test_validations_at_the_ends_of_epochs_are_averaged_epoch_by_epoch(tmp_path:
     group = GroupResult("group", runs)
     (series,) = describe_groups(SweepResults("", [group], {}, "bleu"))["curves"][0].series
     assert (series.x, series.y) == ([100, 200], [11.0, 22.0])
-
-
-def test_each_setting_has_its_scores(report: dict[str, Any]) -> None:
-    rate, kind = report["setting_charts"]
-    assert (rate.x_scale, kind.x_scale) == ("log", "category")
-    dots = [each for each in rate.series if each.low is None]
-    assert sorted(
-        (x, y, each.is_faint) for each in dots for x, y in zip(each.x, each.y, strict=True)
-    ) == [
-        (5e-4, 4.0, False),
-        (5e-4, 4.0, False),
-        (1e-3, 20.0, False),
-        (1e-3, 22.0, False),
-        (1e-3, 25.0, False),
-        (2e-2, 31.0, False),
-        (2e-2, 33.0, False),
-        (2e-2, 35.0, True),
-    ]
-    means = {each.x[0]: each.y[0] for each in rate.series if each.low is not None}
-    assert means == pytest.approx({5e-4: 4, 1e-3: 67 / 3, 2e-2: 32})
-    assert kind.categories == ["words", HOSTILE]
 
 
 def test_text_stays_text_and_asks_nobody_for_anything(page_path: Path) -> None:
@@ -229,8 +206,8 @@ def test_pages_of_little_can_be_rendered(tmp_path: Path) -> None:
 @pytest.mark.browser
 def test_a_person_clicks_through_it(page_path: Path, tmp_path: Path) -> None:
     with open_page(page_path, tmp_path / "profile") as page:
-        assert page.locator(".plot").count() == 4
-        assert page.locator(".plot .main-svg").count() >= 4
+        assert page.locator(".plot").count() == 2
+        assert page.locator(".plot .main-svg").count() >= 2
         lines = page.locator("[data-chart=curves-score] .scatterlayer path.js-line")
         drawn = lines.count()
 

@@ -10,8 +10,6 @@ from extensions.experiments.conftest import Start
 from transformer_cli.base.errors import ConfigError, RunError, UsageError
 from transformer_cli.config.choices import PrecisionName
 from transformer_cli.config.yaml import dump_config
-from transformer_cli.extensions.corpora.preparing import prepare_corpus
-from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.experiments.job import Job
 from transformer_cli.extensions.experiments.results import read_run_state
 from transformer_cli.extensions.experiments.runner import Computing
@@ -137,26 +135,33 @@ def test_text_that_has_changed_since_the_sweep_began_is_refused(directory: Path)
     def make_plan() -> SweepPlan:
         return SweepPlan(load_sweep(directory / "sweep.yaml"), out, Computing())
 
-    plan = make_plan()
-    plan.check_trained_alike()
-    plan.record()
-    (directory / "test.en").write_text("1 2\n2 1\n3\n")
+    def prepare(plan: SweepPlan) -> None:
+        data = plan.runs()[0].data
+        out.begin(data)
+        tokenizer = out.path / data.name / "tokenizer"
+        tokenizer.mkdir(parents=True, exist_ok=True)
+        out.finish(data)
+
+    prepare(make_plan())
+    (directory / "train.en").write_text("1 2\n2 1\n3\n")
     plan = make_plan()
     plan.check_trained_alike()  # nothing is trained yet: the text may just have been mended
-    plan.record()
+    out.done.clear()
+    assert not out.seems_done(plan.runs()[0].data)
+    prepare(plan)
     run = plan.runs()[0]
     (run.directory.checkpoints / "step-00000001").mkdir(parents=True)
     run.directory.config.write_text(dump_config(run.config))
     make_plan().check_trained_alike()
-    (directory / "test.en").write_text("1 2\n2 1\n4\n")
-    with pytest.raises(ConfigError, match="out: the text of split 'test' has changed since"):
+    (directory / "test.en").write_text("1 2\n2 1\n4\n")  # only scored again
+    make_plan().check_trained_alike()
+    (directory / "train.en").write_text("1 2\n2 1\n4\n")
+    with pytest.raises(ConfigError, match="out: train has changed since the sweep began"):
         make_plan().check_trained_alike()
-    (directory / "test.en").unlink()  # nothing can be told of it, nor is it forgotten
-    plan = make_plan()
-    plan.check_trained_alike()
-    plan.record()
-    (directory / "test.en").write_text("1 2\n2 1\n5\n")
-    with pytest.raises(ConfigError, match="out: the text of split 'test' has changed since"):
+    (directory / "train.en").unlink()  # nothing can be told of it, nor is it forgotten
+    make_plan().check_trained_alike()
+    (directory / "train.en").write_text("1 2\n2 1\n5\n")
+    with pytest.raises(ConfigError, match="out: train has changed since the sweep began"):
         make_plan().check_trained_alike()
 
 
@@ -181,17 +186,17 @@ def test_sources_and_added_text_that_have_changed_are_refused(
     out = SweepDirectory(directory / "out")
     out.create()
     plan = SweepPlan(load_sweep(directory / "sweep.yaml"), out, Computing())
-    plan.record()
     run = plan.runs()[0]
+    out.begin(run.data)
+    (out.path / run.data.name / "tokenizer").mkdir(parents=True)
+    out.finish(run.data)
     (run.directory.checkpoints / "step-00000001").mkdir(parents=True)
     run.directory.config.write_text(dump_config(run.config))
-    if isinstance(run.config.data, CorpusData):
-        prepare_corpus(run.config.data, run.directory.corpus)
     plan.check_trained_alike()
     with (directory / changed).open("a") as file:
         file.write("new\tnew\n")
     plan = SweepPlan(load_sweep(directory / "sweep.yaml"), out, Computing())
-    with pytest.raises(ConfigError, match=r"out: the text of .* has changed since the sweep"):
+    with pytest.raises(ConfigError, match=r"out: train has changed since the sweep"):
         plan.check_trained_alike()
 
 

@@ -1,7 +1,6 @@
 """Rules of what is wrong with pairs: corpora are filtered by them, and ``check`` reports them.
 
-A new rule needs an entry in ``_RULES`` or ``_BUILDERS`` here, and its name in ``FILTER_NAMES`` and
-in ``FilterName`` of ``extensions/corpora/settings.py``.
+A new rule needs its name in ``filter_names.py``, and an entry in ``_RULES`` or ``_BUILDERS`` here.
 
 A pass looks at each pair once. Of a corpus that is filtered, ``deciding.py`` decides by what was
 noted; where a text is only checked, each filter does so by itself.
@@ -27,6 +26,7 @@ from transformer_cli.extensions.checks.digests import (
     find_repeated,
     is_among,
 )
+from transformer_cli.extensions.checks.filter_names import FILTER_NAMES
 from transformer_cli.extensions.revision.doubts import (
     DIGIT,
     MAX_NUMBER_IN_WORDS,
@@ -144,12 +144,6 @@ class OutlierFilter(_Filter):
 
 
 Filter = PairFilter | RepeatFilter | OutlierFilter
-
-FILTER_NAMES = (
-    *("blank", "encoding", "identical", "script", "markup", "numbers", "language"),
-    *("language_short", "length", "length_ratio", "duplicates", "duplicates_folded"),
-)
-"""In the order in which filters are applied."""
 
 
 def build_filters(names: Collection[str], src_lang: str, tgt_lang: str) -> list[Filter]:

@@ -1,6 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
+needs = ("processes",)
 provides = {
     "guard": {"fence": {"load": "fence:FENCE", "variable": "TRANSFORMER_CLI_FENCE"}},
     "vocab options": {"cluster": {"load": "options:ClusterOptions"}},

@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
-from transformer_cli.base.child import block_sigint
 from transformer_cli.base.errors import (
     MissingExtraError,
     TransformerCliError,
@@ -24,6 +23,7 @@ from transformer_cli.base.errors import (
 from transformer_cli.base.locations import hide_credentials
 from transformer_cli.base.packages import import_extra
 from transformer_cli.extensions.cluster.settings import QUEUES, ClusterSettings, QueueCluster
+from transformer_cli.extensions.processes.spawning import block_sigint
 
 HIDDEN_PREFIX = ".transformer-cli-"
 """How the names of temporary files in directories that workers share begin."""

@@ -1,7 +1,7 @@
 """What this extension adds, as plain data."""
 
 api = 1
-needs = ("corpora",)
+needs = ("corpora", "revision")
 provides = {
     "setting": {
         "tokenizer.protect": {"load": "settings:ProtectSettings"},

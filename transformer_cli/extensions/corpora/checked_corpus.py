@@ -10,7 +10,8 @@ from transformer_cli.base.messages import show_progress
 from transformer_cli.cli.display import align_columns
 from transformer_cli.data.corpus import ParallelFiles, in_batches
 from transformer_cli.extensions.checks.checked_kind import CheckedKind, FilterReport, Sources
-from transformer_cli.extensions.checks.rules import FILTER_NAMES, Filter, FilterPass, build_filters
+from transformer_cli.extensions.checks.filter_names import FILTER_NAMES
+from transformer_cli.extensions.checks.rules import Filter, FilterPass, build_filters
 from transformer_cli.extensions.corpora.prepared import given_sources, open_configured
 from transformer_cli.extensions.corpora.settings import CorpusData, SourceConfig
 

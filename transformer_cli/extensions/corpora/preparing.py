@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from transformer_cli.base.ranks import count_cores
 from transformer_cli.base.workers import SerialExecutor, open_pool
 from transformer_cli.base.writing import remove_leftovers
 from transformer_cli.data.corpus import ConcatenatedSources
+from transformer_cli.extensions.checks.filter_names import FILTER_NAMES
 from transformer_cli.extensions.checks.rules import Filter
 from transformer_cli.extensions.corpora import prepared
 from transformer_cli.extensions.corpora.deciding import (
@@ -49,7 +49,6 @@ from transformer_cli.extensions.corpora.deciding import (
 from transformer_cli.extensions.corpora.opening import SourceReader, count_bytes
 from transformer_cli.extensions.corpora.settings import (
     CorpusData,
-    FilterName,
     SourceConfig,
     SplitConfig,
 )
@@ -380,4 +379,4 @@ def list_reasons(data: CorpusData) -> list[str]:
     """Return why pairs may be left out, in the order in which that is decided."""
     used = {"blank", *data.filters}.union(*(source.filters or () for source in data.sources))
     held_out = [HELD_OUT] if data.split is not None else []
-    return [name for name in get_args(FilterName) if name in used] + held_out
+    return [name for name in FILTER_NAMES if name in used] + held_out

@@ -27,6 +27,7 @@ from transformer_cli.config.sections import (
     list_added,
     setting,
 )
+from transformer_cli.extensions.checks.filter_names import FilterName
 
 
 @dataclass(frozen=True)
@@ -64,21 +65,6 @@ _KEYS_OF_FORMATS = {
 }
 PATH_KEYS = ("src", "tgt", *_FILE_FORMATS)
 """Keys of a source that are paths."""
-FilterName = Literal[
-    "blank",
-    "encoding",
-    "identical",
-    "script",
-    "markup",
-    "numbers",
-    "language",
-    "language_short",
-    "length",
-    "length_ratio",
-    "duplicates",
-    "duplicates_folded",
-]
-"""In the order in which they are applied."""
 SPLIT_NAME = r"[A-Za-z0-9_-]{1,64}"
 TWO_NAMES = "^[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95}$"
 CorpusName = Annotated[

@@ -19,8 +19,10 @@ from transformer_cli.base.packages import import_extra
 from transformer_cli.config.choices import SearchPrecisionName
 from transformer_cli.config.schema import ModelConfig
 from transformer_cli.config.setting_tree import shorten
+from transformer_cli.extensions.ctranslate2.running_ahead import run_ahead
 from transformer_cli.inference.engine import (
     Hypothesis,
+    Result,
     SearchOptions,
     cut_by_tokens,
     describe_versions,
@@ -59,7 +61,6 @@ class CTranslate2Engine:
     tgt_names: list[str]  # the same of the target
     max_positions: int  # of an output that the exported table of positions has room for
     name = "ctranslate2"
-    searches_at_once = True
     _starting: Lock = field(default_factory=Lock)
 
     @cached_property
@@ -201,6 +202,12 @@ class CTranslate2Engine:
         ]
         # Those that reached the limit count only where none has ended, and then the best of them.
         return ended or hypotheses[:1]
+
+    def run_jobs(
+        self, jobs: Iterator[Callable[[], Result]], stop: Callable[[], object]
+    ) -> Iterator[Result]:
+        """Run two jobs at once, so that no core waits while one of them ends."""
+        return run_ahead(jobs, stop)
 
 
 def _cut_batches(

@@ -48,7 +48,6 @@ class SweepRecord(BaseModel):
     reference: str
     metric: RankName
     evaluate: list[_Name]
-    made_of: dict[str, dict[str, str]] = {}  # see ``SweepPlan.check_trained_alike``
 
 
 def run_name(point: str, seed: int | str) -> str:

@@ -6,7 +6,7 @@ A job's name is the path of what it makes, in the sweep's directory.
 import os
 import shutil
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -14,15 +14,12 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from transformer_cli.base.artifact import write_record
-from transformer_cli.base.errors import ConfigError, RunError, TransformerCliError, duration
-from transformer_cli.base.files import sha256
+from transformer_cli.base.errors import ConfigError, TransformerCliError, duration
 from transformer_cli.base.writing import remove_leftovers, whole_directory
 from transformer_cli.config.differences import differences
 from transformer_cli.config.schema import Config
-from transformer_cli.data.kinds import open_kind
 from transformer_cli.evaluation.best_checkpoint import bleu_of, metric_for_best
-from transformer_cli.extensions.corpora.preparing import has_changed
-from transformer_cli.extensions.corpora.settings import CorpusData, added_sources
+from transformer_cli.extensions.corpora.settings import CorpusData
 from transformer_cli.extensions.experiments.job import (
     TRAINED_ON,
     Job,
@@ -30,7 +27,6 @@ from transformer_cli.extensions.experiments.job import (
     describe_model,
     describe_training,
     sum_texts,
-    weights_record,
 )
 from transformer_cli.extensions.experiments.results import (
     PLAN,
@@ -41,7 +37,6 @@ from transformer_cli.extensions.experiments.results import (
     SweepRecord,
     best_group,
     read_run_state,
-    read_sweep_plan,
     run_name,
     scores_name,
 )
@@ -186,7 +181,7 @@ class SweepPlan(Plan):
         varied = (str(self.sweep.base), *point.options, *self.computing.suspect_options)
         return Job(
             name,
-            lambda: {"settings": key},
+            lambda: {"settings": key, **self._sum_texts(config, TRAINED_ON)},
             lambda: sorted(path for path in run.tokenizer.iterdir() if path.is_file()),
             command=("vocab", *varied, "--run-dir", str(run.path)),
         )
@@ -196,9 +191,16 @@ class SweepPlan(Plan):
         directory = self.directory.path / name
         translations, scores = directory / TRANSLATIONS, directory / SCORES
         evaluate = ("evaluate", str(run.directory.path), "--split", split, "--json")
+
+        def inputs() -> dict[str, str]:
+            # A run has its own copy of a corpus of sources.
+            own = isinstance(run.config.data, CorpusData)
+            sums = {} if own else self._sum_texts(run.config, [split])
+            return {"model": describe_model(run.directory), **sums}
+
         return Job(
             name,
-            lambda: {"model": describe_model(run.directory)},
+            inputs,
             lambda: [translations, scores],
             command=(*evaluate, "--output", str(translations), *self.computing.options),
             needs=(run.job.name,),
@@ -206,61 +208,38 @@ class SweepPlan(Plan):
             prepare=partial(directory.mkdir, parents=True, exist_ok=True),
         )
 
+    def _sum_texts(self, config: Config, splits: Sequence[str]) -> dict[str, str]:
+        """Return the SHA-256 of each split's text, read only once for all runs."""
+        key = f"{config.data.model_dump_json()} {splits}"
+        if key not in self._sums:
+            self._sums[key] = sum_texts(config, splits)
+        return self._sums[key]
+
     def check_trained_alike(self) -> None:
-        """Check that runs have their points' settings, and that their inputs have not changed."""
-        compared: set[str] = set()
+        """Check that runs have their points' settings, and that their text has not changed."""
         for run in self.runs():
             if not list_checkpoints(run.directory.checkpoints):
                 continue
-            known, data = self._known_sums.get(run.data.name, {}), run.config.data
-            names = [
-                n for n, now in self._sum_inputs(run.config).items() if known.get(n, now) != now
-            ]
-            if isinstance(data, CorpusData) and run.data.name not in compared:
-                compared.add(run.data.name)
-                names += ["sources"] if has_changed(data, run.directory.corpus) else []
-            if names:
-                of_split = f"the text of split '{names[0]}'"
-                what = {"init": "init", "sources": "the text of data.sources"}
-                raise ConfigError(
-                    f"{self.directory.path}: {what.get(names[0], of_split)} has changed since the "
-                    "sweep began; sweep into another directory with --sweep-dir"
-                )
-            if changed := differences(run.directory.load_config(), run.config):
-                listed = "; ".join(map(str, changed))
+            if differing := differences(run.directory.load_config(), run.config):
+                listed = "; ".join(map(str, differing))
                 raise ConfigError(
                     f"{run.directory.path}: trained with other settings ({listed}); sweep into "
                     "another directory with --sweep-dir, or delete this run to train it again"
                 )
+            if changed := self._find_changed(run.data) or self._find_changed(run.job):
+                raise ConfigError(
+                    f"{self.directory.path}: {changed} has changed since the sweep began; sweep "
+                    "into another directory with --sweep-dir"
+                )
 
-    @cached_property
-    def _known_sums(self) -> dict[str, dict[str, str]]:
-        """What ``_sum_inputs`` returned when the sweep began, by the data's job."""
-        try:
-            return read_sweep_plan(self.directory.path).made_of
-        except RunError:  # it has not begun, or it is damaged, and written again
-            return {}
-
-    def _sum_inputs(self, config: Config) -> dict[str, str]:
-        """Return the SHA-256 of a run's inputs: of each split that is on this disk, and of init."""
-        # A run has its own copy of a corpus of sources.
-        data = config.data
-        splits = {*TRAINED_ON, *self.sweep.settings.evaluate}
-        key = data.model_dump_json()
-        if key not in self._sums:
-            self._sums[key] = {}
-            for split in () if isinstance(data, CorpusData) else sorted(splits):
-                with suppress(TransformerCliError, OSError):
-                    # Text that is added to the training text may have to be fetched.
-                    more = added_sources(data).values() if split == "train" else ()
-                    is_here = open_kind(data).is_here(split, None)
-                    if is_here and all(source.is_local for source in more):
-                        self._sums[key] |= sum_texts(config, [split])
-        sums = dict(self._sums[key])
-        if config.init is not None:
-            with suppress(TransformerCliError, OSError):
-                sums["init"] = sha256(weights_record(RunDirectory(config.init)))
-        return sums
+    def _find_changed(self, job: Job) -> str | None:
+        """Return an input of a job that is not what the job has recorded; None: all are."""
+        known = self.directory.read(job.name)
+        with suppress(TransformerCliError, OSError):  # nothing can be said of what is gone
+            now = job.inputs()
+            made_of = {} if known is None else known.made_of
+            return next((name for name in now if made_of.get(name, now[name]) != now[name]), None)
+        return None
 
     def extend(self) -> bool:
         """Add a point if this is an unfinished search; return whether there are more jobs."""
@@ -353,17 +332,12 @@ class SweepPlan(Plan):
 
     def record(self) -> None:
         """Record the plan, for commands that read the directory without the sweep's file."""
-        configs = {run.data.name: run.config for run in self.runs()}
         plan = {
             "points": [point.name for point in self.points],
             "seeds": list(self.seeds),
             "reference": self.reference,
             "metric": self.metric,
             "evaluate": self.sweep.settings.evaluate,
-            "made_of": {
-                name: self._known_sums.get(name, {}) | self._sum_inputs(config)
-                for name, config in configs.items()
-            },
         }
         write_record(self.directory.path / PLAN, SweepRecord.model_validate(plan))
 

@@ -268,7 +268,10 @@ class Translator:
             if name == "torch":
                 sys.modules["torch"].set_num_threads(1)
             else:
-                self._loaded.pop(name).engine.leave_to_parent()
+                # Its threads stay in the parent, and only they could free what it holds.
+                engine = self._loaded.pop(name).engine
+                if leave := getattr(engine, "leave_to_parent", None):
+                    leave()
 
 
 _LOADED: WeakSet[Translator] = WeakSet()

@@ -62,7 +62,7 @@ def _labels(starts: Sequence[int]) -> list[str]:
 
 
 class Series(NamedTuple):
-    """A line in a chart, or dots."""
+    """A line in a chart."""
 
     name: str
     role: str  # sets the colour: 'train' or 'val', or a number in the legend
@@ -71,7 +71,6 @@ class Series(NamedTuple):
     note: list[str] | None = None  # hover text of each point
     low: list[float | None] | None = None  # lower edge of a band around the line
     high: list[float | None] | None = None
-    is_faint: bool = False  # drawn dotted, or as hollow dots
 
 
 class Chart(NamedTuple):
@@ -83,12 +82,10 @@ class Chart(NamedTuple):
     y: str
     series: list[Series]
     says: str = ""  # alternative text
-    kind: str = "lines"  # or 'bands' or 'dots'
+    kind: str = "lines"  # or 'bands'
     log: bool = False
     from_zero: bool = True
     mark: int | None = None  # the step of the checkpoint that the page is about
-    x_scale: str = "linear"  # or 'log' or 'category'
-    categories: list[str] | None = None  # in the order of the x axis
 
     def as_json(self) -> dict[str, Any]:
         return {**self._asdict(), "series": [line._asdict() for line in self.series]}

@@ -14,12 +14,12 @@ from transformer_cli.inference.translation import (
     Reviser,
     Translation,
     Watcher,
-    name_lines,
 )
 from transformer_cli.inference.translator import TextTranslator
 
 SECOND_BEAM = 8
 """Beam of the second search for a doubtful translation, unless the first one's is wider."""
+_SHOWN_LINES = 10
 _DOUBTFUL = "doubtful, "
 _FIXED = f"{_DOUBTFUL}fixed by a second search"
 Translator = TypeVar("Translator", bound=TextTranslator[Any])
@@ -157,3 +157,10 @@ class RevisionNotes(Notes):
         for what, numbers in {**differing, **self._remarks, **fixed}.items():
             if numbers:
                 yield f"{len(numbers):,} of {lines:,} lines: {what}; {name_lines(numbers)}"
+
+
+def name_lines(numbers: Sequence[int]) -> str:
+    """Return the numbers of some lines as messages say them: the first few."""
+    shown = ", ".join(f"{number:,}" for number in numbers[:_SHOWN_LINES])
+    more = ", …" if len(numbers) > _SHOWN_LINES else ""
+    return f"line{'s' if len(numbers) > 1 else ''} {shown}{more}"

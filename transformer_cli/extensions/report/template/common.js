@@ -66,11 +66,11 @@ function drawCharts() {
   for (const chart of data.charts) {
     const place = document.querySelector(`[data-chart="${chart.name}"]`);
     if (!place) continue;
-    const grouped = chart.kind === "bands" || chart.kind === "dots";
-    const drawn = chart.series.filter((series) => chart.kind !== "bands" || !hidden.has(series.role));
+    const grouped = chart.kind === "bands";
+    const drawn = chart.series.filter((series) => !grouped || !hidden.has(series.role));
     const hue = (series) => roles[series.role] ?? colour(`hue-${series.role % data.drawn}`);
     const traces = [
-      ...drawn.filter((series) => chart.kind === "bands" && series.low).map((series) => band(series, hue(series))),
+      ...drawn.filter((series) => grouped && series.low).map((series) => band(series, hue(series))),
       ...drawn.map((series) => trace(chart, series, hue(series))),
     ];
     const axis = {
@@ -80,7 +80,7 @@ function drawCharts() {
     const title = (text) => ({ text, font: { color: soft, size: 12 }, standoff: 10 });
     const marked = chart.mark !== null;
     Plotly.react(place, traces, {
-      xaxis: { ...axis, title: title(chart.x), showgrid: false, ...xScale(chart) },
+      xaxis: { ...axis, title: title(chart.x), showgrid: false },
       yaxis: { ...axis, title: title(chart.y), type: chart.log ? "log" : "linear", nticks: 6, rangemode: chart.from_zero ? "tozero" : "normal", ...(chart.log ? { tickmode: "array", tickvals: steps, ticktext: steps.map((each) => each.toLocaleString("en")) } : {}) },
       shapes: marked ? [{ type: "line", yref: "paper", y0: 0, y1: 1, x0: chart.mark, x1: chart.mark, line: { color: soft, width: 1, dash: "dot" } }] : [],
       margin: { l: 52, r: 12, t: grouped ? 12 : 30, b: chart.x ? 44 : 26 },
@@ -98,13 +98,6 @@ function drawCharts() {
 // Plotly reads text as if it were HTML; a name may look so.
 const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll("\n", "<br>");
 
-function xScale(chart) {
-  if (chart.x_scale !== "category") return { type: chart.x_scale };
-  const names = chart.categories.map((name) => plain(name.length > 18 ? `${name.slice(0, 17)}…` : name));
-  const ticks = { tickmode: "array", tickvals: chart.categories, ticktext: names, tickangle: 0 };
-  return { ...ticks, type: "category", categoryorder: "array", categoryarray: chart.categories, range: [-0.5, names.length - 0.5] };
-}
-
 function band(series, colour) {
   return {
     type: "scatter", mode: "lines", fill: "toself", hoverinfo: "skip", line: { width: 0 },
@@ -118,11 +111,7 @@ function trace(chart, series, colour) {
   const labelled = { ...shared, type: "scatter", text: (series.note ?? []).map(plain), hovertemplate: "%{text}<extra></extra>" };
   if (chart.kind === "bands") {
     const alone = series.x.length === 1;
-    return { ...labelled, mode: alone ? "markers" : "lines", line: { color: colour, width: 2, dash: series.is_faint ? "dot" : "solid" }, marker: { color: colour, size: 6 } };
-  }
-  if (chart.kind === "dots") {
-    const [symbol, size] = series.low ? ["diamond-open", 14] : [series.is_faint ? "circle-open" : "circle", 6];
-    return { ...labelled, mode: "markers", marker: { color: colour, size, symbol, line: { color: colour, width: 1.5 } } };
+    return { ...labelled, mode: alone ? "markers" : "lines", line: { color: colour, width: 2 }, marker: { color: colour, size: 6 } };
   }
   const few = series.x.length <= 40 && series.role === "val";
   return {

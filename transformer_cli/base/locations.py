@@ -88,8 +88,11 @@ def hide_credentials(text: str) -> str:
         provides = {"address": {"mine": {"load": "mine:check", "hide": "mine:hide"}}}
     """
     if _LIKE_ADDRESS.search(text):
-        for entry in registry.entries("address").values():
+        entries = registry.entries("address").values()
+        for entry in entries:
             text = entry.load("hide")(text)
+        if not entries:  # what any URL may have
+            text = re.sub(r"(?<=://)[^\s/]*@", "…@", text)
     return text
 
 

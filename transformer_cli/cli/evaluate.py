@@ -164,9 +164,6 @@ def _evaluate(
         **{key: value for note in result.notes for key, value in note.facts.items()},
         "engine": searching.name,
         "environment": {**environment, "precision": searching.fingerprint["precision"]},
-        "trained_with": metrics_log.environment_of_training(
-            metrics_log.read_records(run.metrics), opened.step
-        ),
     }
     for note in notes:
         report |= note.report(result.hypotheses, score_some)

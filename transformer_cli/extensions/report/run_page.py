@@ -23,6 +23,7 @@ from transformer_cli.extensions.config_tools.origins import load_origins
 from transformer_cli.extensions.report import charts
 from transformer_cli.extensions.report.attention_maps import AttentionMaps, compute_attention_maps
 from transformer_cli.extensions.report.command_attention import check_sentence
+from transformer_cli.extensions.report.environment import environment_of_training
 from transformer_cli.extensions.report.examples import SEED, choose_examples
 from transformer_cli.extensions.report.rendering import plotly_script, render_page
 from transformer_cli.inference.loading import ComputeOptions
@@ -112,7 +113,7 @@ def render_run(
         validations=validated,
         validated_metrics=charts.measured_metrics(validated),
         label_smoothing=config.training.label_smoothing,
-        trained_with=metrics_log.environment_of_training(records, step),
+        trained_with=environment_of_training(records, step),
         config=annotate(config, load_origins(run.path)),
     )
 

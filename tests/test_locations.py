@@ -2,7 +2,7 @@
 
 import io
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +21,6 @@ from transformer_cli.base.locations import (
     hide_credentials,
     is_here,
     is_local,
-    sizes,
     text_path,
     versions,
 )
@@ -38,9 +37,6 @@ class Fake(Location):
     def open(self, path: Path, once: bool = False) -> BinaryIO:
         return io.BytesIO(self.kept[str(path)])
 
-    def sizes(self, paths: Sequence[Path]) -> list[int]:
-        return [len(self.kept[str(path)]) for path in paths]
-
     def versions(self, paths: Sequence[Path]) -> list[str | None]:
         return [str(self.kept.get(str(path))) for path in paths]
 
@@ -48,10 +44,9 @@ class Fake(Location):
         return tuple(map(UrlPath, sorted(self.kept)))
 
     @contextmanager
-    def publish(self, path: Path, check: Callable[[Path], object]) -> Iterator[Path]:
+    def publish(self, path: Path) -> Iterator[Path]:
         temporary = Path("temporary")
         yield temporary
-        check(path)
         self.kept[str(path)] = temporary.read_bytes()
 
 
@@ -80,7 +75,6 @@ def test_a_registered_location_stands_for_files(
     path = text_path("fake://a/1.txt")
     assert open_text(path).read() == read_small(path) == b"one\n"
     assert sha256(path) != sha256(Path("file"))
-    assert sizes([Path("file"), path, path]) == [5, 4, 4]
     assert versions([path, Path("nowhere")]) == ["b'one\\n'", None]
     assert mtime_key_of([path]) == "b'one\\n'"
     assert find_files(text_path("fake://a/*")) == (path, path.with_name("2.txt"))

@@ -162,7 +162,7 @@ def test_given_splits_are_read_where_they_lie(tmp_path: Path) -> None:
     assert [*kind.read_split("val", None).pairs()] == numbered(9, 12)
     test = kind.read_split("more", tmp_path / "corpus")
     assert [*test.pairs()] == [("a", "b"), ("c", "d")]
-    assert test.tags == ["news", "news"]
+    assert [src.tag for src in test.src if isinstance(src, TaggedLine)] == ["news", "news"]
     write(tmp_path, "v", numbered(30, 35))
     assert [*kind.read_split("val", tmp_path / "corpus").pairs()] == numbered(30, 35)
 

@@ -20,7 +20,7 @@ ORDINARY = """
     Translation Translator average averaging config
     add archives attention audit bench by_name card characters charts check checks child chosen
     clean cluster code codec command compare completion constraints corpora corpus digests document
-    documents encoding engine events examples exchange experiments export fetched file
+    documents encoding engine environment events examples exchange experiments export fetched file
     files filters forecast form formats groups guard html http https import imported init inline
     input job joint kind layout length lines loading lowercase machine marks matching memory
     mixing more name names near normalization notes objects observers opening options own page

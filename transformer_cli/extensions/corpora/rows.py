@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from transformer_cli.base.errors import CorpusError
 from transformer_cli.base.locations import text_path
-from transformer_cli.cli.translate_options import TranslateOptions
+from transformer_cli.cli.translate import TranslateOptions
 from transformer_cli.cli.translation import Row, RowFormat
 from transformer_cli.config.choices import DecodingErrors
 from transformer_cli.extensions.corpora.tables import (
